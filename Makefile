@@ -1,0 +1,23 @@
+# Everything a developer or a user runs, one line each. A target does nothing itself: it calls the
+# script of its name in scripts/. A target whose script does not exist must not exist either.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check fmt run
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what building and testing need, or say what is missing
+	@scripts/setup.sh
+
+test: ## make check, then every test in its short form, one summary at the end
+	@scripts/test.sh
+
+check: ## formatting, lints, licences of dependencies, documentation, tidiness
+	@scripts/check.sh
+
+fmt: ## format all Rust code
+	@cargo fmt --all
+
+run: ## build the server and run it; ARGS="..." are handed to `freshet server`
+	@scripts/run.sh $(ARGS)

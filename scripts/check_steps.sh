@@ -1,0 +1,7 @@
+# Sourced by check.sh and test.sh: what the code must pass before a test is worth running.
+# One line a step; the cheap ones first.
+
+step fmt    "2 s"   cargo fmt --all --check
+step deny   "2 s"   cargo deny --locked check --hide-inclusion-graph bans licenses sources
+step clippy "1 min" cargo clippy --locked --workspace --all-targets -- --deny warnings
+step doc    "30 s"  env RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps

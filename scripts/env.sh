@@ -1,0 +1,16 @@
+# Sourced first by every script: strict mode, the root of the repository, where builds go.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The installer of Rust puts cargo here without touching the PATH of the running shell.
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
+
+# Prints a line that stands out and goes to stderr, so that stdout stays for answers.
+say() { printf '\n==> %s\n' "$*" >&2; }
+
+# Ends the script with a message that says what is wrong and what to do.
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}

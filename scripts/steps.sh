@@ -1,0 +1,48 @@
+# Sourced by check.sh and test.sh: runs named steps one after another and ends with one table.
+#
+#   step NAME ABOUT COMMAND...   runs COMMAND with its output in $LOGS/NAME.log; while it runs a
+#                                line now and then says how far it is; a failure shows its end and
+#                                the next step still runs, so one run tells everything
+#   steps_end                    prints the table; the exit code is 1 if a step has failed
+
+LOGS="${FRESHET_LOGS:-$CARGO_TARGET_DIR/logs}"
+STEP_ROWS=()
+STEPS_FAILED=0
+FAILURE_LINES_SHOWN=60
+HEARTBEAT_SECONDS=20
+
+mkdir -p "$LOGS"
+
+step() {
+    local name=$1 about=$2 log="$LOGS/$1.log" began=$SECONDS result=ok
+    shift 2
+    printf '==> %-10s (about %s when warm)  %s\n' "$name" "$about" "$*"
+    heartbeat "$log" &
+    local pulse=$!
+    "$@" >"$log" 2>&1 || result=FAILED
+    kill "$pulse" 2>/dev/null || true
+    wait "$pulse" 2>/dev/null || true
+    local seconds=$((SECONDS - began))
+    if [[ $result == FAILED ]]; then
+        STEPS_FAILED=$((STEPS_FAILED + 1))
+        tail -n "$FAILURE_LINES_SHOWN" "$log" | sed 's/^/    | /'
+        printf '    FAILED after %s s; all of it: %s\n' "$seconds" "$log"
+    fi
+    STEP_ROWS+=("$(printf '%-12s %-8s %6s s' "$name" "$result" "$seconds")")
+}
+
+# Says what the step is at, from the last line of its log, so that nobody thinks it hangs.
+heartbeat() {
+    local log=$1 began=$SECONDS
+    while sleep "$HEARTBEAT_SECONDS"; do
+        printf '    %4s s  %s\n' $((SECONDS - began)) "$(tail -n 1 "$log" 2>/dev/null | cut -c 1-80)"
+    done
+}
+
+steps_end() {
+    printf '\n%-12s %-8s %8s\n' step result time
+    printf '%s\n' "${STEP_ROWS[@]}"
+    printf '%-12s %-8s %6s s\n' total "$STEPS_FAILED bad" "$SECONDS"
+    printf 'logs: %s\n' "$LOGS"
+    [[ $STEPS_FAILED == 0 ]]
+}

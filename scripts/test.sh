@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# make test: make check, then every test there is in its short form. One line a step.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+
+scripts/setup.sh
+source scripts/steps.sh
+if [[ ! -d $CARGO_TARGET_DIR/debug ]]; then
+    say "first build into $CARGO_TARGET_DIR: about 15 minutes on two cores, later ones take seconds"
+fi
+
+source scripts/check_steps.sh
+step tests "2 min" cargo test --locked --workspace --no-fail-fast
+steps_end
