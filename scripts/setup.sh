@@ -40,13 +40,16 @@ install_packages() {
 rust_is_new_enough() {
     local found
     found=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) || return 1
-    [[ $(printf '%s\n' "$RUST_VERSION" "$found" | sort --version-sort | head -n 1) == "$RUST_VERSION" ]]
+    local older
+    older=$(printf '%s\n' "$RUST_VERSION" "$found" | sort --version-sort | head -n 1)
+    [[ $older == "$RUST_VERSION" ]]
 }
 
 install_rust() {
     if [[ $(id -u) != 0 ]]; then
         fail "Rust $RUST_VERSION or newer is missing. Install it with:
-  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- --default-toolchain $RUST_VERSION"
+  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+      sh -s -- --default-toolchain $RUST_VERSION"
     fi
     if command -v rustup >/dev/null; then
         say "installing Rust $RUST_VERSION with rustup (about a minute)"

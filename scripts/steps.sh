@@ -1,27 +1,30 @@
 # Sourced by check.sh and test.sh: runs named steps one after another and ends with one table.
 #
-#   step NAME ABOUT COMMAND...   runs COMMAND with its output in $LOGS/NAME.log; while it runs a
-#                                line now and then says how far it is; a failure shows its end and
-#                                the next step still runs, so one run tells everything
+#   step NAME ABOUT COMMAND...   runs the program COMMAND with its output in $LOGS/NAME.log; while
+#                                it runs a line now and then says how far it is; a failure shows
+#                                the end of the log, and the next step runs all the same, so that
+#                                one run tells everything
 #   steps_end                    prints the table; the exit code is 1 if a step has failed
 
 LOGS="${FRESHET_LOGS:-$CARGO_TARGET_DIR/logs}"
+STEP_MINUTES_MAX=40
 STEP_ROWS=()
 STEPS_FAILED=0
 FAILURE_LINES_SHOWN=60
 HEARTBEAT_SECONDS=20
+PULSE=""
 
 mkdir -p "$LOGS"
+trap 'stop_heartbeat' EXIT
 
 step() {
     local name=$1 about=$2 log="$LOGS/$1.log" began=$SECONDS result=ok
     shift 2
     printf '==> %-10s (about %s when warm)  %s\n' "$name" "$about" "$*"
     heartbeat "$log" &
-    local pulse=$!
-    "$@" >"$log" 2>&1 || result=FAILED
-    kill "$pulse" 2>/dev/null || true
-    wait "$pulse" 2>/dev/null || true
+    PULSE=$!
+    timeout --foreground --kill-after 10 "${STEP_MINUTES_MAX}m" "$@" >"$log" 2>&1 || result=FAILED
+    stop_heartbeat
     local seconds=$((SECONDS - began))
     if [[ $result == FAILED ]]; then
         STEPS_FAILED=$((STEPS_FAILED + 1))
@@ -33,10 +36,21 @@ step() {
 
 # Says what the step is at, from the last line of its log, so that nobody thinks it hangs.
 heartbeat() {
-    local log=$1 began=$SECONDS
-    while sleep "$HEARTBEAT_SECONDS"; do
-        printf '    %4s s  %s\n' $((SECONDS - began)) "$(tail -n 1 "$log" 2>/dev/null | cut -c 1-80)"
+    local log=$1 began=$SECONDS sleeper last
+    trap 'kill "$sleeper"; exit' TERM
+    while true; do
+        sleep "$HEARTBEAT_SECONDS" &
+        sleeper=$!
+        wait "$sleeper"
+        last=$(tail -n 1 "$log" 2>/dev/null | cut -c 1-80)
+        printf '    %4s s  %s\n' $((SECONDS - began)) "$last"
     done
+}
+
+stop_heartbeat() {
+    [[ -z $PULSE ]] || kill "$PULSE" 2>/dev/null || true
+    wait "$PULSE" 2>/dev/null || true
+    PULSE=""
 }
 
 steps_end() {

@@ -1,0 +1,65 @@
+use super::*;
+use crate::reach;
+
+fn function(name: &str, line: usize, lines: usize) -> Function {
+    Function { name: name.to_owned(), line, lines }
+}
+
+#[test]
+fn functions_are_measured_from_fn_to_brace() {
+    let text = "struct S;\n\nfn a() {}\nimpl S {\n    \
+        fn b(x: [u8; 4]) -> u8\n    {\n        x[0]\n    }\n}\n";
+    assert_eq!(functions(&mask(text)), [function("a", 3, 1), function("b", 5, 4)]);
+}
+
+#[test]
+fn braces_in_literals_do_not_count() {
+    let text = "fn a() {\n    let x = \"}\"; // }\n    let y = '}';\n}\nfn b() {}\n";
+    assert_eq!(functions(&mask(text)), [function("a", 1, 4), function("b", 5, 1)]);
+}
+
+#[test]
+fn signatures_and_pointer_types_are_no_functions() {
+    let text = "trait T { fn a(&self); }\ntype F = fn(u8) -> u8;\n";
+    assert_eq!(functions(&mask(text)), []);
+}
+
+#[test]
+fn modules_know_parents_paths_and_tests() {
+    let text = "mod a;\n#[path = \"x/y.rs\"]\nmod b;\nmod c { mod d; }\n#[cfg(test)]\nmod tests;\n";
+    let found = modules(text, &mask(text));
+    let names: Vec<_> = found.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "d", "tests"]);
+    assert_eq!(found[1].path.as_deref(), Some("x/y.rs"));
+    assert_eq!(found[2].parents, ["c"]);
+    assert_eq!(found.iter().map(|m| m.test).collect::<Vec<_>>(), [false, false, false, true]);
+}
+
+#[track_caller]
+fn unwraps(path: &str, text: &str, lines: &[usize]) {
+    let tree = Tree::of(&[(path, text)]);
+    let findings = check(&tree, &reach::modules(&tree));
+    let found: Vec<_> = findings.iter().filter(|f| f.rule == "unwrap").map(|f| f.line).collect();
+    assert_eq!(found, lines);
+}
+
+#[test]
+fn unwrap_is_found_in_code_only() {
+    unwraps("crates/a/src/lib.rs", "//! a\nfn f() {\n    g().unwrap();\n}\n", &[3]);
+    unwraps("crates/a/src/lib.rs", "//! a.unwrap()\nconst A: &str = \".unwrap()\";\n", &[]);
+    unwraps("crates/a/tests/x.rs", "fn f() { g().unwrap() }\n", &[]);
+    let test =
+        "#[cfg(test)]\nmod tests {\n    fn f() { g().unwrap() }\n}\nfn h() { g().unwrap() }\n";
+    unwraps("crates/a/src/main.rs", test, &[5]);
+}
+
+#[test]
+fn a_crate_says_what_it_is() {
+    let rules = |text: &str| {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", text)]);
+        check(&tree, &reach::modules(&tree)).into_iter().map(|f| f.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(rules("mod b;\n"), ["crate-doc"]);
+    assert_eq!(rules("//! A crate.\n"), ["crate-doc"]);
+    assert_eq!(rules("//! A crate. Invariants: none.\n//! To test: look.\n"), [""; 0]);
+}
