@@ -5,6 +5,10 @@ use crate::{Finding, Tree};
 
 const MAP: &str = "ARCHITECTURE.md";
 
+/// Lines that a document in the root may have, the changelog excepted: it is read in one sitting.
+const ROOT_LINES_MAX: usize = 200;
+const GROWS: &str = "CHANGELOG.md";
+
 /// Folders whose paths, when a document names them in backticks, must exist.
 const FOLDERS: [&str; 6] = ["crates/", "scripts/", "docs/", "tests/", "fuzz/", ".ci/"];
 
@@ -12,6 +16,11 @@ const FOLDERS: [&str; 6] = ["crates/", "scripts/", "docs/", "tests/", "fuzz/", "
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = map(tree);
     for (path, file) in tree.with_extension("md") {
+        let lines = file.text.lines().count();
+        if lines > ROOT_LINES_MAX && !path.contains('/') && path != GROWS {
+            let advice = format!("{lines} lines, at most {ROOT_LINES_MAX}; move parts to docs/");
+            findings.push(Finding::new(path, 1, "document-size", advice));
+        }
         for (index, line) in file.text.lines().enumerate() {
             let missing = links(line).map(|link| join(folder_of(path), link)).chain(paths(line));
             for target in missing.filter(|target| !tree.has(target)) {
@@ -76,6 +85,13 @@ mod tests {
     fn paths_in_backticks_exist() {
         finds("`crates/x/src/lib.rs` `crates/x/` `crates/x/src/lib.rs:12` `docs/*.md` `a/b`", &[]);
         finds("`crates/y`", &["crates/y"]);
+    }
+
+    #[test]
+    fn documents_in_the_root_are_short() {
+        let (fits, long) = ("\n".repeat(200), "\n".repeat(201));
+        assert_eq!(check(&Tree::of(&[("A.md", &fits), ("docs/a.md", &long), (GROWS, &long)])), []);
+        assert_eq!(check(&Tree::of(&[("A.md", &long)])).len(), 1);
     }
 
     #[test]
