@@ -1,1 +1,26 @@
-//! base
+//! The words everybody speaks: identifiers, errors, and the outside world as arguments.
+//!
+//! It is: id types that keep a table from being mistaken for a tablet, the one error type of
+//! the edge, and the traits through which code reaches files, time and threads, so that the
+//! same engine runs on a real machine and inside a seeded simulation.
+//!
+//! It is not: a place for anything that knows rows, SQL or the log.
+//!
+//! Invariants: a `Budget` never hands out more than its limit and gets back what it handed
+//! out; an `ErrorCode` has exactly one MySQL errno, SQLSTATE and HTTP status.
+//!
+//! Test it with `cargo test -p freshet-base`.
+
+pub mod budget;
+pub mod clock;
+pub mod error;
+pub mod fail;
+pub mod ids;
+pub mod io;
+pub mod metrics;
+pub mod size;
+pub mod task;
+
+pub use error::{Error, ErrorCode, Result, Retry};
+pub use ids::*;
+pub use size::ByteSize;

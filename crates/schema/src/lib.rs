@@ -1,1 +1,19 @@
-//! schema
+//! What a row is: column types, table definitions, and the one encoding of rows.
+//!
+//! It is: MySQL and Doris types and their Arrow counterparts, the definition of a table with
+//! the history of its columns, the compact row encoding that log and delta share, and the one
+//! place that turns a literal into a column's value.
+//!
+//! It is not: a parser, a store, or anything that knows the log.
+//!
+//! Invariants: a row that was encoded decodes under its schema version; `history::adapt` is
+//! total over every version a table ever had; a value that does not fit its column is named
+//! with its limit and never stored.
+//!
+//! Test it with `cargo test -p freshet-schema`.
+
+pub mod table;
+pub mod types;
+
+pub use table::*;
+pub use types::*;

@@ -1,0 +1,365 @@
+//! The one error of the edge: what happened, where, what to do next, and whether to retry.
+//!
+//! Crates below the edge have small enums of their own where their callers branch; whatever
+//! reaches a client is an [`Error`], whose [`ErrorCode`] alone decides errno, SQLSTATE and
+//! HTTP status.
+
+use std::fmt;
+use std::time::Duration;
+
+/// `Result` with the error of the edge.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $errno:literal $state:literal $http:literal;)*) => {
+        /// What happened, as one table: MySQL errno, SQLSTATE, HTTP status.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ErrorCode {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ErrorCode {
+            /// Every code there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The MySQL error number.
+            pub const fn errno(self) -> u16 {
+                match self { $(Self::$name => $errno,)* }
+            }
+
+            /// The five characters of SQLSTATE.
+            pub const fn sqlstate(self) -> &'static str {
+                match self { $(Self::$name => $state,)* }
+            }
+
+            /// The HTTP status when the whole request is refused with this error.
+            pub const fn http_status(self) -> u16 {
+                match self { $(Self::$name => $http,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// CREATE DATABASE of one that exists.
+    DatabaseExists = 1007 "HY000" 409;
+    /// DROP DATABASE of one that does not exist.
+    DatabaseDropMissing = 1008 "HY000" 404;
+    /// No connection slot is free.
+    TooManyConnections = 1040 "08004" 503;
+    /// Memory, log room or another budget is full; retry later.
+    OutOfRoom = 1041 "HY000" 503;
+    /// The handshake could not be completed.
+    HandshakeFailed = 1043 "08S01" 400;
+    /// The user may not use this database.
+    AccessDeniedDatabase = 1044 "42000" 403;
+    /// Wrong user or password.
+    AccessDenied = 1045 "28000" 401;
+    /// No database is selected.
+    NoDatabase = 1046 "3D000" 400;
+    /// A command byte nobody knows.
+    UnknownCommand = 1047 "08S01" 400;
+    /// NULL for a column that takes none.
+    NotNull = 1048 "23000" 400;
+    /// No such database.
+    UnknownDatabase = 1049 "42000" 404;
+    /// CREATE TABLE of one that exists.
+    TableExists = 1050 "42S01" 409;
+    /// DROP TABLE of one that does not exist.
+    TableDropMissing = 1051 "42S02" 404;
+    /// A column name that stands for more than one column.
+    AmbiguousColumn = 1052 "23000" 400;
+    /// The server is shutting down.
+    ShuttingDown = 1053 "08S01" 503;
+    /// No such column.
+    UnknownColumn = 1054 "42S22" 400;
+    /// A column neither grouped nor aggregated.
+    NotGrouped = 1055 "42000" 400;
+    /// The same column name twice in one table.
+    DuplicateColumn = 1060 "42S21" 400;
+    /// A unique key has this value already.
+    DuplicateKey = 1062 "23000" 409;
+    /// The statement cannot be parsed.
+    Syntax = 1064 "42000" 400;
+    /// The statement is empty.
+    EmptyQuery = 1065 "42000" 400;
+    /// The same table name or alias twice in one query.
+    NotUniqueTable = 1066 "42000" 400;
+    /// A default that its column cannot hold.
+    InvalidDefault = 1067 "42000" 400;
+    /// Two primary keys in one table.
+    MultiplePrimaryKeys = 1068 "42000" 400;
+    /// A key names a column that the table lacks.
+    KeyColumnMissing = 1072 "42000" 400;
+    /// A length above what the type allows.
+    TooLongColumn = 1074 "42000" 400;
+    /// DROP of a column or key that the table lacks.
+    CannotDropColumn = 1091 "42000" 400;
+    /// No such connection to kill.
+    UnknownThread = 1094 "HY000" 404;
+    /// The connection belongs to somebody else.
+    KillDenied = 1095 "HY000" 403;
+    /// Every column would be gone.
+    CannotRemoveAllColumns = 1090 "42000" 400;
+    /// A name of a database that no database can have.
+    WrongDatabaseName = 1102 "42000" 400;
+    /// A name of a table that no table can have.
+    WrongTableName = 1103 "42000" 400;
+    /// What has no number of its own.
+    Unknown = 1105 "HY000" 500;
+    /// No such table in a multi-table statement.
+    UnknownTable = 1109 "42S02" 404;
+    /// A column given twice in one list.
+    ColumnTwice = 1110 "42000" 400;
+    /// An aggregate where none may stand.
+    WrongGroupFunction = 1111 "HY000" 400;
+    /// No such character set.
+    UnknownCharset = 1115 "42000" 400;
+    /// A row with another number of values than columns.
+    ColumnCount = 1136 "21S01" 400;
+    /// The user may not do this to this table.
+    TableAccessDenied = 1142 "42000" 403;
+    /// No such table.
+    NoSuchTable = 1146 "42S02" 404;
+    /// A packet above `max_allowed_packet`.
+    PacketTooLarge = 1153 "08S01" 413;
+    /// A packet out of sequence, or malformed.
+    PacketMalformed = 1156 "08S01" 400;
+    /// A name of a column that no column can have.
+    WrongColumnName = 1166 "42000" 400;
+    /// No such system variable.
+    UnknownVariable = 1193 "HY000" 400;
+    /// The statement waited too long for its turn.
+    LockWaitTimeout = 1205 "HY000" 503;
+    /// An argument of the wrong kind or number.
+    WrongArguments = 1210 "HY000" 400;
+    /// The two sides of a UNION differ in columns.
+    SetColumns = 1222 "21000" 400;
+    /// The user lacks a server-wide privilege.
+    PrivilegeMissing = 1227 "42000" 403;
+    /// The variable exists in another scope only.
+    VariableScope = 1228 "HY000" 400;
+    /// A global variable set as if it were of the session.
+    VariableGlobalOnly = 1229 "HY000" 400;
+    /// A value that the variable does not take.
+    VariableValue = 1231 "42000" 400;
+    /// A value of the wrong type for the variable.
+    VariableType = 1232 "42000" 400;
+    /// What the server knows but does not do.
+    NotSupported = 1235 "42000" 501;
+    /// A variable that cannot be set.
+    VariableReadOnly = 1238 "HY000" 400;
+    /// An operand with another number of columns than wanted.
+    OperandColumns = 1241 "21000" 400;
+    /// A scalar subquery with more than one row.
+    SubqueryRows = 1242 "21000" 400;
+    /// No such prepared statement.
+    UnknownStatement = 1243 "HY000" 400;
+    /// A number outside the column's range.
+    OutOfRange = 1264 "22003" 400;
+    /// Data cut to fit.
+    Truncated = 1265 "01000" 400;
+    /// No such collation.
+    UnknownCollation = 1273 "HY000" 400;
+    /// A date, time or number that is none.
+    WrongValue = 1292 "22007" 400;
+    /// A statement that cannot be prepared.
+    CannotPrepare = 1295 "HY000" 400;
+    /// No such function.
+    UnknownFunction = 1305 "42000" 400;
+    /// KILL QUERY, or a client that went away.
+    Interrupted = 1317 "70100" 499;
+    /// A view where a table is wanted.
+    WrongObject = 1347 "HY000" 400;
+    /// No default, and no value given.
+    NoDefault = 1364 "HY000" 400;
+    /// Division by zero while storing, in strict mode.
+    DivisionByZero = 1365 "22012" 400;
+    /// A value of the wrong kind for its column.
+    WrongFieldValue = 1366 "HY000" 400;
+    /// CREATE, ALTER or DROP USER that cannot be done.
+    CannotUser = 1396 "HY000" 400;
+    /// More placeholders than a statement can have.
+    TooManyPlaceholders = 1390 "HY000" 400;
+    /// Text longer than its column.
+    TooLong = 1406 "22001" 400;
+    /// A row that belongs to no partition.
+    NoPartition = 1526 "HY000" 400;
+    /// A number too large for its expression's type.
+    ExpressionRange = 1690 "22003" 400;
+    /// The connection was killed.
+    ConnectionKilled = 1927 "70100" 499;
+    /// The query ran longer than allowed.
+    QueryTimeout = 3024 "HY000" 504;
+    /// JSON text that is none.
+    InvalidJson = 3140 "22032" 400;
+    /// LOAD DATA LOCAL is switched off.
+    LocalInfileDisabled = 3948 "42000" 400;
+    /// A label that is used already.
+    LabelUsed = 1105 "HY000" 409;
+    /// What only a committed transaction would have allowed.
+    InTransaction = 1105 "HY000" 400;
+    /// A snapshot whose memory was needed elsewhere.
+    SnapshotTooOld = 1105 "HY000" 503;
+    /// Bytes on disk that are not what was written.
+    Corruption = 1105 "HY000" 500;
+    /// The operating system refused to read or write.
+    Io = 1105 "HY000" 500;
+    /// No room is left on a disk.
+    DiskFull = 1021 "HY000" 503;
+    /// The query needs more memory than there is.
+    QueryMemory = 1038 "HY001" 503;
+    /// More filtered rows than `max_filter_ratio` allows.
+    TooManyFiltered = 1105 "HY000" 400;
+}
+
+/// Whether and when to send the same request again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Retry {
+    /// It will fail again.
+    No,
+    /// At once.
+    Now,
+    /// After this time.
+    After(Duration),
+    /// Nobody knows whether it took effect: resend it with the same label.
+    Unknown,
+}
+
+/// An error as a client sees it.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    code: ErrorCode,
+    message: String,
+    retry: Retry,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error with its message: what, where, which limit, what to do next.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { code, message: message.into(), retry: Retry::No, source: None }))
+    }
+
+    /// An operating system error, with what was being done to which file.
+    pub fn io(doing: impl fmt::Display, source: std::io::Error) -> Self {
+        let code = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ErrorCode::DiskFull
+            }
+            _ => ErrorCode::Io,
+        };
+        Self::new(code, format!("{doing}: {source}")).with_source(source)
+    }
+
+    /// The same error, to be sent again as `retry` says.
+    #[must_use]
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.0.retry = retry;
+        self
+    }
+
+    /// The same error with the one below it.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error with words put before its message.
+    #[must_use]
+    pub fn context(mut self, before: impl fmt::Display) -> Self {
+        self.0.message = format!("{before}: {}", self.0.message);
+        self
+    }
+
+    /// What happened.
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    /// What happened, in words.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Whether to send it again.
+    pub fn retry(&self) -> Retry {
+        self.0.retry
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ERROR {} ({}): {}", self.0.code.errno(), self.0.code.sqlstate(), self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}
+
+/// Builds an [`Error`] with a formatted message: `err!(NoSuchTable, "Table '{t}' ...")`.
+#[macro_export]
+macro_rules! err {
+    ($code:ident, $($arg:tt)+) => {
+        $crate::Error::new($crate::ErrorCode::$code, format!($($arg)+))
+    };
+}
+
+/// Returns early with an [`Error`].
+#[macro_export]
+macro_rules! bail {
+    ($code:ident, $($arg:tt)+) => {
+        return Err($crate::err!($code, $($arg)+))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_five_character_state_and_a_refusing_status() {
+        for code in ErrorCode::ALL {
+            assert_eq!(code.sqlstate().len(), 5, "{code:?}");
+            assert!(code.http_status() >= 400, "{code:?}");
+            assert!(code.errno() >= 1000, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_io() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(Error::io("write a", full).code(), ErrorCode::DiskFull);
+        let other = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let error = Error::io("open data/x", other);
+        assert_eq!(error.code(), ErrorCode::Io);
+        assert!(error.message().starts_with("open data/x: "));
+    }
+
+    #[test]
+    fn macros_format_and_return() {
+        fn refuse(name: &str) -> Result<()> {
+            bail!(NoSuchTable, "Table '{name}' doesn't exist");
+        }
+        let error = refuse("d.t").unwrap_err();
+        assert_eq!(error.code().errno(), 1146);
+        assert_eq!(error.message(), "Table 'd.t' doesn't exist");
+    }
+}

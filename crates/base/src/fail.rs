@@ -1,0 +1,121 @@
+//! Failpoints: named places where a test stops, fails or kills the process.
+//!
+//! A registry belongs to one engine, so tests run side by side. Without one armed point the
+//! cost is a relaxed load.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+/// What an armed point does when it is passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ends the process at once, as `kill -9` would.
+    Abort,
+    /// Returns an I/O error of this kind.
+    Io(std::io::ErrorKind),
+}
+
+#[derive(Debug)]
+struct Armed {
+    skip: u64,
+    action: Action,
+}
+
+#[derive(Default, Debug)]
+struct Registry {
+    any: AtomicBool,
+    points: Mutex<HashMap<String, Armed>>,
+}
+
+/// The failpoints of one engine; cloning shares them.
+#[derive(Clone, Default, Debug)]
+pub struct Failpoints(Arc<Registry>);
+
+impl Failpoints {
+    /// Arms points written as `name=abort`, `name=eio` or `name=enospc`, each with an
+    /// optional `@n` to let the first `n` passes through; several are separated by `;`.
+    ///
+    /// # Errors
+    /// Text that is none of these.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let points = Self::default();
+        for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, rest) =
+                part.split_once('=').ok_or_else(|| format!("failpoint '{part}' has no action"))?;
+            let (action, skip) = match rest.split_once('@') {
+                Some((action, skip)) => {
+                    (action, skip.parse().map_err(|_| format!("'{skip}' is no number"))?)
+                }
+                None => (rest, 0),
+            };
+            let action = match action {
+                "abort" => Action::Abort,
+                "eio" => Action::Io(std::io::ErrorKind::Other),
+                "enospc" => Action::Io(std::io::ErrorKind::StorageFull),
+                other => return Err(format!("failpoint action '{other}' is unknown")),
+            };
+            points.arm(name, skip, action);
+        }
+        Ok(points)
+    }
+
+    /// Arms `name` to act after `skip` passes.
+    pub fn arm(&self, name: &str, skip: u64, action: Action) {
+        self.0.points.lock().insert(name.to_owned(), Armed { skip, action });
+        self.0.any.store(true, Ordering::Release);
+    }
+
+    /// Disarms `name`.
+    pub fn disarm(&self, name: &str) {
+        self.0.points.lock().remove(name);
+    }
+
+    /// Passes the point `name`.
+    ///
+    /// # Errors
+    /// The error that the point was armed with.
+    pub fn pass(&self, name: &str) -> std::io::Result<()> {
+        if !self.0.any.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut points = self.0.points.lock();
+        let Some(armed) = points.get_mut(name) else { return Ok(()) };
+        if armed.skip > 0 {
+            armed.skip -= 1;
+            return Ok(());
+        }
+        match armed.action {
+            Action::Abort => {
+                eprintln!("failpoint {name}: abort");
+                std::process::abort()
+            }
+            Action::Io(kind) => Err(std::io::Error::new(kind, format!("failpoint {name}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_fails_after_its_skips_and_until_it_is_disarmed() {
+        let points = Failpoints::parse("a=enospc@1; b=eio").unwrap();
+        assert!(points.pass("a").is_ok());
+        assert_eq!(points.pass("a").unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        assert!(points.pass("b").is_err());
+        assert!(points.pass("c").is_ok());
+        points.disarm("a");
+        assert!(points.pass("a").is_ok());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Failpoints::parse("a").is_err());
+        assert!(Failpoints::parse("a=explode").is_err());
+        assert!(Failpoints::parse("a=abort@x").is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! The file system of the machine.
+// The one module that may touch `std::fs`: everybody else gets an `Fs`.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Advice, FlockOperation, OFlags};
+
+use super::{Entry, File, FileRef, Fs, Mode};
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RealFs;
+
+struct RealFile {
+    file: fs::File,
+    /// Set where the file system refused direct writes: each write is followed by a sync.
+    sync_each_write: bool,
+}
+
+impl RealFs {
+    fn open_direct(path: &Path) -> io::Result<RealFile> {
+        let flags = OFlags::DIRECT | OFlags::DSYNC;
+        let direct = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(path);
+        match direct {
+            Ok(file) => Ok(RealFile { file, sync_each_write: false }),
+            // tmpfs and some network file systems refuse O_DIRECT.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+                Ok(RealFile { file, sync_each_write: true })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Fs for RealFs {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true);
+        let file = match mode {
+            Mode::Read => options.open(path)?,
+            Mode::Write => options.write(true).open(path)?,
+            Mode::CreateNew => options.write(true).create_new(true).open(path)?,
+            Mode::Direct => return Ok(Arc::new(Self::open_direct(path)?)),
+        };
+        Ok(Arc::new(RealFile { file, sync_each_write: false }))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            let is_dir = metadata.is_dir();
+            let len_bytes = if is_dir { 0 } else { metadata.len() };
+            entries.push(Entry { path: entry.path(), is_dir, len_bytes });
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(path)?.sync_all()
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(file))
+    }
+}
+
+impl File for RealFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)?;
+        if self.sync_each_write { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        self.file.set_len(len_bytes)
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_reads_lists_and_removes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = RealFs.open(&path, Mode::CreateNew).unwrap();
+        file.write_all_at(b"hello", 3).unwrap();
+        file.sync().unwrap();
+        file.drop_cache().unwrap();
+        assert_eq!(RealFs.read(&path).unwrap(), b"\0\0\0hello");
+        assert!(RealFs.open(&path, Mode::CreateNew).is_err());
+        RealFs.write_atomic(&path, b"new").unwrap();
+        assert_eq!(RealFs.read(&path).unwrap(), b"new");
+        let names = RealFs.list(dir.path()).unwrap();
+        assert_eq!(names, vec![Entry { path: path.clone(), is_dir: false, len_bytes: 3 }]);
+        RealFs.remove_file(&path).unwrap();
+        assert!(!RealFs.exists(&path));
+        assert!(RealFs.available_bytes(dir.path()).unwrap() > 0);
+    }
+
+    #[test]
+    fn a_direct_file_takes_aligned_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        RealFs.open(&path, Mode::CreateNew).unwrap().set_len(8192).unwrap();
+        let file = RealFs.open(&path, Mode::Direct).unwrap();
+        let memory = vec![7u8; 3 * super::super::DIRECT_ALIGN_BYTES];
+        let start = memory.as_ptr().align_offset(super::super::DIRECT_ALIGN_BYTES);
+        file.write_all_at(&memory[start..start + 4096], 4096).unwrap();
+        assert_eq!(RealFs.read(&path).unwrap()[4096..], [7u8; 4096]);
+    }
+
+    #[test]
+    fn a_lock_is_held_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let held = RealFs.lock(&path).unwrap();
+        let error = RealFs.lock(&path).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        RealFs.lock(&path).unwrap();
+    }
+}

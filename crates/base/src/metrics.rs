@@ -1,0 +1,152 @@
+//! Every metric there is, declared in one list; `/metrics` prints them.
+
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+};
+
+/// The metrics of one server.
+pub struct Metrics {
+    registry: Registry,
+    /// Loads acknowledged.
+    pub loads: IntCounter,
+    /// Rows acknowledged.
+    pub rows: IntCounter,
+    /// Rows refused.
+    pub rows_rejected: IntCounter,
+    /// Encoded bytes acknowledged.
+    pub load_bytes: IntCounter,
+    /// Groups ended, by reason.
+    pub groups_ended: IntCounterVec,
+    /// Flushes published, by reason.
+    pub flushes: IntCounterVec,
+    /// Flushes that failed and are tried again.
+    pub flushes_failed: IntCounter,
+    /// Flush time.
+    pub flush_seconds: Histogram,
+    /// Log records appended.
+    pub wal_records: IntCounter,
+    /// Log bytes written, padding included.
+    pub wal_bytes: IntCounter,
+    /// Synced writes of the log.
+    pub wal_syncs: IntCounter,
+    /// Time of one synced write.
+    pub wal_sync_seconds: Histogram,
+    /// Open groups with rows, as `get_wal_size` counts.
+    pub wal_total_count: IntGauge,
+    /// Log files in use or ready.
+    pub wal_files: IntGauge,
+    /// Bytes in deltas.
+    pub delta_bytes: IntGauge,
+    /// Bytes taken from the write budget.
+    pub write_memory_bytes: IntGauge,
+    /// Rowsets over all tablets.
+    pub rowsets: IntGauge,
+    /// Compactions done.
+    pub compactions: IntCounter,
+    /// Bytes that compaction wrote.
+    pub compaction_bytes: IntCounter,
+    /// Statements, by kind.
+    pub statements: IntCounterVec,
+    /// Time of queries, planning included.
+    pub query_seconds: Histogram,
+    /// Open client connections.
+    pub connections: IntGauge,
+    /// Stream loads, by status.
+    pub stream_loads: IntCounterVec,
+    /// Errors answered, by MySQL errno.
+    pub errors: IntCounterVec,
+}
+
+/// Buckets from 20 us to 5 s.
+const LATENCY_SECONDS: &[f64] = &[
+    0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+    1.0, 2.0, 5.0,
+];
+
+impl Metrics {
+    /// Fresh metrics in a registry of their own.
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str| {
+            let metric = IntCounter::new(format!("freshet_{name}"), help).expect("a valid name");
+            registry.register(Box::new(metric.clone())).expect("one name, one metric");
+            metric
+        };
+        let gauge = |name: &str, help: &str| {
+            let metric = IntGauge::new(format!("freshet_{name}"), help).expect("a valid name");
+            registry.register(Box::new(metric.clone())).expect("one name, one metric");
+            metric
+        };
+        let labelled = |name: &str, help: &str, label: &str| {
+            let opts = Opts::new(format!("freshet_{name}"), help);
+            let metric = IntCounterVec::new(opts, &[label]).expect("a valid name");
+            registry.register(Box::new(metric.clone())).expect("one name, one metric");
+            metric
+        };
+        let histogram = |name: &str, help: &str| {
+            let opts = HistogramOpts::new(format!("freshet_{name}"), help)
+                .buckets(LATENCY_SECONDS.to_vec());
+            let metric = Histogram::with_opts(opts).expect("a valid name");
+            registry.register(Box::new(metric.clone())).expect("one name, one metric");
+            metric
+        };
+        Self {
+            loads: counter("loads_total", "Loads acknowledged"),
+            rows: counter("rows_total", "Rows acknowledged"),
+            rows_rejected: counter("rows_rejected_total", "Rows refused"),
+            load_bytes: counter("load_bytes_total", "Encoded bytes acknowledged"),
+            groups_ended: labelled("groups_ended_total", "Groups ended", "reason"),
+            flushes: labelled("flushes_total", "Flushes published", "reason"),
+            flushes_failed: counter("flushes_failed_total", "Flushes that failed"),
+            flush_seconds: histogram("flush_seconds", "Time of a flush"),
+            wal_records: counter("wal_records_total", "Log records appended"),
+            wal_bytes: counter("wal_bytes_total", "Log bytes written"),
+            wal_syncs: counter("wal_syncs_total", "Synced writes of the log"),
+            wal_sync_seconds: histogram("wal_sync_seconds", "Time of one synced write"),
+            wal_total_count: gauge("wal_total_count", "Open groups with rows"),
+            wal_files: gauge("wal_files", "Log files in use or ready"),
+            delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
+            write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),
+            rowsets: gauge("rowsets", "Rowsets over all tablets"),
+            compactions: counter("compactions_total", "Compactions done"),
+            compaction_bytes: counter("compaction_bytes_total", "Bytes written by compaction"),
+            statements: labelled("statements_total", "Statements", "kind"),
+            query_seconds: histogram("query_seconds", "Time of queries"),
+            connections: gauge("connections", "Open client connections"),
+            stream_loads: labelled("stream_loads_total", "Stream loads", "status"),
+            errors: labelled("errors_total", "Errors answered", "errno"),
+            registry,
+        }
+    }
+
+    /// All metrics as Prometheus text.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        TextEncoder::new()
+            .encode_utf8(&self.registry.gather(), &mut text)
+            .expect("metrics are valid text");
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renders_what_was_counted() {
+        let metrics = Metrics::new();
+        metrics.rows.inc_by(3);
+        metrics.groups_ended.with_label_values(&["interval"]).inc();
+        let text = metrics.render();
+        assert!(text.contains("freshet_rows_total 3"));
+        assert!(text.contains("freshet_groups_ended_total{reason=\"interval\"} 1"));
+        assert!(text.contains("freshet_wal_total_count 0"));
+    }
+}
