@@ -36,8 +36,8 @@ step() {
 
 # Says what the step is at, from the last line of its log, so that nobody thinks it hangs.
 heartbeat() {
-    local log=$1 began=$SECONDS sleeper last
-    trap 'kill "$sleeper"; exit' TERM
+    local log=$1 began=$SECONDS sleeper="" last
+    trap 'kill $sleeper 2>/dev/null; exit' TERM
     while true; do
         sleep "$HEARTBEAT_SECONDS" &
         sleeper=$!
