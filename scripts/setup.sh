@@ -58,7 +58,8 @@ install_rust() {
     else
         say "installing Rust $RUST_VERSION with its official installer (about a minute)"
         curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
-            sh -s -- -y --quiet --default-toolchain "$RUST_VERSION" --profile default
+            sh -s -- -y --quiet --default-toolchain "$RUST_VERSION" --profile default ||
+            fail "the installer of Rust did not work; see https://rustup.rs, then run this again"
     fi
 }
 
