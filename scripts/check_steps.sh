@@ -1,6 +1,7 @@
 # Sourced by check.sh and test.sh: what the code must pass before a test is worth running.
 # One line a step; the cheap ones first.
 
+step fetch  "1 s"   cargo fetch --locked
 step fmt    "2 s"   cargo fmt --all --check
 step deny   "2 s"   cargo deny --locked check --hide-inclusion-graph bans licenses sources
 step tidy   "2 s"   cargo test --locked --quiet --package freshet-tidy
