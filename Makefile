@@ -1,5 +1,5 @@
 # Everything a developer or a user runs, one line each. A target does nothing itself: it calls the
-# script of its name in scripts/. A target whose script does not exist must not exist either.
+# script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test check fmt run
