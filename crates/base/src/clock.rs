@@ -20,6 +20,39 @@ pub trait Clock: Send + Sync + 'static {
 /// A shared [`Clock`].
 pub type ClockRef = Arc<dyn Clock>;
 
+/// The clock of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    start: std::time::Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time starts now.
+    // The one place that may ask the machine: everybody else gets a `Clock`.
+    #[allow(clippy::disallowed_methods, clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self { start: std::time::Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    #[allow(clippy::disallowed_methods)]
+    fn wall_micros(&self) -> i64 {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(futures_timer::Delay::new(duration))
+    }
+}
+
 /// A point in a clock's monotonic time after which a request is no longer worth doing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Deadline(pub Duration);
@@ -47,5 +80,21 @@ pub async fn until<F: Future>(
     match select(std::pin::pin!(future), timer).await {
         Either::Left((output, _)) => Some(output),
         Either::Right(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_ends_what_never_ends() {
+        let clock = SystemClock::new();
+        let deadline = Deadline::after(&clock, Duration::from_millis(5));
+        let never = std::future::pending::<()>();
+        assert!(futures::executor::block_on(until(&clock, deadline, never)).is_none());
+        assert_eq!(deadline.left(&clock), Duration::ZERO);
+        let ready = std::future::ready(7);
+        assert_eq!(futures::executor::block_on(until(&clock, deadline, ready)), Some(7));
     }
 }
