@@ -28,10 +28,25 @@ step() {
     local seconds=$((SECONDS - began))
     if [[ $result == FAILED ]]; then
         STEPS_FAILED=$((STEPS_FAILED + 1))
-        tail -n "$FAILURE_LINES_SHOWN" "$log" | sed 's/^/    | /'
+        show_failure "$log"
         printf '    FAILED after %s s; all of it: %s\n' "$seconds" "$log"
     fi
-    STEP_ROWS+=("$(printf '%-12s %-8s %6s s' "$name" "$result" "$seconds")")
+    STEP_ROWS+=("$(printf '%-10s %-8s %6s s  %s' "$name" "$result" "$seconds" "$(tests_in "$log")")")
+}
+
+# The names of what failed, then the end of the log.
+show_failure() {
+    {
+        grep -E '^(error|test .* FAILED)' "$1" | head -n 20 || true
+        echo '...'
+        tail -n "$FAILURE_LINES_SHOWN" "$1"
+    } | sed 's/^/    | /'
+}
+
+# How many tests a log of cargo tells of; nothing if none.
+tests_in() {
+    awk '/^test result:/ { n += $4; bad += $6 }
+         END { if (n + bad) printf "%d tests passed, %d failed", n, bad }' "$1"
 }
 
 # Says what the step is at, from the last line of its log, so that nobody thinks it hangs.
@@ -54,9 +69,9 @@ stop_heartbeat() {
 }
 
 steps_end() {
-    printf '\n%-12s %-8s %8s\n' step result time
+    printf '\n%-10s %-8s %8s\n' step result time
     printf '%s\n' "${STEP_ROWS[@]}"
-    printf '%-12s %-8s %6s s\n' total "$STEPS_FAILED bad" "$SECONDS"
+    printf '%-10s %-8s %6s s\n' total "$STEPS_FAILED bad" "$SECONDS"
     printf 'logs: %s\n' "$LOGS"
     [[ $STEPS_FAILED == 0 ]]
 }
