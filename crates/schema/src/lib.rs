@@ -12,8 +12,12 @@
 //!
 //! Test it with `cargo test -p freshet-schema`.
 
+pub mod columns;
+pub mod row;
 pub mod table;
 pub mod types;
 
+pub use columns::ColumnsBuilder;
+pub use row::{Put, RowCursor, RowFault, RowWriter, Rows};
 pub use table::*;
 pub use types::*;

@@ -1,0 +1,257 @@
+//! Encoded rows to Arrow columns, many rows at a time.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayData, ArrayRef, BooleanBufferBuilder, RecordBatch, make_array};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::{DataType, SchemaRef, i256};
+
+use crate::row::take_length;
+use crate::{ColumnType, Layout, TableSchema};
+
+/// Text of up to this many bytes lies inside its view.
+const VIEW_INLINE_BYTES_MAX: usize = 12;
+/// A buffer of long text is closed here, because a view addresses it with 32 bits.
+const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
+
+/// Collects encoded rows as columns.
+///
+/// The bytes must be rows of the schema, as `RowWriter` wrote them or `row::validate` passed
+/// them: a builder asserts that they end where cells end, and checks no more.
+pub struct ColumnsBuilder {
+    schema: SchemaRef,
+    columns: Vec<ColumnBuilder>,
+    rows: usize,
+}
+
+impl ColumnsBuilder {
+    /// A builder with room for `capacity` rows.
+    pub fn new(schema: &TableSchema, capacity: usize) -> Self {
+        let columns =
+            schema.columns.iter().map(|column| ColumnBuilder::new(column.ty, capacity)).collect();
+        Self { schema: Arc::clone(schema.arrow()), columns, rows: 0 }
+    }
+
+    /// Appends `count` rows.
+    ///
+    /// # Panics
+    /// When `bytes` are not exactly `count` rows of the schema.
+    pub fn append(&mut self, bytes: &[u8], count: usize) {
+        let bitmap_bytes = self.columns.len().div_ceil(8);
+        let mut rest = bytes;
+        for _ in 0..count {
+            let (nulls, cells) = rest.split_at(bitmap_bytes);
+            rest = cells;
+            if nulls.iter().all(|&byte| byte == 0) {
+                for column in &mut self.columns {
+                    rest = column.push(rest);
+                }
+            } else {
+                for (at, column) in self.columns.iter_mut().enumerate() {
+                    if nulls[at >> 3] >> (at & 7) & 1 == 1 {
+                        column.push_null();
+                    } else {
+                        rest = column.push(rest);
+                    }
+                }
+            }
+        }
+        assert!(rest.is_empty(), "{count} rows end {} bytes early", rest.len());
+        self.rows += count;
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns.
+    pub fn finish(self) -> RecordBatch {
+        let fields = self.schema.fields();
+        let arrays = self
+            .columns
+            .into_iter()
+            .zip(fields)
+            .map(|(column, field)| column.finish(field.data_type(), self.rows))
+            .collect();
+        RecordBatch::try_new(self.schema, arrays).expect("columns were built for this schema")
+    }
+}
+
+/// The values of a column, by width: equal widths are equal bits whatever their type.
+enum Values {
+    One(Vec<u8>),
+    Two(Vec<u16>),
+    Four(Vec<u32>),
+    Eight(Vec<u64>),
+    /// DECIMAL in 8 bytes, 16 in Arrow.
+    Wide(Vec<i128>),
+    Sixteen(Vec<i128>),
+    /// LARGEINT: 16 bytes, 32 in Arrow.
+    Large(Vec<i256>),
+    Views(Views),
+}
+
+struct ColumnBuilder {
+    values: Values,
+    valid: Option<BooleanBufferBuilder>,
+}
+
+impl ColumnBuilder {
+    fn new(ty: ColumnType, capacity: usize) -> Self {
+        let values = match (ty, ty.layout()) {
+            (ColumnType::LargeInt, _) => Values::Large(Vec::with_capacity(capacity)),
+            (ColumnType::Decimal { .. }, Layout::Fixed(8)) => {
+                Values::Wide(Vec::with_capacity(capacity))
+            }
+            (_, Layout::Fixed(1)) => Values::One(Vec::with_capacity(capacity)),
+            (_, Layout::Fixed(2)) => Values::Two(Vec::with_capacity(capacity)),
+            (_, Layout::Fixed(4)) => Values::Four(Vec::with_capacity(capacity)),
+            (_, Layout::Fixed(8)) => Values::Eight(Vec::with_capacity(capacity)),
+            (_, Layout::Fixed(_)) => Values::Sixteen(Vec::with_capacity(capacity)),
+            (_, Layout::Bytes) => Values::Views(Views::new(capacity)),
+        };
+        Self { values, valid: None }
+    }
+
+    /// Takes a value from the front of `cells` and returns what is behind it.
+    #[inline]
+    fn push<'a>(&mut self, cells: &'a [u8]) -> &'a [u8] {
+        if let Some(valid) = &mut self.valid {
+            valid.append(true);
+        }
+        match &mut self.values {
+            Values::One(values) => take(cells, |[value]| values.push(value)),
+            Values::Two(values) => take(cells, |value| values.push(u16::from_le_bytes(value))),
+            Values::Four(values) => take(cells, |value| values.push(u32::from_le_bytes(value))),
+            Values::Eight(values) => take(cells, |value| values.push(u64::from_le_bytes(value))),
+            Values::Wide(values) => {
+                take(cells, |value| values.push(i128::from(i64::from_le_bytes(value))))
+            }
+            Values::Sixteen(values) => take(cells, |value| values.push(i128::from_le_bytes(value))),
+            Values::Large(values) => {
+                take(cells, |value| values.push(i256::from_i128(i128::from_le_bytes(value))))
+            }
+            Values::Views(views) => {
+                let (length, taken) = take_length(cells).expect("a cell of bytes has its length");
+                views.push(&cells[taken..], length);
+                &cells[taken + length..]
+            }
+        }
+    }
+
+    #[cold]
+    fn push_null(&mut self) {
+        let rows = self.len();
+        self.valid
+            .get_or_insert_with(|| {
+                let mut valid = BooleanBufferBuilder::new(rows + 1);
+                valid.append_n(rows, true);
+                valid
+            })
+            .append(false);
+        match &mut self.values {
+            Values::One(values) => values.push(0),
+            Values::Two(values) => values.push(0),
+            Values::Four(values) => values.push(0),
+            Values::Eight(values) => values.push(0),
+            Values::Wide(values) | Values::Sixteen(values) => values.push(0),
+            Values::Large(values) => values.push(i256::ZERO),
+            Values::Views(views) => views.views.push(0),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.values {
+            Values::One(values) => values.len(),
+            Values::Two(values) => values.len(),
+            Values::Four(values) => values.len(),
+            Values::Eight(values) => values.len(),
+            Values::Wide(values) | Values::Sixteen(values) => values.len(),
+            Values::Large(values) => values.len(),
+            Values::Views(views) => views.views.len(),
+        }
+    }
+
+    fn finish(self, data_type: &DataType, rows: usize) -> ArrayRef {
+        let nulls = self.valid.map(|mut valid| NullBuffer::new(valid.finish()));
+        let data = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
+        let data = match self.values {
+            Values::One(values) => data.add_buffer(Buffer::from_vec(values)),
+            Values::Two(values) => data.add_buffer(Buffer::from_vec(values)),
+            Values::Four(values) => data.add_buffer(Buffer::from_vec(values)),
+            Values::Eight(values) => data.add_buffer(Buffer::from_vec(values)),
+            Values::Wide(values) | Values::Sixteen(values) => {
+                data.add_buffer(Buffer::from_vec(values))
+            }
+            Values::Large(values) => data.add_buffer(Buffer::from_vec(values)),
+            Values::Views(views) => {
+                views.buffers().fold(data, |data, buffer| data.add_buffer(buffer))
+            }
+        };
+        make_array(data.build().expect("cells of validated rows are values of their types"))
+    }
+}
+
+/// Takes a value of `N` bytes from the front of `cells`.
+#[inline]
+fn take<const N: usize>(cells: &[u8], push: impl FnOnce([u8; N])) -> &[u8] {
+    let (value, rest) = cells.split_first_chunk().expect("a row ends where its last cell ends");
+    push(*value);
+    rest
+}
+
+/// Arrow's view layout: length, then the bytes themselves up to 12, or the first four of them
+/// and the place of all in a shared buffer.
+struct Views {
+    views: Vec<u128>,
+    /// The buffers that are full.
+    closed: Vec<Buffer>,
+    open: Vec<u8>,
+}
+
+impl Views {
+    fn new(capacity: usize) -> Self {
+        Self { views: Vec::with_capacity(capacity), closed: Vec::new(), open: Vec::new() }
+    }
+
+    /// Appends the first `length` bytes of `cells`.
+    #[inline]
+    fn push(&mut self, cells: &[u8], length: usize) {
+        if length > VIEW_INLINE_BYTES_MAX {
+            return self.push_long(&cells[..length]);
+        }
+        let content = match cells.first_chunk() {
+            // One wide load instead of a copy of varying length; what is too much is masked.
+            Some(wide) => u128::from_le_bytes(*wide) & ((1 << (8 * length)) - 1),
+            None => {
+                let mut wide = [0; 16];
+                wide[..length].copy_from_slice(&cells[..length]);
+                u128::from_le_bytes(wide)
+            }
+        };
+        self.views.push(content << 32 | length as u128);
+    }
+
+    fn push_long(&mut self, bytes: &[u8]) {
+        if self.open.len() + bytes.len() > VIEW_BUFFER_BYTES_MAX {
+            self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
+        }
+        let prefix = bytes.first_chunk().map_or(0, |prefix| u32::from_le_bytes(*prefix));
+        let view = bytes.len() as u128
+            | u128::from(prefix) << 32
+            | (self.closed.len() as u128) << 64
+            | (self.open.len() as u128) << 96;
+        self.open.extend_from_slice(bytes);
+        self.views.push(view);
+    }
+
+    /// The views, and behind them the buffers that they point into.
+    fn buffers(mut self) -> impl Iterator<Item = Buffer> {
+        self.closed.push(Buffer::from_vec(self.open));
+        std::iter::once(Buffer::from_vec(self.views)).chain(self.closed)
+    }
+}
+
+#[cfg(test)]
+mod tests;
