@@ -1,0 +1,246 @@
+//! Passwords: how they are scrambled on the wire, stored and verified.
+
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+use crate::sha256crypt;
+
+/// Bytes of a scramble.
+pub const SCRAMBLE_BYTES: usize = 20;
+
+/// Bytes of a password at most, as in MySQL. The time of a slow hash grows with the square of it.
+pub const PASSWORD_BYTES_MAX: usize = 256;
+
+/// Bytes that both sides mix with a password so that what travels is of use only once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scramble([u8; SCRAMBLE_BYTES]);
+
+impl Scramble {
+    /// A scramble of random bytes. Clients take it for text that ends with a zero byte, so each
+    /// byte is brought into the range of ASCII without zero and the `$` of stored passwords.
+    pub fn from_random(random: [u8; SCRAMBLE_BYTES]) -> Self {
+        Self(random.map(|byte| match byte & 0x7f {
+            0 | b'$' => (byte & 0x7f) + 1,
+            text => text,
+        }))
+    }
+
+    /// A scramble as it came from a server.
+    pub(crate) fn received(bytes: [u8; SCRAMBLE_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8; SCRAMBLE_BYTES] {
+        &self.0
+    }
+}
+
+/// A way to prove a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AuthPlugin {
+    /// `mysql_native_password`, known to every client up to MySQL 8.
+    Native,
+    /// `caching_sha2_password`, the default since MySQL 8.
+    CachingSha2,
+}
+
+impl AuthPlugin {
+    /// The name that travels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "mysql_native_password",
+            Self::CachingSha2 => "caching_sha2_password",
+        }
+    }
+
+    /// The plugin of this name, if it is one of these.
+    pub fn from_name(name: impl AsRef<[u8]>) -> Option<Self> {
+        let name = name.as_ref();
+        [Self::Native, Self::CachingSha2].into_iter().find(|p| p.name().as_bytes() == name)
+    }
+}
+
+/// What the server stores to recognise a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// The empty password, under the plugin that clients should be asked for.
+    Empty(AuthPlugin),
+    /// No password is right. For unknown users: the exchange does not tell them from known ones.
+    Never(AuthPlugin),
+    /// SHA1(SHA1(password)).
+    Native([u8; 20]),
+    /// SHA256(SHA256(password)): every login takes one round trip.
+    Sha2Fast([u8; 32]),
+    /// A salted slow hash: the first login shows the password itself, over RSA or TLS, and then
+    /// yields the [`Credential::Sha2Fast`] that the server may keep in memory.
+    Sha2Slow(SlowHash),
+}
+
+impl Credential {
+    /// What to store for `password` under `mysql_native_password`.
+    pub fn native(password: &[u8]) -> Self {
+        match password {
+            [] => Self::Empty(AuthPlugin::Native),
+            _ => Self::Native(sha1(&[&sha1(&[password])])),
+        }
+    }
+
+    /// What to store for `password` under `caching_sha2_password`.
+    pub fn sha2_fast(password: &[u8]) -> Self {
+        match password {
+            [] => Self::Empty(AuthPlugin::CachingSha2),
+            _ => Self::Sha2Fast(sha256(&[&sha256(&[password])])),
+        }
+    }
+
+    /// The plugin whose answer this can be compared with.
+    pub fn plugin(&self) -> AuthPlugin {
+        match self {
+            Self::Empty(plugin) | Self::Never(plugin) => *plugin,
+            Self::Native(_) => AuthPlugin::Native,
+            Self::Sha2Fast(_) | Self::Sha2Slow(_) => AuthPlugin::CachingSha2,
+        }
+    }
+
+    /// Whether `password`, shown in the clear, is the right one. For HTTP Basic authentication and
+    /// the full exchange; a [`Credential::Sha2Slow`] takes milliseconds.
+    pub fn accepts_password(&self, password: &[u8]) -> bool {
+        match self {
+            Self::Empty(_) => password.is_empty(),
+            Self::Never(_) => false,
+            Self::Native(stored) => same(stored, &sha1(&[&sha1(&[password])])),
+            Self::Sha2Fast(stored) => same(stored, &sha256(&[&sha256(&[password])])),
+            Self::Sha2Slow(slow) => slow.accepts(password),
+        }
+    }
+
+    /// Whether `response` proves the password for this scramble. A [`Credential::Sha2Slow`] cannot
+    /// tell and says no.
+    pub fn accepts_response(&self, scramble: &Scramble, response: &[u8]) -> bool {
+        match self {
+            Self::Empty(_) => response.is_empty(),
+            Self::Never(_) | Self::Sha2Slow(_) => false,
+            Self::Native(stored) => native_accepts(stored, scramble, response),
+            Self::Sha2Fast(stored) => sha2_accepts(stored, scramble, response),
+        }
+    }
+}
+
+/// A password hashed slowly with a salt, in the form that MySQL stores: `$A$005$` + salt + digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowHash {
+    thousand_rounds: u16,
+    salt: [u8; SCRAMBLE_BYTES],
+    digest: [u8; sha256crypt::DIGEST_BYTES],
+}
+
+impl SlowHash {
+    /// Rounds that MySQL uses by default, in thousands.
+    pub const THOUSAND_ROUNDS: u16 = 5;
+
+    /// Hashes `password`, or refuses one that is longer than [`PASSWORD_BYTES_MAX`]. `salt` holds
+    /// random bytes made with [`Scramble::from_random`].
+    pub fn new(password: &[u8], salt: Scramble, thousand_rounds: u16) -> Option<Self> {
+        let digest = digest(password, salt.bytes(), thousand_rounds)?;
+        Some(Self { thousand_rounds, salt: *salt.bytes(), digest })
+    }
+
+    /// Whether `password` gives the same digest. Takes milliseconds.
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        let digest = digest(password, &self.salt, self.thousand_rounds);
+        digest.is_some_and(|digest| same(&self.digest, &digest))
+    }
+
+    /// The form that MySQL stores and `CREATE USER .. IDENTIFIED WITH .. AS` takes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut text = format!("$A${:03X}$", self.thousand_rounds).into_bytes();
+        text.extend_from_slice(&self.salt);
+        text.extend_from_slice(&self.digest);
+        text
+    }
+
+    /// Reads the form of [`SlowHash::to_bytes`].
+    pub fn from_bytes(stored: &[u8]) -> Option<Self> {
+        let (rounds, rest) = stored.strip_prefix(b"$A$")?.split_first_chunk::<3>()?;
+        let (salt, digest) = rest.strip_prefix(b"$")?.split_first_chunk()?;
+        let rounds = std::str::from_utf8(rounds).ok()?;
+        Some(Self {
+            thousand_rounds: u16::from_str_radix(rounds, 16).ok().filter(|count| *count > 0)?,
+            salt: *salt,
+            digest: digest.try_into().ok()?,
+        })
+    }
+}
+
+fn digest(
+    password: &[u8],
+    salt: &[u8],
+    thousand_rounds: u16,
+) -> Option<[u8; sha256crypt::DIGEST_BYTES]> {
+    let rounds = u32::from(thousand_rounds) * 1000;
+    (password.len() <= PASSWORD_BYTES_MAX).then(|| sha256crypt::hash(password, salt, rounds))
+}
+
+/// What a client answers under `mysql_native_password`:
+/// `SHA1(password) XOR SHA1(scramble + SHA1(SHA1(password)))`, nothing for an empty password.
+pub fn native_response(password: &[u8], scramble: &Scramble) -> Vec<u8> {
+    if password.is_empty() {
+        return Vec::new();
+    }
+    let once = sha1(&[password]);
+    xor(&once, &sha1(&[scramble.bytes(), &sha1(&[&once])])).to_vec()
+}
+
+/// What a client answers first under `caching_sha2_password`:
+/// `SHA256(password) XOR SHA256(SHA256(SHA256(password)) + scramble)`, nothing for an empty one.
+pub fn sha2_response(password: &[u8], scramble: &Scramble) -> Vec<u8> {
+    if password.is_empty() {
+        return Vec::new();
+    }
+    let once = sha256(&[password]);
+    xor(&once, &sha256(&[&sha256(&[&once]), scramble.bytes()])).to_vec()
+}
+
+fn native_accepts(stored: &[u8; 20], scramble: &Scramble, response: &[u8]) -> bool {
+    let Ok(response) = response.try_into() else { return false };
+    let once = xor(response, &sha1(&[scramble.bytes(), stored]));
+    same(stored, &sha1(&[&once]))
+}
+
+fn sha2_accepts(stored: &[u8; 32], scramble: &Scramble, response: &[u8]) -> bool {
+    let Ok(response) = response.try_into() else { return false };
+    let once = xor(response, &sha256(&[stored, scramble.bytes()]));
+    same(stored, &sha256(&[&once]))
+}
+
+fn sha1(parts: &[&[u8]]) -> [u8; 20] {
+    let mut hasher = Sha1::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize().into()
+}
+
+fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize().into()
+}
+
+fn xor<const N: usize>(left: &[u8; N], right: &[u8; N]) -> [u8; N] {
+    std::array::from_fn(|i| left[i] ^ right[i])
+}
+
+/// Compares without telling by its duration how much of a guess was right.
+fn same<const N: usize>(left: &[u8; N], right: &[u8; N]) -> bool {
+    let difference = left.iter().zip(right).fold(0, |seen, (l, r)| seen | (l ^ r));
+    std::hint::black_box(difference) == 0
+}
+
+/// The password as it is encrypted by RSA: with a zero byte behind it, XORed with the scramble.
+pub(crate) fn obfuscate(password_and_zero: &[u8], scramble: &Scramble) -> Vec<u8> {
+    let pad = scramble.bytes().iter().cycle();
+    password_and_zero.iter().zip(pad).map(|(byte, mask)| byte ^ mask).collect()
+}
+
+#[cfg(test)]
+mod tests;

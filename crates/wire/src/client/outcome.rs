@@ -1,0 +1,232 @@
+//! Gathering whole replies: every result of a command, with its rows.
+
+use crate::{
+    Capabilities, ColumnDefinition, ColumnFlags, ColumnType, Date, DateTime, Param, Result,
+    StatusFlags, Time,
+};
+
+use super::reply::{BinaryCells, Reply, TextCells, cell_type, result_end};
+
+/// Which protocol the rows of a reply use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Replies to COM_QUERY.
+    Text,
+    /// Replies to COM_STMT_EXECUTE.
+    Binary,
+}
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// NULL.
+    Null,
+    /// Text or bytes; every value of the text protocol.
+    Bytes(Vec<u8>),
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    UInt(u64),
+    /// FLOAT.
+    Float(f32),
+    /// DOUBLE.
+    Double(f64),
+    /// DATE.
+    Date(Date),
+    /// DATETIME or TIMESTAMP.
+    DateTime(DateTime),
+    /// TIME.
+    Time(Time),
+}
+
+impl From<Param<'_>> for Value {
+    fn from(param: Param<'_>) -> Self {
+        match param {
+            Param::Null => Self::Null,
+            Param::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+            Param::Int(value) => Self::Int(value),
+            Param::UInt(value) => Self::UInt(value),
+            Param::Float(value) => Self::Float(value),
+            Param::Double(value) => Self::Double(value),
+            Param::Date(value) => Self::Date(value),
+            Param::DateTime(value) => Self::DateTime(value),
+            Param::Time(value) => Self::Time(value),
+        }
+    }
+}
+
+/// A result set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rows {
+    /// Names of the columns.
+    pub names: Vec<String>,
+    /// Types and flags of the columns.
+    pub types: Vec<(ColumnType, ColumnFlags)>,
+    /// The rows.
+    pub rows: Vec<Vec<Value>>,
+    /// State of the session at the end.
+    pub status: StatusFlags,
+    /// Warnings of the statement.
+    pub warnings: u16,
+}
+
+/// One result of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Success without rows.
+    Ok {
+        /// Rows inserted, changed or removed.
+        affected_rows: u64,
+        /// The first generated id, 0 if there is none.
+        last_insert_id: u64,
+        /// State of the session.
+        status: StatusFlags,
+        /// Warnings of the statement.
+        warnings: u16,
+        /// Text for people.
+        info: String,
+    },
+    /// Failure.
+    Err {
+        /// The MySQL error number.
+        errno: u16,
+        /// The SQLSTATE.
+        sqlstate: String,
+        /// Text for people.
+        message: String,
+    },
+    /// A result set.
+    Rows(Rows),
+    /// The server wants this file: answer with [`PacketWriter::infile_piece`] before going on.
+    ///
+    /// [`PacketWriter::infile_piece`]: crate::PacketWriter::infile_piece
+    LocalInfile(String),
+}
+
+#[derive(Debug)]
+enum Stage {
+    First,
+    Definitions { missing: usize },
+    DefinitionsEnd,
+    Rows,
+}
+
+/// Gathers the results of one command, packet by packet.
+#[derive(Debug)]
+pub struct Outcomes {
+    encoding: Encoding,
+    capabilities: Capabilities,
+    stage: Stage,
+    open: Rows,
+    outcomes: Vec<Outcome>,
+}
+
+impl Outcomes {
+    /// Awaits the reply to a command.
+    pub fn new(encoding: Encoding, capabilities: Capabilities) -> Self {
+        let open = Rows::default();
+        Self { encoding, capabilities, stage: Stage::First, open, outcomes: Vec::new() }
+    }
+
+    /// The results so far; all of them once [`Outcomes::on_packet`] has returned true.
+    pub fn into_inner(self) -> Vec<Outcome> {
+        self.outcomes
+    }
+
+    /// The result that came last.
+    pub fn last(&self) -> Option<&Outcome> {
+        self.outcomes.last()
+    }
+
+    /// Takes a packet; returns whether the reply is complete.
+    pub fn on_packet(&mut self, payload: &[u8]) -> Result<bool> {
+        match self.stage {
+            Stage::First => self.first(payload),
+            Stage::Definitions { missing } => {
+                let definition = ColumnDefinition::parse(payload)?;
+                self.open.names.push(definition.name.to_owned());
+                self.open.types.push(cell_type(&definition));
+                self.stage = match missing - 1 {
+                    0 if self.capabilities.contains(Capabilities::DEPRECATE_EOF) => Stage::Rows,
+                    0 => Stage::DefinitionsEnd,
+                    missing => Stage::Definitions { missing },
+                };
+                Ok(false)
+            }
+            Stage::DefinitionsEnd => self.end_definitions(payload),
+            Stage::Rows => self.row(payload),
+        }
+    }
+
+    fn first(&mut self, payload: &[u8]) -> Result<bool> {
+        let (outcome, more) = match Reply::parse(payload, self.capabilities)? {
+            Reply::Columns(count) => {
+                self.stage = Stage::Definitions { missing: count.max(1) };
+                return Ok(false);
+            }
+            Reply::Ok(ok) => (
+                Outcome::Ok {
+                    affected_rows: ok.affected_rows,
+                    last_insert_id: ok.last_insert_id,
+                    status: ok.status,
+                    warnings: ok.warnings,
+                    info: ok.info.to_owned(),
+                },
+                ok.status.contains(StatusFlags::MORE_RESULTS_EXISTS),
+            ),
+            Reply::Err(err) => (failure(err), false),
+            Reply::LocalInfile(name) => {
+                (Outcome::LocalInfile(String::from_utf8_lossy(name).into_owned()), true)
+            }
+        };
+        self.outcomes.push(outcome);
+        Ok(!more)
+    }
+
+    /// A cursor ends the reply here; its rows have to be fetched.
+    fn end_definitions(&mut self, payload: &[u8]) -> Result<bool> {
+        let end = result_end(payload, self.capabilities)?;
+        let end = end.ok_or(crate::Error::Malformed { what: "EOF packet missing" })?;
+        self.stage = Stage::Rows;
+        if end.status.contains(StatusFlags::CURSOR_EXISTS) {
+            return Ok(self.close(end.status, end.warnings));
+        }
+        Ok(false)
+    }
+
+    fn row(&mut self, payload: &[u8]) -> Result<bool> {
+        if payload.first() == Some(&crate::response::ERR_HEADER) {
+            self.open = Rows::default();
+            self.outcomes.push(failure(super::ErrReply::parse(payload)?));
+            return Ok(true);
+        }
+        if let Some(end) = result_end(payload, self.capabilities)? {
+            return Ok(self.close(end.status, end.warnings));
+        }
+        let row = match self.encoding {
+            Encoding::Binary => BinaryCells::new(payload, &self.open.types)?
+                .map(|cell| cell.map(Value::from))
+                .collect::<Result<_>>()?,
+            Encoding::Text => TextCells::new(payload)
+                .map(|cell| Ok(cell?.map_or(Value::Null, |bytes| Value::Bytes(bytes.to_vec()))))
+                .collect::<Result<_>>()?,
+        };
+        self.open.rows.push(row);
+        Ok(false)
+    }
+
+    fn close(&mut self, status: StatusFlags, warnings: u16) -> bool {
+        let rows = std::mem::take(&mut self.open);
+        self.outcomes.push(Outcome::Rows(Rows { status, warnings, ..rows }));
+        self.stage = Stage::First;
+        !status.contains(StatusFlags::MORE_RESULTS_EXISTS)
+    }
+}
+
+fn failure(err: super::ErrReply<'_>) -> Outcome {
+    Outcome::Err {
+        errno: err.errno,
+        sqlstate: err.sqlstate.to_owned(),
+        message: err.message.to_owned(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Commands: what a client sends once it is logged in.
+
+use crate::cursor::{Cursor, utf8};
+use crate::handshake::{Attributes, DATABASE, PLUGIN, optional};
+use crate::params::skip_query_attributes;
+use crate::{Capabilities, Collation, Error, Result};
+
+/// Command bytes.
+pub(crate) mod code {
+    pub(crate) const QUIT: u8 = 0x01;
+    pub(crate) const INIT_DB: u8 = 0x02;
+    pub(crate) const QUERY: u8 = 0x03;
+    pub(crate) const FIELD_LIST: u8 = 0x04;
+    pub(crate) const STATISTICS: u8 = 0x09;
+    pub(crate) const PROCESS_KILL: u8 = 0x0c;
+    pub(crate) const PING: u8 = 0x0e;
+    pub(crate) const CHANGE_USER: u8 = 0x11;
+    pub(crate) const STMT_PREPARE: u8 = 0x16;
+    pub(crate) const STMT_EXECUTE: u8 = 0x17;
+    pub(crate) const STMT_SEND_LONG_DATA: u8 = 0x18;
+    pub(crate) const STMT_CLOSE: u8 = 0x19;
+    pub(crate) const STMT_RESET: u8 = 0x1a;
+    pub(crate) const SET_OPTION: u8 = 0x1b;
+    pub(crate) const STMT_FETCH: u8 = 0x1c;
+    pub(crate) const RESET_CONNECTION: u8 = 0x1f;
+}
+
+const EXECUTE_CURSOR: u8 = 0x01;
+const EXECUTE_PARAMETER_COUNT: u8 = 0x08;
+
+/// One command, borrowing from its packet. Names and statements are as sent, by most clients UTF-8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// The client leaves; there is no reply.
+    Quit,
+    /// Use another database.
+    InitDb(&'a str),
+    /// Statements as text. Query attributes have been skipped.
+    Query(&'a [u8]),
+    /// Columns of a table; answered by [`PacketWriter::field_list`].
+    ///
+    /// [`PacketWriter::field_list`]: crate::PacketWriter::field_list
+    FieldList {
+        /// The table.
+        table: &'a str,
+        /// A LIKE pattern for columns; empty means all.
+        pattern: &'a str,
+    },
+    /// A line of statistics; answered by [`PacketWriter::statistics`].
+    ///
+    /// [`PacketWriter::statistics`]: crate::PacketWriter::statistics
+    Statistics,
+    /// End another connection.
+    ProcessKill(u32),
+    /// Are you there?
+    Ping,
+    /// Log in anew on this connection.
+    ChangeUser(ChangeUser<'a>),
+    /// Forget all state of the session.
+    ResetConnection,
+    /// Whether COM_QUERY may hold several statements; answered by an EOF packet.
+    SetMultiStatements(bool),
+    /// Prepare a statement; answered by [`PacketWriter::prepared`].
+    ///
+    /// [`PacketWriter::prepared`]: crate::PacketWriter::prepared
+    Prepare(&'a [u8]),
+    /// Run a prepared statement.
+    Execute(Execute<'a>),
+    /// A piece of a parameter; there is no reply.
+    SendLongData {
+        /// The statement.
+        statement_id: u32,
+        /// Number of the parameter, from 0.
+        parameter: u16,
+        /// The piece.
+        data: &'a [u8],
+    },
+    /// Forget a prepared statement; there is no reply.
+    CloseStatement(u32),
+    /// Forget pieces of parameters and the open cursor of a prepared statement.
+    ResetStatement(u32),
+    /// Rows of an open cursor.
+    Fetch {
+        /// The statement.
+        statement_id: u32,
+        /// How many rows.
+        rows: u32,
+    },
+}
+
+/// COM_CHANGE_USER.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeUser<'a> {
+    /// Name of the user.
+    pub user: &'a str,
+    /// What the plugin of the client made of password and the last scramble.
+    pub auth_response: &'a [u8],
+    /// The database to use.
+    pub database: Option<&'a str>,
+    /// The collation of the client's text.
+    pub collation: Option<Collation>,
+    /// The plugin that made `auth_response`.
+    pub plugin: Option<&'a str>,
+    /// What the client says of itself.
+    pub attributes: Attributes<'a>,
+}
+
+/// COM_STMT_EXECUTE. Read the parameters by [`Params::new`].
+///
+/// [`Params::new`]: crate::Params::new
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Execute<'a> {
+    /// The statement, [`Execute::PREPARED_LAST`] for the one prepared last.
+    pub statement_id: u32,
+    /// Whether the rows shall wait for COM_STMT_FETCH.
+    pub cursor: bool,
+    /// Whether the block starts with a count and has a name behind every type.
+    pub(crate) named: bool,
+    pub(crate) block: &'a [u8],
+}
+
+impl Execute<'_> {
+    /// A statement id with which MariaDB's clients mean the statement prepared last.
+    pub const PREPARED_LAST: u32 = u32::MAX;
+}
+
+impl<'a> Command<'a> {
+    /// Reads a command from a packet with sequence id 0.
+    pub fn parse(payload: &'a [u8], capabilities: Capabilities) -> Result<Self> {
+        let mut cursor = Cursor::new(payload);
+        let code = cursor.u8("empty command")?;
+        Ok(match code {
+            code::STMT_EXECUTE => Self::Execute(Execute::parse(cursor, capabilities)?),
+            code::QUERY => {
+                if capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+                    skip_query_attributes(&mut cursor)?;
+                }
+                Self::Query(cursor.rest())
+            }
+            code::QUIT => Self::Quit,
+            code::INIT_DB => Self::InitDb(utf8(cursor.rest(), DATABASE)?),
+            code::FIELD_LIST => Self::FieldList {
+                table: utf8(cursor.nul_bytes("table name without end")?, "table name not UTF-8")?,
+                pattern: utf8(cursor.nul_or_rest(), "column pattern not UTF-8")?,
+            },
+            code::STATISTICS => Self::Statistics,
+            code::PROCESS_KILL => Self::ProcessKill(cursor.u32("connection id cut short")?),
+            code::PING => Self::Ping,
+            code::CHANGE_USER => Self::ChangeUser(ChangeUser::parse(cursor, capabilities)?),
+            code::RESET_CONNECTION => Self::ResetConnection,
+            code::SET_OPTION => Self::SetMultiStatements(multi_statements(cursor)?),
+            code::STMT_PREPARE => Self::Prepare(cursor.rest()),
+            code::STMT_SEND_LONG_DATA => Self::SendLongData {
+                statement_id: statement_id(&mut cursor)?,
+                parameter: cursor.u16("parameter number cut short")?,
+                data: cursor.rest(),
+            },
+            code::STMT_CLOSE => Self::CloseStatement(statement_id(&mut cursor)?),
+            code::STMT_RESET => Self::ResetStatement(statement_id(&mut cursor)?),
+            code::STMT_FETCH => Self::Fetch {
+                statement_id: statement_id(&mut cursor)?,
+                rows: cursor.u32("row count cut short")?,
+            },
+            code => return Err(Error::UnknownCommand { code }),
+        })
+    }
+}
+
+fn statement_id(cursor: &mut Cursor<'_>) -> Result<u32> {
+    cursor.u32("statement id cut short")
+}
+
+fn multi_statements(mut cursor: Cursor<'_>) -> Result<bool> {
+    match cursor.u16("option cut short")? {
+        0 => Ok(true),
+        1 => Ok(false),
+        _ => Err(Error::Malformed { what: "unknown option in COM_SET_OPTION" }),
+    }
+}
+
+impl<'a> Execute<'a> {
+    fn parse(mut cursor: Cursor<'a>, capabilities: Capabilities) -> Result<Self> {
+        let statement_id = statement_id(&mut cursor)?;
+        let flags = cursor.u8("execute flags cut short")?;
+        cursor.u32("iteration count cut short")?;
+        let named = capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+            && flags & EXECUTE_PARAMETER_COUNT != 0;
+        let cursor_wanted = flags & EXECUTE_CURSOR != 0;
+        Ok(Self { statement_id, cursor: cursor_wanted, named, block: cursor.rest() })
+    }
+}
+
+impl<'a> ChangeUser<'a> {
+    fn parse(mut cursor: Cursor<'a>, capabilities: Capabilities) -> Result<Self> {
+        let user = utf8(cursor.nul_bytes("user name without end")?, "user name not UTF-8")?;
+        let auth_response = if capabilities.contains(Capabilities::SECURE_CONNECTION) {
+            const AUTH: &str = "authentication response cut short";
+            let count = cursor.u8(AUTH)?;
+            cursor.bytes(usize::from(count), AUTH)?
+        } else {
+            cursor.nul_or_rest()
+        };
+        let database = optional(true, &mut cursor, DATABASE)?;
+        let collation = match cursor.is_empty() {
+            true => None,
+            false => Some(Collation(cursor.u16("collation cut short")?)),
+        };
+        let has = |flag| capabilities.contains(flag);
+        Ok(Self {
+            user,
+            auth_response,
+            database,
+            collation,
+            plugin: optional(has(Capabilities::PLUGIN_AUTH), &mut cursor, PLUGIN)?,
+            attributes: Attributes::parse(has(Capabilities::CONNECT_ATTRS), &mut cursor)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

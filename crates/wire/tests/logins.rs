@@ -1,0 +1,216 @@
+//! Logins: client and server halves talk to each other through packet readers and writers.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use freshet_wire::auth::{AuthPlugin, Credential, Scramble, SlowHash};
+use freshet_wire::client::{Login, LoginStep};
+use freshet_wire::handshake::{Greeting, HandshakeResponse};
+use freshet_wire::login::{AuthStep, Authenticator, PasswordKey};
+use freshet_wire::{
+    Capabilities, Collation, OkPacket, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter,
+    StatusFlags,
+};
+
+/// One end of a connection.
+struct End {
+    reader: PacketReader,
+    writer: PacketWriter,
+}
+
+impl End {
+    fn new() -> Self {
+        Self { reader: PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT), writer: PacketWriter::new() }
+    }
+
+    /// Carries what this end wrote to the other.
+    fn send(&mut self, to: &mut End) {
+        to.reader.feed(self.writer.bytes());
+        self.writer.clear();
+    }
+
+    /// The next packet, in the conversation that the last written packet belongs to.
+    fn receive(&mut self) -> Vec<u8> {
+        let packet = self.reader.next_packet(self.writer.sequence()).unwrap().unwrap();
+        let payload = packet.payload.to_vec();
+        let sequence = packet.reply_sequence();
+        self.writer.reply_to(sequence);
+        payload
+    }
+}
+
+/// "Encrypts" by turning the bytes around: the codec only has to carry them.
+struct TurnAround;
+
+const PEM: &str = "-----BEGIN PUBLIC KEY-----";
+
+impl PasswordKey for TurnAround {
+    fn public_key_pem(&self) -> &str {
+        PEM
+    }
+
+    fn decrypt(&self, ciphertext: &[u8]) -> Option<Vec<u8>> {
+        Some(ciphertext.iter().rev().copied().collect())
+    }
+}
+
+fn turn_around(key: &str, plain: &[u8]) -> Option<Vec<u8>> {
+    (key == PEM).then(|| plain.iter().rev().copied().collect())
+}
+
+/// What came of a login at the server, and how many packets the client sent for it.
+fn log_in(
+    credential: Credential,
+    greeted_plugin: AuthPlugin,
+    secure: bool,
+    mut login: Login<'_>,
+) -> (AuthStep, usize) {
+    let scramble = Scramble::from_random(*b"abcdefghijklmnopqrst");
+    let (mut server, mut client) = (End::new(), End::new());
+    server.writer.greeting(&Greeting {
+        version: "8.0.36",
+        connection_id: 1,
+        scramble,
+        capabilities: Capabilities::SERVER,
+        collation: Collation::UTF8MB4_0900_AI_CI,
+        status: StatusFlags::AUTOCOMMIT,
+        plugin: greeted_plugin,
+    });
+    server.send(&mut client);
+    login.transport_secure = secure;
+    login.encryption = Some(turn_around);
+    let mut exchange = Authenticator::new(credential, scramble, secure);
+    let mut sent = 0;
+    loop {
+        let packet = client.receive();
+        match login.on_packet(&mut client.writer, &packet).unwrap() {
+            LoginStep::Wait => continue,
+            LoginStep::Send => sent += 1,
+            other => panic!("the server has not decided yet: {other:?}"),
+        }
+        client.send(&mut server);
+        let packet = server.receive();
+        let step = if sent == 1 {
+            let Ok(HandshakeResponse::Login(request)) = HandshakeResponse::parse(&packet) else {
+                panic!("not a login");
+            };
+            server.writer.set_capabilities(request.hello.capabilities & Capabilities::SERVER);
+            exchange.begin(&mut server.writer, request.plugin, request.auth_response)
+        } else {
+            exchange.advance(&mut server.writer, &packet, Some(&TurnAround))
+        };
+        if step == AuthStep::Continue {
+            server.send(&mut client);
+            continue;
+        }
+        let accepted = matches!(step, AuthStep::Accepted { .. });
+        match accepted {
+            true => server.writer.ok(&OkPacket::default()),
+            false => server.writer.err(1045, "28000", "Access denied"),
+        }
+        server.send(&mut client);
+        let mut packet = client.receive();
+        if login.on_packet(&mut client.writer, &packet).unwrap() == LoginStep::Wait {
+            packet = client.receive();
+        }
+        match login.on_packet(&mut client.writer, &packet).unwrap() {
+            LoginStep::Done(_) => assert!(accepted),
+            LoginStep::Refused(err) => {
+                assert!(!accepted);
+                assert_eq!((err.errno, err.sqlstate), (1045, "28000"));
+            }
+            other => panic!("not the end of a login: {other:?}"),
+        }
+        return (step, sent);
+    }
+}
+
+fn login(password: &'static str) -> Login<'static> {
+    Login::new("ana", password, Some("shop"))
+}
+
+const ACCEPTED: AuthStep = AuthStep::Accepted { learned: None };
+
+#[test]
+fn both_plugins_take_one_packet_when_guessed_right_and_two_after_a_switch() {
+    for (credential, plugin, other) in [
+        (Credential::native(b"secret"), AuthPlugin::Native, AuthPlugin::CachingSha2),
+        (Credential::sha2_fast(b"secret"), AuthPlugin::CachingSha2, AuthPlugin::Native),
+    ] {
+        for (greeted, packets) in [(plugin, 1), (other, 2)] {
+            let right = log_in(credential.clone(), greeted, false, login("secret"));
+            assert_eq!(right, (ACCEPTED, packets));
+            let wrong = log_in(credential.clone(), greeted, false, login("wrong"));
+            assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, packets));
+            let none = log_in(credential.clone(), greeted, false, login(""));
+            assert_eq!(none, (AuthStep::Rejected { password_given: false }, packets));
+        }
+    }
+}
+
+#[test]
+fn an_empty_password_needs_no_switch() {
+    for plugin in [AuthPlugin::Native, AuthPlugin::CachingSha2] {
+        for greeted in [AuthPlugin::Native, AuthPlugin::CachingSha2] {
+            let step = log_in(Credential::Empty(plugin), greeted, false, login(""));
+            assert_eq!(step, (ACCEPTED, 1));
+        }
+        let given = log_in(Credential::Empty(plugin), plugin, false, login("x"));
+        assert_eq!(given.0, AuthStep::Rejected { password_given: true });
+    }
+}
+
+#[test]
+fn unknown_users_are_refused_like_wrong_passwords() {
+    for plugin in [AuthPlugin::Native, AuthPlugin::CachingSha2] {
+        for password in ["", "secret"] {
+            let step = log_in(Credential::Never(plugin), plugin, false, login(password));
+            let password_given = !password.is_empty();
+            assert_eq!(step, (AuthStep::Rejected { password_given }, 1));
+        }
+    }
+}
+
+#[test]
+fn the_full_exchange_shows_the_password_by_tls_or_by_key() {
+    let salt = Scramble::from_random([77; 20]);
+    let credential = Credential::Sha2Slow(SlowHash::new(b"secret", salt, 1).unwrap());
+    let learned = AuthStep::Accepted { learned: Some(Credential::sha2_fast(b"secret")) };
+    for (secure, packets) in [(true, 2), (false, 3)] {
+        let plugin = AuthPlugin::CachingSha2;
+        let right = log_in(credential.clone(), plugin, secure, login("secret"));
+        assert_eq!(right, (learned.clone(), packets));
+        let wrong = log_in(credential.clone(), plugin, secure, login("wrong"));
+        assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, packets));
+    }
+}
+
+#[test]
+fn change_user_runs_a_whole_exchange_under_a_new_scramble() {
+    let scramble = Scramble::from_random([42; 20]);
+    let (mut server, mut client) = (End::new(), End::new());
+    let credential = Credential::sha2_fast(b"secret");
+    let mut exchange = Authenticator::new(credential, scramble, false);
+    client.writer.command_change_user("ana", "shop", 45);
+    client.send(&mut server);
+    server.writer.reply_to(0);
+    server.receive();
+    assert_eq!(exchange.switch(&mut server.writer), AuthStep::Continue);
+    server.send(&mut client);
+    let mut again = login("secret");
+    // A login that is past its greeting answers the request to switch.
+    let mut greeting = PacketWriter::new();
+    greeting.greeting(&Greeting {
+        version: "8.0.36",
+        connection_id: 1,
+        scramble: Scramble::from_random([1; 20]),
+        capabilities: Capabilities::SERVER,
+        collation: Collation::UTF8MB4_BIN,
+        status: StatusFlags::AUTOCOMMIT,
+        plugin: AuthPlugin::Native,
+    });
+    again.on_packet(&mut PacketWriter::new(), &greeting.bytes()[4..]).unwrap();
+    let request = client.receive();
+    assert_eq!(again.on_packet(&mut client.writer, &request).unwrap(), LoginStep::Send);
+    client.send(&mut server);
+    let response = server.receive();
+    assert_eq!(exchange.advance(&mut server.writer, &response, None), ACCEPTED);
+}
