@@ -5,5 +5,7 @@ step fetch  "1 s"   cargo fetch --locked
 step fmt    "2 s"   cargo fmt --all --check
 step deny   "2 s"   cargo deny --locked check --hide-inclusion-graph bans licenses sources
 step tidy   "2 s"   cargo test --locked --quiet --package freshet-tidy
-step clippy "1 min" cargo clippy --locked --workspace --all-targets -- --deny warnings
-step doc    "30 s"  env RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps
+step clippy "1 min" cargo clippy --locked --workspace --all-targets --keep-going \
+    -- --deny warnings
+step doc    "30 s"  env RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace \
+    --no-deps --keep-going

@@ -31,7 +31,9 @@ step() {
         show_failure "$log"
         printf '    FAILED after %s s; all of it: %s\n' "$seconds" "$log"
     fi
-    STEP_ROWS+=("$(printf '%-10s %-8s %6s s  %s' "$name" "$result" "$seconds" "$(tests_in "$log")")")
+    local row
+    row=$(printf '%-10s %-8s %6s s  %s' "$name" "$result" "$seconds" "$(tests_in "$log")")
+    STEP_ROWS+=("$row")
 }
 
 # The names of what failed, then the end of the log.
