@@ -1,1 +1,46 @@
-//! wal
+//! The write-ahead log: bytes in, durable, bytes out in the same order.
+//!
+//! It is: frames with salted checksums ([`record`]), a writer that syncs whatever queued while
+//! the last sync ran ([`writer`]), the horizon that says how far the log is durable
+//! ([`horizon`]), the room that admission takes before a record may be appended ([`room`]), and
+//! a reader that tells a torn tail from corruption ([`scan`], [`reader`]).
+//!
+//! It is not: aware of rows, tables or metadata. What a record means, which files and runs
+//! exist and up to where the log was recycled is told by the caller, who keeps it durable.
+//!
+//! Invariants: LSNs are dense, from 1. The horizon never passes a record that is not on the
+//! device. A 4 KiB block that was acknowledged is never written again while the log runs. A
+//! record that holds [`Room`] always finds a file. What is read back is a prefix of what was
+//! appended, it contains everything acknowledged, or it is an error that names the hole.
+//!
+//! Test it with `cargo test -p freshet-wal`; measure it with
+//! `cargo run --release -p freshet-wal --example wal_speed`.
+
+mod buffer;
+mod checksum;
+mod file;
+pub mod fuzz;
+pub mod horizon;
+mod queue;
+pub mod reader;
+pub mod record;
+mod recycle;
+pub mod room;
+pub mod scan;
+#[cfg(test)]
+mod testing;
+pub mod writer;
+
+pub use file::{LogFile, make_file};
+pub use horizon::{Horizon, HorizonWatch};
+pub use reader::{Record, Records};
+pub use record::{FRAME_HEADER_BYTES, KIND_IDLE, STAMP_BYTES_MAX};
+pub use recycle::LiveFile;
+pub use room::Room;
+pub use scan::{
+    Corruption, FileState, Hole, Place, RunBounds, Scan, ScanError, ScanInput, Tail, scan,
+};
+pub use writer::{NewRun, Payload, Wal, WalOptions, WalStats, WalWorld};
+
+/// Log files, batches and writes are cut in these units.
+pub const BLOCK_BYTES: u64 = freshet_base::io::DIRECT_ALIGN_BYTES as u64;

@@ -1,0 +1,71 @@
+//! One log file: made with zeros, opened for direct writes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use freshet_base::io::{FileRef, Fs, Mode};
+
+use crate::BLOCK_BYTES;
+
+/// Zeros are written in pieces of this size.
+const ZERO_PIECE_BYTES: usize = 1 << 20;
+
+/// A log file as metadata lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogFile {
+    /// Its number, never used again.
+    pub id: u64,
+    /// Where it stands.
+    pub path: PathBuf,
+}
+
+/// Makes a log file of `file_bytes` zeros and returns once it and its name are on the device.
+/// The blocks are written, not only allocated: a synced write to blocks that were never
+/// written costs a file system journal entry each time.
+///
+/// # Errors
+/// What the file system says; a file left behind by an earlier try is made anew.
+pub fn make_file(fs: &dyn Fs, path: &Path, file_bytes: u64) -> io::Result<()> {
+    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    if fs.exists(path) {
+        fs.remove_file(path)?;
+    }
+    let file = fs.open(path, Mode::CreateNew)?;
+    let zeros = vec![0; ZERO_PIECE_BYTES];
+    let mut at = 0;
+    while at < file_bytes {
+        let piece = usize::try_from(file_bytes - at).map_or(zeros.len(), |n| n.min(zeros.len()));
+        file.write_all_at(&zeros[..piece], at)?;
+        at += piece as u64;
+    }
+    file.sync()?;
+    fs.sync_dir(parent)
+}
+
+/// A log file open for direct writes.
+#[derive(Clone)]
+pub(crate) struct OpenFile {
+    pub log_file: LogFile,
+    pub file: FileRef,
+}
+
+impl OpenFile {
+    /// Opens a file that was made with `file_bytes`.
+    pub(crate) fn open(fs: &dyn Fs, log_file: LogFile, file_bytes: u64) -> io::Result<Self> {
+        let file = fs.open(&log_file.path, Mode::Direct)?;
+        let len_bytes = file.len_bytes()?;
+        if len_bytes != file_bytes {
+            let path = log_file.path.display();
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("log file {path} has {len_bytes} bytes, expected {file_bytes}"),
+            ));
+        }
+        Ok(Self { log_file, file })
+    }
+}
+
+/// The next place at or after `offset` where a batch may start.
+pub(crate) const fn next_block(offset: u64) -> u64 {
+    offset.next_multiple_of(BLOCK_BYTES)
+}

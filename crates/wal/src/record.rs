@@ -1,0 +1,211 @@
+//! A frame: how one record stands in a log file.
+//!
+//! ```text
+//! offset  bytes  little endian
+//!      0      4  magic, which names the format version
+//!      4      1  kind                      (0 is the log's own idle record)
+//!      5      1  zero
+//!      6      2  header bytes before the stamp
+//!      8      4  stamp bytes
+//!     12      4  payload bytes
+//!     16      8  LSN
+//!     24      8  run
+//!     32      8  durable LSN when this record was stamped
+//!     40      4  checksum of the payload
+//!     44      4  checksum of the 44 bytes before and of the stamp
+//!     48         stamp, payload, zeros up to a multiple of 8
+//! ```
+//! Both checksums are CRC-32C seeded with the salt of the run.
+
+use freshet_base::{Lsn, Run};
+
+use crate::checksum::Salted;
+
+/// The first bytes of a frame; the last of them is the format version.
+pub const MAGIC: [u8; 4] = *b"FWL\x01";
+/// The kind of the records that the log writes by itself when it goes idle.
+pub const KIND_IDLE: u8 = 0;
+/// Bytes of a frame before its stamp.
+pub const FRAME_HEADER_BYTES: usize = 48;
+/// The most a stamp may have: the reader checksums a claimed stamp before it knows that the
+/// claim is true, so it must be short.
+pub const STAMP_BYTES_MAX: usize = 1 << 20;
+/// Frames start at multiples of this.
+pub(crate) const FRAME_ALIGN_BYTES: usize = 8;
+
+/// Bytes of a frame with padding.
+pub(crate) const fn frame_bytes(stamp_bytes: usize, payload_bytes: usize) -> usize {
+    (FRAME_HEADER_BYTES + stamp_bytes + payload_bytes).next_multiple_of(FRAME_ALIGN_BYTES)
+}
+
+/// What the header of a frame says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub kind: u8,
+    pub stamp_bytes: u32,
+    pub payload_bytes: u32,
+    pub lsn: Lsn,
+    pub run: Run,
+    pub durable: Lsn,
+    pub payload_checksum: u32,
+}
+
+impl Header {
+    /// The bytes that stand before the stamp.
+    pub(crate) fn encode(&self, stamp: &[u8], salted: &Salted) -> [u8; FRAME_HEADER_BYTES] {
+        assert_eq!(self.stamp_bytes as usize, stamp.len(), "a header counts its stamp");
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = self.kind;
+        bytes[6..8].copy_from_slice(&(FRAME_HEADER_BYTES as u16).to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.stamp_bytes.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.lsn.get().to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.run.get().to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.durable.get().to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let checksum = salted.of(&[&bytes[..44], stamp]);
+        bytes[44..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header without trusting it: magic, version and form are right, no more.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
+        let well_formed = bytes[..4] == MAGIC
+            && bytes[5] == 0
+            && bytes[6..8] == (FRAME_HEADER_BYTES as u16).to_le_bytes();
+        well_formed.then(|| Self {
+            kind: bytes[4],
+            stamp_bytes: u32_at(bytes, 8),
+            payload_bytes: u32_at(bytes, 12),
+            lsn: Lsn(u64_at(bytes, 16)),
+            run: Run(u64_at(bytes, 24)),
+            durable: Lsn(u64_at(bytes, 32)),
+            payload_checksum: u32_at(bytes, 40),
+        })
+    }
+
+    /// Bytes of the frame with padding.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        frame_bytes(self.stamp_bytes as usize, self.payload_bytes as usize)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().expect("within a header"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().expect("within a header"))
+}
+
+/// What stands at a place where a frame may stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parsed<'a> {
+    /// A whole frame of a known run.
+    Frame { header: Header, stamp: &'a [u8], payload: &'a [u8] },
+    /// The header checks out, the payload does not: what the header says can be told.
+    DamagedPayload { header: Header },
+    /// Nothing of this log.
+    Nothing,
+}
+
+/// Reads what stands at the start of `bytes`. `run_of` gives the checksums of a run if a record
+/// with this LSN counts in it.
+pub(crate) fn parse<'a, 'r>(
+    bytes: &'a [u8],
+    run_of: impl Fn(Run, Lsn) -> Option<&'r Salted>,
+) -> Parsed<'a> {
+    parse_known(bytes, run_of).unwrap_or(Parsed::Nothing)
+}
+
+fn parse_known<'a, 'r>(
+    bytes: &'a [u8],
+    run_of: impl Fn(Run, Lsn) -> Option<&'r Salted>,
+) -> Option<Parsed<'a>> {
+    let header = Header::decode(bytes)?;
+    let (stamp_bytes, payload_bytes) = (header.stamp_bytes as usize, header.payload_bytes as usize);
+    if stamp_bytes > STAMP_BYTES_MAX || header.durable >= header.lsn {
+        return None;
+    }
+    let salted = run_of(header.run, header.lsn)?;
+    let stamp = bytes[FRAME_HEADER_BYTES..].get(..stamp_bytes)?;
+    if salted.of(&[&bytes[..44], stamp]) != u32_at(bytes, 44) {
+        return None;
+    }
+    // From here on the header is what this run wrote: its lengths can be trusted.
+    let payload = bytes[FRAME_HEADER_BYTES + stamp_bytes..].get(..payload_bytes)?;
+    if salted.of(&[payload]) != header.payload_checksum {
+        return Some(Parsed::DamagedPayload { header });
+    }
+    Some(Parsed::Frame { header, stamp, payload })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(stamp: &[u8], payload: &[u8], salted: &Salted) -> Vec<u8> {
+        let header = Header {
+            kind: 7,
+            stamp_bytes: stamp.len() as u32,
+            payload_bytes: payload.len() as u32,
+            lsn: Lsn(10),
+            run: Run(3),
+            durable: Lsn(8),
+            payload_checksum: salted.of(&[payload]),
+        };
+        let mut bytes = header.encode(stamp, salted).to_vec();
+        bytes.extend_from_slice(stamp);
+        bytes.extend_from_slice(payload);
+        bytes.resize(header.frame_bytes(), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_is_read_back() {
+        let salted = Salted::new(99);
+        let bytes = frame(b"tables", b"rows and more rows", &salted);
+        assert_eq!(bytes.len() % FRAME_ALIGN_BYTES, 0);
+        match parse(&bytes, |_, _| Some(&salted)) {
+            Parsed::Frame { header, stamp, payload } => {
+                assert_eq!((header.lsn, header.run, header.durable), (Lsn(10), Run(3), Lsn(8)));
+                assert_eq!(
+                    (header.kind, stamp, payload),
+                    (7, &b"tables"[..], &b"rows and more rows"[..])
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn no_flipped_bit_is_accepted() {
+        let salted = Salted::new(99);
+        let whole = frame(b"tables", b"rows", &salted);
+        for bit in 0..(FRAME_HEADER_BYTES + 6 + 4) * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let parsed = parse(&bytes, |_, _| Some(&salted));
+            let in_payload = bit / 8 >= FRAME_HEADER_BYTES + 6;
+            match parsed {
+                Parsed::Frame { .. } => panic!("bit {bit} went unnoticed"),
+                Parsed::DamagedPayload { header } => assert!(in_payload && header.lsn == Lsn(10)),
+                Parsed::Nothing => assert!(!in_payload),
+            }
+        }
+    }
+
+    #[test]
+    fn another_salt_an_unknown_run_and_a_cut_frame_are_nothing() {
+        let salted = Salted::new(99);
+        let bytes = frame(b"tables", b"rows", &salted);
+        let other = Salted::new(98);
+        assert_eq!(parse(&bytes, |_, _| Some(&other)), Parsed::Nothing);
+        assert_eq!(parse(&bytes, |_, _| None), Parsed::Nothing);
+        for len in 0..FRAME_HEADER_BYTES + 10 {
+            assert_eq!(parse(&bytes[..len], |_, _| Some(&salted)), Parsed::Nothing);
+        }
+    }
+}

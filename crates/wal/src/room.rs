@@ -1,0 +1,241 @@
+//! Log room: taken at admission, so that an append never finds the log full.
+//!
+//! A file is left for the next one when a record does not fit, so a file is only sure to take
+//! its bytes less one record of the largest size. Counted with that, and each record with the
+//! blocks that it fills when it is alone in its batch, whatever order and batches the records
+//! come in, they find their place in the files that are ready now.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use freshet_base::budget::NoRoom;
+use freshet_base::clock::{Clock, Deadline, until};
+use futures::channel::oneshot;
+use parking_lot::Mutex;
+
+use crate::file::next_block;
+use crate::record::frame_bytes;
+
+/// What is known of the space of all files.
+pub(crate) struct Ledger {
+    file_bytes: u64,
+    record_bytes_max: u64,
+    kept_bytes: u64,
+    state: Mutex<State>,
+    waiting: AtomicUsize,
+}
+
+struct State {
+    /// Files that nothing of this turn stands in yet.
+    ready_files: u64,
+    /// What is left of the file being written.
+    current_left_bytes: u64,
+    /// Promised to rooms and to records not written yet.
+    promised_bytes: u64,
+    waiters: VecDeque<Waiter>,
+}
+
+struct Waiter {
+    charge_bytes: u64,
+    wake: oneshot::Sender<Room>,
+}
+
+/// Who asks: loads leave alone what is kept back for what frees room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Class {
+    Load,
+    Privileged,
+}
+
+/// The place of one record in the log, given back on drop, handed over by an append.
+pub struct Room {
+    ledger: Arc<Ledger>,
+    charge_bytes: u64,
+}
+
+impl Room {
+    /// Bytes of the log that it stands for: more than the record, up to whole blocks.
+    pub fn charge_bytes(&self) -> u64 {
+        self.charge_bytes
+    }
+
+    /// Hands the promise over to the record that was appended.
+    pub(crate) fn into_charge(mut self) -> u64 {
+        std::mem::take(&mut self.charge_bytes)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.charge_bytes > 0 {
+            self.ledger.state.lock().give_back(self.charge_bytes);
+            self.ledger.serve();
+        }
+    }
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Room({} bytes)", self.charge_bytes)
+    }
+}
+
+/// The blocks of a record that is alone in its batch; `bytes` are those of stamp and payload.
+pub(crate) fn charge_bytes(bytes: usize) -> u64 {
+    next_block(frame_bytes(0, bytes) as u64)
+}
+
+impl Ledger {
+    pub(crate) fn new(file_bytes: u64, record_bytes_max: u64, kept_bytes: u64) -> Self {
+        let state = State {
+            ready_files: 0,
+            current_left_bytes: 0,
+            promised_bytes: 0,
+            waiters: VecDeque::new(),
+        };
+        let waiting = AtomicUsize::new(0);
+        Self { file_bytes, record_bytes_max, kept_bytes, state: Mutex::new(state), waiting }
+    }
+
+    /// Whether one record may have `charge_bytes`.
+    fn fits_a_record(&self, charge_bytes: u64) -> bool {
+        charge_bytes <= self.record_bytes_max
+    }
+
+    /// What can be promised to `class` in all.
+    fn capacity_bytes(&self, state: &State, class: Class) -> u64 {
+        let sure_of_current = state.current_left_bytes.saturating_sub(self.record_bytes_max);
+        let sure_of_ready = state.ready_files * (self.file_bytes - self.record_bytes_max);
+        let kept_bytes = if class == Class::Load { self.kept_bytes } else { 0 };
+        (sure_of_current + sure_of_ready).saturating_sub(kept_bytes)
+    }
+
+    /// What loads can still take.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        self.capacity_bytes(&state, Class::Load).saturating_sub(state.promised_bytes)
+    }
+
+    fn take(&self, state: &mut State, charge_bytes: u64, class: Class) -> bool {
+        let after = state.promised_bytes + charge_bytes;
+        let fits = after <= self.capacity_bytes(state, class);
+        if fits {
+            state.promised_bytes = after;
+        }
+        fits
+    }
+
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize, class: Class) -> Option<Room> {
+        let charge_bytes = charge_bytes(bytes);
+        if !self.fits_a_record(charge_bytes) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        // A newcomer never overtakes those that wait, except to free room.
+        if class == Class::Load && !state.waiters.is_empty() {
+            return None;
+        }
+        self.take(&mut state, charge_bytes, class).then(|| self.room(charge_bytes))
+    }
+
+    pub(crate) async fn reserve(
+        self: &Arc<Self>,
+        bytes: usize,
+        clock: &dyn Clock,
+        deadline: Deadline,
+    ) -> Result<Room, NoRoom> {
+        if let Some(room) = self.try_reserve(bytes, Class::Load) {
+            return Ok(room);
+        }
+        let charge_bytes = charge_bytes(bytes);
+        if !self.fits_a_record(charge_bytes) {
+            return Err(NoRoom::Never);
+        }
+        let (wake, woken) = oneshot::channel();
+        {
+            let mut state = self.state.lock();
+            state.waiters.push_back(Waiter { charge_bytes, wake });
+            self.waiting.store(state.waiters.len(), Ordering::Release);
+        }
+        // Room may have come back between the first try and the queueing.
+        self.serve();
+        match until(clock, deadline, woken).await {
+            Some(Ok(room)) => Ok(room),
+            Some(Err(_)) | None => Err(NoRoom::TimedOut),
+        }
+    }
+
+    fn room(self: &Arc<Self>, charge_bytes: u64) -> Room {
+        Room { ledger: Arc::clone(self), charge_bytes }
+    }
+
+    /// How many wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// More files are ready.
+    pub(crate) fn add_files(self: &Arc<Self>, files: u64) {
+        self.state.lock().ready_files += files;
+        self.serve();
+    }
+
+    /// The writer goes on in a file of which `left_bytes` are left, as the log starts.
+    pub(crate) fn resume_file(&self, left_bytes: u64) {
+        self.state.lock().current_left_bytes = left_bytes;
+    }
+
+    /// The writer goes on in the next ready file.
+    pub(crate) fn switch_file(&self) {
+        let mut state = self.state.lock();
+        assert!(state.ready_files > 0, "a file was promised, so one is ready");
+        state.ready_files -= 1;
+        state.current_left_bytes = self.file_bytes;
+    }
+
+    /// Records that were promised `charge_bytes` fill `written_bytes` of the current file.
+    pub(crate) fn written(self: &Arc<Self>, charge_bytes: u64, written_bytes: u64) {
+        assert!(written_bytes <= charge_bytes, "a record fills no more than it was promised");
+        {
+            let mut state = self.state.lock();
+            assert!(written_bytes <= state.current_left_bytes, "a write ends inside its file");
+            state.current_left_bytes -= written_bytes;
+            state.give_back(charge_bytes);
+        }
+        self.serve();
+    }
+
+    /// Hands room to waiters in their order, as far as it reaches.
+    fn serve(self: &Arc<Self>) {
+        if self.waiting() == 0 {
+            return;
+        }
+        while let Some(Waiter { charge_bytes, wake }) = self.next_served() {
+            // A waiter that went away meanwhile drops the room, which serves the next one.
+            drop(wake.send(self.room(charge_bytes)));
+        }
+    }
+
+    fn next_served(&self) -> Option<Waiter> {
+        let mut state = self.state.lock();
+        while state.waiters.front().is_some_and(|waiter| waiter.wake.is_canceled()) {
+            state.waiters.pop_front();
+        }
+        let first_bytes = state.waiters.front().map(|waiter| waiter.charge_bytes);
+        let served = first_bytes.is_some_and(|bytes| self.take(&mut state, bytes, Class::Load));
+        let first = if served { state.waiters.pop_front() } else { None };
+        self.waiting.store(state.waiters.len(), Ordering::Release);
+        first
+    }
+}
+
+impl State {
+    fn give_back(&mut self, charge_bytes: u64) {
+        assert!(self.promised_bytes >= charge_bytes, "room came back that was never given");
+        self.promised_bytes -= charge_bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,394 @@
+//! A machine for tests: a disk that tears writes and loses power, a clock that is pushed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::clock::Clock;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::{Entry, File, FileRef, Fs, FsRef, Mode};
+use freshet_base::metrics::Metrics;
+use freshet_base::{Lsn, Run};
+use futures::channel::oneshot;
+use futures::executor::{LocalPool, block_on};
+use futures::future::BoxFuture;
+use futures::task::LocalSpawnExt;
+use parking_lot::Mutex;
+
+use crate::scan::{FileState, Hole, RunBounds, Scan, ScanError, ScanInput, scan};
+use crate::{LogFile, NewRun, Wal, WalOptions, WalWorld, make_file};
+
+pub const BLOCK: usize = 4096;
+
+/// What a block of the write that the power cut hit holds afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    Old,
+    New,
+    /// Readable after the restart, gone after the next power cut unless written again.
+    Volatile,
+    Garbage,
+}
+
+#[derive(Default)]
+struct Disk {
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// The content that a power cut brings back, by file and block.
+    volatile: BTreeMap<(PathBuf, usize), Vec<u8>>,
+    writes: usize,
+    /// The write during which the power fails, and what becomes of its blocks.
+    cut: Option<(usize, Vec<Fate>)>,
+    dead: bool,
+}
+
+#[derive(Clone, Default)]
+pub struct MemFs(Arc<Mutex<Disk>>);
+
+struct MemFile {
+    fs: MemFs,
+    path: PathBuf,
+}
+
+impl MemFs {
+    /// The power fails during the write after `writes` more.
+    pub fn cut_after(&self, writes: usize, fates: Vec<Fate>) {
+        let mut disk = self.0.lock();
+        disk.cut = Some((disk.writes + writes, fates));
+    }
+
+    /// Turns the machine off, if it still runs, and on again.
+    pub fn restart(&self) {
+        let mut disk = self.0.lock();
+        for ((path, block), old) in std::mem::take(&mut disk.volatile) {
+            let bytes = disk.files.get_mut(&path).unwrap();
+            bytes[block * BLOCK..(block + 1) * BLOCK].copy_from_slice(&old);
+        }
+        disk.cut = None;
+        disk.dead = false;
+    }
+
+    /// Changes the bytes of a file, as a bad disk would.
+    pub fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
+        edit(self.0.lock().files.get_mut(path).unwrap());
+    }
+
+    pub fn writes(&self) -> usize {
+        self.0.lock().writes
+    }
+}
+
+impl Disk {
+    fn write(&mut self, path: &Path, bytes: &[u8], offset: usize) -> io::Result<()> {
+        if self.dead {
+            return Err(io::Error::other("the power is off"));
+        }
+        let cut = self.cut.clone().filter(|(at, _)| *at == self.writes);
+        self.writes += 1;
+        let file = self.files.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
+        if file.len() < offset + bytes.len() {
+            file.resize(offset + bytes.len(), 0);
+        }
+        let Some((_, fates)) = cut else {
+            file[offset..offset + bytes.len()].copy_from_slice(bytes);
+            self.volatile.retain(|(of, block), _| {
+                of != path || !(offset..offset + bytes.len()).contains(&(block * BLOCK))
+            });
+            return Ok(());
+        };
+        for (at, new) in bytes.chunks(BLOCK).enumerate() {
+            let begin = offset + at * BLOCK;
+            let old = &mut file[begin..begin + new.len()];
+            match fates[at % fates.len()] {
+                Fate::Old => {}
+                Fate::New => old.copy_from_slice(new),
+                Fate::Garbage => old.iter_mut().for_each(|byte| *byte ^= 0x5a),
+                Fate::Volatile => {
+                    self.volatile.insert((path.to_owned(), begin / BLOCK), old.to_vec());
+                    old.copy_from_slice(new);
+                }
+            }
+        }
+        self.dead = true;
+        Err(io::Error::other("the power failed"))
+    }
+}
+
+impl Fs for MemFs {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
+        let mut disk = self.0.lock();
+        match (mode, disk.files.contains_key(path)) {
+            (Mode::CreateNew, true) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Mode::CreateNew, false) => {
+                disk.files.insert(path.to_owned(), Vec::new());
+            }
+            (_, true) => {}
+            (_, false) => return Err(io::ErrorKind::NotFound.into()),
+        }
+        Ok(Arc::new(MemFile { fs: self.clone(), path: path.to_owned() }))
+    }
+
+    fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, _path: &Path) -> io::Result<Vec<Entry>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.lock().files.remove(path).map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn remove_dir_all(&self, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.0.lock().files.contains_key(path)
+    }
+
+    fn available_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
+    fn lock(&self, _path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
+    }
+}
+
+impl File for MemFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let disk = self.fs.0.lock();
+        let bytes = &disk.files[&self.path][offset as usize..];
+        let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.fs.0.lock().write(&self.path, bytes, offset as usize)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        let mut disk = self.fs.0.lock();
+        disk.files.get_mut(&self.path).unwrap().resize(len_bytes as usize, 0);
+        Ok(())
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.fs.0.lock().files[&self.path].len() as u64)
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Time passes when [`TestClock::ring`] is called, and only for those who sleep.
+#[derive(Clone, Default)]
+pub struct TestClock(Arc<Mutex<Vec<oneshot::Sender<()>>>>);
+
+impl TestClock {
+    /// Ends all sleeps; returns how many there were.
+    pub fn ring(&self) -> usize {
+        let sleepers = std::mem::take(&mut *self.0.lock());
+        sleepers.into_iter().filter_map(|sleeper| sleeper.send(()).ok()).count()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn wall_micros(&self) -> i64 {
+        0
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration.is_zero() {
+            return Box::pin(std::future::ready(()));
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.0.lock().push(sender);
+        Box::pin(async move {
+            let _ = receiver.await;
+        })
+    }
+}
+
+/// A record as the model keeps it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    pub lsn: Lsn,
+    pub kind: u8,
+    pub stamp: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+/// A store with a log on a test machine: what metadata would know, over many runs.
+pub struct Store {
+    pub fs: MemFs,
+    pub clock: TestClock,
+    pub failpoints: Failpoints,
+    pub options: WalOptions,
+    pub files: Vec<LogFile>,
+    pub runs: Vec<RunBounds>,
+    pub recycled_to: Lsn,
+    pub durable_known: Lsn,
+    pub accepted: Vec<Hole>,
+    pub fatal: Arc<Mutex<Option<String>>>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// A log that runs.
+pub struct Running {
+    pub wal: Arc<Wal>,
+    pool: LocalPool,
+}
+
+impl Store {
+    /// Files of 16 blocks, records of 4 at most.
+    pub fn small() -> Self {
+        let options = WalOptions {
+            file_bytes: 16 * BLOCK as u64,
+            wal_bytes_max: 8 * 16 * BLOCK as u64,
+            kept_bytes: 2 * BLOCK as u64,
+            ready_files_min: 1,
+            idle_after: Duration::from_millis(5),
+        };
+        Self::with(options)
+    }
+
+    pub fn with(options: WalOptions) -> Self {
+        let first = RunBounds { run: Run(1), salt: 0xfeed, first_lsn: Lsn(1), last_lsn: None };
+        Self {
+            fs: MemFs::default(),
+            clock: TestClock::default(),
+            failpoints: Failpoints::default(),
+            options,
+            files: Vec::new(),
+            runs: vec![first],
+            recycled_to: Lsn::ZERO,
+            durable_known: Lsn::ZERO,
+            accepted: Vec::new(),
+            fatal: Arc::default(),
+            metrics: Arc::new(Metrics::new()),
+        }
+    }
+
+    pub fn make_file(&mut self) -> LogFile {
+        let id = self.files.len() as u64;
+        let file = LogFile { id, path: PathBuf::from(format!("/log/{id}")) };
+        make_file(&self.fs, &file.path, self.options.file_bytes).unwrap();
+        self.files.push(file.clone());
+        file
+    }
+
+    /// The first start, with `files` files.
+    pub fn first_start(&mut self, files: usize) -> Running {
+        let files = (0..files).map(|_| FileState { file: self.make_file(), live: None }).collect();
+        self.start(files)
+    }
+
+    fn start(&self, files: Vec<FileState>) -> Running {
+        let fatal = Arc::clone(&self.fatal);
+        let world = WalWorld {
+            fs: Arc::new(self.fs.clone()),
+            clock: Arc::new(self.clock.clone()),
+            metrics: Arc::clone(&self.metrics),
+            failpoints: self.failpoints.clone(),
+            on_fatal: Box::new(move |message| *fatal.lock() = Some(message.to_owned())),
+        };
+        let run = self.runs.last().unwrap();
+        let run = NewRun { run: run.run, salt: run.salt, first_lsn: run.first_lsn };
+        let wal = Wal::start(self.options.clone(), world, run, files).unwrap();
+        let pool = LocalPool::new();
+        pool.spawner().spawn_local(Arc::clone(&wal).run()).unwrap();
+        Running { wal, pool }
+    }
+
+    pub fn scan(&self) -> Result<Scan, ScanError> {
+        let fs: FsRef = Arc::new(self.fs.clone());
+        scan(ScanInput {
+            fs,
+            file_bytes: self.options.file_bytes,
+            files: &self.files,
+            runs: &self.runs,
+            recycled_to: self.recycled_to,
+            durable_known: self.durable_known,
+            accepted_holes: &self.accepted,
+        })
+    }
+
+    /// Commits the next run, as metadata does before the first append.
+    pub fn next_run(&mut self, end_lsn: Lsn) {
+        let before = self.runs.last_mut().unwrap();
+        before.last_lsn = Some(end_lsn);
+        let run = before.run.next();
+        let salt = before.salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) + run.get();
+        self.runs.push(RunBounds { run, salt, first_lsn: end_lsn.next(), last_lsn: None });
+    }
+
+    /// Recovers and starts the next run.
+    pub fn recover(&mut self) -> (Running, Vec<Kept>, Scan) {
+        let scan = self.scan().unwrap();
+        let records = read_all(&scan);
+        self.next_run(scan.end_lsn);
+        (self.start(scan.files.clone()), records, scan)
+    }
+}
+
+pub fn read_all(scan: &Scan) -> Vec<Kept> {
+    let mut records = scan.records();
+    let mut all = Vec::new();
+    while let Some(record) = records.next_record().unwrap() {
+        let (stamp, payload) = (record.stamp.to_vec(), record.payload.to_vec());
+        all.push(Kept { lsn: record.lsn, kind: record.kind, stamp, payload });
+    }
+    all
+}
+
+impl Running {
+    /// Appends with the LSN as stamp; the log does not run meanwhile.
+    pub fn append(&self, kind: u8, payload: &[u8]) -> Kept {
+        let room = self.wal.try_reserve(payload.len() + 8).expect("there is room");
+        let stamp = |lsn: Lsn, stamp: &mut Vec<u8>| {
+            stamp.extend_from_slice(&lsn.get().to_be_bytes());
+            Ok::<(), ()>(())
+        };
+        let (lsn, ()) = self.wal.append(kind, payload, room, stamp).unwrap();
+        let stamp = lsn.get().to_be_bytes().to_vec();
+        Kept { lsn, kind, stamp, payload: payload.to_vec() }
+    }
+
+    /// Lets the writer do all it can.
+    pub fn drive(&mut self) {
+        self.pool.run_until_stalled();
+    }
+
+    pub fn durable(&self) -> Lsn {
+        self.wal.horizon().get()
+    }
+
+    /// Stops the writer once everything is written.
+    pub fn stop(mut self) {
+        self.wal.stop();
+        self.pool.run();
+        block_on(self.wal.horizon().wait(self.wal.horizon().get()));
+    }
+}

@@ -1,0 +1,488 @@
+//! Append and write: one lock that gives the order, one task that brings it to the device.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use freshet_base::budget::NoRoom;
+use freshet_base::clock::{ClockRef, Deadline};
+use freshet_base::fail::Failpoints;
+use freshet_base::io::FsRef;
+use freshet_base::metrics::Metrics;
+use freshet_base::{Lsn, Run};
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use crate::BLOCK_BYTES;
+use crate::checksum::Salted;
+use crate::file::{LogFile, OpenFile};
+use crate::horizon::Horizon;
+use crate::queue::{Entry, Queue};
+use crate::record::{Header, KIND_IDLE, STAMP_BYTES_MAX, frame_bytes};
+use crate::recycle::{Files, LiveFile};
+use crate::room::{Class, Ledger, Room, charge_bytes};
+use crate::scan::FileState;
+
+mod task;
+
+/// Small records are packed into writes of at most this size: larger ones are no faster.
+const PIECE_BYTES_MAX: usize = 1 << 20;
+/// Records up to this size are copied under the lock, which takes less than handing them over.
+const PACKED_BYTES_MAX: usize = 64 << 10;
+
+/// The sizes of a log.
+#[derive(Clone, Debug)]
+pub struct WalOptions {
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of all files together.
+    pub wal_bytes_max: u64,
+    /// Room kept back from loads for what frees room: ends, barriers, idle records.
+    pub kept_bytes: u64,
+    /// How many ready files to have ahead of the writer.
+    pub ready_files_min: usize,
+    /// How long after the last record the log calls itself idle.
+    pub idle_after: Duration,
+}
+
+impl Default for WalOptions {
+    fn default() -> Self {
+        let file_bytes = 64 << 20;
+        Self {
+            file_bytes,
+            wal_bytes_max: 4 << 30,
+            kept_bytes: file_bytes / 4,
+            ready_files_min: 2,
+            idle_after: Duration::from_millis(5),
+        }
+    }
+}
+
+impl WalOptions {
+    /// The most that one record may fill, in blocks: a quarter of a file.
+    pub fn record_bytes_max(&self) -> u64 {
+        self.file_bytes / 4 / BLOCK_BYTES * BLOCK_BYTES
+    }
+
+    /// How many files there may be.
+    pub fn files_max(&self) -> usize {
+        usize::try_from(self.wal_bytes_max / self.file_bytes).unwrap_or(usize::MAX)
+    }
+
+    fn piece_bytes(&self) -> usize {
+        let quarter = usize::try_from(self.record_bytes_max()).unwrap_or(usize::MAX);
+        quarter.min(PIECE_BYTES_MAX)
+    }
+
+    fn check(&self) {
+        assert!(self.file_bytes.is_multiple_of(BLOCK_BYTES), "a log file is whole blocks");
+        assert!(self.record_bytes_max() >= BLOCK_BYTES, "a log file has at least four blocks");
+        assert!(self.ready_files_min >= 1, "admission needs a ready file");
+        assert!(self.files_max() > self.ready_files_min, "the log needs a file to write in");
+        let sure_bytes = self.ready_files_min as u64 * (self.file_bytes - self.record_bytes_max());
+        let needed_bytes = self.kept_bytes + self.record_bytes_max();
+        assert!(sure_bytes >= needed_bytes, "the ready files hold a record beside what is kept");
+    }
+}
+
+/// The outside world of a log.
+pub struct WalWorld {
+    /// Where the files stand.
+    pub fs: FsRef,
+    /// Times syncs and idleness.
+    pub clock: ClockRef,
+    /// `wal_*` are kept here.
+    pub metrics: Arc<Metrics>,
+    /// `wal-before-write` and `wal-after-write` are passed around each piece.
+    pub failpoints: Failpoints,
+    /// Called once when a write failed, with a message for people: it must end the process,
+    /// because nobody can know what reached the device.
+    pub on_fatal: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The run that begins, as metadata already has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewRun {
+    /// Its number.
+    pub run: Run,
+    /// Its salt, random and never used before.
+    pub salt: u64,
+    /// Its first LSN: the one after the end of the log.
+    pub first_lsn: Lsn,
+}
+
+/// The body of a record.
+#[derive(Clone, Debug)]
+pub enum Payload<'a> {
+    /// Copied during the append.
+    Slice(&'a [u8]),
+    /// Shared with the log until it is written, where it is too large to be copied under the
+    /// lock.
+    Shared(Bytes),
+}
+
+impl<'a> From<&'a [u8]> for Payload<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl From<Bytes> for Payload<'_> {
+    fn from(bytes: Bytes) -> Self {
+        Self::Shared(bytes)
+    }
+}
+
+impl Payload<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Slice(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Makes a large slice shared, so that it need not be copied under the lock.
+    fn share_large(self) -> Self {
+        match self {
+            Self::Slice(bytes) if bytes.len() > PACKED_BYTES_MAX => {
+                Self::Shared(Bytes::copy_from_slice(bytes))
+            }
+            other => other,
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Slice(bytes) => Bytes::copy_from_slice(bytes),
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// What a log holds, for policies and for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WalStats {
+    /// The LSN of the next record.
+    pub next_lsn: Lsn,
+    /// The highest durable LSN.
+    pub durable_lsn: Lsn,
+    /// Files with records not recycled, in LSN order; the last one may still be written.
+    pub live_files: Vec<LiveFile>,
+    /// Files ready to be written.
+    pub ready_files: usize,
+    /// How many files there may be.
+    pub files_max: usize,
+    /// Bytes of the live files, whole files but for the last.
+    pub live_bytes: u64,
+    /// Room that loads can still take at once.
+    pub free_bytes: u64,
+    /// How many wait for room.
+    pub room_waiters: usize,
+}
+
+/// What the append lock guards.
+struct Log {
+    next_lsn: Lsn,
+    queue: Queue,
+    /// Where a stamp is written before its length is known.
+    stamp: Vec<u8>,
+    /// Set while the writer sleeps: the next append wakes it.
+    writer_sleeps: bool,
+    stopping: bool,
+}
+
+/// The write-ahead log of one run.
+pub struct Wal {
+    options: WalOptions,
+    world: WalWorld,
+    run: Run,
+    salted: Salted,
+    log: Mutex<Log>,
+    writer: AtomicWaker,
+    files: Mutex<Files>,
+    file_maker: AtomicWaker,
+    ledger: Arc<Ledger>,
+    horizon: Horizon,
+    poisoned: AtomicBool,
+}
+
+impl Wal {
+    /// Opens the log for a new run, after recovery or, with no files, for the first time.
+    /// `files` is what [`crate::scan`] found, in any order. Nothing is written before
+    /// [`Wal::run`] is driven.
+    ///
+    /// # Errors
+    /// A file that cannot be opened or has another length.
+    ///
+    /// # Panics
+    /// When the sizes in `options` contradict each other.
+    pub fn start(
+        options: WalOptions,
+        world: WalWorld,
+        run: NewRun,
+        files: Vec<FileState>,
+    ) -> io::Result<Arc<Self>> {
+        options.check();
+        assert!(run.first_lsn > Lsn::ZERO, "the first record is 1");
+        let (record_bytes_max, piece_bytes) = (options.record_bytes_max(), options.piece_bytes());
+        let ledger = Ledger::new(options.file_bytes, record_bytes_max, options.kept_bytes);
+        let log = Log {
+            next_lsn: run.first_lsn,
+            queue: Queue::new(piece_bytes),
+            stamp: Vec::new(),
+            writer_sleeps: false,
+            stopping: false,
+        };
+        let wal = Self {
+            run: run.run,
+            salted: Salted::new(run.salt),
+            log: Mutex::new(log),
+            writer: AtomicWaker::new(),
+            files: Mutex::new(Files::new(options.file_bytes)),
+            file_maker: AtomicWaker::new(),
+            ledger: Arc::new(ledger),
+            horizon: Horizon::new(Lsn(run.first_lsn.get() - 1)),
+            poisoned: AtomicBool::new(false),
+            options,
+            world,
+        };
+        wal.adopt(files)?;
+        Ok(Arc::new(wal))
+    }
+
+    /// Takes over the files of earlier runs.
+    fn adopt(&self, mut states: Vec<FileState>) -> io::Result<()> {
+        states.sort_by_key(|state| state.live.map(|live| live.first));
+        let mut files = self.files.lock();
+        let mut ready_files = 0;
+        for FileState { file, live } in states {
+            let open = self.open(file.clone())?;
+            match live {
+                None => {
+                    files.add_ready(open);
+                    ready_files += 1;
+                }
+                Some(records) => files.add_full(open, records.of(file)),
+            }
+        }
+        self.ledger.resume_file(files.resume_last());
+        self.world.metrics.wal_files.set(files.total() as i64);
+        drop(files);
+        self.ledger.add_files(ready_files);
+        Ok(())
+    }
+
+    fn open(&self, file: LogFile) -> io::Result<OpenFile> {
+        OpenFile::open(&*self.world.fs, file, self.options.file_bytes)
+    }
+
+    /// Appends a record and returns its LSN; it is durable once the horizon reaches that.
+    ///
+    /// `stamp` runs inside the lock that gives the log its order: it writes the stamped part of
+    /// the header, at most [`STAMP_BYTES_MAX`], and does whatever must happen in the order of
+    /// the log. It must be short and must not call the log. If it errs nothing has happened.
+    ///
+    /// # Errors
+    /// Those of `stamp`, only.
+    ///
+    /// # Panics
+    /// When `room` was taken for fewer bytes than stamp and payload have, or for `kind`
+    /// [`KIND_IDLE`].
+    pub fn append<'a, R, E>(
+        &self,
+        kind: u8,
+        payload: impl Into<Payload<'a>>,
+        room: Room,
+        stamp: impl FnOnce(Lsn, &mut Vec<u8>) -> Result<R, E>,
+    ) -> Result<(Lsn, R), E> {
+        assert_ne!(kind, KIND_IDLE, "idle records are the log's own");
+        self.append_any(kind, payload.into(), room, stamp)
+    }
+
+    fn append_any<R, E>(
+        &self,
+        kind: u8,
+        payload: Payload<'_>,
+        room: Room,
+        stamp: impl FnOnce(Lsn, &mut Vec<u8>) -> Result<R, E>,
+    ) -> Result<(Lsn, R), E> {
+        let payload = payload.share_large();
+        let payload_checksum = self.salted.of(&[payload.bytes()]);
+        let mut guard = self.log.lock();
+        let log = &mut *guard;
+        let lsn = log.next_lsn;
+        log.stamp.clear();
+        let result = stamp(lsn, &mut log.stamp)?;
+        let header = Header {
+            kind,
+            stamp_bytes: u32::try_from(log.stamp.len()).expect("checked against room below"),
+            payload_bytes: u32::try_from(payload.bytes().len()).expect("room is below 4 GiB"),
+            lsn,
+            run: self.run,
+            durable: self.horizon.get(),
+            payload_checksum,
+        };
+        log.next_lsn = lsn.next();
+        log.push(&header, payload, room, &self.salted);
+        let wake = std::mem::take(&mut log.writer_sleeps);
+        drop(guard);
+        if wake {
+            self.writer.wake();
+        }
+        Ok((lsn, result))
+    }
+
+    fn append_idle(&self, room: Room) {
+        let nothing = |_: Lsn, _: &mut Vec<u8>| Ok::<(), Infallible>(());
+        match self.append_any(KIND_IDLE, Payload::Slice(&[]), room, nothing) {
+            Ok(_) => {}
+        }
+    }
+
+    /// Takes room for a record whose stamp and payload have at most `bytes` together; `None`
+    /// when there is none now, when others wait for theirs, or when no record may be so large.
+    pub fn try_reserve(&self, bytes: usize) -> Option<Room> {
+        self.ledger.try_reserve(bytes, Class::Load)
+    }
+
+    /// Takes room out of what is kept back for records that free room. Callers bound how much
+    /// of it they hold.
+    pub fn try_reserve_privileged(&self, bytes: usize) -> Option<Room> {
+        self.ledger.try_reserve(bytes, Class::Privileged)
+    }
+
+    /// Takes room as [`Wal::try_reserve`] does, waiting for its turn until `deadline`.
+    ///
+    /// # Errors
+    /// [`NoRoom::Never`] for more than a record may have, [`NoRoom::TimedOut`].
+    pub async fn reserve(
+        &self,
+        bytes: usize,
+        clock: &dyn freshet_base::clock::Clock,
+        deadline: Deadline,
+    ) -> Result<Room, NoRoom> {
+        self.ledger.reserve(bytes, clock, deadline).await
+    }
+
+    /// Whether a record with `bytes` of stamp and payload may ever be appended.
+    pub fn takes_record_of(&self, bytes: usize) -> bool {
+        charge_bytes(bytes) <= self.options.record_bytes_max()
+    }
+
+    /// How far the log is durable.
+    pub fn horizon(&self) -> &Horizon {
+        &self.horizon
+    }
+
+    /// The run that is being written.
+    pub fn run_number(&self) -> Run {
+        self.run
+    }
+
+    /// Whether a write has failed: nothing will ever be acknowledged again.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Hands in a file made by [`crate::make_file`], after metadata lists it.
+    ///
+    /// # Errors
+    /// A file that cannot be opened or has another length.
+    pub fn offer_file(&self, file: LogFile) -> io::Result<()> {
+        let open = self.open(file)?;
+        let total = {
+            let mut files = self.files.lock();
+            files.add_ready(open);
+            files.total()
+        };
+        self.world.metrics.wal_files.set(total as i64);
+        self.ledger.add_files(1);
+        Ok(())
+    }
+
+    /// Whether the owner should make another file now.
+    pub fn needs_file(&self) -> bool {
+        let files = self.files.lock();
+        files.ready() < self.options.ready_files_min && files.total() < self.options.files_max()
+    }
+
+    /// Resolves once [`Wal::needs_file`] holds; for one owner at a time.
+    pub fn file_wanted(&self) -> impl Future<Output = ()> + '_ {
+        poll_fn(|context| {
+            self.file_maker.register(context.waker());
+            if self.needs_file() { Poll::Ready(()) } else { Poll::Pending }
+        })
+    }
+
+    /// Uses files again whose records are all at or below `up_to`; returns how many. Metadata
+    /// already says that the log is recycled to there.
+    ///
+    /// # Panics
+    /// When `up_to` is not durable.
+    pub fn recycle(&self, up_to: Lsn) -> usize {
+        assert!(up_to <= self.horizon.get(), "only what is durable is recycled");
+        let recycled = self.files.lock().recycle(up_to);
+        self.ledger.add_files(recycled);
+        usize::try_from(recycled).expect("files are counted in memory")
+    }
+
+    /// What the log holds.
+    pub fn stats(&self) -> WalStats {
+        let next_lsn = self.log.lock().next_lsn;
+        let (live_files, ready_files) = {
+            let files = self.files.lock();
+            (files.live(), files.ready())
+        };
+        let full_bytes = live_files.len().saturating_sub(1) as u64 * self.options.file_bytes;
+        let last_bytes = live_files.last().map_or(0, |file| file.used_bytes);
+        WalStats {
+            next_lsn,
+            durable_lsn: self.horizon.get(),
+            ready_files,
+            files_max: self.options.files_max(),
+            live_bytes: full_bytes + last_bytes,
+            live_files,
+            free_bytes: self.ledger.free_bytes(),
+            room_waiters: self.ledger.waiting(),
+        }
+    }
+
+    /// Lets [`Wal::run`] end once everything appended is written. What is appended later is
+    /// never written.
+    pub fn stop(&self) {
+        self.log.lock().stopping = true;
+        self.writer.wake();
+    }
+}
+
+impl Log {
+    /// Queues the record whose stamp was just written.
+    fn push(&mut self, header: &Header, payload: Payload<'_>, room: Room, salted: &Salted) {
+        let stamp = &self.stamp[..];
+        assert!(stamp.len() <= STAMP_BYTES_MAX, "a stamp of {} bytes is too long", stamp.len());
+        let needed_bytes = charge_bytes(stamp.len() + payload.bytes().len());
+        assert!(
+            needed_bytes <= room.charge_bytes(),
+            "a record of {needed_bytes} bytes has room for {} only",
+            room.charge_bytes(),
+        );
+        let entry = Entry {
+            lsn: header.lsn,
+            names_durable: header.durable,
+            charge_bytes: room.into_charge(),
+            of_callers: header.kind != KIND_IDLE,
+        };
+        let head = header.encode(stamp, salted);
+        let bytes = frame_bytes(stamp.len(), payload.bytes().len());
+        if bytes <= self.queue.packed_bytes_max(PACKED_BYTES_MAX) {
+            self.queue.push_packed(&entry, [&head, stamp, payload.bytes()], bytes);
+        } else {
+            self.queue.push_large(&entry, [&head, stamp], payload.into_bytes());
+        }
+    }
+}

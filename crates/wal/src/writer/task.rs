@@ -1,0 +1,243 @@
+//! The writer: takes everything queued, writes it, moves the horizon; again and again.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use freshet_base::Lsn;
+use freshet_base::io::File;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::Wal;
+use crate::BLOCK_BYTES;
+use crate::buffer::AlignedBuffer;
+use crate::queue::{Body, Piece};
+use crate::recycle::Slot;
+use crate::room::Class;
+
+/// What the writer does next.
+enum Turn {
+    /// The batch was filled: write it.
+    Write,
+    /// The log is idle and its last record is covered by no later frame.
+    Idle,
+    /// Everything is written and the log stops.
+    Stop,
+}
+
+/// What the writer keeps from turn to turn.
+struct Desk {
+    batch: Vec<Piece>,
+    /// Large records pass through here on their way to the device.
+    scratch: AlignedBuffer,
+    /// The last durable record of a caller.
+    last_of_callers: Lsn,
+    /// The highest durable LSN that a durable frame names.
+    covered: Lsn,
+    idle: Option<IdleTimer>,
+}
+
+/// Runs out when nothing was written since it was set.
+struct IdleTimer {
+    horizon: Lsn,
+    sleep: BoxFuture<'static, ()>,
+}
+
+impl Desk {
+    /// Whether a restart could not tell that the last record was acknowledged.
+    fn is_uncovered(&self) -> bool {
+        self.last_of_callers > self.covered
+    }
+}
+
+impl Wal {
+    /// Writes what is appended until [`Wal::stop`], or until a write fails. Writes block: in
+    /// production a thread of its own drives this. Call it once.
+    pub async fn run(self: Arc<Self>) {
+        let durable = self.horizon.get();
+        let mut desk = Desk {
+            batch: Vec::new(),
+            scratch: AlignedBuffer::new(self.options.piece_bytes()),
+            last_of_callers: durable,
+            covered: durable,
+            idle: None,
+        };
+        loop {
+            match self.next_turn(&mut desk).await {
+                Turn::Write => {
+                    yield_now().await;
+                    if let Err(message) = self.write_batch(&mut desk).await {
+                        self.poisoned.store(true, Ordering::Release);
+                        (self.world.on_fatal)(&message);
+                        return;
+                    }
+                }
+                Turn::Idle => self.cover(&mut desk),
+                Turn::Stop => return,
+            }
+        }
+    }
+
+    /// Waits for something to do. There is no timer but that of idleness: while one batch is
+    /// written the next one gathers.
+    fn next_turn<'a>(&'a self, desk: &'a mut Desk) -> impl Future<Output = Turn> + 'a {
+        poll_fn(move |context| {
+            self.writer.register(context.waker());
+            let stopping = {
+                let mut log = self.log.lock();
+                if !log.queue.is_empty() {
+                    log.queue.take(&mut desk.batch);
+                    return Poll::Ready(Turn::Write);
+                }
+                log.writer_sleeps = true;
+                log.stopping
+            };
+            match (stopping, desk.is_uncovered()) {
+                (true, true) => Poll::Ready(Turn::Idle),
+                (true, false) => Poll::Ready(Turn::Stop),
+                (false, true) => self.poll_idle(desk, context).map(|()| Turn::Idle),
+                (false, false) => Poll::Pending,
+            }
+        })
+    }
+
+    /// Ready once nothing was written for a while. The timer is left running while batches
+    /// come, and set again when it ran out: a timer a batch would cost more than the batch.
+    fn poll_idle(&self, desk: &mut Desk, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let timer = desk.idle.get_or_insert_with(|| IdleTimer {
+                horizon: self.horizon.get(),
+                sleep: self.world.clock.sleep(self.options.idle_after),
+            });
+            std::task::ready!(timer.sleep.poll_unpin(context));
+            let was_idle = timer.horizon == self.horizon.get();
+            desk.idle = None;
+            if was_idle {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Queues an idle record, whose frame names everything before it as durable. Where there is
+    /// no room for one the log is full and the records that free it will do the same.
+    fn cover(&self, desk: &mut Desk) {
+        desk.covered = desk.last_of_callers;
+        if let Some(room) = self.ledger.try_reserve(0, Class::Privileged) {
+            self.append_idle(room);
+        }
+    }
+
+    async fn write_batch(&self, desk: &mut Desk) -> Result<(), String> {
+        let mut batch = std::mem::take(&mut desk.batch);
+        for mut piece in batch.drain(..) {
+            let slot = self.place(piece.block_bytes());
+            self.write_piece(&mut piece, &slot, &mut desk.scratch).map_err(|error| {
+                let Piece { last, .. } = piece;
+                let path = slot.file.log_file.path.display();
+                let offset = slot.offset;
+                format!("log write up to LSN {last} failed: {path} at byte {offset}: {error}")
+            })?;
+            yield_now().await;
+            self.finish_piece(piece, desk);
+        }
+        desk.batch = batch;
+        Ok(())
+    }
+
+    fn place(&self, block_bytes: u64) -> Slot {
+        let slot = self.files.lock().place(block_bytes);
+        if slot.switched {
+            self.ledger.switch_file();
+            self.file_maker.wake();
+        }
+        slot
+    }
+
+    /// Brings one piece to the device: durable when it returns.
+    fn write_piece(
+        &self,
+        piece: &mut Piece,
+        slot: &Slot,
+        scratch: &mut AlignedBuffer,
+    ) -> io::Result<()> {
+        self.world.failpoints.pass("wal-before-write")?;
+        let started = self.world.clock.now();
+        match &mut piece.body {
+            Body::Packed(buffer) => {
+                buffer.pad_to(BLOCK_BYTES as usize);
+                slot.file.file.write_all_at(buffer.bytes(), slot.offset)?;
+            }
+            Body::Large { head, payload } => {
+                write_large(&*slot.file.file, slot.offset, [head, payload], scratch)?;
+            }
+        }
+        let took = self.world.clock.now().saturating_sub(started);
+        self.world.failpoints.pass("wal-after-write")?;
+        let metrics = &self.world.metrics;
+        metrics.wal_sync_seconds.observe(took.as_secs_f64());
+        metrics.wal_syncs.inc();
+        metrics.wal_bytes.inc_by(piece.block_bytes());
+        metrics.wal_records.inc_by(piece.records);
+        Ok(())
+    }
+
+    /// Tells everybody that a piece is durable.
+    fn finish_piece(&self, piece: Piece, desk: &mut Desk) {
+        let block_bytes = piece.block_bytes();
+        let first = Lsn(piece.last.get() + 1 - piece.records);
+        self.files.lock().wrote(first, piece.last, block_bytes);
+        self.horizon.advance(piece.last);
+        self.ledger.written(piece.charge_bytes, block_bytes);
+        desk.covered = desk.covered.max(piece.names_durable);
+        if piece.of_callers {
+            desk.last_of_callers = piece.last;
+        }
+        if let Body::Packed(buffer) = piece.body {
+            let surplus = self.log.lock().queue.give_back(buffer);
+            drop(surplus);
+        }
+    }
+}
+
+/// Writes a record that is not copied whole: through `scratch`, one write a fill.
+fn write_large(
+    file: &dyn File,
+    mut offset: u64,
+    parts: [&[u8]; 2],
+    scratch: &mut AlignedBuffer,
+) -> io::Result<()> {
+    scratch.clear();
+    for mut part in parts {
+        while !part.is_empty() {
+            let (now, later) = part.split_at(part.len().min(scratch.left()));
+            scratch.push(now);
+            part = later;
+            if scratch.left() == 0 {
+                file.write_all_at(scratch.bytes(), offset)?;
+                offset += scratch.len() as u64;
+                scratch.clear();
+            }
+        }
+    }
+    scratch.pad_to(BLOCK_BYTES as usize);
+    match scratch.len() {
+        0 => Ok(()),
+        _ => file.write_all_at(scratch.bytes(), offset),
+    }
+}
+
+/// Lets other tasks go first: where everything runs in one thread, the only way to see what
+/// happens between a write and the horizon. Costs tens of nanoseconds on a thread of its own.
+fn yield_now() -> impl Future<Output = ()> {
+    let mut yielded = false;
+    poll_fn(move |context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
