@@ -1,0 +1,282 @@
+//! ALTER of columns: a schema is prepared, its barrier enters the log, then it is adopted.
+
+use std::sync::Arc;
+
+use freshet_base::{ColumnId, Lsn, Result, TableId, bail, err};
+use freshet_schema::{COLUMNS_MAX, Column, DefaultValue, Distribution, Table, TableSchema};
+use serde::{Deserialize, Serialize};
+
+use crate::create::column;
+use crate::ddl::{require, with_table};
+use crate::keys;
+use crate::meta::{Change, Meta};
+use crate::names;
+use crate::spec::ColumnSpec;
+use crate::store::Batch;
+
+/// Most schema versions that a table keeps: rows in old files name theirs.
+const VERSIONS_MAX: usize = 10_000;
+
+/// Where a new column goes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum ColumnPlace {
+    /// Behind the last.
+    #[default]
+    Last,
+    /// FIRST.
+    First,
+    /// AFTER this one.
+    After(String),
+}
+
+/// One clause of an ALTER TABLE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SchemaChange {
+    /// ADD COLUMN.
+    AddColumn {
+        /// What.
+        column: ColumnSpec,
+        /// Where.
+        place: ColumnPlace,
+    },
+    /// DROP COLUMN.
+    DropColumn {
+        /// Which.
+        name: String,
+    },
+    /// RENAME COLUMN.
+    RenameColumn {
+        /// Which.
+        from: String,
+        /// Its new name.
+        to: String,
+    },
+}
+
+/// A schema that waits for its barrier.
+#[derive(Serialize, Deserialize)]
+struct Prepared {
+    schema: TableSchema,
+}
+
+impl Meta {
+    /// Stores the schema that a table would have after these clauses; all of them or none. It
+    /// is no schema of the table until it is adopted.
+    ///
+    /// # Errors
+    /// 1060, 1090, 1091 and Doris's refusals; another ALTER that is under way.
+    pub fn prepare_schema(
+        &self,
+        table: TableId,
+        changes: &[SchemaChange],
+    ) -> Result<Arc<TableSchema>> {
+        self.change(|catalog| {
+            let table = require(catalog, table)?;
+            let key = keys::prepared(table.id);
+            if self.store.get(&key)?.is_some() {
+                bail!(
+                    Unknown,
+                    "Table[{}]'s state(SCHEMA_CHANGE) is not NORMAL. Do not allow doing ALTER ops",
+                    table.name
+                );
+            }
+            let schema = changed(table, changes)?;
+            let prepared = Prepared { schema };
+            let put = vec![(key, keys::encode(&prepared))];
+            let batch = Batch { put, ..Batch::default() };
+            let change = Change { batch, catalog: catalog.clone() };
+            Ok((Some(change), Arc::new(prepared.schema)))
+        })
+    }
+
+    /// The schema that waits for its barrier, for replay, which meets the barrier.
+    ///
+    /// # Errors
+    /// When metadata cannot be read.
+    pub fn prepared_schema(&self, table: TableId) -> Result<Option<Arc<TableSchema>>> {
+        let key = keys::prepared(table);
+        let bytes = self.store.get(&key)?;
+        let prepared = bytes.map(|bytes| keys::decode::<Prepared>(&key, &bytes)).transpose()?;
+        Ok(prepared.map(|prepared| Arc::new(prepared.schema)))
+    }
+
+    /// Makes a prepared schema the table's, its barrier being in the log at `barrier`. One that
+    /// was adopted before is adopted again without effect, so replay may call it.
+    ///
+    /// # Errors
+    /// 1146 where the table is gone; when the disk is full, to be tried again.
+    ///
+    /// # Panics
+    /// When the schema is neither the table's nor the next.
+    pub fn adopt_schema(
+        &self,
+        table: TableId,
+        schema: &TableSchema,
+        barrier: Lsn,
+    ) -> Result<Arc<Table>> {
+        tracing::debug!(%table, version = %schema.version, %barrier, "schema adopted");
+        self.change(|catalog| {
+            let old = require(catalog, table)?;
+            if schema.version <= old.schema().version {
+                let known = old.history.at(schema.version);
+                assert_eq!(
+                    known.map(Arc::as_ref),
+                    Some(schema),
+                    "a schema version means one schema"
+                );
+                return Ok((None, old.clone()));
+            }
+            let mut new = old.as_ref().clone();
+            new.history = old.history.with(schema.clone());
+            let last = schema.columns.iter().map(|column| column.id.next()).max();
+            new.next_column = last.map_or(old.next_column, |next| next.max(old.next_column));
+            let new = Arc::new(new);
+            let put = vec![(keys::table(table), keys::encode(new.as_ref()))];
+            let mut change = with_table(catalog, new.clone(), put);
+            change.batch.delete.push(keys::prepared(table));
+            Ok((Some(change), new))
+        })
+    }
+
+    /// Forgets a prepared schema whose barrier never entered the log.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn discard_prepared(&self, table: TableId) -> Result<()> {
+        let delete = vec![keys::prepared(table)];
+        Ok(self.store.commit(Batch { delete, ..Batch::default() })?)
+    }
+
+    /// Forgets all prepared schemas: after replay, which has adopted those with a barrier.
+    ///
+    /// # Errors
+    /// When metadata cannot be read, or the disk is full.
+    pub fn discard_all_prepared(&self) -> Result<()> {
+        let pairs = self.store.scan(keys::PREPARED)?;
+        let delete = pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        let batch = Batch { delete, ..Batch::default() };
+        if batch.is_empty() { Ok(()) } else { Ok(self.store.commit(batch)?) }
+    }
+}
+
+/// The next schema of `table`.
+fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSchema> {
+    let now = table.schema();
+    if table.history.versions().len() >= VERSIONS_MAX {
+        bail!(
+            Unknown,
+            "table '{}' was altered {VERSIONS_MAX} times, which is the limit; copy it with \
+             CREATE TABLE and INSERT .. SELECT",
+            table.name
+        );
+    }
+    let mut columns = now.columns.clone();
+    let mut next_id = table.next_column;
+    for change in changes {
+        match change {
+            SchemaChange::AddColumn { column, place } => {
+                add(table, &mut columns, column, place, next_id)?;
+                next_id = next_id.next();
+            }
+            SchemaChange::DropColumn { name } => drop_column(table, &mut columns, name)?,
+            SchemaChange::RenameColumn { from, to } => rename(&mut columns, from, to)?,
+        }
+    }
+    let position = |id: ColumnId| columns.iter().position(|column| column.id == id);
+    let sort_key = now
+        .sort_key
+        .iter()
+        .map(|&at| position(now.columns[at].id).expect("key columns are never dropped"))
+        .collect();
+    Ok(TableSchema::new(now.version.next(), columns, sort_key))
+}
+
+fn find(columns: &[Column], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+}
+
+fn add(
+    table: &Table,
+    columns: &mut Vec<Column>,
+    written: &ColumnSpec,
+    place: &ColumnPlace,
+    id: ColumnId,
+) -> Result<()> {
+    let name = &written.name;
+    if find(columns, name).is_some() {
+        bail!(
+            DuplicateColumn,
+            "Duplicate column name '{name}': Can not add column which already exists in base \
+             table: {name}"
+        );
+    }
+    if columns.len() >= COLUMNS_MAX {
+        bail!(Unknown, "Too many columns: table '{}' has {COLUMNS_MAX}, the limit", table.name);
+    }
+    let new = column(written, id, table.form)?;
+    if matches!(new.default, Some(DefaultValue::CurrentTimestamp | DefaultValue::CurrentDate)) {
+        bail!(
+            InvalidDefault,
+            "Invalid default value for '{name}': rows that are there need one value, so the \
+             default of an added column must be a literal"
+        );
+    }
+    let at = match place {
+        ColumnPlace::Last => columns.len(),
+        ColumnPlace::First => 0,
+        ColumnPlace::After(before) => {
+            let unknown = || err!(UnknownColumn, "Unknown column '{before}' in '{}'", table.name);
+            find(columns, before).ok_or_else(unknown)? + 1
+        }
+    };
+    if at < table.key_columns && table.form == freshet_schema::TableForm::Olap {
+        bail!(
+            NotSupported,
+            "Can not add value column '{name}' before key column '{}' of a DUPLICATE KEY table; \
+             put it behind the key columns",
+            columns[at].name
+        );
+    }
+    columns.insert(at, new);
+    Ok(())
+}
+
+fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<()> {
+    let at = find(columns, name).ok_or_else(|| {
+        err!(
+            CannotDropColumn,
+            "Can't DROP '{name}'; check that column/key exists: Column does not exists: {name}"
+        )
+    })?;
+    if columns.len() == 1 {
+        bail!(
+            CannotRemoveAllColumns,
+            "You can't delete all columns with ALTER TABLE; use DROP TABLE instead"
+        );
+    }
+    let id = columns[at].id;
+    let schema = table.schema();
+    if schema.sort_key.iter().any(|&key| schema.columns[key].id == id) {
+        bail!(NotSupported, "Can not drop key column '{name}': files are sorted by it");
+    }
+    if matches!(&table.distribution, Distribution::Hash(hashed) if hashed.contains(&id)) {
+        bail!(NotSupported, "Can not modify distribution column '{name}'");
+    }
+    if let Some(key) = table.declared_keys.iter().find(|key| key.columns.contains(&id)) {
+        bail!(NotSupported, "Can not drop column '{name}': it is part of key '{}'", key.name);
+    }
+    columns.remove(at);
+    Ok(())
+}
+
+fn rename(columns: &mut [Column], from: &str, to: &str) -> Result<()> {
+    let at = find(columns, from).ok_or_else(|| {
+        err!(UnknownColumn, "Unknown column '{from}': Column[{from}] does not exists")
+    })?;
+    names::check_column(to)?;
+    if find(columns, to).is_some_and(|other| other != at) {
+        bail!(DuplicateColumn, "Duplicate column name '{to}'");
+    }
+    to.clone_into(&mut columns[at].name);
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! The catalog: what there is, as one immutable value that everybody shares.
+
+use std::sync::Arc;
+
+use freshet_base::{DbId, Result, TableId, err};
+use freshet_schema::Table;
+use imbl::{HashMap, OrdMap};
+use serde::{Deserialize, Serialize};
+
+use crate::keys;
+use crate::store::MetaStore;
+use crate::user::{Account, User};
+
+/// The database of tables that describe the server.
+pub const INFORMATION_SCHEMA: &str = "information_schema";
+/// Databases that are always there and that nobody can create, drop or fill.
+pub const RESERVED_DATABASES: [&str; 4] =
+    [INFORMATION_SCHEMA, "mysql", "performance_schema", "sys"];
+
+/// Whether `name` is a database that is always there; whatever its case, as in MySQL.
+pub fn is_reserved_database(name: &str) -> bool {
+    RESERVED_DATABASES.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
+}
+
+/// A database and its tables.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Database {
+    /// Never used again.
+    pub id: DbId,
+    /// Its name; case counts.
+    pub name: String,
+    /// When it was created, microseconds since 1970-01-01 UTC.
+    pub created_micros: i64,
+    /// Its tables by name; case counts.
+    pub tables: OrdMap<String, Arc<Table>>,
+}
+
+/// What is stored of a [`Database`]; its tables are stored apart.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredDatabase {
+    id: DbId,
+    name: String,
+    created_micros: i64,
+}
+
+impl Database {
+    pub(crate) fn stored(&self) -> StoredDatabase {
+        StoredDatabase { id: self.id, name: self.name.clone(), created_micros: self.created_micros }
+    }
+}
+
+/// Databases, tables and users at one instant. Cloning is cheap, and a clone never changes.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Catalog {
+    databases: OrdMap<String, Arc<Database>>,
+    database_names: HashMap<DbId, String>,
+    tables: HashMap<TableId, Arc<Table>>,
+    users: OrdMap<Account, Arc<User>>,
+}
+
+impl Catalog {
+    /// The catalog that a store holds.
+    pub(crate) fn load(store: &dyn MetaStore) -> Result<Self> {
+        let mut catalog = Self::default();
+        for (key, bytes) in store.scan(keys::DATABASES)? {
+            let StoredDatabase { id, name, created_micros } = keys::decode(&key, &bytes)?;
+            let tables = OrdMap::new();
+            catalog.put_database(Database { id, name, created_micros, tables });
+        }
+        for (key, bytes) in store.scan(keys::TABLES)? {
+            let table = keys::decode::<Table>(&key, &bytes)?;
+            if !catalog.database_names.contains_key(&table.db) {
+                return Err(err!(
+                    Corruption,
+                    "metadata at '{key}': table '{}' is of database {}, which does not exist",
+                    table.name,
+                    table.db
+                ));
+            }
+            catalog.put_table(Arc::new(table));
+        }
+        for (key, bytes) in store.scan(keys::USERS)? {
+            catalog.put_user(keys::decode(&key, &bytes)?);
+        }
+        Ok(catalog)
+    }
+
+    /// The database of this name.
+    pub fn database(&self, name: &str) -> Option<&Arc<Database>> {
+        self.databases.get(name)
+    }
+
+    /// The database of this id.
+    pub fn database_by_id(&self, id: DbId) -> Option<&Arc<Database>> {
+        self.databases.get(self.database_names.get(&id)?)
+    }
+
+    /// All databases users made, in the order of their names.
+    pub fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
+        self.databases.values()
+    }
+
+    /// The table of this name. Allocates nothing.
+    pub fn table(&self, database: &str, table: &str) -> Option<&Arc<Table>> {
+        self.databases.get(database)?.tables.get(table)
+    }
+
+    /// The table of this id.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// All tables, in no order.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// The database of this name.
+    ///
+    /// # Errors
+    /// 1049 where there is none.
+    pub fn require_database(&self, name: &str) -> Result<&Arc<Database>> {
+        self.database(name).ok_or_else(|| err!(UnknownDatabase, "Unknown database '{name}'"))
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// 1049 where there is no such database, 1146 where it has no such table.
+    pub fn require_table(&self, database: &str, table: &str) -> Result<&Arc<Table>> {
+        let tables = &self.require_database(database)?.tables;
+        tables
+            .get(table)
+            .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{table}' doesn't exist"))
+    }
+
+    /// The table of this name, for DROP TABLE; `None` where it is missing and may be.
+    ///
+    /// # Errors
+    /// 1051 where it is missing and may not.
+    pub fn table_to_drop(
+        &self,
+        database: &str,
+        table: &str,
+        if_exists: bool,
+    ) -> Result<Option<&Arc<Table>>> {
+        match self.table(database, table) {
+            None if !if_exists => Err(err!(
+                TableDropMissing,
+                "Unknown table '{database}.{table}': Unknown table '{table}' in {database}"
+            )),
+            found => Ok(found),
+        }
+    }
+
+    /// The account of exactly this name and host pattern.
+    pub fn user(&self, account: &Account) -> Option<&Arc<User>> {
+        self.users.get(account)
+    }
+
+    /// The account that a client of this name and host logs in as: the one with the pattern
+    /// that says most, so `10.0.0.7` before `10.%` before `%`.
+    pub fn user_for(&self, name: &str, host: &str) -> Option<&Arc<User>> {
+        let users = self.users.values().filter(|user| user.account.name == name);
+        users
+            .filter(|user| user.account.matches_host(host))
+            .max_by_key(|user| user.account.host_weight())
+    }
+
+    /// All users, by name and host.
+    pub fn users(&self) -> impl Iterator<Item = &Arc<User>> {
+        self.users.values()
+    }
+
+    pub(crate) fn put_database(&mut self, database: Database) {
+        self.database_names.insert(database.id, database.name.clone());
+        self.databases.insert(database.name.clone(), Arc::new(database));
+    }
+
+    pub(crate) fn remove_database(&mut self, database: &Database) {
+        for table in database.tables.values() {
+            self.tables.remove(&table.id);
+        }
+        self.database_names.remove(&database.id);
+        self.databases.remove(&database.name);
+    }
+
+    /// Puts a table in, in place of the one of its id, if there is one.
+    pub(crate) fn put_table(&mut self, table: Arc<Table>) {
+        self.remove_table(table.id);
+        let database = self.database_mut(table.db);
+        database.tables.insert(table.name.clone(), table.clone());
+        self.tables.insert(table.id, table);
+    }
+
+    pub(crate) fn remove_table(&mut self, id: TableId) {
+        if let Some(table) = self.tables.remove(&id) {
+            self.database_mut(table.db).tables.remove(&table.name);
+        }
+    }
+
+    pub(crate) fn put_user(&mut self, user: User) {
+        self.users.insert(user.account.clone(), Arc::new(user));
+    }
+
+    pub(crate) fn remove_user(&mut self, account: &Account) {
+        self.users.remove(account);
+    }
+
+    fn database_mut(&mut self, id: DbId) -> &mut Database {
+        let name = self.database_names.get(&id).expect("a table's database is in the catalog");
+        Arc::make_mut(self.databases.get_mut(name).expect("names and databases agree"))
+    }
+}

@@ -1,0 +1,312 @@
+//! What a CREATE TABLE asks for, checked: a pure step from the spec to a table without ids.
+
+use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
+use freshet_schema::{
+    BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
+    Distribution, LengthUnit, Properties, TableForm, TableSchema,
+};
+
+use crate::spec::{
+    BucketsSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+};
+use crate::{names, properties};
+
+mod column;
+
+pub(crate) use column::column;
+
+/// Columns of a sort key that nobody wrote.
+const AUTO_KEY_COLUMNS_MAX: usize = 3;
+/// Bytes of a sort key that nobody wrote.
+const AUTO_KEY_BYTES_MAX: u32 = 36;
+/// Buckets of a table that leaves their number to the server. One server with few cores reads
+/// and flushes one tablet as fast as many, and each tablet of each table costs files.
+const AUTO_BUCKETS: u32 = 1;
+/// Longest COMMENT of a table or column, in characters.
+pub(crate) const COMMENT_CHARS_MAX: usize = 2048;
+
+/// A table that may be created: everything but its ids.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Planned {
+    /// Its columns and sort key.
+    pub schema: TableSchema,
+    /// How many leading columns are key.
+    pub key_columns: usize,
+    /// Keys of the MySQL form.
+    pub declared_keys: Vec<DeclaredKey>,
+    /// How rows spread.
+    pub distribution: Distribution,
+    /// How many tablets its partition has.
+    pub buckets: u32,
+    /// Whether nobody wrote their number.
+    pub buckets_auto: bool,
+    /// Its properties.
+    pub properties: Properties,
+    /// What the user should be told.
+    pub warnings: Vec<String>,
+}
+
+impl Planned {
+    /// Checks all that can be checked without a catalog.
+    ///
+    /// # Errors
+    /// What is wrong with the spec, in the words of MySQL or Doris.
+    pub fn check(spec: &TableSpec) -> Result<Self> {
+        names::check_table(&spec.name, spec.form)?;
+        check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
+        let columns = columns(spec)?;
+        let properties::Taken { properties, mut warnings } = properties::create(&spec.properties)?;
+        let key_columns = key_columns(spec, &columns)?;
+        let declared_keys = declared_keys(spec, &columns)?;
+        warnings.extend(declared_keys.iter().filter_map(key_warning));
+        let sort_key = (0..key_columns).collect();
+        Ok(Self {
+            distribution: distribution(spec.distribution.as_ref(), &columns)?,
+            buckets: buckets(spec.buckets)?,
+            buckets_auto: !matches!(spec.buckets, BucketsSpec::Count(_)),
+            schema: TableSchema::new(SchemaVersion(1), columns, sort_key),
+            key_columns,
+            declared_keys,
+            properties,
+            warnings,
+        })
+    }
+}
+
+pub(crate) fn check_comment(comment: &str, of: &str) -> Result<()> {
+    let chars = comment.chars().count();
+    if chars > COMMENT_CHARS_MAX {
+        bail!(TooLong, "Comment for {of} has {chars} characters, limit {COMMENT_CHARS_MAX}");
+    }
+    Ok(())
+}
+
+fn columns(spec: &TableSpec) -> Result<Vec<Column>> {
+    if spec.columns.is_empty() {
+        bail!(Unknown, "Table '{}' has no columns: a table must have at least one", spec.name);
+    }
+    if spec.columns.len() > COLUMNS_MAX {
+        bail!(
+            Unknown,
+            "Too many columns: table '{}' has {}, limit {COLUMNS_MAX}",
+            spec.name,
+            spec.columns.len()
+        );
+    }
+    let mut seen = std::collections::HashSet::new();
+    let mut columns = Vec::with_capacity(spec.columns.len());
+    for (at, written) in spec.columns.iter().enumerate() {
+        if !seen.insert(written.name.to_ascii_lowercase()) {
+            bail!(DuplicateColumn, "Duplicate column name '{}'", written.name);
+        }
+        let id = ColumnId(u32::try_from(at).expect("the number of columns is limited") + 1);
+        columns.push(column(written, id, spec.form)?);
+    }
+    set_primary_not_null(spec, &mut columns)?;
+    Ok(columns)
+}
+
+/// Columns of a primary key take no NULL, whether or not NOT NULL was written.
+fn set_primary_not_null(spec: &TableSpec, columns: &mut [Column]) -> Result<()> {
+    let primary = spec.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Primary);
+    for name in primary.flat_map(|key| &key.columns) {
+        let at = position(columns, name)
+            .ok_or_else(|| err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table"))?;
+        if spec.columns[at].default == DefaultSpec::Null {
+            bail!(InvalidDefault, "Invalid default value for '{name}': a primary key is not NULL");
+        }
+        columns[at].nullable = false;
+    }
+    Ok(())
+}
+
+fn position(columns: &[Column], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+}
+
+/// How many leading columns are key.
+fn key_columns(spec: &TableSpec, columns: &[Column]) -> Result<usize> {
+    match (&spec.key, spec.form) {
+        (Some(key), _) => written_key(key, columns),
+        (None, TableForm::MySql) => Ok(auto_key(columns)),
+        (None, TableForm::Olap) => match auto_key(columns) {
+            0 => bail!(
+                Unknown,
+                "The olap table first column could not be float, double, string or array, \
+                 struct, map, please use decimal or varchar instead."
+            ),
+            keys => Ok(keys),
+        },
+    }
+}
+
+fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
+    match key.model {
+        KeyModelSpec::Duplicate => {}
+        KeyModelSpec::Unique => bail!(NotSupported, "UNIQUE KEY tables are not supported yet"),
+        KeyModelSpec::Aggregate => {
+            bail!(NotSupported, "AGGREGATE KEY tables are not supported yet")
+        }
+    }
+    for (at, name) in key.columns.iter().enumerate() {
+        if position(columns, name).is_none() {
+            bail!(KeyColumnMissing, "Key column[{name}] doesn't exist.");
+        }
+        if key.columns[..at].iter().any(|before| before.eq_ignore_ascii_case(name)) {
+            bail!(DuplicateColumn, "Duplicate column name '{name}'");
+        }
+        let declared = &columns[at];
+        if !declared.name.eq_ignore_ascii_case(name) {
+            bail!(
+                Unknown,
+                "Key columns should be a ordered prefix of the schema. KeyColumns[{at}] (starts \
+                 from zero) is {name}, but corresponding column is {} in the previous columns \
+                 declaration.",
+                declared.name
+            );
+        }
+        if !declared.ty.can_be_key() {
+            bail!(
+                Unknown,
+                "Column[{name}] is of type {}, which can not be a key column",
+                declared.ty
+            );
+        }
+    }
+    Ok(key.columns.len())
+}
+
+/// The leading columns that make a good sort key: at most three and 36 bytes, and nothing
+/// behind a text column.
+fn auto_key(columns: &[Column]) -> usize {
+    let mut bytes = 0;
+    for (at, column) in columns.iter().enumerate().take(AUTO_KEY_COLUMNS_MAX) {
+        bytes += key_bytes(column.ty);
+        if !column.ty.can_be_key() || (at > 0 && bytes > AUTO_KEY_BYTES_MAX) {
+            return at;
+        }
+        if matches!(column.ty, ColumnType::VarChar { .. } | ColumnType::VarBinary { .. }) {
+            return at + 1;
+        }
+    }
+    columns.len().min(AUTO_KEY_COLUMNS_MAX)
+}
+
+/// Bytes that a column takes of the sort key.
+fn key_bytes(ty: ColumnType) -> u32 {
+    match ty {
+        ColumnType::Char { len } | ColumnType::VarChar { len } | ColumnType::VarBinary { len } => {
+            len
+        }
+        _ => match ty.layout() {
+            freshet_schema::Layout::Fixed(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
+            freshet_schema::Layout::Bytes => u32::MAX,
+        },
+    }
+}
+
+fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey>> {
+    let mut keys = Vec::<DeclaredKey>::new();
+    for written in &spec.declared_keys {
+        let key = declared_key(written, columns, &keys)?;
+        keys.push(key);
+    }
+    // MySQL shows the primary key first, wherever it stood.
+    keys.sort_by_key(|key| key.kind != DeclaredKeyKind::Primary);
+    Ok(keys)
+}
+
+fn declared_key(
+    written: &DeclaredKeySpec,
+    columns: &[Column],
+    before: &[DeclaredKey],
+) -> Result<DeclaredKey> {
+    let is_primary = written.kind == DeclaredKeyKind::Primary;
+    if is_primary && before.iter().any(|key| key.kind == DeclaredKeyKind::Primary) {
+        bail!(MultiplePrimaryKeys, "Multiple primary key defined");
+    }
+    let mut ids = Vec::with_capacity(written.columns.len());
+    for name in &written.columns {
+        let at = position(columns, name)
+            .ok_or_else(|| err!(KeyColumnMissing, "Key column '{name}' doesn't exist in table"))?;
+        if ids.contains(&columns[at].id) {
+            bail!(DuplicateColumn, "Duplicate column name '{name}'");
+        }
+        ids.push(columns[at].id);
+    }
+    let first = written
+        .columns
+        .first()
+        .ok_or_else(|| err!(Syntax, "a key must name at least one column"))?;
+    let taken = |name: &str| before.iter().any(|key| key.name.eq_ignore_ascii_case(name));
+    let name = match &written.name {
+        _ if is_primary => "PRIMARY".to_owned(),
+        Some(name) if taken(name) => bail!(Unknown, "Duplicate key name '{name}'"),
+        Some(name) => name.clone(),
+        None => free_name(first, taken),
+    };
+    Ok(DeclaredKey { kind: written.kind, name, columns: ids })
+}
+
+/// The name that MySQL gives a key without one: its first column's, with a number if taken.
+fn free_name(column: &str, taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{column}_{number}"));
+    std::iter::once(column.to_owned())
+        .chain(numbered)
+        .find(|name| !taken(name))
+        .expect("there are more numbers than keys")
+}
+
+fn key_warning(key: &DeclaredKey) -> Option<String> {
+    let kind = match key.kind {
+        DeclaredKeyKind::Primary => "PRIMARY KEY".to_owned(),
+        DeclaredKeyKind::Unique => format!("UNIQUE KEY '{}'", key.name),
+        DeclaredKeyKind::Index => return None,
+    };
+    Some(format!("{kind} is kept as information and not enforced: equal keys are all stored"))
+}
+
+fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Result<Distribution> {
+    let Some(DistributionSpec::Hash(names)) = written else { return Ok(Distribution::Random) };
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        let at = position(columns, name)
+            .ok_or_else(|| err!(Unknown, "Distribution column({name}) doesn't exist"))?;
+        let column = &columns[at];
+        if matches!(column.ty, ColumnType::Float | ColumnType::Double | ColumnType::Json) {
+            bail!(Unknown, "Distribution column({name}) can not be of type {}", column.ty);
+        }
+        if ids.contains(&column.id) {
+            bail!(Unknown, "Duplicated distribution column({name})");
+        }
+        ids.push(column.id);
+    }
+    match ids.is_empty() {
+        true => bail!(Syntax, "DISTRIBUTED BY HASH must name at least one column"),
+        false => Ok(Distribution::Hash(ids)),
+    }
+}
+
+fn buckets(written: BucketsSpec) -> Result<u32> {
+    let count = match written {
+        BucketsSpec::Unset | BucketsSpec::Auto => return Ok(AUTO_BUCKETS),
+        BucketsSpec::Count(count) => count,
+    };
+    match u32::try_from(count) {
+        Ok(0) => bail!(
+            Unknown,
+            "The number of hash distribution should be greater than zero: \
+             write BUCKETS 1 or more, or BUCKETS AUTO"
+        ),
+        Ok(count) if count <= BUCKETS_MAX => Ok(count),
+        _ => bail!(Unknown, "Number of buckets is {count}, limit {BUCKETS_MAX}"),
+    }
+}
+
+/// What text of a column of this form compares as, and what its length counts.
+pub(crate) fn text_rules(form: TableForm) -> (Collation, LengthUnit) {
+    match form {
+        TableForm::Olap => (Collation::Binary, LengthUnit::Bytes),
+        TableForm::MySql => (Collation::Utf8mb4Bin, LengthUnit::Characters),
+    }
+}

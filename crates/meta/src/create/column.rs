@@ -1,0 +1,95 @@
+//! One column as written, checked.
+
+use freshet_base::{ColumnId, Result, bail};
+use freshet_schema::{
+    CHAR_LEN_MAX, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX, TableForm,
+    VARCHAR_LEN_MAX,
+};
+
+use super::{check_comment, text_rules};
+use crate::names;
+use crate::spec::{ColumnSpec, DefaultSpec};
+
+/// The column that `written` asks for, under this id.
+pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Result<Column> {
+    names::check_column(&written.name)?;
+    check_comment(&written.comment, &format!("column '{}'", written.name))?;
+    check_type(&written.name, written.ty)?;
+    let (collation, length_unit) = text_rules(form);
+    let mut column = Column {
+        id,
+        name: written.name.clone(),
+        ty: written.ty,
+        nullable: written.nullable,
+        default: None,
+        comment: written.comment.clone(),
+        collation,
+        length_unit,
+    };
+    column.default = default(written, &column)?;
+    Ok(column)
+}
+
+fn check_type(name: &str, ty: ColumnType) -> Result<()> {
+    let (len, max) = match ty {
+        ColumnType::Char { len } => (len, CHAR_LEN_MAX),
+        ColumnType::VarChar { len } | ColumnType::VarBinary { len } => (len, VARCHAR_LEN_MAX),
+        ColumnType::Decimal { precision, scale } => {
+            if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) {
+                bail!(
+                    Unknown,
+                    "Precision {precision} of column '{name}' is not between 1 and \
+                     {DECIMAL_PRECISION_MAX}"
+                );
+            }
+            (u32::from(scale), u32::from(precision))
+        }
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => {
+            (u32::from(fsp), u32::from(FSP_MAX))
+        }
+        _ => return Ok(()),
+    };
+    if len > max {
+        bail!(
+            TooLongColumn,
+            "Column length too big for column '{name}' (max = {max}): {ty} asks for {len}; use a \
+             smaller length, or STRING for long text"
+        );
+    }
+    Ok(())
+}
+
+fn default(written: &ColumnSpec, column: &Column) -> Result<Option<DefaultValue>> {
+    let name = &written.name;
+    match &written.default {
+        DefaultSpec::Unset => Ok(None),
+        DefaultSpec::Null if written.nullable => Ok(None),
+        DefaultSpec::Null => {
+            bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
+        }
+        DefaultSpec::Value(value) => {
+            check_default(value, column)?;
+            Ok(Some(value.clone()))
+        }
+    }
+}
+
+/// Refuses a default that the column cannot hold.
+fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
+    let fits = match value {
+        DefaultValue::CurrentTimestamp => {
+            matches!(column.ty, ColumnType::DateTime { .. } | ColumnType::Timestamp { .. })
+        }
+        DefaultValue::CurrentDate => column.ty == ColumnType::Date,
+        DefaultValue::Literal(_) => true,
+    };
+    if !fits {
+        bail!(
+            InvalidDefault,
+            "Invalid default value for '{}': a {} cannot hold it",
+            column.name,
+            column.ty
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,311 @@
+//! DDL: each statement one atomic change of store and catalog.
+//!
+//! What frees or changes rows (DROP, TRUNCATE, ALTER of columns) is a barrier of the log first;
+//! the caller has appended it, and what is here follows. Objects are then named by id.
+
+use std::sync::Arc;
+
+use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, bail, err};
+use freshet_schema::{KeyModel, Partition, SchemaHistory, Table};
+
+use crate::catalog::{Catalog, Database, is_reserved_database};
+use crate::create::{Planned, check_comment};
+use crate::flushed::{Flushed, is_conflict};
+use crate::meta::{Change, Meta};
+use crate::spec::TableSpec;
+use crate::store::Batch;
+use crate::{keys, names, properties};
+
+/// Most databases of a server.
+const DATABASES_MAX: usize = 10_000;
+/// Most tables of a server.
+const TABLES_MAX: usize = 100_000;
+
+/// What a CREATE did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Created<T> {
+    /// What stands there now.
+    pub object: Arc<T>,
+    /// Whether it stood there before (IF NOT EXISTS).
+    pub existed: bool,
+    /// What the user should be told.
+    pub warnings: Vec<String>,
+}
+
+/// A database that is gone, with its tables.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DroppedDatabase {
+    /// What it was.
+    pub database: Arc<Database>,
+    /// Its tables, whose files nobody needs once old snapshots are gone.
+    pub tables: Vec<Arc<Table>>,
+}
+
+impl Meta {
+    /// CREATE DATABASE.
+    ///
+    /// # Errors
+    /// 1007 where it exists, 1102 for a name that no database can have.
+    pub fn create_database(&self, name: &str, if_not_exists: bool) -> Result<Created<Database>> {
+        self.change(|catalog| {
+            let exists = format!("Can't create database '{name}'; database exists");
+            if let Some(database) = catalog.database(name)
+                && if_not_exists
+            {
+                let object = database.clone();
+                return Ok((None, Created { object, existed: true, warnings: vec![exists] }));
+            }
+            if catalog.database(name).is_some() || is_reserved_database(name) {
+                bail!(DatabaseExists, "{exists}");
+            }
+            names::check_database(name)?;
+            if catalog.databases().count() >= DATABASES_MAX {
+                bail!(Unknown, "there are {DATABASES_MAX} databases, which is the limit");
+            }
+            let database = Database {
+                id: self.ids().database()?,
+                name: name.to_owned(),
+                created_micros: self.clock.0.wall_micros(),
+                tables: imbl::OrdMap::new(),
+            };
+            let mut catalog = catalog.clone();
+            let put = vec![(keys::database(database.id), keys::encode(&database.stored()))];
+            catalog.put_database(database.clone());
+            let change = Change { batch: Batch { put, ..Batch::default() }, catalog };
+            let object = Arc::new(database);
+            Ok((Some(change), Created { object, existed: false, warnings: Vec::new() }))
+        })
+    }
+
+    /// Removes a database with all its tables; `None` where it is gone already.
+    ///
+    /// # Errors
+    /// When the disk is full: the log holds the barriers, so it must be tried again.
+    pub fn drop_database(&self, id: DbId) -> Result<Option<DroppedDatabase>> {
+        let dropped = retry(|| {
+            self.change(|catalog| {
+                let Some(database) = catalog.database_by_id(id).cloned() else {
+                    return Ok((None, None));
+                };
+                let tables = database.tables.values().cloned().collect::<Vec<_>>();
+                let mut batch = Batch { delete: vec![keys::database(id)], ..Batch::default() };
+                for table in &tables {
+                    self.delete_table(&mut batch, table)?;
+                }
+                let labels = self.store.scan(&keys::labels(id))?;
+                batch.delete.extend(labels.into_iter().map(|(key, _)| key));
+                let mut catalog = catalog.clone();
+                catalog.remove_database(&database);
+                let dropped = DroppedDatabase { database, tables };
+                Ok((Some(Change { batch, catalog }), Some(dropped)))
+            })
+        })?;
+        self.labels().forget(id);
+        Ok(dropped)
+    }
+
+    /// CREATE TABLE.
+    ///
+    /// # Errors
+    /// 1049, 1050, and everything that can be wrong with a spec.
+    pub fn create_table(
+        &self,
+        database: &str,
+        spec: &TableSpec,
+        if_not_exists: bool,
+    ) -> Result<Created<Table>> {
+        self.change(|catalog| {
+            if is_reserved_database(database) {
+                bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
+            }
+            let home = catalog.require_database(database)?;
+            if let Some(table) = home.tables.get(&spec.name) {
+                let exists = format!("Table '{}' already exists", spec.name);
+                if !if_not_exists {
+                    bail!(TableExists, "{exists}");
+                }
+                let object = table.clone();
+                return Ok((None, Created { object, existed: true, warnings: vec![exists] }));
+            }
+            let mut planned = Planned::check(spec)?;
+            if catalog.tables().count() >= TABLES_MAX {
+                bail!(Unknown, "there are {TABLES_MAX} tables, which is the limit");
+            }
+            let warnings = std::mem::take(&mut planned.warnings);
+            let object = Arc::new(self.table_of(home.id, spec, planned)?);
+            let put = vec![
+                (keys::table(object.id), keys::encode(object.as_ref())),
+                (keys::flushed(object.id), keys::encode(&Flushed::new())),
+            ];
+            let change = with_table(catalog, object.clone(), put);
+            Ok((Some(change), Created { object, existed: false, warnings }))
+        })
+    }
+
+    /// The planned table with ids.
+    fn table_of(&self, db: DbId, spec: &TableSpec, planned: Planned) -> Result<Table> {
+        let tablets = (0..planned.buckets).map(|_| self.ids().tablet());
+        let partition = Partition {
+            id: self.ids().partition()?,
+            name: spec.name.clone(),
+            incarnation: Incarnation(1),
+            tablets: tablets.collect::<Result<_>>()?,
+        };
+        let last = planned.schema.columns.iter().map(|column| column.id).max();
+        Ok(Table {
+            id: self.ids().table()?,
+            db,
+            name: spec.name.clone(),
+            form: spec.form,
+            key_model: KeyModel::Duplicate,
+            key_columns: planned.key_columns,
+            declared_keys: planned.declared_keys,
+            history: SchemaHistory::new(planned.schema),
+            next_column: last.map_or(ColumnId(1), ColumnId::next),
+            partitions: vec![partition],
+            distribution: planned.distribution,
+            buckets_auto: planned.buckets_auto,
+            properties: planned.properties,
+            comment: spec.comment.clone(),
+            created_micros: self.clock.0.wall_micros(),
+        })
+    }
+
+    /// Removes a table and what is known of its files; `None` where it is gone already.
+    ///
+    /// # Errors
+    /// When the disk is full: the log holds the barrier, so it must be tried again.
+    pub fn drop_table(&self, id: TableId) -> Result<Option<Arc<Table>>> {
+        retry(|| {
+            self.change(|catalog| {
+                let Some(table) = catalog.table_by_id(id).cloned() else {
+                    return Ok((None, None));
+                };
+                let mut batch = Batch::default();
+                self.delete_table(&mut batch, &table)?;
+                let mut catalog = catalog.clone();
+                catalog.remove_table(id);
+                Ok((Some(Change { batch, catalog }), Some(table)))
+            })
+        })
+    }
+
+    fn delete_table(&self, batch: &mut Batch, table: &Table) -> Result<()> {
+        if let Some((_, bytes)) = self.read_flushed(table.id)? {
+            batch.expect.push((keys::flushed(table.id), Some(bytes)));
+        }
+        let named = [keys::table(table.id), keys::flushed(table.id), keys::prepared(table.id)];
+        batch.delete.extend(named);
+        self.delete_rowsets(batch, table.tablets())
+    }
+
+    /// ALTER TABLE .. RENAME, inside the database.
+    ///
+    /// # Errors
+    /// 1146 where the table is gone, 1050 where the name is taken.
+    pub fn rename_table(&self, id: TableId, name: &str) -> Result<Arc<Table>> {
+        self.change_table(id, |catalog, table| {
+            names::check_table(name, table.form)?;
+            let home = catalog.database_by_id(table.db).expect("a table has a database");
+            if home.tables.contains_key(name) {
+                bail!(TableExists, "Table '{name}' already exists");
+            }
+            // The one partition is named like its table.
+            for partition in &mut table.partitions {
+                name.clone_into(&mut partition.name);
+            }
+            name.clone_into(&mut table.name);
+            Ok(Vec::new())
+        })
+        .map(|(table, _)| table)
+    }
+
+    /// ALTER TABLE .. SET; returns what the user should be told.
+    ///
+    /// # Errors
+    /// 1146 where the table is gone; a property or value that is none.
+    pub fn set_properties(
+        &self,
+        id: TableId,
+        pairs: &[(String, String)],
+    ) -> Result<(Arc<Table>, Vec<String>)> {
+        self.change_table(id, |_, table| {
+            let taken = properties::set(&table.properties, pairs)?;
+            table.properties = taken.properties;
+            Ok(taken.warnings)
+        })
+    }
+
+    /// ALTER TABLE .. MODIFY COMMENT.
+    ///
+    /// # Errors
+    /// 1146 where the table is gone; a comment that is too long.
+    pub fn set_comment(&self, id: TableId, comment: &str) -> Result<Arc<Table>> {
+        self.change_table(id, |_, table| {
+            check_comment(comment, &format!("table '{}'", table.name))?;
+            comment.clone_into(&mut table.comment);
+            Ok(Vec::new())
+        })
+        .map(|(table, _)| table)
+    }
+
+    /// Changes the definition of a table.
+    pub(crate) fn change_table(
+        &self,
+        id: TableId,
+        edit: impl FnOnce(&Catalog, &mut Table) -> Result<Vec<String>>,
+    ) -> Result<(Arc<Table>, Vec<String>)> {
+        self.change(|catalog| {
+            let mut table = require(catalog, id)?.as_ref().clone();
+            let warnings = edit(catalog, &mut table)?;
+            let table = Arc::new(table);
+            let put = vec![(keys::table(id), keys::encode(table.as_ref()))];
+            Ok((Some(with_table(catalog, table.clone(), put)), (table, warnings)))
+        })
+    }
+}
+
+impl Catalog {
+    /// The database of this name, for DROP DATABASE; `None` where it is missing and may be.
+    ///
+    /// # Errors
+    /// 1008 where it is missing and may not; 1044 for one that is always there.
+    pub fn database_to_drop(&self, name: &str, if_exists: bool) -> Result<Option<&Arc<Database>>> {
+        if is_reserved_database(name) {
+            bail!(AccessDeniedDatabase, "Access denied: database '{name}' cannot be dropped");
+        }
+        match self.database(name) {
+            None if !if_exists => Err(err!(
+                DatabaseDropMissing,
+                "Can't drop database '{name}'; database doesn't exist"
+            )),
+            found => Ok(found),
+        }
+    }
+}
+
+/// The table of this id, or 1146.
+pub(crate) fn require(catalog: &Catalog, id: TableId) -> Result<&Arc<Table>> {
+    catalog.table_by_id(id).ok_or_else(|| err!(NoSuchTable, "Table {id} was dropped"))
+}
+
+/// The change that writes `put` and shows `table` in the catalog.
+pub(crate) fn with_table(
+    catalog: &Catalog,
+    table: Arc<Table>,
+    put: Vec<(String, Vec<u8>)>,
+) -> Change {
+    let mut catalog = catalog.clone();
+    catalog.put_table(table);
+    Change { batch: Batch { put, ..Batch::default() }, catalog }
+}
+
+/// Tries again where a flush or a compaction came between reading and writing.
+pub(crate) fn retry<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if is_conflict(&error) => {}
+            other => return other,
+        }
+    }
+}

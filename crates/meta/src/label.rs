@@ -1,0 +1,430 @@
+//! Labels that clients gave: each names at most one load.
+//!
+//! A label is claimed before its load is appended, and then belongs to the load's record. It is
+//! remembered in memory at once, and in the store with the commit that lets the record's log
+//! file be used again; until then replay of the log brings it back.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::{DbId, Error, Lsn, Result, TxnId, bail, err};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::keys;
+use crate::store::{Batch, MetaStore};
+
+/// Longest label, in characters.
+pub const LABEL_CHARS_MAX: usize = 128;
+const LABEL_REGEX: &str = "^[-_A-Za-z0-9:]{1,128}$";
+
+/// How long and how many labels are remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LabelLimits {
+    /// Of INSERT and two-phase loads.
+    pub keep: Duration,
+    /// Of stream loads.
+    pub keep_streaming: Duration,
+    /// Most finished labels of a database.
+    pub finished_max: usize,
+    /// Most labels of a database whose loads run.
+    pub running_max: usize,
+}
+
+impl Default for LabelLimits {
+    fn default() -> Self {
+        Self {
+            keep: Duration::from_secs(3 * 24 * 3600),
+            keep_streaming: Duration::from_secs(12 * 3600),
+            finished_max: 2000,
+            running_max: 1000,
+        }
+    }
+}
+
+/// Whose retention a label has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LabelKind {
+    /// INSERT WITH LABEL, BEGIN WITH LABEL, two-phase loads.
+    Statement,
+    /// Stream loads.
+    Streaming,
+}
+
+/// How far the load of a label is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LabelState {
+    /// It runs.
+    Running,
+    /// It is committed and readable.
+    Visible,
+}
+
+impl LabelState {
+    /// The name in replies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "RUNNING",
+            Self::Visible => "VISIBLE",
+        }
+    }
+}
+
+/// A label whose load is committed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LabelRecord {
+    /// Its database.
+    pub db: DbId,
+    /// The label.
+    pub label: String,
+    /// The transaction of its load.
+    pub txn: TxnId,
+    /// Where the load's record stands in the log.
+    pub lsn: Lsn,
+    /// When it was committed, microseconds since 1970-01-01 UTC.
+    pub finished_micros: i64,
+    /// When it may be forgotten, microseconds since 1970-01-01 UTC.
+    pub expires_micros: i64,
+}
+
+/// What a label is used for already.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsedLabel {
+    /// The label.
+    pub label: String,
+    /// The transaction of its load; a running one may have none yet.
+    pub txn: Option<TxnId>,
+    /// How far it is.
+    pub state: LabelState,
+    /// Where its record stands: a reply that tells of it must wait until the horizon is there.
+    pub lsn: Option<Lsn>,
+}
+
+/// The refusal of a label that is used, in Doris's words.
+impl From<UsedLabel> for Error {
+    fn from(used: UsedLabel) -> Self {
+        let txn = used.txn.map_or("-1".to_owned(), |txn| txn.to_string());
+        let (label, state) = (&used.label, used.state.name());
+        err!(
+            LabelUsed,
+            "Label [{label}] has already been used, relate to txn [{txn}], status [{state}]."
+        )
+    }
+}
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    /// The label is the caller's.
+    New(Claim),
+    /// Another load has it.
+    Used(UsedLabel),
+}
+
+/// A label in the hands of one load; dropped without a commit it is free again.
+#[derive(Debug)]
+pub struct Claim {
+    book: Arc<LabelBook>,
+    db: DbId,
+    label: String,
+    committed: bool,
+}
+
+impl Claim {
+    /// The label.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Says which transaction the load has.
+    pub fn set_txn(&self, txn: TxnId) {
+        let mut databases = self.book.databases.lock();
+        let entry = databases.get_mut(&self.db).and_then(|db| db.entries.get_mut(&self.label));
+        if let Some(Entry::Running(running)) = entry {
+            *running = Some(txn);
+        }
+    }
+
+    /// Hands the label to the load's record. To be called under the log's append lock, so that
+    /// no recycling up to `lsn` can miss it.
+    pub fn commit(mut self, kind: LabelKind, txn: TxnId, lsn: Lsn, now_micros: i64) {
+        self.committed = true;
+        let label = std::mem::take(&mut self.label);
+        self.book.committed(self.db, label, kind, txn, lsn, now_micros);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.committed {
+            self.book.release(self.db, &self.label);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Entry {
+    Running(Option<TxnId>),
+    Finished { record: Arc<LabelRecord>, saved: bool },
+}
+
+#[derive(Debug, Default)]
+struct DbLabels {
+    entries: HashMap<String, Entry>,
+    /// Finished labels, the first to be forgotten first.
+    finished: BTreeSet<(i64, Lsn, String)>,
+    running: usize,
+    /// Forgotten labels that the store still has.
+    to_delete: BTreeSet<String>,
+}
+
+impl DbLabels {
+    fn insert(&mut self, record: Arc<LabelRecord>, saved: bool) {
+        let rank = (record.expires_micros, record.lsn, record.label.clone());
+        let label = record.label.clone();
+        match self.entries.insert(label, Entry::Finished { record, saved }) {
+            Some(Entry::Running(_)) => self.running -= 1,
+            Some(Entry::Finished { record, .. }) => {
+                self.finished.remove(&(record.expires_micros, record.lsn, record.label.clone()));
+            }
+            None => {}
+        }
+        self.finished.insert(rank);
+    }
+
+    /// Forgets what is too old or too much.
+    fn trim(&mut self, now_micros: i64, finished_max: usize) {
+        while let Some(first) = self.finished.first() {
+            if first.0 > now_micros && self.finished.len() <= finished_max {
+                return;
+            }
+            let (_, _, label) = self.finished.pop_first().expect("the first was just seen");
+            if let Some(Entry::Finished { saved: true, .. }) = self.entries.remove(&label) {
+                self.to_delete.insert(label);
+            }
+        }
+    }
+}
+
+/// The labels of all databases.
+#[derive(Debug)]
+pub struct LabelBook {
+    limits: LabelLimits,
+    databases: Mutex<HashMap<DbId, DbLabels>>,
+}
+
+/// What one commit brings to the store.
+#[derive(Debug, Default)]
+pub(crate) struct Saving {
+    put: Vec<Arc<LabelRecord>>,
+    delete: Vec<(DbId, String)>,
+}
+
+impl Saving {
+    pub fn batch(&self) -> Batch {
+        let put = |record: &Arc<LabelRecord>| {
+            (keys::label(record.db, &record.label), keys::encode(record.as_ref()))
+        };
+        Batch {
+            put: self.put.iter().map(put).collect(),
+            delete: self.delete.iter().map(|(db, label)| keys::label(*db, label)).collect(),
+            ..Batch::default()
+        }
+    }
+}
+
+impl LabelBook {
+    pub(crate) fn load(
+        store: &dyn MetaStore,
+        limits: LabelLimits,
+        now_micros: i64,
+    ) -> Result<Self> {
+        let mut databases = HashMap::<DbId, DbLabels>::new();
+        for (key, bytes) in store.scan(keys::LABELS)? {
+            let record = keys::decode::<LabelRecord>(&key, &bytes)?;
+            databases.entry(record.db).or_default().insert(Arc::new(record), true);
+        }
+        for labels in databases.values_mut() {
+            labels.trim(now_micros, limits.finished_max);
+        }
+        Ok(Self { limits, databases: Mutex::new(databases) })
+    }
+
+    /// Claims a label for a load.
+    ///
+    /// # Errors
+    /// A label that is none; too many loads with labels at the same time.
+    pub fn claim(
+        self: &Arc<Self>,
+        db: DbId,
+        label: &str,
+        txn: Option<TxnId>,
+        now_micros: i64,
+    ) -> Result<ClaimOutcome> {
+        check_label(label)?;
+        let mut databases = self.databases.lock();
+        let labels = databases.entry(db).or_default();
+        labels.trim(now_micros, self.limits.finished_max);
+        if let Some(entry) = labels.entries.get(label) {
+            return Ok(ClaimOutcome::Used(used(label, entry)));
+        }
+        if labels.running >= self.limits.running_max {
+            bail!(
+                OutOfRoom,
+                "current running txns on db {db} is {}, larger than limit {}",
+                labels.running,
+                self.limits.running_max
+            );
+        }
+        labels.entries.insert(label.to_owned(), Entry::Running(txn));
+        labels.running += 1;
+        let (book, label) = (self.clone(), label.to_owned());
+        Ok(ClaimOutcome::New(Claim { book, db, label, committed: false }))
+    }
+
+    /// What a label is used for, if it is.
+    pub fn get(&self, db: DbId, label: &str) -> Option<UsedLabel> {
+        let databases = self.databases.lock();
+        databases.get(&db)?.entries.get(label).map(|entry| used(label, entry))
+    }
+
+    /// The finished labels of a database, the first to be forgotten first.
+    pub fn finished(&self, db: DbId) -> Vec<Arc<LabelRecord>> {
+        let databases = self.databases.lock();
+        let Some(labels) = databases.get(&db) else { return Vec::new() };
+        let records =
+            labels.finished.iter().filter_map(|(_, _, label)| match labels.entries.get(label) {
+                Some(Entry::Finished { record, .. }) => Some(record.clone()),
+                _ => None,
+            });
+        records.collect()
+    }
+
+    /// Remembers the label of a record that replay met; it never refuses one.
+    pub fn replayed(
+        &self,
+        db: DbId,
+        label: &str,
+        kind: LabelKind,
+        txn: TxnId,
+        lsn: Lsn,
+        committed_micros: i64,
+    ) {
+        // A record whose label is in the store already changes nothing.
+        if self.get(db, label).is_none_or(|used| used.lsn != Some(lsn)) {
+            self.committed(db, label.to_owned(), kind, txn, lsn, committed_micros);
+        }
+    }
+
+    fn committed(
+        &self,
+        db: DbId,
+        label: String,
+        kind: LabelKind,
+        txn: TxnId,
+        lsn: Lsn,
+        now_micros: i64,
+    ) {
+        let keep = match kind {
+            LabelKind::Statement => self.limits.keep,
+            LabelKind::Streaming => self.limits.keep_streaming,
+        };
+        let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let record = LabelRecord {
+            db,
+            label,
+            txn,
+            lsn,
+            finished_micros: now_micros,
+            expires_micros: now_micros.saturating_add(keep_micros),
+        };
+        let mut databases = self.databases.lock();
+        databases.entry(db).or_default().insert(Arc::new(record), false);
+    }
+
+    fn release(&self, db: DbId, label: &str) {
+        let mut databases = self.databases.lock();
+        // The database may have been dropped, and its labels with it.
+        let Some(labels) = databases.get_mut(&db) else { return };
+        if matches!(labels.entries.get(label), Some(Entry::Running(_))) {
+            labels.entries.remove(label);
+            labels.running -= 1;
+        }
+    }
+
+    /// Forgets the labels of a database that is gone.
+    pub(crate) fn forget(&self, db: DbId) {
+        self.databases.lock().remove(&db);
+    }
+
+    /// What the store lacks of labels up to `lsn`, and what it has too much.
+    pub(crate) fn save(&self, lsn: Lsn, now_micros: i64) -> Saving {
+        let mut saving = Saving::default();
+        for (db, labels) in self.databases.lock().iter_mut() {
+            labels.trim(now_micros, self.limits.finished_max);
+            let unsaved = labels.entries.values().filter_map(|entry| match entry {
+                Entry::Finished { record, saved: false } if record.lsn <= lsn => Some(record),
+                _ => None,
+            });
+            saving.put.extend(unsaved.cloned());
+            let put = &saving.put;
+            let again = |label: &String| put.iter().any(|r| r.db == *db && r.label == *label);
+            let delete = labels.to_delete.iter().filter(|label| !again(label));
+            saving.delete.extend(delete.map(|label| (*db, label.clone())));
+        }
+        saving
+    }
+
+    /// Notes that `saving` is in the store.
+    pub(crate) fn saved(&self, saving: &Saving) {
+        let mut databases = self.databases.lock();
+        for record in &saving.put {
+            let Some(labels) = databases.get_mut(&record.db) else { continue };
+            labels.to_delete.remove(&record.label);
+            match labels.entries.get_mut(&record.label) {
+                Some(Entry::Finished { record: now, saved }) if now == record => *saved = true,
+                // It was forgotten meanwhile.
+                _ => {
+                    labels.to_delete.insert(record.label.clone());
+                }
+            }
+        }
+        for (db, label) in &saving.delete {
+            if let Some(labels) = databases.get_mut(db) {
+                labels.to_delete.remove(label);
+            }
+        }
+    }
+}
+
+fn used(label: &str, entry: &Entry) -> UsedLabel {
+    let label = label.to_owned();
+    match entry {
+        Entry::Running(txn) => {
+            UsedLabel { label, txn: *txn, state: LabelState::Running, lsn: None }
+        }
+        Entry::Finished { record, .. } => UsedLabel {
+            label,
+            txn: Some(record.txn),
+            state: LabelState::Visible,
+            lsn: Some(record.lsn),
+        },
+    }
+}
+
+fn check_label(label: &str) -> Result<()> {
+    let fits = (1..=LABEL_CHARS_MAX).contains(&label.len())
+        && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b':'));
+    if !fits {
+        bail!(
+            WrongArguments,
+            "Label format error. regex: {LABEL_REGEX}, label: {}",
+            label.chars().take(LABEL_CHARS_MAX + 1).collect::<String>()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! What metadata keeps for the log: its runs, its files, how far they are used again.
+
+use freshet_base::{Lsn, Result, Run, TableId, Version, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::ddl::retry;
+use crate::flushed::flushed_batch;
+use crate::keys;
+use crate::meta::Meta;
+use crate::store::{Batch, MetaStore};
+
+/// Most log files that metadata lists.
+const FILES_MAX: usize = 65_536;
+
+/// One start of a server on this store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Rises by one with each start.
+    pub number: Run,
+    /// Seeds the checksums of its frames; no two runs have the same.
+    pub salt: u64,
+    /// Its first LSN.
+    pub first_lsn: Lsn,
+    /// Where the log ended before it.
+    pub ended_at: Lsn,
+}
+
+/// A log file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LogFileRecord {
+    /// Never used again.
+    pub id: u64,
+    /// Where it stands.
+    pub path: String,
+    /// Written at its head, so that another file of that name is not taken for it.
+    pub identity: u64,
+}
+
+/// A hole in the log that somebody accepted: replay passes it, versions skip it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AcceptedHole {
+    /// The first LSN that is lost.
+    pub first: Lsn,
+    /// The last LSN that is lost.
+    pub last: Lsn,
+}
+
+/// The state of the log.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LogState {
+    /// All log files, ready ones included, in order of ids.
+    pub files: Vec<LogFileRecord>,
+    /// Records up to here stand in tables' files, the side file or metadata: the log files that
+    /// held them are used again.
+    pub recycled_to: Lsn,
+    /// The file that holds what is unflushed up to `recycled_to`.
+    pub side_file: Option<String>,
+    /// Holes that somebody accepted.
+    pub holes: Vec<AcceptedHole>,
+}
+
+/// What lets log files be used again. Metadata of barriers and large loads up to `recycled_to`
+/// has been committed before; ids need no mark, since their blocks are reserved before use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecycleCommit {
+    /// Up to where.
+    pub recycled_to: Lsn,
+    /// The side file that takes the place of the last one.
+    pub side_file: Option<String>,
+    /// Versions of tables, counted over records up to `recycled_to`.
+    pub versions: Vec<(TableId, Version)>,
+}
+
+pub(crate) fn load(store: &dyn MetaStore) -> Result<LogState> {
+    match store.get(keys::LOG)? {
+        Some(bytes) => keys::decode(keys::LOG, &bytes),
+        None => Ok(LogState::default()),
+    }
+}
+
+impl Meta {
+    /// All runs, oldest first.
+    ///
+    /// # Errors
+    /// When metadata cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunRecord>> {
+        let pairs = self.store.scan(keys::RUNS)?;
+        pairs.iter().map(|(key, bytes)| keys::decode(key, bytes)).collect()
+    }
+
+    /// Begins a run, before its first frame is written. `draw` gives random numbers, one of
+    /// which becomes the salt: the first that no run had.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    ///
+    /// # Panics
+    /// When the run begins at or below the end of the log.
+    pub fn begin_run(
+        &self,
+        ended_at: Lsn,
+        first_lsn: Lsn,
+        mut draw: impl FnMut() -> u64,
+    ) -> Result<RunRecord> {
+        assert!(first_lsn > ended_at, "a run begins behind the end of the log");
+        let runs = self.runs()?;
+        let mut salt = draw();
+        while runs.iter().any(|run| run.salt == salt) {
+            salt = draw();
+        }
+        let number = runs.last().map_or(Run(1), |run| run.number.next());
+        let record = RunRecord { number, salt, first_lsn, ended_at };
+        let key = keys::run(number.get());
+        let batch = Batch {
+            expect: vec![(key.clone(), None)],
+            put: vec![(key, keys::encode(&record))],
+            delete: Vec::new(),
+        };
+        self.store.commit(batch)?;
+        Ok(record)
+    }
+
+    /// The state of the log.
+    pub fn log_state(&self) -> LogState {
+        self.log.lock().clone()
+    }
+
+    /// Lists a log file that was made and synced with its directory.
+    ///
+    /// # Errors
+    /// When the disk is full, or there are too many.
+    ///
+    /// # Panics
+    /// When its id is not the highest.
+    pub fn add_log_file(&self, file: LogFileRecord) -> Result<()> {
+        self.change_log(|state| {
+            let highest = state.files.last().is_none_or(|last| last.id < file.id);
+            assert!(highest, "ids of log files rise: {file:?}");
+            if state.files.len() >= FILES_MAX {
+                bail!(OutOfRoom, "the log has {FILES_MAX} files, which is the limit");
+            }
+            state.files.push(file);
+            Ok(Batch::default())
+        })
+    }
+
+    /// Takes a log file off the list, before it is removed.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn remove_log_file(&self, id: u64) -> Result<()> {
+        self.change_log(|state| {
+            state.files.retain(|file| file.id != id);
+            Ok(Batch::default())
+        })
+    }
+
+    /// Records that somebody accepted the loss of these records.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn accept_hole(&self, hole: AcceptedHole) -> Result<()> {
+        self.change_log(|state| {
+            if !state.holes.contains(&hole) {
+                state.holes.push(hole);
+            }
+            Ok(Batch::default())
+        })
+    }
+
+    /// One commit that names the side file, brings labels and versions up to `recycled_to`, and
+    /// sets it; after that the log files below it may be used again.
+    ///
+    /// # Errors
+    /// When the disk is full; then it may be tried again.
+    ///
+    /// # Panics
+    /// When it would go back.
+    pub fn recycle_commit(&self, recycle: &RecycleCommit) -> Result<()> {
+        let labels = self.labels().save(recycle.recycled_to, self.clock.0.wall_micros());
+        retry(|| {
+            self.change_log(|state| {
+                let to = recycle.recycled_to;
+                assert!(to >= state.recycled_to, "recycling moves forward");
+                state.recycled_to = to;
+                state.side_file.clone_from(&recycle.side_file);
+                state.holes.retain(|hole| hole.last > to);
+                let mut batch = labels.batch();
+                for &(table, version) in &recycle.versions {
+                    // A table that was dropped since needs no version.
+                    if let Some((flushed, bytes)) = self.read_flushed(table)? {
+                        let counted = flushed.counted(to, version);
+                        batch.append(flushed_batch(table, bytes, &counted));
+                    }
+                }
+                Ok(batch)
+            })
+        })?;
+        self.labels().saved(&labels);
+        Ok(())
+    }
+
+    /// Changes the state of the log, together with what `edit` returns.
+    fn change_log(&self, edit: impl FnOnce(&mut LogState) -> Result<Batch>) -> Result<()> {
+        let mut log = self.log.lock();
+        let mut state = log.clone();
+        let mut batch = edit(&mut state)?;
+        batch.put.push((keys::LOG.to_owned(), keys::encode(&state)));
+        self.store.commit(batch)?;
+        *log = state;
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Which names databases, tables, columns and labels can have.
+
+use freshet_base::{Result, bail};
+use freshet_schema::TableForm;
+
+/// Longest name of a database or table, in characters.
+pub(crate) const NAME_CHARS_MAX: usize = 64;
+/// Longest name of a column, in bytes.
+pub(crate) const COLUMN_NAME_BYTES_MAX: usize = 256;
+/// What names of the Doris form look like.
+const NAME_REGEX: &str = "^[a-zA-Z][a-zA-Z0-9-_]*$";
+/// What Doris keeps for hidden columns.
+const HIDDEN_PREFIX: &str = "__DORIS_";
+
+fn is_doris_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        && name.len() <= NAME_CHARS_MAX
+}
+
+/// MySQL takes any character in quotes, but none that would end badly as the name of a file.
+fn is_mysql_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.ends_with(' ')
+        && !name.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | '.'))
+}
+
+/// Refuses a name that no database can have.
+pub(crate) fn check_database(name: &str) -> Result<()> {
+    if !is_doris_name(name) {
+        bail!(
+            WrongDatabaseName,
+            "Incorrect database name '{name}'. Database name regex is '{NAME_REGEX}'; \
+             at most {NAME_CHARS_MAX} characters"
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a name that no table of this form can have.
+pub(crate) fn check_table(name: &str, form: TableForm) -> Result<()> {
+    match form {
+        TableForm::Olap if !is_doris_name(name) => bail!(
+            WrongTableName,
+            "Incorrect table name '{name}'. Table name regex is '{NAME_REGEX}'; \
+             at most {NAME_CHARS_MAX} characters"
+        ),
+        TableForm::MySql if !is_mysql_name(name) => {
+            bail!(WrongTableName, "Incorrect table name '{name}'")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a name that no column can have.
+pub(crate) fn check_column(name: &str) -> Result<()> {
+    let fits = !name.is_empty()
+        && name.len() <= COLUMN_NAME_BYTES_MAX
+        && !name.ends_with(' ')
+        && !name.chars().any(char::is_control)
+        && !name.to_ascii_uppercase().starts_with(HIDDEN_PREFIX);
+    if !fits {
+        bail!(
+            WrongColumnName,
+            "Incorrect column name '{name}': 1 to {COLUMN_NAME_BYTES_MAX} bytes, no control \
+             characters, no space at the end, not beginning with {HIDDEN_PREFIX}"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_as_doris_and_mysql_check_them() {
+        let error = check_table("9tab", TableForm::Olap).unwrap_err();
+        assert_eq!(error.code().errno(), 1103);
+        let expected =
+            "Incorrect table name '9tab'. Table name regex is '^[a-zA-Z][a-zA-Z0-9-_]*$'";
+        assert!(error.message().starts_with(expected), "{error}");
+        check_table("a-b_9", TableForm::Olap).unwrap();
+        check_table("_prisma_migrations", TableForm::MySql).unwrap();
+        check_table("9tab", TableForm::MySql).unwrap();
+        assert!(check_table("../x", TableForm::MySql).is_err());
+        assert!(check_table(&"t".repeat(65), TableForm::Olap).is_err());
+        assert_eq!(check_database("").unwrap_err().code().errno(), 1102);
+        assert_eq!(check_column("a ").unwrap_err().code().errno(), 1166);
+        assert_eq!(check_column("__doris_version__").unwrap_err().code().errno(), 1166);
+        check_column("Gr\u{f6}\u{df}e (m)").unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! SHOW CREATE TABLE: text that creates the same table again.
+
+use std::fmt::Write;
+
+use freshet_schema::{
+    Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution, Properties,
+    Table, TableForm,
+};
+
+use crate::properties;
+
+/// The statement that creates `table`. One column a line with two leading spaces, clauses of
+/// Doris behind the closing parenthesis, so that tools that read it by line find the columns.
+pub fn show_create_table(table: &Table) -> String {
+    let mut lines = table.schema().columns.iter().map(|c| column(c, table)).collect::<Vec<_>>();
+    lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
+    let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
+    let head = format!("CREATE TABLE {} (\n{lines}\n)", quoted(&table.name));
+    match table.form {
+        TableForm::Olap => head + &olap_tail(table),
+        TableForm::MySql => head + &mysql_tail(table),
+    }
+}
+
+fn column(column: &Column, table: &Table) -> String {
+    let mut line = format!("{} {}", quoted(&column.name), type_name(column.ty, table.form));
+    match (column.nullable, table.form) {
+        (false, _) => line.push_str(" NOT NULL"),
+        (true, TableForm::Olap) => line.push_str(" NULL"),
+        // Where MySQL would take NOT NULL for granted, it prints NULL.
+        (true, TableForm::MySql) if matches!(column.ty, ColumnType::Timestamp { .. }) => {
+            line.push_str(" NULL");
+        }
+        (true, TableForm::MySql) => {}
+    }
+    match &column.default {
+        Some(value) => write!(line, " DEFAULT {}", default(value, column.ty)),
+        None if column.nullable && table.form == TableForm::MySql && has_default(column.ty) => {
+            write!(line, " DEFAULT NULL")
+        }
+        None => Ok(()),
+    }
+    .expect("writing to a string cannot fail");
+    if !column.comment.is_empty() {
+        let comment = text(&column.comment);
+        write!(line, " COMMENT {comment}").expect("writing to a string cannot fail");
+    }
+    line
+}
+
+/// Doris calls a BOOLEAN by its name; TINYINT(1) there would be a TINYINT.
+fn type_name(ty: ColumnType, form: TableForm) -> String {
+    match (ty, form) {
+        (ColumnType::Boolean, TableForm::Olap) => "boolean".to_owned(),
+        _ => ty.to_string(),
+    }
+}
+
+/// MySQL prints no DEFAULT for these.
+fn has_default(ty: ColumnType) -> bool {
+    !matches!(ty, ColumnType::Text | ColumnType::Blob | ColumnType::Json)
+}
+
+fn default(value: &DefaultValue, ty: ColumnType) -> String {
+    match (value, ty) {
+        (DefaultValue::Literal(literal), _) => text(literal),
+        (DefaultValue::CurrentDate, _) => "CURRENT_DATE".to_owned(),
+        (
+            DefaultValue::CurrentTimestamp,
+            ColumnType::DateTime { fsp: fsp @ 1.. } | ColumnType::Timestamp { fsp: fsp @ 1.. },
+        ) => format!("CURRENT_TIMESTAMP({fsp})"),
+        (DefaultValue::CurrentTimestamp, _) => "CURRENT_TIMESTAMP".to_owned(),
+    }
+}
+
+fn declared_key(key: &DeclaredKey, table: &Table) -> String {
+    let schema = table.schema();
+    let names = key.columns.iter().map(|&id| {
+        let at = schema.position_of(id).expect("columns of a key are never dropped");
+        quoted(&schema.columns[at].name)
+    });
+    let names = names.collect::<Vec<_>>().join(",");
+    match key.kind {
+        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names})"),
+        DeclaredKeyKind::Unique => format!("UNIQUE KEY {} ({names})", quoted(&key.name)),
+        DeclaredKeyKind::Index => format!("KEY {} ({names})", quoted(&key.name)),
+    }
+}
+
+fn olap_tail(table: &Table) -> String {
+    let keys = &table.schema().columns[..table.key_columns];
+    let keys = keys.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ");
+    let mut tail = format!(" ENGINE=OLAP\nDUPLICATE KEY({keys})");
+    if !table.comment.is_empty() {
+        tail += &format!("\nCOMMENT {}", text(&table.comment));
+    }
+    tail += "\n";
+    tail += &distribution(table);
+    tail += "\n";
+    tail += &property_list(properties::effective(&table.properties));
+    tail
+}
+
+fn mysql_tail(table: &Table) -> String {
+    let mut tail = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin".to_owned();
+    if !table.comment.is_empty() {
+        tail += &format!(" COMMENT={}", text(&table.comment));
+    }
+    // Only what somebody wrote: a table without it stays one that MySQL takes as well.
+    if table.distribution != Distribution::Random || !table.buckets_auto {
+        tail += &format!("\n{}", distribution(table));
+    }
+    if table.properties != Properties::default() {
+        tail += &format!("\n{}", property_list(properties::effective(&table.properties)));
+    }
+    tail
+}
+
+fn distribution(table: &Table) -> String {
+    let by = match &table.distribution {
+        Distribution::Random => "RANDOM".to_owned(),
+        Distribution::Hash(ids) => {
+            let schema = table.schema();
+            let names = ids.iter().map(|&id| {
+                let at = schema.position_of(id).expect("hashed columns are never dropped");
+                quoted(&schema.columns[at].name)
+            });
+            format!("HASH({})", names.collect::<Vec<_>>().join(", "))
+        }
+    };
+    match (table.buckets_auto, table.partitions.first()) {
+        (false, Some(partition)) => {
+            format!("DISTRIBUTED BY {by} BUCKETS {}", partition.tablets.len())
+        }
+        _ => format!("DISTRIBUTED BY {by} BUCKETS AUTO"),
+    }
+}
+
+fn property_list(pairs: Vec<(String, String)>) -> String {
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let lines = pairs.iter().map(|(k, v)| format!("\"{}\" = \"{}\"", escaped(k), escaped(v)));
+    format!("PROPERTIES (\n{}\n)", lines.collect::<Vec<_>>().join(",\n"))
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A text literal that reads the same in every SQL mode but NO_BACKSLASH_ESCAPES.
+fn text(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len() + 2);
+    literal.push('\'');
+    for c in text.chars() {
+        match c {
+            '\'' => literal.push_str("''"),
+            '\\' => literal.push_str("\\\\"),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\0' => literal.push_str("\\0"),
+            c => literal.push(c),
+        }
+    }
+    literal.push('\'');
+    literal
+}

@@ -1,0 +1,87 @@
+//! redb over the engine's own file system, so that simulation can crash it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use freshet_base::io::FileRef;
+use redb::StorageBackend;
+
+/// Zeros written at a time when the file grows.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Set when the file could not grow: the one failure after which the store goes on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GrowthFailed(Arc<AtomicBool>);
+
+impl GrowthFailed {
+    /// Whether growth failed since the last call.
+    pub fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// The file under redb.
+pub(super) struct FileBackend {
+    file: FileRef,
+    growth_failed: GrowthFailed,
+}
+
+impl std::fmt::Debug for FileBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FileBackend")
+    }
+}
+
+impl FileBackend {
+    pub fn new(file: FileRef, growth_failed: GrowthFailed) -> Self {
+        Self { file, growth_failed }
+    }
+
+    /// Takes the blocks now, so that a full disk shows here and not in the write of a page.
+    fn grow(&self, from: u64, to: u64) -> io::Result<()> {
+        let mut at = from;
+        while at < to {
+            let step = (to - at).min(ZEROS.len() as u64);
+            let zeros = &ZEROS[..usize::try_from(step).expect("a step fits the zeros")];
+            self.file.write_all_at(zeros, at)?;
+            at += step;
+        }
+        Ok(())
+    }
+}
+
+impl StorageBackend for FileBackend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len_bytes()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let now = self.file.len_bytes()?;
+        if len <= now {
+            return self.file.set_len(len);
+        }
+        let grown = self.grow(now, len);
+        if let Err(error) = &grown
+            && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        {
+            self.growth_failed.0.store(true, Ordering::Release);
+            // What was added so far goes back; where even that fails, the longer file is
+            // harmless, since redb keeps its length in its header.
+            let _ = self.file.set_len(now);
+        }
+        grown
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(data, offset)
+    }
+}

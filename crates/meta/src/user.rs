@@ -1,0 +1,239 @@
+//! Accounts, what proves their passwords, and what they were granted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::authorize::Privilege;
+
+/// A user at a host pattern: `'app'@'10.%'`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Account {
+    /// The name; case counts.
+    pub name: String,
+    /// The host: `%` stands for any characters, `_` for one.
+    pub host: String,
+}
+
+impl Account {
+    /// The account of this name from anywhere.
+    pub fn anywhere(name: impl Into<String>) -> Self {
+        Self { name: name.into(), host: "%".to_owned() }
+    }
+
+    /// Whether a client at `host` may use it.
+    pub fn matches_host(&self, host: &str) -> bool {
+        like(self.host.to_ascii_lowercase().as_bytes(), host.to_ascii_lowercase().as_bytes())
+    }
+
+    /// More for a pattern that says more.
+    pub(crate) fn host_weight(&self) -> (bool, usize) {
+        let literal = self.host.find(['%', '_']);
+        (literal.is_none(), literal.unwrap_or(self.host.len()))
+    }
+}
+
+impl std::fmt::Display for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}'@'{}'", self.name, self.host)
+    }
+}
+
+/// Whether `text` matches a pattern of `%` and `_`, in time that grows with both lengths only.
+fn like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut retry = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'%') => {
+                retry = Some((p, t));
+                p += 1;
+            }
+            Some(&byte) if byte == b'_' || byte == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((percent, from)) = retry else { return false };
+                retry = Some((percent, from + 1));
+                p = percent + 1;
+                t = from + 1;
+            }
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'%')
+}
+
+/// What proves a password. Nothing at all is the empty password.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AuthData {
+    /// SHA1(SHA1(password)), for `mysql_native_password`.
+    pub native: Option<[u8; 20]>,
+    /// SHA256(SHA256(password)), for `caching_sha2_password`.
+    pub sha2: Option<[u8; 32]>,
+}
+
+impl AuthData {
+    /// Whether the password is empty.
+    pub fn is_empty_password(&self) -> bool {
+        self.native.is_none() && self.sha2.is_none()
+    }
+}
+
+/// Hashes stay out of logs.
+impl std::fmt::Debug for AuthData {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AuthData(empty password: {})", self.is_empty_password())
+    }
+}
+
+/// A set of privileges.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Privileges(u32);
+
+impl Privileges {
+    /// None.
+    pub const NONE: Self = Self(0);
+
+    /// Every privilege, GRANT OPTION not included, as ALL means in MySQL.
+    pub fn all() -> Self {
+        let listed = Privilege::ALL.iter().filter(|one| **one != Privilege::GrantOption);
+        listed.fold(Self::NONE, |set, &privilege| set.with(privilege))
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub const fn with(self, privilege: Privilege) -> Self {
+        Self(self.0 | 1 << privilege as u32)
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// These without those.
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Whether `privilege` is among them.
+    pub const fn has(self, privilege: Privilege) -> bool {
+        self.0 & (1 << privilege as u32) != 0
+    }
+
+    /// Whether all of `others` are among them.
+    pub const fn contains(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The privileges, in the order MySQL lists them.
+    pub fn iter(self) -> impl Iterator<Item = Privilege> {
+        Privilege::ALL.iter().copied().filter(move |&privilege| self.has(privilege))
+    }
+}
+
+impl FromIterator<Privilege> for Privileges {
+    fn from_iter<I: IntoIterator<Item = Privilege>>(privileges: I) -> Self {
+        privileges.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
+/// What a grant is on.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantObject {
+    /// `*.*`.
+    Server,
+    /// `d.*`, whether or not the database exists.
+    Database(String),
+    /// `d.t`, whether or not the table exists.
+    Table(String, String),
+}
+
+impl std::fmt::Display for GrantObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let quoted = |name: &str| name.replace('`', "``");
+        match self {
+            Self::Server => f.write_str("*.*"),
+            Self::Database(database) => write!(f, "`{}`.*", quoted(database)),
+            Self::Table(database, table) => {
+                write!(f, "`{}`.`{}`", quoted(database), quoted(table))
+            }
+        }
+    }
+}
+
+/// Privileges on one object. By name, as in MySQL: a grant outlives a DROP of its table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// On what.
+    pub object: GrantObject,
+    /// Which.
+    pub privileges: Privileges,
+}
+
+/// An account with all that belongs to it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct User {
+    /// Who.
+    pub account: Account,
+    /// What proves the password.
+    pub auth: AuthData,
+    /// What is granted, one entry per object, in order of objects.
+    pub grants: Vec<Grant>,
+}
+
+impl User {
+    /// A user without any privilege.
+    pub fn new(account: Account, auth: AuthData) -> Self {
+        Self { account, auth, grants: Vec::new() }
+    }
+
+    /// The privileges granted on exactly this object.
+    pub fn granted(&self, object: &GrantObject) -> Privileges {
+        let found = self.grants.iter().find(|grant| grant.object == *object);
+        found.map_or(Privileges::NONE, |grant| grant.privileges)
+    }
+
+    /// The same user with exactly these privileges on the object.
+    #[must_use]
+    pub(crate) fn with_grant(mut self, object: GrantObject, privileges: Privileges) -> Self {
+        self.grants.retain(|grant| grant.object != object);
+        if !privileges.is_empty() {
+            self.grants.push(Grant { object, privileges });
+            self.grants.sort_by(|a, b| a.object.cmp(&b.object));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_patterns_match_as_like_does() {
+        let at = |host: &str| Account { name: "u".to_owned(), host: host.to_owned() };
+        assert!(at("%").matches_host("10.0.0.7"));
+        assert!(at("10.%").matches_host("10.0.0.7"));
+        assert!(!at("10.%").matches_host("11.0.0.7"));
+        assert!(at("10.0.0._").matches_host("10.0.0.7"));
+        assert!(at("%.example.com").matches_host("a.EXAMPLE.com"));
+        assert!(!at("%.example.com").matches_host("a.example.org"));
+        assert!(at("10.0.0.7").host_weight() > at("10.%").host_weight());
+        assert!(at("10.%").host_weight() > at("%").host_weight());
+    }
+
+    #[test]
+    fn hashes_are_not_printed() {
+        let auth = AuthData { native: Some([171; 20]), sha2: None };
+        assert!(!format!("{auth:?}").contains("171"));
+    }
+}

@@ -1,0 +1,207 @@
+//! Users and grants as changes of metadata.
+
+use freshet_base::{Result, bail, err};
+
+use crate::authorize::Privilege;
+use crate::catalog::Catalog;
+use crate::keys;
+use crate::meta::{Change, Meta};
+use crate::store::{Batch, MetaStore};
+use crate::user::{Account, AuthData, Grant, GrantObject, Privileges, User};
+
+/// Most accounts of a server.
+const USERS_MAX: usize = 10_000;
+/// Most objects that one account has grants on.
+const GRANTS_MAX: usize = 10_000;
+/// Longest name of a user, in characters.
+const USER_CHARS_MAX: usize = 32;
+/// Longest host pattern, in characters.
+const HOST_CHARS_MAX: usize = 255;
+
+/// Who may do everything and cannot be dropped.
+fn root() -> Account {
+    Account::anywhere("root")
+}
+
+/// Gives a store without users its `root`, with the empty password.
+pub(crate) fn ensure_root(store: &dyn MetaStore) -> Result<()> {
+    let key = keys::user(&root());
+    if store.get(&key)?.is_some() {
+        return Ok(());
+    }
+    let all = Privileges::all().with(Privilege::GrantOption);
+    let user = User::new(root(), AuthData::default()).with_grant(GrantObject::Server, all);
+    let put = vec![(key.clone(), keys::encode(&user))];
+    Ok(store.commit(Batch { expect: vec![(key, None)], put, delete: Vec::new() })?)
+}
+
+impl Meta {
+    /// CREATE USER; returns whether it existed (IF NOT EXISTS).
+    ///
+    /// # Errors
+    /// 1396 where it exists or cannot be.
+    pub fn create_user(
+        &self,
+        account: &Account,
+        auth: AuthData,
+        if_not_exists: bool,
+    ) -> Result<bool> {
+        self.change(|catalog| {
+            if catalog.user(account).is_some() {
+                match if_not_exists {
+                    true => return Ok((None, true)),
+                    false => bail!(CannotUser, "Operation CREATE USER failed for {account}"),
+                }
+            }
+            check_account(account)?;
+            if catalog.users().count() >= USERS_MAX {
+                bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
+            }
+            Ok((Some(put_user(catalog, User::new(account.clone(), auth))), false))
+        })
+    }
+
+    /// ALTER USER .. IDENTIFIED BY, SET PASSWORD.
+    ///
+    /// # Errors
+    /// 1396 where there is no such user.
+    pub fn set_auth(&self, account: &Account, auth: AuthData) -> Result<()> {
+        self.change_user(account, "ALTER USER", |mut user| {
+            user.auth = auth;
+            Ok(user)
+        })
+    }
+
+    /// DROP USER; returns whether there was one (IF EXISTS).
+    ///
+    /// # Errors
+    /// 1396 where there is none, or it is `root`.
+    pub fn drop_user(&self, account: &Account, if_exists: bool) -> Result<bool> {
+        self.change(|catalog| {
+            if *account == root() {
+                bail!(CannotUser, "Operation DROP USER failed for {account}: it always exists");
+            }
+            if catalog.user(account).is_none() {
+                match if_exists {
+                    true => return Ok((None, false)),
+                    false => bail!(CannotUser, "Operation DROP USER failed for {account}"),
+                }
+            }
+            let mut catalog = catalog.clone();
+            catalog.remove_user(account);
+            let delete = vec![keys::user(account)];
+            Ok((Some(Change { batch: Batch { delete, ..Batch::default() }, catalog }), true))
+        })
+    }
+
+    /// GRANT.
+    ///
+    /// # Errors
+    /// 1396 where there is no such user.
+    pub fn grant(
+        &self,
+        account: &Account,
+        privileges: Privileges,
+        object: &GrantObject,
+    ) -> Result<()> {
+        self.change_user(account, "GRANT", |user| {
+            let now = user.granted(object);
+            if now.is_empty() && user.grants.len() >= GRANTS_MAX {
+                bail!(
+                    CannotUser,
+                    "{account} has grants on {GRANTS_MAX} objects, which is the limit; grant on \
+                     the database or on *.* instead"
+                );
+            }
+            Ok(user.with_grant(object.clone(), now.and(privileges)))
+        })
+    }
+
+    /// REVOKE; what was not granted is revoked without complaint.
+    ///
+    /// # Errors
+    /// 1396 where there is no such user; `root` keeps what it has on the server.
+    pub fn revoke(
+        &self,
+        account: &Account,
+        privileges: Privileges,
+        object: &GrantObject,
+    ) -> Result<()> {
+        self.change_user(account, "REVOKE", |user| {
+            if *account == root() && *object == GrantObject::Server {
+                bail!(
+                    CannotUser,
+                    "Operation REVOKE failed for {account}: somebody must be able \
+                     to grant it again"
+                );
+            }
+            let left = user.granted(object).without(privileges);
+            Ok(user.with_grant(object.clone(), left))
+        })
+    }
+
+    fn change_user(
+        &self,
+        account: &Account,
+        operation: &str,
+        edit: impl FnOnce(User) -> Result<User>,
+    ) -> Result<()> {
+        self.change(|catalog| {
+            let user = catalog
+                .user(account)
+                .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
+            let user = edit(user.as_ref().clone())?;
+            Ok((Some(put_user(catalog, user)), ()))
+        })
+    }
+}
+
+fn put_user(catalog: &Catalog, user: User) -> Change {
+    let put = vec![(keys::user(&user.account), keys::encode(&user))];
+    let mut catalog = catalog.clone();
+    catalog.put_user(user);
+    Change { batch: Batch { put, ..Batch::default() }, catalog }
+}
+
+fn check_account(account: &Account) -> Result<()> {
+    let bad = |text: &str, max: usize| {
+        text.chars().count() > max || text.chars().any(|c| c.is_control() || c == '@')
+    };
+    // An empty name would be MySQL's anonymous user, whom anybody could be.
+    let wrong = account.name.is_empty()
+        || account.host.is_empty()
+        || bad(&account.name, USER_CHARS_MAX)
+        || bad(&account.host, HOST_CHARS_MAX);
+    if wrong {
+        bail!(
+            CannotUser,
+            "Operation CREATE USER failed for {account}: names have 1 to {USER_CHARS_MAX} \
+             characters, hosts 1 to {HOST_CHARS_MAX}, without '@' and control characters"
+        );
+    }
+    Ok(())
+}
+
+impl User {
+    /// The lines of SHOW GRANTS, one per object; USAGE for a user without any on the server.
+    pub fn show_grants(&self) -> Vec<String> {
+        let server =
+            Grant { object: GrantObject::Server, privileges: self.granted(&GrantObject::Server) };
+        let others = self.grants.iter().filter(|grant| grant.object != GrantObject::Server);
+        std::iter::once(&server).chain(others).map(|grant| self.show_grant(grant)).collect()
+    }
+
+    fn show_grant(&self, grant: &Grant) -> String {
+        let option = Privileges::NONE.with(Privilege::GrantOption);
+        let plain = grant.privileges.without(option);
+        let names = match plain {
+            none if none.is_empty() => "USAGE".to_owned(),
+            all if all.contains(Privileges::all()) => "ALL PRIVILEGES".to_owned(),
+            some => some.iter().map(Privilege::name).collect::<Vec<_>>().join(", "),
+        };
+        let quoted = |text: &str| text.replace('`', "``");
+        let (name, host) = (quoted(&self.account.name), quoted(&self.account.host));
+        let with = if grant.privileges.contains(option) { " WITH GRANT OPTION" } else { "" };
+        format!("GRANT {names} ON {} TO `{name}`@`{host}`{with}", grant.object)
+    }
+}
