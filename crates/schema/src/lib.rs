@@ -16,8 +16,12 @@ pub mod columns;
 pub mod row;
 pub mod table;
 pub mod types;
+pub mod value;
+pub mod zone;
 
 pub use columns::ColumnsBuilder;
 pub use row::{Put, RowCursor, RowFault, RowWriter, Rows};
 pub use table::*;
 pub use types::*;
+pub use value::{BadValue, Literal, OnBad, Rules};
+pub use zone::Zone;

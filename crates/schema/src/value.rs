@@ -1,0 +1,143 @@
+//! The one place that turns a literal into a column's value.
+//!
+//! The `put_` functions append the cell of a value (see `row`) or name what is wrong with it,
+//! by the rules of MySQL's strict mode; on an error nothing was appended. [`adjust`] is what
+//! the lax modes do with such a value instead of refusing it.
+
+pub mod bad;
+pub mod number;
+pub mod temporal;
+
+mod json;
+mod lax;
+mod numeric;
+mod text;
+
+use crate::row::Put;
+use crate::{Column, ColumnType, DefaultValue, Zone};
+
+pub use bad::BadValue;
+pub use lax::adjust;
+pub use number::ShortNumber;
+pub use numeric::{put_f64, put_i64, put_i128, put_number, put_short};
+pub use text::{Encoding, put_binary, put_text};
+
+/// What becomes of a value that does not fit its column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnBad {
+    /// It is refused: strict mode.
+    #[default]
+    Refuse,
+    /// It is moved into the column's range, cut to its length, or read as far as it makes
+    /// sense: MySQL without strict mode.
+    Clamp,
+    /// It becomes NULL, or is cut to the column's length: Doris without strict mode.
+    Null,
+}
+
+/// By which rules literals are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// What becomes of values that do not fit.
+    pub on_bad: OnBad,
+    /// The zone that TIMESTAMP literals are written in.
+    pub zone: Zone,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { on_bad: OnBad::Refuse, zone: Zone::UTC }
+    }
+}
+
+impl Rules {
+    /// Whether values that do not fit are refused.
+    pub fn strict(&self) -> bool {
+        self.on_bad == OnBad::Refuse
+    }
+}
+
+/// A literal of any kind, for callers that hold one value and not a stream of them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Literal<'a> {
+    /// NULL.
+    Null,
+    /// An integer, TRUE or FALSE.
+    Int(i128),
+    /// A number as written.
+    Number(&'a [u8]),
+    /// A floating point number.
+    Float(f64),
+    /// Text: a quoted string, a field of a CSV line, a date as written.
+    Text(&'a [u8]),
+    /// Bytes: a hex or bit literal, a parameter without character set.
+    Binary(&'a [u8]),
+}
+
+/// Appends NULL's cell, which is none, if the column takes it.
+#[inline]
+pub fn put_null(column: &Column) -> Result<Put, BadValue> {
+    if column.nullable { Ok(Put::Null) } else { Err(BadValue::Null) }
+}
+
+/// Appends the cell of `literal`.
+pub fn put(
+    column: &Column,
+    literal: Literal<'_>,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match literal {
+        Literal::Null => put_null(column),
+        Literal::Int(value) => put_i128(column, value, rules, out),
+        Literal::Number(text) => put_number(column, text, rules, out),
+        Literal::Float(value) => put_f64(column, value, rules, out),
+        Literal::Text(text) => put_text(column, text, Encoding::Unknown, rules, out),
+        Literal::Binary(bytes) => put_binary(column, bytes, rules, out),
+    }
+}
+
+/// Why a column that was not named gets no value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BadDefault {
+    /// It has no default and takes no NULL.
+    Missing,
+    /// Its default does not fit it.
+    Value(BadValue),
+}
+
+/// Appends the cell of the column's default. `now` is the time of the statement, in
+/// microseconds since 1970 UTC.
+pub fn put_default(
+    column: &Column,
+    now: i64,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadDefault> {
+    let put = match &column.default {
+        None if column.nullable => return Ok(Put::Null),
+        None => return Err(BadDefault::Missing),
+        Some(DefaultValue::Literal(text)) => {
+            put_text(column, text.as_bytes(), Encoding::Utf8, rules, out)
+        }
+        Some(DefaultValue::CurrentTimestamp) => text::put_instant(column, now, rules, out),
+        Some(DefaultValue::CurrentDate) => {
+            let midnight = rules.zone.to_local(now).div_euclid(crate::row::MICROS_PER_DAY);
+            text::put_day(column, midnight as i32, rules, out)
+        }
+    };
+    put.map_err(BadDefault::Value)
+}
+
+/// Appends the cell of the type's zero value: what rows of before an ALTER show in a new
+/// column that takes no NULL and has no default. The zero date is the first day of 1970.
+pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
+    match ty.layout() {
+        crate::Layout::Fixed(width) => out.resize(out.len() + width, 0),
+        crate::Layout::Bytes if ty == ColumnType::Json => crate::row::put_bytes(out, b"null"),
+        crate::Layout::Bytes => crate::row::put_bytes(out, b""),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What is wrong with a value, and how to say it.
+
+use std::fmt::Write;
+
+use freshet_base::{Error, ErrorCode};
+
+use crate::{Column, ColumnType, LengthUnit};
+
+/// Most characters of a value that a message shows.
+const SHOWN_CHARS_MAX: usize = 32;
+
+/// Why a value is not stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BadValue {
+    /// NULL, and the column takes none.
+    Null,
+    /// A number beyond the type.
+    OutOfRange {
+        /// Below the smallest rather than above the largest.
+        below: bool,
+    },
+    /// Longer than the column.
+    TooLong {
+        /// In the column's unit.
+        actual: usize,
+        /// In the column's unit.
+        limit: usize,
+    },
+    /// Not a number at all.
+    NotNumber,
+    /// A number with something behind it.
+    Trailing,
+    /// Not a date, or one that the calendar lacks.
+    NotTemporal,
+    /// Not UTF-8.
+    NotUtf8,
+    /// Not JSON.
+    NotJson {
+        /// Where it stops being JSON, in bytes.
+        at: usize,
+        /// Why, in a few words.
+        reason: String,
+    },
+    /// A literal that this type does not take, like a hex literal of nine bytes for a number.
+    NotStorable,
+}
+
+impl BadValue {
+    /// The MySQL error.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Null => ErrorCode::NotNull,
+            Self::OutOfRange { .. } => ErrorCode::OutOfRange,
+            Self::TooLong { .. } => ErrorCode::TooLong,
+            Self::Trailing => ErrorCode::Truncated,
+            Self::NotTemporal => ErrorCode::WrongValue,
+            Self::NotJson { .. } => ErrorCode::InvalidJson,
+            Self::NotNumber | Self::NotUtf8 | Self::NotStorable => ErrorCode::WrongFieldValue,
+        }
+    }
+
+    /// The error of a statement whose row `row`, counted from 1, has `value` in `column`.
+    pub fn error(&self, column: &Column, value: &[u8], row: u64) -> Error {
+        Error::new(self.code(), self.message(column, value, row))
+    }
+
+    /// MySQL's words, and behind them the value and the limit.
+    pub fn message(&self, column: &Column, value: &[u8], row: u64) -> String {
+        let (name, shown) = (&column.name, Shown(value));
+        match self {
+            Self::Null => format!("Column '{name}' cannot be null: row {row} gives NULL"),
+            Self::OutOfRange { .. } => format!(
+                "Out of range value for column '{name}' at row {row}: '{shown}' does not fit {}",
+                column.ty
+            ),
+            Self::TooLong { actual, limit } => format!(
+                "Data too long for column '{name}' at row {row}: '{shown}' is {actual} {}, \
+                 limit {limit}",
+                unit(column)
+            ),
+            Self::Trailing => format!(
+                "Data truncated for column '{name}' at row {row}: '{shown}' is not only a number"
+            ),
+            Self::NotJson { at, reason } => format!(
+                "Invalid JSON text: \"{reason}\" at position {at} in value for column '{name}' \
+                 at row {row}: '{shown}'"
+            ),
+            Self::NotNumber | Self::NotTemporal | Self::NotUtf8 | Self::NotStorable => format!(
+                "Incorrect {} value: '{shown}' for column '{name}' at row {row}",
+                kind(column.ty)
+            ),
+        }
+    }
+
+    /// The reason as a stream load's error log gives it.
+    pub fn reason(&self, column: &Column, value: &[u8]) -> String {
+        let (name, shown) = (&column.name, Shown(value));
+        match self {
+            Self::Null => format!("column({name}) values is null while columns is not nullable"),
+            Self::TooLong { actual, limit } => format!(
+                "column_name[{name}], the length of input is too long than schema. first 32 \
+                 bytes of input str: [{shown}] schema length: {limit}; actual length: {actual}"
+            ),
+            Self::NotUtf8 => "Unable to display, only support csv data in utf8 codec".to_owned(),
+            Self::NotJson { at, reason } => {
+                format!("column({name}), value '{shown}' is no JSON: {reason} at position {at}")
+            }
+            _ => format!("column({name}), value '{shown}' cannot be stored as {}", column.ty),
+        }
+    }
+}
+
+fn unit(column: &Column) -> &'static str {
+    match column.length_unit {
+        LengthUnit::Characters if column.ty.is_text() => "characters",
+        _ => "bytes",
+    }
+}
+
+/// The word that MySQL uses for what the column wants.
+fn kind(ty: ColumnType) -> &'static str {
+    match ty {
+        _ if ty.is_integer() => "integer",
+        ColumnType::Decimal { .. } => "decimal",
+        ColumnType::Float => "float",
+        ColumnType::Double => "double",
+        ColumnType::Date => "date",
+        ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => "datetime",
+        _ => "string",
+    }
+}
+
+/// The beginning of a value, fit for a message.
+struct Shown<'a>(&'a [u8]);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut left = SHOWN_CHARS_MAX;
+        for chunk in self.0.utf8_chunks() {
+            for shown in chunk.valid().chars() {
+                if left == 0 {
+                    return f.write_str("...");
+                }
+                left -= 1;
+                if shown.is_control() {
+                    write!(f, "\\x{:02X}", u32::from(shown))?;
+                } else {
+                    f.write_char(shown)?;
+                }
+            }
+            for byte in chunk.invalid() {
+                if left == 0 {
+                    return f.write_str("...");
+                }
+                left -= 1;
+                write!(f, "\\x{byte:02X}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! What the modes that are not strict store in place of a value that does not fit.
+
+use super::bad::BadValue;
+use super::text::{Encoding, limit_bytes};
+use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text};
+use crate::row::{POWERS_OF_TEN, Put, put_bytes};
+use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
+
+/// Appends what takes the place of `literal`, which `bad` says does not fit. The caller warns.
+/// What cannot be mended comes back: NULL where none may stand, and in strict mode everything.
+pub fn adjust(
+    column: &Column,
+    literal: Literal<'_>,
+    bad: BadValue,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match (&bad, rules.on_bad) {
+        (_, OnBad::Refuse) | (BadValue::Null, _) => Err(bad),
+        (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit, bad, out),
+        (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson { .. }, OnBad::Clamp) => Err(bad),
+        (BadValue::NotUtf8, OnBad::Clamp) => valid_part(column, literal, bad, rules, out),
+        (BadValue::OutOfRange { .. }, OnBad::Clamp) => bound(column, bad, out),
+        (BadValue::NotNumber | BadValue::Trailing, OnBad::Clamp) => {
+            leading_number(column, literal, rules, out)
+        }
+        _ => null(column, bad),
+    }
+}
+
+/// NULL, where the column takes it.
+fn null(column: &Column, bad: BadValue) -> Result<Put, BadValue> {
+    if column.nullable { Ok(Put::Null) } else { Err(bad) }
+}
+
+/// As much of a text as fits.
+fn cut(
+    column: &Column,
+    literal: Literal<'_>,
+    limit: usize,
+    bad: BadValue,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    // Half a JSON document is none.
+    if column.ty == ColumnType::Json {
+        return null(column, bad);
+    }
+    match literal {
+        Literal::Binary(bytes) if column.ty.is_binary() => put_bytes(out, &bytes[..limit]),
+        Literal::Text(text) if column.ty.is_binary() => put_bytes(out, &text[..limit]),
+        Literal::Text(text) | Literal::Binary(text) | Literal::Number(text) => {
+            put_bytes(out, &text[..limit_bytes(column, text, limit)]);
+        }
+        Literal::Int(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
+        Literal::Float(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
+        Literal::Null => return Err(BadValue::Null),
+    }
+    Ok(Put::Value)
+}
+
+/// The text before the first byte that is no UTF-8.
+fn valid_part(
+    column: &Column,
+    literal: Literal<'_>,
+    bad: BadValue,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let (Literal::Text(text) | Literal::Binary(text)) = literal else { return Err(bad) };
+    let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid()).as_bytes();
+    match put_text(column, valid, Encoding::Utf8, rules, out) {
+        Err(BadValue::TooLong { limit, .. }) => {
+            put_bytes(out, &valid[..limit_bytes(column, valid, limit)]);
+            Ok(Put::Value)
+        }
+        other => other,
+    }
+}
+
+/// The number that a text begins with, or zero.
+fn leading_number(
+    column: &Column,
+    literal: Literal<'_>,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let (Literal::Text(text) | Literal::Number(text)) = literal else {
+        return put_i64(column, 0, rules, out);
+    };
+    let text = text.trim_ascii_start();
+    let put = match number::take(text) {
+        Some((_, taken)) => put_number(column, &text[..taken], rules, out),
+        None => put_i64(column, 0, rules, out),
+    };
+    match put {
+        Err(bad @ BadValue::OutOfRange { .. }) => bound(column, bad, out),
+        other => other,
+    }
+}
+
+/// The smallest or the largest value of a numeric column.
+fn bound(column: &Column, bad: BadValue, out: &mut Vec<u8>) -> Result<Put, BadValue> {
+    let below = bad == BadValue::OutOfRange { below: true };
+    macro_rules! bound {
+        ($int:ty) => {
+            out.extend_from_slice(&(if below { <$int>::MIN } else { <$int>::MAX }).to_le_bytes())
+        };
+    }
+    match column.ty {
+        ColumnType::Boolean | ColumnType::TinyInt { unsigned: false } => bound!(i8),
+        ColumnType::TinyInt { unsigned: true } => bound!(u8),
+        ColumnType::SmallInt { unsigned: false } => bound!(i16),
+        ColumnType::SmallInt { unsigned: true } => bound!(u16),
+        ColumnType::MediumInt { unsigned: false } => {
+            let value = if below { -(1 << 23) } else { (1 << 23) - 1i32 };
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        ColumnType::MediumInt { unsigned: true } => {
+            let value = if below { 0 } else { (1 << 24) - 1i32 };
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        ColumnType::Int { unsigned: false } => bound!(i32),
+        ColumnType::Int { unsigned: true } => bound!(u32),
+        ColumnType::BigInt { unsigned: false } => bound!(i64),
+        ColumnType::BigInt { unsigned: true } => bound!(u64),
+        ColumnType::LargeInt => bound!(i128),
+        ColumnType::Float => bound!(f32),
+        ColumnType::Double => bound!(f64),
+        ColumnType::Decimal { precision, .. } => {
+            let largest = POWERS_OF_TEN[precision as usize] as i128 - 1;
+            let value = if below { -largest } else { largest };
+            if precision <= DECIMAL_PRECISION_I64_MAX {
+                out.extend_from_slice(&(value as i64).to_le_bytes());
+            } else {
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+        }
+        _ => return null(column, bad),
+    }
+    Ok(Put::Value)
+}

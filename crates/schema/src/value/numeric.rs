@@ -1,0 +1,291 @@
+//! Numbers into columns of every type.
+
+use std::io::Write;
+
+use super::bad::BadValue;
+use super::number::{self, Number, ShortNumber};
+use super::text::{self, Encoding};
+use super::{Rules, put_text};
+use crate::row::{POWERS_OF_TEN, Put};
+use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
+
+/// Doubles up to here are exact integers.
+const DOUBLE_EXACT_MAX: i64 = 1 << 53;
+/// Powers of ten up to here are exact doubles.
+const DOUBLE_POWERS: [f64; 19] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18,
+];
+/// Longest text of a number that is made here: a double, or 39 digits with sign and point.
+const TEXT_BYTES_MAX: usize = 400;
+
+/// Appends the cell of an integer.
+#[inline]
+pub fn put_i64(
+    column: &Column,
+    value: i64,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    macro_rules! narrow {
+        ($int:ty) => {
+            match <$int>::try_from(value) {
+                Ok(value) => out.extend_from_slice(&value.to_le_bytes()),
+                Err(_) => return Err(BadValue::OutOfRange { below: value < 0 }),
+            }
+        };
+    }
+    match column.ty {
+        ColumnType::Int { unsigned: false } => narrow!(i32),
+        ColumnType::BigInt { unsigned: false } => out.extend_from_slice(&value.to_le_bytes()),
+        ColumnType::Boolean | ColumnType::TinyInt { unsigned: false } => narrow!(i8),
+        ColumnType::SmallInt { unsigned: false } => narrow!(i16),
+        ColumnType::TinyInt { unsigned: true } => narrow!(u8),
+        ColumnType::SmallInt { unsigned: true } => narrow!(u16),
+        ColumnType::Int { unsigned: true } => narrow!(u32),
+        ColumnType::BigInt { unsigned: true } => narrow!(u64),
+        ColumnType::Double => out.extend_from_slice(&(value as f64).to_le_bytes()),
+        ColumnType::Float => out.extend_from_slice(&(value as f32).to_le_bytes()),
+        ColumnType::Decimal { .. } => {
+            return put_short(
+                column,
+                ShortNumber { unscaled: value, fraction_digits: 0 },
+                &[],
+                rules,
+                out,
+            );
+        }
+        _ => return put_i128(column, i128::from(value), rules, out),
+    }
+    Ok(Put::Value)
+}
+
+/// Appends the cell of an integer of any size.
+pub fn put_i128(
+    column: &Column,
+    value: i128,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let out_of_range = BadValue::OutOfRange { below: value < 0 };
+    match column.ty {
+        ColumnType::LargeInt => out.extend_from_slice(&value.to_le_bytes()),
+        ColumnType::BigInt { unsigned: true } => {
+            let value = u64::try_from(value).map_err(|_| out_of_range)?;
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        ColumnType::MediumInt { unsigned } => {
+            let range = if unsigned { 0..1 << 24 } else { -(1 << 23)..1 << 23 };
+            if !range.contains(&value) {
+                return Err(out_of_range);
+            }
+            out.extend_from_slice(&(value as i32).to_le_bytes());
+        }
+        ColumnType::Decimal { .. } => return put_exact(column.ty, Number::from(value), out),
+        ColumnType::Double => out.extend_from_slice(&(value as f64).to_le_bytes()),
+        ColumnType::Float => out.extend_from_slice(&(value as f32).to_le_bytes()),
+        ty if ty.is_integer() => {
+            let value = i64::try_from(value).map_err(|_| out_of_range)?;
+            return put_i64(column, value, rules, out);
+        }
+        _ => return put_shown(column, format_args!("{value}"), rules, out),
+    }
+    Ok(Put::Value)
+}
+
+/// Appends the cell of a short number; `written` is its text as it stood.
+#[inline]
+pub fn put_short(
+    column: &Column,
+    number: ShortNumber,
+    written: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let ShortNumber { unscaled, fraction_digits } = number;
+    match column.ty {
+        ColumnType::Decimal { precision, scale }
+            if precision <= DECIMAL_PRECISION_I64_MAX && fraction_digits <= scale =>
+        {
+            let power = POWERS_OF_TEN[(scale - fraction_digits) as usize] as i64;
+            let limit = POWERS_OF_TEN[precision as usize] as i64;
+            match unscaled.checked_mul(power) {
+                Some(value) if -limit < value && value < limit => {
+                    out.extend_from_slice(&value.to_le_bytes());
+                    Ok(Put::Value)
+                }
+                _ => Err(BadValue::OutOfRange { below: unscaled < 0 }),
+            }
+        }
+        ColumnType::Decimal { .. } => put_exact(column.ty, Number::from(number), out),
+        ty if ty.is_integer() => {
+            if fraction_digits == 0 {
+                return put_i64(column, unscaled, rules, out);
+            }
+            // Rounding a short number gives a shorter one.
+            let rounded = Number::from(number).unscaled(0).unwrap_or_default();
+            put_i64(column, rounded as i64, rules, out)
+        }
+        ColumnType::Double if unscaled.abs() <= DOUBLE_EXACT_MAX => {
+            // Both operands are exact, so that the quotient is rounded once: correctly.
+            let value = unscaled as f64 / DOUBLE_POWERS[fraction_digits as usize];
+            // The sign of `-0.0` is lost in an integer; MySQL shows 0 for it, too.
+            out.extend_from_slice(&value.to_le_bytes());
+            Ok(Put::Value)
+        }
+        _ => put_number(column, written, rules, out),
+    }
+}
+
+/// Appends the cell of a number as written: digits, sign, point and exponent.
+pub fn put_number(
+    column: &Column,
+    text: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let (number, taken) = number::take(text).ok_or(BadValue::NotNumber)?;
+    if taken < text.len() {
+        return Err(BadValue::Trailing);
+    }
+    match column.ty {
+        ColumnType::Float | ColumnType::Double => put_float_text(column.ty, text, out),
+        ty if ty.is_integer() => {
+            let value = number.unscaled(0);
+            let out_of_range = BadValue::OutOfRange { below: number.negative };
+            put_i128(column, value.ok_or(out_of_range)?, rules, out)
+        }
+        ColumnType::Decimal { .. } => put_exact(column.ty, number, out),
+        _ if text.iter().any(|byte| matches!(byte, b'e' | b'E')) => {
+            let value = parse_f64(text).filter(|value| value.is_finite());
+            let out_of_range = BadValue::OutOfRange { below: number.negative };
+            put_shown(column, format_args!("{}", value.ok_or(out_of_range)?), rules, out)
+        }
+        _ => put_text(column, &plain(text), Encoding::Utf8, rules, out),
+    }
+}
+
+/// A number without exponent as MySQL writes it: no plus, no leading zeros, a digit before the
+/// point.
+fn plain(text: &[u8]) -> Vec<u8> {
+    let negative = text.first() == Some(&b'-');
+    let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
+    let zeros = digits.iter().take_while(|&&byte| byte == b'0').count();
+    let digits = &digits[zeros..];
+    let digits = digits.strip_suffix(b".").unwrap_or(digits);
+    let mut plain = Vec::with_capacity(text.len() + 1);
+    if negative {
+        plain.push(b'-');
+    }
+    if !digits.first().is_some_and(u8::is_ascii_digit) {
+        plain.push(b'0');
+    }
+    plain.extend_from_slice(digits);
+    plain
+}
+
+fn parse_f64(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn put_float_text(ty: ColumnType, text: &[u8], out: &mut Vec<u8>) -> Result<Put, BadValue> {
+    let value = parse_f64(text).ok_or(BadValue::NotNumber)?;
+    let out_of_range = BadValue::OutOfRange { below: value < 0.0 };
+    if ty == ColumnType::Double {
+        if !value.is_finite() {
+            return Err(out_of_range);
+        }
+        out.extend_from_slice(&value.to_le_bytes());
+        return Ok(Put::Value);
+    }
+    // Read again at the column's width: rounding twice could end one step off.
+    let text = std::str::from_utf8(text).map_err(|_| BadValue::NotNumber)?;
+    let value: f32 = text.parse().map_err(|_| BadValue::NotNumber)?;
+    if !value.is_finite() {
+        return Err(out_of_range);
+    }
+    out.extend_from_slice(&value.to_le_bytes());
+    Ok(Put::Value)
+}
+
+/// Appends the cell of an exact number to a DECIMAL column.
+fn put_exact(ty: ColumnType, number: Number, out: &mut Vec<u8>) -> Result<Put, BadValue> {
+    let ColumnType::Decimal { precision, scale } = ty else { return Err(BadValue::NotStorable) };
+    let limit = POWERS_OF_TEN[precision as usize];
+    match number.unscaled(scale) {
+        Some(value) if value.unsigned_abs() < limit => {
+            if precision <= DECIMAL_PRECISION_I64_MAX {
+                out.extend_from_slice(&(value as i64).to_le_bytes());
+            } else {
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+            Ok(Put::Value)
+        }
+        _ => Err(BadValue::OutOfRange { below: number.negative }),
+    }
+}
+
+/// Appends the cell of a floating point number.
+pub fn put_f64(
+    column: &Column,
+    value: f64,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    if !value.is_finite() {
+        return Err(BadValue::NotNumber);
+    }
+    let out_of_range = BadValue::OutOfRange { below: value < 0.0 };
+    match column.ty {
+        ColumnType::Double => out.extend_from_slice(&value.to_le_bytes()),
+        ColumnType::Float => {
+            let narrow = value as f32;
+            if !narrow.is_finite() {
+                return Err(out_of_range);
+            }
+            out.extend_from_slice(&narrow.to_le_bytes());
+        }
+        ty if ty.is_integer() => {
+            // MySQL rounds approximate numbers to even, exact ones away from zero.
+            let rounded = value.round_ties_even();
+            // i128::MAX is not a double; the next one up is 2^127.
+            if rounded.abs() >= 2f64.powi(127) {
+                return Err(out_of_range);
+            }
+            return put_i128(column, rounded as i128, rules, out);
+        }
+        ColumnType::Decimal { scale, .. } => {
+            if let Some(unscaled) = short_decimal(value, scale) {
+                let number = ShortNumber { unscaled, fraction_digits: scale };
+                return put_short(column, number, &[], rules, out);
+            }
+            return put_shown(column, format_args!("{value}"), rules, out);
+        }
+        _ => return put_shown(column, format_args!("{value}"), rules, out),
+    }
+    Ok(Put::Value)
+}
+
+/// `value * 10^scale` as an integer, where rounding cannot depend on digits that a double
+/// does not show.
+fn short_decimal(value: f64, scale: u8) -> Option<i64> {
+    let scaled = value * DOUBLE_POWERS.get(scale as usize)?;
+    let rounded = scaled.round();
+    let clear = rounded.abs() < DOUBLE_EXACT_MAX as f64 && (scaled - rounded).abs() < 0.4;
+    clear.then_some(rounded as i64)
+}
+
+/// Appends the cell of a number by way of its text, made on the stack.
+fn put_shown(
+    column: &Column,
+    shown: std::fmt::Arguments<'_>,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let mut text = [0; TEXT_BYTES_MAX];
+    let mut rest = &mut text[..];
+    let written = rest.write_fmt(shown);
+    let length = TEXT_BYTES_MAX - rest.len();
+    written.map_err(|_| BadValue::NotStorable)?;
+    text::put_text(column, &text[..length], Encoding::Utf8, rules, out)
+}

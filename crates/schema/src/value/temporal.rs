@@ -1,0 +1,306 @@
+//! Dates and times from text, as MySQL reads them.
+
+use crate::row::MICROS_PER_DAY;
+use crate::zone::parse_offset;
+use crate::{Zone, row};
+
+/// A point on a wall clock, as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Civil {
+    /// Days since 1970-01-01.
+    pub days: i32,
+    /// Microseconds since midnight.
+    pub micros: i64,
+    /// The first digit behind the microseconds is 5 or more.
+    pub round_up: bool,
+    /// The offset from UTC that was written behind the time, in seconds.
+    pub offset: Option<i32>,
+}
+
+impl Civil {
+    /// Microseconds since 1970 with `fsp` digits, rounded half up; `None` past the year 9999.
+    pub fn micros_rounded(self, fsp: u8) -> Option<i64> {
+        let micros = i64::from(self.days) * MICROS_PER_DAY + self.micros;
+        let step = 10i64.pow(6 - u32::from(fsp.min(6)));
+        let half = if step == 1 { i64::from(self.round_up) } else { step / 2 };
+        let rounded = (micros + half).div_euclid(step) * step;
+        (row::MICROS_MIN..=row::MICROS_MAX).contains(&rounded).then_some(rounded)
+    }
+
+    /// The same with the written offset, where there is one, turned into time of `zone`.
+    pub fn in_zone(self, zone: Zone) -> Self {
+        let Some(offset) = self.offset else { return self };
+        let utc =
+            i64::from(self.days) * MICROS_PER_DAY + self.micros - i64::from(offset) * 1_000_000;
+        let local = zone.to_local(utc);
+        Self {
+            days: local.div_euclid(MICROS_PER_DAY) as i32,
+            micros: local.rem_euclid(MICROS_PER_DAY),
+            round_up: self.round_up,
+            offset: None,
+        }
+    }
+}
+
+/// Days since 1970-01-01 of a date of the Gregorian calendar; `None` when there is no such day.
+#[inline]
+pub fn days_of(year: u32, month: u32, day: u32) -> Option<i32> {
+    if year > 9_999 || !(1..=12).contains(&month) || day == 0 || day > days_in(year, month) {
+        return None;
+    }
+    // Years that begin in March put the leap day last; eras of 400 years repeat exactly.
+    let year = if month <= 2 { year as i32 - 1 } else { year as i32 };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month as i32 + 9) % 12) + 2) / 5 + day as i32 - 1;
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+}
+
+/// Year, month and day of days since 1970-01-01.
+pub fn date_of(days: i32) -> (i32, u32, u32) {
+    let shifted = i64::from(days) + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year as i32, month as u32, day as u32)
+}
+
+fn days_in(year: u32, month: u32) -> u32 {
+    match month {
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Reads a date, or a date and a time; `None` when it is neither.
+pub fn parse(text: &[u8]) -> Option<Civil> {
+    if let Some(days) = parse_plain_date(text) {
+        return Some(Civil { days, micros: 0, round_up: false, offset: None });
+    }
+    let mut scan = Scan { rest: text.trim_ascii() };
+    let digits = scan.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (days, has_time) = match digits {
+        5.. => scan.packed_date(digits)?,
+        _ => (scan.date()?, scan.time_follows()?),
+    };
+    let (micros, round_up) = if has_time { scan.time()? } else { (0, false) };
+    let offset = scan.offset()?;
+    Some(Civil { days, micros, round_up, offset })
+}
+
+/// The usual form, `yyyy-mm-dd`, without a loop.
+#[inline]
+fn parse_plain_date(text: &[u8]) -> Option<i32> {
+    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return None };
+    let digits = [y1, y2, y3, y4, m1, m2, d1, d2].map(|byte| byte.wrapping_sub(b'0'));
+    if digits.iter().any(|&digit| digit > 9) {
+        return None;
+    }
+    let [y1, y2, y3, y4, m1, m2, d1, d2] = digits.map(u32::from);
+    days_of(y1 * 1_000 + y2 * 100 + y3 * 10 + y4, m1 * 10 + m2, d1 * 10 + d2)
+}
+
+/// The part of the text that is still to be read.
+struct Scan<'a> {
+    rest: &'a [u8],
+}
+
+impl Scan<'_> {
+    /// Takes a number of up to `digits_max` digits: its value and how many digits it had.
+    fn number(&mut self, digits_max: usize) -> Option<(u32, usize)> {
+        let digits =
+            self.rest.iter().take(digits_max).take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        let value = number.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
+        (digits > 0).then_some((value, digits))
+    }
+
+    fn take(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
+        match self.rest.split_first() {
+            Some((&byte, rest)) if wanted(byte) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// `y-m-d` with any punctuation between.
+    fn date(&mut self) -> Option<i32> {
+        let (year, digits) = self.number(4)?;
+        let year = if digits <= 2 { full_year(year) } else { year };
+        self.separator()?;
+        let (month, _) = self.number(2)?;
+        self.separator()?;
+        let (day, _) = self.number(2)?;
+        days_of(year, month, day)
+    }
+
+    fn separator(&mut self) -> Option<()> {
+        self.take(|byte| byte.is_ascii_punctuation()).then_some(())
+    }
+
+    /// `yyyymmdd`, `yymmdd`, or either with the time packed behind it.
+    fn packed_date(&mut self, digits: usize) -> Option<(i32, bool)> {
+        let year = match digits {
+            8 | 14 => self.number(4)?.0,
+            6 | 12 => full_year(self.number(2)?.0),
+            _ => return None,
+        };
+        let days = days_of(year, self.number(2)?.0, self.number(2)?.0)?;
+        Some((days, digits > 8 || self.time_follows()?))
+    }
+
+    /// Whether a blank or a T is next, and a time behind it.
+    fn time_follows(&mut self) -> Option<bool> {
+        if self.rest.is_empty() || self.rest == b"Z" {
+            return Some(false);
+        }
+        if self.take(|byte| byte == b'T' || byte == b't') {
+            return Some(true);
+        }
+        let blanks = self.rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.rest = &self.rest[blanks..];
+        (blanks > 0).then_some(true)
+    }
+
+    /// `h[:m[:s[.f]]]` or `hhmmss[.f]`.
+    fn time(&mut self) -> Option<(i64, bool)> {
+        let (hour, _) = self.number(2)?;
+        let packed = self.rest.first().is_some_and(u8::is_ascii_digit);
+        let mut next = || {
+            if packed || self.take(|byte| byte == b':') { self.number(2) } else { Some((0, 0)) }
+        };
+        let (minute, _) = next()?;
+        let (second, second_digits) = next()?;
+        let (fraction, round_up) = if second_digits > 0 { self.fraction()? } else { (0, false) };
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let seconds = i64::from(hour * 3_600 + minute * 60 + second);
+        Some((seconds * 1_000_000 + fraction, round_up))
+    }
+
+    /// `.f`: microseconds, and whether the digits behind them round up.
+    fn fraction(&mut self) -> Option<(i64, bool)> {
+        if !self.take(|byte| byte == b'.' || byte == b',') {
+            return Some((0, false));
+        }
+        let (value, digits) = self.number(6).unwrap_or((0, 0));
+        let micros = i64::from(value) * 10i64.pow(6 - digits as u32);
+        let round_up = self.rest.first().is_some_and(|byte| (b'5'..=b'9').contains(byte));
+        let more = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.rest = &self.rest[more..];
+        Some((micros, round_up))
+    }
+
+    /// Nothing, `Z`, or `+hh:mm`, up to the end.
+    fn offset(&mut self) -> Option<Option<i32>> {
+        match self.rest {
+            [] => Some(None),
+            b"Z" | b"z" => Some(Some(0)),
+            rest => parse_offset(rest).map(Some),
+        }
+    }
+}
+
+/// MySQL's century of a year of two digits.
+fn full_year(year: u32) -> u32 {
+    if year < 70 { 2_000 + year } else { 1_900 + year }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(text: &str) -> Option<i64> {
+        parse(text.as_bytes()).and_then(|civil| civil.micros_rounded(6))
+    }
+
+    #[test]
+    fn the_calendar_counts_every_day_once() {
+        let mut expected = row::DAYS_MIN;
+        for year in 0..=9_999 {
+            for month in 1..=12 {
+                for day in 1..=days_in(year, month) {
+                    assert_eq!(days_of(year, month, day), Some(expected));
+                    if day == 1 {
+                        assert_eq!(date_of(expected), (year as i32, month, day));
+                    }
+                    expected += 1;
+                }
+            }
+        }
+        assert_eq!(expected - 1, row::DAYS_MAX);
+        assert_eq!(days_of(1970, 1, 1), Some(0));
+    }
+
+    #[test]
+    fn forms_of_one_instant_read_alike() {
+        let noon = micros("2024-02-29 12:00:00.500000");
+        assert_eq!(noon, Some((19_782 * 86_400 + 43_200) * 1_000_000 + 500_000));
+        for form in [
+            "2024-02-29T12:00:00.5",
+            "20240229120000.5",
+            "20240229T120000.5",
+            "240229120000.5",
+            "24-2-29 12:0:0.5",
+            "2024/02/29 12:00:00.5",
+            "2024.02.29  12:00:00.5000004",
+            " 2024-02-29 12:00:00.5 ",
+        ] {
+            assert_eq!(micros(form), noon, "{form}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_refused() {
+        for text in [
+            "",
+            "abc",
+            "2023-02-29",
+            "2024-13-01",
+            "2024-00-10",
+            "0000-00-00",
+            "2024-01-01x",
+            "2024-01-01 25:00:00",
+            "2024-01-01 10:61",
+            "20240231",
+            "1234567",
+            "2024-01",
+            "2024-01-01 10:00:00+25:00",
+            "10000-01-01",
+        ] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn fractions_round_half_up_and_carry() {
+        let at = |text: &str, fsp| parse(text.as_bytes()).unwrap().micros_rounded(fsp);
+        assert_eq!(at("1970-01-01 00:00:00.4999999", 0), Some(0));
+        assert_eq!(at("1970-01-01 00:00:00.5", 0), Some(1_000_000));
+        assert_eq!(at("1969-12-31 23:59:59.9996", 3), Some(0));
+        assert_eq!(at("1970-01-01 00:00:00.0000005", 6), Some(1));
+        assert_eq!(at("9999-12-31 23:59:59.9", 0), None);
+    }
+
+    #[test]
+    fn written_offsets_move_to_the_zone() {
+        let civil = parse(b"2024-01-01 00:30:00+02:00").unwrap().in_zone(Zone::Offset(3_600));
+        assert_eq!(civil.offset, None);
+        assert_eq!(date_of(civil.days), (2023, 12, 31));
+        assert_eq!(civil.micros, (23 * 60 + 30) * 60 * 1_000_000);
+        assert_eq!(parse(b"2024-01-01T00:00:00Z").unwrap().offset, Some(0));
+    }
+}

@@ -1,0 +1,248 @@
+//! Text and bytes into columns of every type.
+
+use super::bad::BadValue;
+use super::number;
+use super::temporal::{self, Civil};
+use super::{Rules, json, put_i64, put_i128, put_number, put_short};
+use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
+use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX};
+
+/// Most bytes of a hex or bit literal that stands for a number.
+const BINARY_NUMBER_BYTES_MAX: usize = 8;
+
+/// What is known of the bytes of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    /// They were found to be UTF-8.
+    Utf8,
+    /// Nothing yet.
+    Unknown,
+}
+
+/// Appends the cell of a text: a quoted string, a field of a CSV line, a date.
+#[inline]
+pub fn put_text(
+    column: &Column,
+    text: &[u8],
+    encoding: Encoding,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match column.ty {
+        ColumnType::VarChar { len } => put_string(column, text, len, encoding, out),
+        ColumnType::Text => put_string(column, text, TEXT_BYTES_MAX, encoding, out),
+        ColumnType::Char { len } => {
+            // MySQL pads a CHAR with blanks and takes them away on reading; Doris keeps them.
+            let text = match column.length_unit {
+                LengthUnit::Characters => trim_blanks(text),
+                LengthUnit::Bytes => text,
+            };
+            put_string(column, text, len, encoding, out)
+        }
+        ColumnType::VarBinary { .. } | ColumnType::Blob => put_binary(column, text, rules, out),
+        ColumnType::Date | ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
+            let civil = temporal::parse(text).ok_or(BadValue::NotTemporal)?;
+            put_civil(column, civil, rules, out)
+        }
+        ColumnType::Json => {
+            check_utf8(text, encoding)?;
+            json::put(text, out)
+        }
+        _ => put_numeric_text(column, text, rules, out),
+    }
+}
+
+/// Appends the cell of a number that was given as text.
+#[inline]
+fn put_numeric_text(
+    column: &Column,
+    text: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    if let Some((short, taken)) = number::take_short(text)
+        && taken == text.len()
+    {
+        return put_short(column, short, text, rules, out);
+    }
+    let trimmed = text.trim_ascii();
+    if column.ty == ColumnType::Boolean {
+        for (name, value) in [("true", 1), ("false", 0)] {
+            if trimmed.eq_ignore_ascii_case(name.as_bytes()) {
+                return put_i64(column, value, rules, out);
+            }
+        }
+    }
+    put_number(column, trimmed, rules, out)
+}
+
+/// Appends a string of at most `limit` of the column's unit.
+#[inline]
+fn put_string(
+    column: &Column,
+    text: &[u8],
+    limit: u32,
+    encoding: Encoding,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    check_utf8(text, encoding)?;
+    // A character has at least one byte, so that short text need not be counted.
+    let text =
+        if text.len() > limit as usize { shorten(column, text, limit as usize)? } else { text };
+    put_bytes(out, text);
+    Ok(Put::Value)
+}
+
+#[inline]
+fn check_utf8(text: &[u8], encoding: Encoding) -> Result<(), BadValue> {
+    match encoding {
+        Encoding::Utf8 => Ok(()),
+        Encoding::Unknown => std::str::from_utf8(text).map(drop).map_err(|_| BadValue::NotUtf8),
+    }
+}
+
+/// The text if it fits when counted, or without the blanks that do not.
+fn shorten<'a>(column: &Column, text: &'a [u8], limit: usize) -> Result<&'a [u8], BadValue> {
+    let end = limit_bytes(column, text, limit);
+    let spare = &text[end..];
+    let blanks =
+        column.length_unit == LengthUnit::Characters && !matches!(column.ty, ColumnType::Text);
+    if spare.is_empty() || blanks && spare.iter().all(|&byte| byte == b' ') {
+        return Ok(&text[..end]);
+    }
+    let actual = match column.length_unit {
+        LengthUnit::Characters if column.ty != ColumnType::Text => count_characters(text),
+        _ => text.len(),
+    };
+    Err(BadValue::TooLong { actual, limit })
+}
+
+/// How many bytes of `text` fit `limit` of the column's unit, whole characters only.
+pub(super) fn limit_bytes(column: &Column, text: &[u8], limit: usize) -> usize {
+    let starts = |byte: u8| byte & 0xc0 != 0x80;
+    if column.length_unit == LengthUnit::Characters
+        && matches!(column.ty, ColumnType::Char { .. } | ColumnType::VarChar { .. })
+    {
+        let starts_at = text.iter().enumerate().filter(|(_, byte)| starts(**byte));
+        return starts_at.map(|(at, _)| at).nth(limit).unwrap_or(text.len());
+    }
+    if text.len() <= limit {
+        return text.len();
+    }
+    (0..=limit).rev().find(|&at| starts(text[at])).unwrap_or(0)
+}
+
+fn count_characters(text: &[u8]) -> usize {
+    text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
+}
+
+fn trim_blanks(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+    &text[..end]
+}
+
+/// Appends the cell of bytes without character set: a hex or bit literal, a binary parameter.
+pub fn put_binary(
+    column: &Column,
+    bytes: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let limit = match column.ty {
+        ColumnType::VarBinary { len } => len as usize,
+        ColumnType::Blob => TEXT_BYTES_MAX as usize,
+        ty if ty.is_text() => return put_text(column, bytes, Encoding::Unknown, rules, out),
+        ty if ty.is_integer() || is_fractional(ty) => {
+            if bytes.len() > BINARY_NUMBER_BYTES_MAX {
+                return Err(BadValue::OutOfRange { below: false });
+            }
+            let value = bytes.iter().fold(0, |value, &byte| value << 8 | i128::from(byte));
+            return put_i128(column, value, rules, out);
+        }
+        _ => return Err(BadValue::NotTemporal),
+    };
+    if bytes.len() > limit {
+        return Err(BadValue::TooLong { actual: bytes.len(), limit });
+    }
+    put_bytes(out, bytes);
+    Ok(Put::Value)
+}
+
+fn is_fractional(ty: ColumnType) -> bool {
+    matches!(ty, ColumnType::Float | ColumnType::Double | ColumnType::Decimal { .. })
+}
+
+/// Appends the cell of a date and time in a temporal column.
+fn put_civil(
+    column: &Column,
+    civil: Civil,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match column.ty {
+        ColumnType::Date => {
+            let days = civil.in_zone(rules.zone).days;
+            if !(row::DAYS_MIN..=row::DAYS_MAX).contains(&days) {
+                return Err(BadValue::NotTemporal);
+            }
+            out.extend_from_slice(&days.to_le_bytes());
+        }
+        ColumnType::DateTime { fsp } => {
+            let local = civil.in_zone(rules.zone).micros_rounded(fsp);
+            out.extend_from_slice(&local.ok_or(BadValue::NotTemporal)?.to_le_bytes());
+        }
+        ColumnType::Timestamp { fsp } => {
+            let local = civil.micros_rounded(fsp).ok_or(BadValue::NotTemporal)?;
+            let zone = civil.offset.map_or(rules.zone, crate::Zone::Offset);
+            let utc =
+                zone.to_utc(local).filter(|utc| (row::MICROS_MIN..=row::MICROS_MAX).contains(utc));
+            out.extend_from_slice(&utc.ok_or(BadValue::NotTemporal)?.to_le_bytes());
+        }
+        _ => return Err(BadValue::NotStorable),
+    }
+    Ok(Put::Value)
+}
+
+/// Appends the cell of an instant, in microseconds since 1970 UTC, as clocks of the session
+/// show it; digits beyond the column's precision are cut, as MySQL cuts the current time.
+pub(super) fn put_instant(
+    column: &Column,
+    utc: i64,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let cut = |micros: i64, fsp: u8| {
+        let step = 10i64.pow(6 - u32::from(fsp.min(6)));
+        micros.div_euclid(step) * step
+    };
+    let local = rules.zone.to_local(utc);
+    match column.ty {
+        ColumnType::DateTime { fsp } => out.extend_from_slice(&cut(local, fsp).to_le_bytes()),
+        ColumnType::Timestamp { fsp } => out.extend_from_slice(&cut(utc, fsp).to_le_bytes()),
+        _ => {
+            let text = format_civil(local);
+            return put_text(column, text.as_bytes(), Encoding::Utf8, rules, out);
+        }
+    }
+    Ok(Put::Value)
+}
+
+/// Appends the cell of a day since 1970-01-01.
+pub(super) fn put_day(
+    column: &Column,
+    days: i32,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let text = format_civil(i64::from(days) * MICROS_PER_DAY);
+    let (date, _) = text.split_at(10);
+    put_text(column, date.as_bytes(), Encoding::Utf8, rules, out)
+}
+
+/// `yyyy-mm-dd hh:mm:ss` of microseconds since 1970.
+fn format_civil(micros: i64) -> String {
+    let (year, month, day) = temporal::date_of(micros.div_euclid(MICROS_PER_DAY) as i32);
+    let second = micros.rem_euclid(MICROS_PER_DAY) / 1_000_000;
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
+}
