@@ -13,6 +13,9 @@
 //! Test it with `cargo test -p freshet-schema`.
 
 pub mod columns;
+pub mod hash;
+pub mod history;
+pub mod key;
 pub mod row;
 pub mod table;
 pub mod types;

@@ -1,0 +1,174 @@
+//! Which tablet of a partition a row goes to.
+//!
+//! The hash is on disk: every file of a bucket holds rows by it, so that it never changes. A
+//! row's hash starts at [`SEED`]; each distribution column, in order, turns it into
+//! `fold(hash ^ word, MULTIPLIER)` for each 64-bit word of its value. Integers, dates and
+//! times are one word, sign extended, so that a wider type hashes alike; DECIMAL and LARGEINT
+//! are the two words of their unscaled 128 bits, low first; text and bytes are their length and
+//! then their bytes, eight to a little-endian word, the last padded with zeros; NULL is
+//! [`NULL_WORD`]. `fold` is the upper half of the 128-bit product xor the lower. The bucket is
+//! the hash scaled to the count: `hash * buckets >> 64`.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use freshet_base::ColumnId;
+
+use crate::{Distribution, Table, TableSchema};
+
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+const MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
+const NULL_WORD: u64 = 0x5851_f42d_4c95_7f2d;
+
+/// For each row of `batch`, which has the table's current columns, the position of its tablet
+/// among the `buckets` of its partition. `turn` moves on where rows of RANDOM tables begin, so
+/// that small loads spread: the number of rows flushed before serves.
+pub fn tablet_indices(batch: &RecordBatch, table: &Table, buckets: u32, turn: u64) -> Vec<u32> {
+    assert!(buckets > 0, "a partition has a bucket");
+    let rows = batch.num_rows();
+    if buckets == 1 {
+        return vec![0; rows];
+    }
+    match &table.distribution {
+        Distribution::Random => {
+            let place = |row| ((turn % u64::from(buckets) + row) % u64::from(buckets)) as u32;
+            (0..rows as u64).map(place).collect()
+        }
+        Distribution::Hash(columns) => {
+            let hashes = hashes(batch, table.schema(), columns);
+            hashes.into_iter().map(|hash| scale(hash, buckets)).collect()
+        }
+    }
+}
+
+/// The hash of each row by these columns of the schema.
+pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -> Vec<u64> {
+    let mut hashes = vec![SEED; batch.num_rows()];
+    for &id in columns {
+        let at = schema.position_of(id).expect("a distribution column is never dropped");
+        add_column(&mut hashes, batch.column(at).as_ref());
+    }
+    hashes
+}
+
+fn scale(hash: u64, buckets: u32) -> u32 {
+    (u128::from(hash) * u128::from(buckets) >> 64) as u32
+}
+
+fn fold(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+    (product >> 64) as u64 ^ product as u64
+}
+
+fn add_column(hashes: &mut [u64], array: &dyn Array) {
+    macro_rules! words {
+        ($type:ty, $word:expr) => {{
+            let values = array.as_primitive::<$type>().values();
+            add(hashes, array, |hash, row| fold(hash, $word(values[row])))
+        }};
+    }
+    match array.data_type() {
+        DataType::Int8 => words!(Int8Type, |value| i64::from(value).cast_unsigned()),
+        DataType::Int16 => words!(Int16Type, |value| i64::from(value).cast_unsigned()),
+        DataType::Int32 => words!(Int32Type, |value| i64::from(value).cast_unsigned()),
+        DataType::Int64 => words!(Int64Type, i64::cast_unsigned),
+        DataType::UInt8 => words!(UInt8Type, u64::from),
+        DataType::UInt16 => words!(UInt16Type, u64::from),
+        DataType::UInt32 => words!(UInt32Type, u64::from),
+        DataType::UInt64 => words!(UInt64Type, |value| value),
+        DataType::Date32 => words!(Date32Type, |value| i64::from(value).cast_unsigned()),
+        DataType::Timestamp(..) => words!(TimestampMicrosecondType, i64::cast_unsigned),
+        DataType::Float32 => words!(Float32Type, |value| u64::from(f32::to_bits(value))),
+        DataType::Float64 => words!(Float64Type, f64::to_bits),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>().values();
+            add(hashes, array, |hash, row| wide(hash, values[row]));
+        }
+        DataType::Decimal256(..) => {
+            let values = array.as_primitive::<Decimal256Type>().values();
+            add(hashes, array, |hash, row| wide(hash, values[row].as_i128()));
+        }
+        DataType::Utf8View => {
+            let values = array.as_string_view();
+            add(hashes, array, |hash, row| bytes(hash, values.value(row).as_bytes()));
+        }
+        DataType::BinaryView => {
+            let values = array.as_binary_view();
+            add(hashes, array, |hash, row| bytes(hash, values.value(row)));
+        }
+        other => unreachable!("no column type is held as {other}"),
+    }
+}
+
+fn add(hashes: &mut [u64], array: &dyn Array, next: impl Fn(u64, usize) -> u64) {
+    for (row, hash) in hashes.iter_mut().enumerate() {
+        *hash = if array.is_null(row) { fold(*hash, NULL_WORD) } else { next(*hash, row) };
+    }
+}
+
+fn wide(hash: u64, value: i128) -> u64 {
+    fold(fold(hash, value as u64), (value >> 64) as u64)
+}
+
+fn bytes(hash: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words
+        .iter()
+        .fold(fold(hash, bytes.len() as u64), |hash, word| fold(hash, u64::from_le_bytes(*word)));
+    if rest.is_empty() {
+        return hash;
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    fold(hash, u64::from_le_bytes(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
+
+    use super::*;
+
+    fn hash_of(array: ArrayRef) -> Vec<u64> {
+        let mut hashes = vec![SEED; array.len()];
+        add_column(&mut hashes, array.as_ref());
+        hashes
+    }
+
+    #[test]
+    fn the_hash_is_the_one_on_disk() {
+        let numbers = hash_of(Arc::new(Int64Array::from(vec![Some(0), Some(1), None])));
+        let texts = hash_of(Arc::new(StringViewArray::from(vec!["", "freshet", "freshet water"])));
+        assert_eq!(numbers, NUMBERS_ON_DISK);
+        assert_eq!(texts, TEXTS_ON_DISK);
+    }
+
+    const NUMBERS_ON_DISK: [u64; 3] =
+        [14_544_503_408_999_129_173, 17_506_462_009_081_979_429, 8_265_736_850_931_050_101];
+    const TEXTS_ON_DISK: [u64; 3] =
+        [14_544_503_408_999_129_173, 13_138_510_473_506_116_476, 14_927_305_572_495_498_472];
+
+    #[test]
+    fn wider_integers_hash_alike() {
+        let narrow = hash_of(Arc::new(Int32Array::from(vec![-5, 5])));
+        assert_eq!(narrow, hash_of(Arc::new(Int64Array::from(vec![-5, 5]))));
+    }
+
+    #[test]
+    fn consecutive_keys_fill_all_buckets_evenly() {
+        let hashes = hash_of(Arc::new(Int64Array::from_iter_values(0..10_000)));
+        for buckets in [2, 7, 10, 48] {
+            let mut counts = vec![0u32; buckets as usize];
+            for &hash in &hashes {
+                counts[scale(hash, buckets) as usize] += 1;
+            }
+            let fair = 10_000 / buckets;
+            assert!(counts.iter().all(|&n| n > fair * 7 / 10 && n < fair * 13 / 10), "{counts:?}");
+        }
+    }
+}

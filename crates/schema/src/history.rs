@@ -1,0 +1,156 @@
+//! Columns of one schema version seen through another.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{is_not_null, take};
+
+use crate::row::{Put, RowWriter};
+use crate::value::{put_default, put_zero};
+use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema};
+
+/// The rows of `batch`, which has the columns of `from`, with the columns of `to`.
+///
+/// Columns are matched by id, so that renames carry their values along. A column that `from`
+/// lacks shows its literal default, else NULL, else the type's zero value. Total over the
+/// versions of one table: a column keeps its Arrow type for life.
+pub fn adapt(batch: &RecordBatch, from: &TableSchema, to: &TableSchema) -> RecordBatch {
+    if from.version == to.version {
+        return batch.clone();
+    }
+    let rows = batch.num_rows();
+    let columns = to
+        .columns
+        .iter()
+        .map(|column| match from.position_of(column.id) {
+            Some(at) => carry(batch.column(at), column),
+            None => constant(column, rows),
+        })
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(to.arrow()), columns, &options)
+        .expect("every column has the type and nullability of its field")
+}
+
+/// The values of a column that both versions have.
+fn carry(values: &ArrayRef, column: &Column) -> ArrayRef {
+    assert_eq!(values.data_type(), &column.ty.arrow(), "a column keeps its Arrow type for life");
+    if column.nullable || values.null_count() == 0 {
+        return Arc::clone(values);
+    }
+    let mask = is_not_null(values).expect("every array knows its nulls");
+    zip(&mask, values, &constant(column, values.len())).expect("both sides have one type")
+}
+
+/// What rows of before the column was added show in it.
+fn constant(column: &Column, rows: usize) -> ArrayRef {
+    let mut bytes = Vec::new();
+    let mut writer = RowWriter::new(1, &mut bytes);
+    writer.begin_row();
+    let written = writer.cell(|out| {
+        if matches!(column.default, Some(DefaultValue::Literal(_)))
+            && let Ok(put) = put_default(column, 0, &Rules::default(), out)
+        {
+            return Ok::<_, std::convert::Infallible>(put);
+        }
+        if column.nullable {
+            return Ok(Put::Null);
+        }
+        put_zero(column.ty, out);
+        Ok(Put::Value)
+    });
+    let Ok(()) = written;
+    writer.end_row();
+    if bytes == [1] {
+        return new_null_array(&column.ty.arrow(), rows);
+    }
+    let schema = TableSchema::new(Default::default(), vec![column.clone()], Vec::new());
+    let mut builder = ColumnsBuilder::new(&schema, 1);
+    builder.append(&bytes, 1);
+    let one = builder.finish();
+    let indices = UInt32Array::from(vec![0; rows]);
+    take(one.column(0), &indices, None).expect("row 0 exists")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Int32Array};
+    use arrow::datatypes::Int32Type;
+    use freshet_base::{ColumnId, SchemaVersion};
+
+    use super::*;
+    use crate::{Collation, ColumnType, LengthUnit};
+
+    fn column(id: u32, ty: ColumnType, nullable: bool, default: Option<&str>) -> Column {
+        Column {
+            id: ColumnId(id),
+            name: format!("c{id}"),
+            ty,
+            nullable,
+            default: default.map(|text| DefaultValue::Literal(text.into())),
+            comment: String::new(),
+            collation: Collation::Binary,
+            length_unit: LengthUnit::Bytes,
+        }
+    }
+
+    const INT: ColumnType = ColumnType::Int { unsigned: false };
+
+    #[test]
+    fn columns_are_matched_by_id_and_filled_by_default() {
+        let from = TableSchema::new(
+            SchemaVersion(1),
+            vec![column(1, INT, true, None), column(2, INT, true, None)],
+            vec![],
+        );
+        let mut renamed = column(2, INT, false, None);
+        renamed.name = "other".into();
+        let to = TableSchema::new(
+            SchemaVersion(2),
+            vec![
+                renamed,
+                column(3, ColumnType::Text, false, Some("a long default of a text")),
+                column(4, ColumnType::Text, true, None),
+                column(5, ColumnType::Text, false, None),
+                column(6, INT, false, Some("7")),
+            ],
+            vec![],
+        );
+        let batch = RecordBatch::try_new(
+            Arc::clone(from.arrow()),
+            vec![
+                Arc::new(Int32Array::from(vec![1, 2])),
+                Arc::new(Int32Array::from(vec![Some(3), None])),
+            ],
+        )
+        .unwrap();
+        let seen = adapt(&batch, &from, &to);
+        assert_eq!(&seen.schema(), to.arrow());
+        assert_eq!(seen.column(0).as_primitive::<Int32Type>().values(), &[3, 0]);
+        assert_eq!(seen.column(1).as_string_view().value(1), "a long default of a text");
+        assert_eq!(seen.column(2).null_count(), 2);
+        assert_eq!(seen.column(3).as_string_view().value(0), "");
+        assert_eq!(seen.column(4).as_primitive::<Int32Type>().values(), &[7, 7]);
+        assert_eq!(adapt(&batch.slice(0, 0), &from, &to).num_rows(), 0);
+    }
+
+    #[test]
+    fn every_type_has_a_zero_that_is_valid() {
+        let types = [
+            ColumnType::Boolean,
+            INT,
+            ColumnType::LargeInt,
+            ColumnType::Double,
+            ColumnType::Decimal { precision: 38, scale: 2 },
+            ColumnType::Date,
+            ColumnType::Timestamp { fsp: 0 },
+            ColumnType::Json,
+            ColumnType::Blob,
+        ];
+        for ty in types {
+            let filled = constant(&column(1, ty, false, None), 3);
+            assert_eq!((filled.len(), filled.null_count()), (3, 0), "{ty}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use freshet_base::{ColumnId, SchemaVersion};
+use proptest::prelude::*;
+
+use super::*;
+use crate::row::{Put, RowWriter};
+use crate::value::put;
+use crate::{Collation, Column, ColumnType, ColumnsBuilder, LengthUnit, Literal, Rules};
+
+fn schema(types: &[(ColumnType, bool)]) -> TableSchema {
+    let column = |(at, &(ty, nullable)): (usize, &(ColumnType, bool))| Column {
+        id: ColumnId(at as u32),
+        name: format!("c{at}"),
+        ty,
+        nullable,
+        default: None,
+        comment: String::new(),
+        collation: Collation::Binary,
+        length_unit: LengthUnit::Bytes,
+    };
+    let columns = types.iter().enumerate().map(column).collect();
+    TableSchema::new(SchemaVersion(1), columns, (0..types.len()).collect())
+}
+
+/// Rows of texts, each read as its column's type; `None` where the column takes NULL.
+fn batch(schema: &TableSchema, rows: &[Vec<Option<String>>]) -> RecordBatch {
+    let mut bytes = Vec::new();
+    let mut writer = RowWriter::new(schema.columns.len(), &mut bytes);
+    for row in rows {
+        writer.begin_row();
+        for (column, text) in schema.columns.iter().zip(row) {
+            let text = text.as_deref().or((!column.nullable).then_some("0"));
+            let written = writer.cell(|out| match text {
+                Some(text) => put(column, Literal::Text(text.as_bytes()), &Rules::default(), out),
+                None => Ok(Put::Null),
+            });
+            written.unwrap();
+        }
+        writer.end_row();
+    }
+    let mut builder = ColumnsBuilder::new(schema, rows.len());
+    builder.append(&bytes, rows.len());
+    builder.finish()
+}
+
+/// That prefixes order as the comparator does, and are exact when they say so.
+fn check(types: &[(ColumnType, bool)], rows: &[Vec<Option<String>>]) -> bool {
+    let schema = schema(types);
+    let batch = batch(&schema, rows);
+    let KeyPrefixes { keys, exact } = prefixes(&batch, &schema);
+    let comparator = KeyComparator::new(&batch, &batch, &schema);
+    for left in 0..rows.len() {
+        for right in 0..rows.len() {
+            let (short, full) = (keys[left].cmp(&keys[right]), comparator.compare(left, right));
+            assert!(short == full || short.is_eq() && !exact, "{:?} {:?}", rows[left], rows[right]);
+        }
+    }
+    exact
+}
+
+const INT: ColumnType = ColumnType::Int { unsigned: false };
+const TINY: ColumnType = ColumnType::TinyInt { unsigned: false };
+
+#[test]
+fn short_keys_are_exact_and_long_ones_say_that_they_are_not() {
+    let row = |a: &str, b: &str| vec![Some(a.into()), Some(b.into())];
+    let rows = [row("-1", "5"), row("0", "-5"), row("0", "5"), row("7", "0")];
+    assert!(check(&[(INT, false), (INT, false)], &rows));
+    assert!(!check(&[(INT, true), (INT, false)], &rows));
+    assert!(check(&[(INT, true), (TINY, true)], &rows));
+    assert!(!check(&[(ColumnType::Text, false), (TINY, false)], &rows));
+    assert!(!check(&[(ColumnType::BigInt { unsigned: false }, false), (TINY, false)], &rows));
+}
+
+#[test]
+fn no_sort_key_is_one_key() {
+    let schema = TableSchema::new(SchemaVersion(1), schema(&[(INT, false)]).columns, vec![]);
+    let array: ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![2, 1]));
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), vec![array]).unwrap();
+    let KeyPrefixes { keys, exact } = prefixes(&batch, &schema);
+    assert_eq!((keys, exact), (vec![0, 0], true));
+}
+
+proptest! {
+    #[test]
+    fn prefixes_order_like_keys(
+        first in 0usize..9,
+        second in 0usize..9,
+        nullable in any::<(bool, bool)>(),
+        rows in prop::collection::vec(
+            prop::collection::vec(prop::option::of("-?[0-9]{1,2}"), 2..3), 0..12),
+    ) {
+        let types = [
+            TINY, INT, ColumnType::BigInt { unsigned: false }, ColumnType::LargeInt,
+            ColumnType::Double, ColumnType::Decimal { precision: 12, scale: 3 },
+            ColumnType::Decimal { precision: 30, scale: 20 }, ColumnType::Float,
+            ColumnType::VarChar { len: 9 },
+        ];
+        check(&[(types[first], nullable.0), (types[second], nullable.1)], &rows);
+    }
+}
