@@ -63,7 +63,7 @@ impl Files {
 
     /// Adds a file with records of earlier runs, in the order of the records.
     pub(crate) fn add_full(&mut self, file: OpenFile, live: LiveFile) {
-        let in_order = self.full.back().is_none_or(|(_, before)| before.last < live.first);
+        let in_order = self.full.back().is_none_or(|(_, before)| before.last < live.last);
         assert!(in_order, "files follow each other as their records do");
         self.full.push_back((file, live));
     }

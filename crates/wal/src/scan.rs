@@ -1,5 +1,6 @@
 //! Recovery: where the log ends, and whether anything is missing before that.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -283,8 +284,15 @@ impl Index {
 
     fn add_file(&mut self, file_index: usize, file: &LogFile, bytes: &[u8], runs: &Runs) {
         let mut open: Option<Extent> = None;
+        let mut before = Lsn::ZERO;
         for found in Walk::new(bytes, 0, runs) {
             let lsn = found.header.lsn;
+            // A file is written in LSN order: what goes back is a copy of a frame that a user
+            // has stored, laid bare because the record around it was torn.
+            if lsn <= before {
+                continue;
+            }
+            before = lsn;
             self.durable_named = self.durable_named.max(found.header.durable);
             if found.payload.is_none() {
                 if self.damaged.len() < DAMAGED_TOLD_MAX {
@@ -314,7 +322,7 @@ impl Index {
     /// Puts extents in LSN order, up to the first record that is missing.
     fn assemble(&self, input: &ScanInput<'_>, durable: Lsn) -> Result<Assembled, Corruption> {
         let mut sorted = self.extents.clone();
-        sorted.sort_by_key(|extent| (extent.first, extent.file, extent.offset));
+        sorted.sort_by_key(|extent| (extent.first, Reverse(extent.last), extent.file));
         let mut extents: Vec<Extent> = Vec::new();
         let mut end = input.recycled_to;
         for extent in sorted {
@@ -392,6 +400,7 @@ fn file_states(files: &[LogFile], extents: &[Extent]) -> Vec<FileState> {
         let mut of_file = extents.iter().filter(|extent| extent.file == at);
         let live = of_file.next().map(|extent| {
             let last = of_file.next_back().unwrap_or(extent);
+            assert!(last.end >= extent.end, "a file is written in LSN order");
             let used_bytes = next_block(last.end as u64);
             LiveRecords { first: extent.first, last: last.last, used_bytes }
         });

@@ -35,8 +35,10 @@ pub enum Fate {
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// The content that a power cut brings back, by file and block.
+    /// The content that the power cut after the next one brings back, by file and block.
     volatile: BTreeMap<(PathBuf, usize), Vec<u8>>,
+    /// That which the next one brings back.
+    doomed: BTreeMap<(PathBuf, usize), Vec<u8>>,
     writes: usize,
     /// The write during which the power fails, and what becomes of its blocks.
     cut: Option<(usize, Vec<Fate>)>,
@@ -61,7 +63,8 @@ impl MemFs {
     /// Turns the machine off, if it still runs, and on again.
     pub fn restart(&self) {
         let mut disk = self.0.lock();
-        for ((path, block), old) in std::mem::take(&mut disk.volatile) {
+        let volatile = std::mem::take(&mut disk.volatile);
+        for ((path, block), old) in std::mem::replace(&mut disk.doomed, volatile) {
             let bytes = disk.files.get_mut(&path).unwrap();
             bytes[block * BLOCK..(block + 1) * BLOCK].copy_from_slice(&old);
         }
@@ -92,9 +95,11 @@ impl Disk {
         }
         let Some((_, fates)) = cut else {
             file[offset..offset + bytes.len()].copy_from_slice(bytes);
-            self.volatile.retain(|(of, block), _| {
-                of != path || !(offset..offset + bytes.len()).contains(&(block * BLOCK))
-            });
+            let written = offset..offset + bytes.len();
+            let is_apart =
+                |of: &Path, block: usize| of != path || !written.contains(&(block * BLOCK));
+            self.volatile.retain(|(of, block), _| is_apart(of, *block));
+            self.doomed.retain(|(of, block), _| is_apart(of, *block));
             return Ok(());
         };
         for (at, new) in bytes.chunks(BLOCK).enumerate() {
@@ -103,7 +108,11 @@ impl Disk {
             match fates[at % fates.len()] {
                 Fate::Old => {}
                 Fate::New => old.copy_from_slice(new),
-                Fate::Garbage => old.iter_mut().for_each(|byte| *byte ^= 0x5a),
+                // What a write does not change it does not harm.
+                Fate::Garbage => {
+                    let changed = old.iter_mut().zip(new).filter(|(old, new)| old != new);
+                    changed.for_each(|(old, _)| *old ^= 0x5a);
+                }
                 Fate::Volatile => {
                     self.volatile.insert((path.to_owned(), begin / BLOCK), old.to_vec());
                     old.copy_from_slice(new);

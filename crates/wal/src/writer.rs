@@ -257,7 +257,7 @@ impl Wal {
 
     /// Takes over the files of earlier runs.
     fn adopt(&self, mut states: Vec<FileState>) -> io::Result<()> {
-        states.sort_by_key(|state| state.live.map(|live| live.first));
+        states.sort_by_key(|state| state.live.map(|live| live.last));
         let mut files = self.files.lock();
         let mut ready_files = 0;
         for FileState { file, live } in states {
@@ -486,3 +486,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,162 @@
+use futures::FutureExt;
+use proptest::prelude::*;
 
+use super::*;
+use crate::recycle::Files;
+use crate::testing::{MemFs, TestClock};
+use crate::{BLOCK_BYTES, LogFile, file::OpenFile, make_file};
+
+const FILE_BYTES: u64 = 16 * BLOCK_BYTES;
+const RECORD_BYTES_MAX: u64 = 4 * BLOCK_BYTES;
+const SOON: Deadline = Deadline(std::time::Duration::from_secs(1));
+
+fn ledger(files: u64, kept_blocks: u64) -> Arc<Ledger> {
+    let ledger = Arc::new(Ledger::new(FILE_BYTES, RECORD_BYTES_MAX, kept_blocks * BLOCK_BYTES));
+    ledger.add_files(files);
+    ledger
+}
+
+#[test]
+fn room_is_whole_blocks_and_comes_back() {
+    let ledger = ledger(1, 0);
+    let free = ledger.free_bytes();
+    assert_eq!(free, FILE_BYTES - RECORD_BYTES_MAX);
+    let small = ledger.try_reserve(1, Class::Load).unwrap();
+    let block = ledger.try_reserve(BLOCK_BYTES as usize - 48, Class::Load).unwrap();
+    let two = ledger.try_reserve(BLOCK_BYTES as usize - 47, Class::Load).unwrap();
+    let charges = [&small, &block, &two].map(|room| room.charge_bytes() / BLOCK_BYTES);
+    assert_eq!(charges, [1, 1, 2]);
+    assert_eq!(ledger.free_bytes(), free - 4 * BLOCK_BYTES);
+    drop((small, block, two));
+    assert_eq!(ledger.free_bytes(), free);
+}
+
+#[test]
+fn loads_leave_alone_what_is_kept() {
+    let ledger = ledger(1, 2);
+    let rooms: Vec<_> = std::iter::from_fn(|| ledger.try_reserve(0, Class::Load)).collect();
+    assert_eq!(rooms.len(), 10);
+    let kept = std::iter::from_fn(|| ledger.try_reserve(0, Class::Privileged));
+    assert_eq!(kept.collect::<Vec<_>>().len(), 2);
+}
+
+#[test]
+fn waiters_are_served_in_order_as_room_comes() {
+    let ledger = ledger(0, 0);
+    let clock = TestClock::default();
+    let too_large = ledger.reserve(RECORD_BYTES_MAX as usize, &clock, SOON).now_or_never();
+    assert_eq!(too_large.unwrap().unwrap_err(), NoRoom::Never);
+    let mut large = Box::pin(ledger.reserve(3 * BLOCK_BYTES as usize, &clock, SOON));
+    let mut small = Box::pin(ledger.reserve(1, &clock, SOON));
+    assert!((&mut large).now_or_never().is_none());
+    assert!((&mut small).now_or_never().is_none());
+    assert_eq!(ledger.waiting(), 2);
+    ledger.add_files(1);
+    let large = large.now_or_never().unwrap().unwrap();
+    let small = small.now_or_never().unwrap().unwrap();
+    assert_eq!(large.charge_bytes() + small.charge_bytes(), 5 * BLOCK_BYTES);
+    assert_eq!(ledger.waiting(), 0);
+}
+
+#[test]
+fn a_deadline_ends_the_wait_and_holds_nobody_back() {
+    let ledger = ledger(0, 0);
+    let clock = TestClock::default();
+    let mut late = Box::pin(ledger.reserve(1, &clock, SOON));
+    assert!((&mut late).now_or_never().is_none());
+    clock.ring();
+    assert_eq!(late.now_or_never().unwrap().unwrap_err(), NoRoom::TimedOut);
+    ledger.add_files(1);
+    assert!(ledger.try_reserve(1, Class::Load).is_some());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve(usize),
+    /// Writes up to so many of the reserved records as one batch of pieces.
+    Write(usize),
+    Release,
+    AddFile,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..4 * BLOCK_BYTES as usize - 48).prop_map(Step::Reserve),
+        3 => (0..200usize).prop_map(Step::Reserve),
+        4 => (1..8usize).prop_map(Step::Write),
+        1 => Just(Step::Release),
+        1 => Just(Step::AddFile),
+    ]
+}
+
+/// A ledger with the files that it speaks of.
+struct Disk {
+    fs: MemFs,
+    ledger: Arc<Ledger>,
+    files: Files,
+    made: u64,
+    written: u64,
+}
+
+impl Disk {
+    fn add_file(&mut self) {
+        let path = format!("/{}", self.made).into();
+        let log_file = LogFile { id: self.made, path };
+        make_file(&self.fs, &log_file.path, FILE_BYTES).unwrap();
+        self.files.add_ready(OpenFile::open(&self.fs, log_file, FILE_BYTES).unwrap());
+        self.ledger.add_files(1);
+        self.made += 1;
+    }
+
+    fn write(&mut self, records: u64, charge_bytes: u64, bytes: u64) {
+        let block_bytes = next_block(bytes);
+        if self.files.place(block_bytes).switched {
+            self.ledger.switch_file();
+        }
+        let first = self.written + 1;
+        self.written += records;
+        self.files.wrote(first.into(), self.written.into(), block_bytes);
+        self.ledger.written(charge_bytes, block_bytes);
+    }
+
+    /// Packs records as the queue does: into pieces of a record's largest size.
+    fn write_batch(&mut self, batch: Vec<(usize, Room)>) {
+        let mut piece = (0, 0, 0);
+        for (bytes, room) in batch {
+            let bytes = frame_bytes(0, bytes) as u64;
+            if piece.0 > 0 && piece.2 + bytes > RECORD_BYTES_MAX {
+                self.write(piece.0, piece.1, piece.2);
+                piece = (0, 0, 0);
+            }
+            piece = (piece.0 + 1, piece.1 + room.into_charge(), piece.2 + bytes);
+        }
+        if piece.0 > 0 {
+            self.write(piece.0, piece.1, piece.2);
+        }
+    }
+}
+
+proptest! {
+    /// Whatever is reserved finds its place: `place` panics where no file is ready.
+    #[test]
+    fn who_holds_room_never_finds_the_log_full(steps in proptest::collection::vec(step(), 1..200)) {
+        let files = Files::new(FILE_BYTES);
+        let mut disk = Disk { fs: MemFs::default(), ledger: ledger(0, 0), files, made: 0, written: 0 };
+        disk.add_file();
+        let mut held = Vec::new();
+        for step in steps {
+            match step {
+                Step::Reserve(bytes) => {
+                    held.extend(disk.ledger.try_reserve(bytes, Class::Load).map(|room| (bytes, room)));
+                }
+                Step::Write(records) => {
+                    let rest = held.split_off(held.len().min(records));
+                    disk.write_batch(std::mem::replace(&mut held, rest));
+                }
+                Step::Release => drop(held.pop()),
+                Step::AddFile => disk.add_file(),
+            }
+        }
+        disk.write_batch(held);
+    }
+}
