@@ -104,7 +104,7 @@ impl Credential {
     }
 
     /// Whether `password`, shown in the clear, is the right one. For HTTP Basic authentication and
-    /// the full exchange; a [`Credential::Sha2Slow`] takes milliseconds.
+    /// the full exchange; a [`Credential::Sha2Slow`] takes thousands of hashes.
     pub fn accepts_password(&self, password: &[u8]) -> bool {
         match self {
             Self::Empty(_) => password.is_empty(),
@@ -146,7 +146,7 @@ impl SlowHash {
         Some(Self { thousand_rounds, salt: *salt.bytes(), digest })
     }
 
-    /// Whether `password` gives the same digest. Takes milliseconds.
+    /// Whether `password` gives the same digest. Takes thousands of hashes, as it should.
     pub fn accepts(&self, password: &[u8]) -> bool {
         let digest = digest(password, &self.salt, self.thousand_rounds);
         digest.is_some_and(|digest| same(&self.digest, &digest))

@@ -114,8 +114,11 @@ pub struct Execute<'a> {
     pub statement_id: u32,
     /// Whether the rows shall wait for COM_STMT_FETCH.
     pub cursor: bool,
-    /// Whether the block starts with a count and has a name behind every type.
+    /// Whether both sides can send attributes: then the block, unless it is empty, starts with a
+    /// count and has a name behind every type.
     pub(crate) named: bool,
+    /// Whether the block has a count even if the statement has no parameters.
+    pub(crate) counted: bool,
     pub(crate) block: &'a [u8],
 }
 
@@ -183,10 +186,13 @@ impl<'a> Execute<'a> {
         let statement_id = statement_id(&mut cursor)?;
         let flags = cursor.u8("execute flags cut short")?;
         cursor.u32("iteration count cut short")?;
-        let named = capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
-            && flags & EXECUTE_PARAMETER_COUNT != 0;
-        let cursor_wanted = flags & EXECUTE_CURSOR != 0;
-        Ok(Self { statement_id, cursor: cursor_wanted, named, block: cursor.rest() })
+        Ok(Self {
+            statement_id,
+            cursor: flags & EXECUTE_CURSOR != 0,
+            named: capabilities.contains(Capabilities::QUERY_ATTRIBUTES),
+            counted: flags & EXECUTE_PARAMETER_COUNT != 0,
+            block: cursor.rest(),
+        })
     }
 }
 

@@ -2,21 +2,27 @@
 
 use std::fmt::Write;
 
-/// Longest text of a number here: a DECIMAL of 39 digits with sign, point and leading zeros.
-const TEXT_BYTES_MAX: usize = 320;
+/// Longest text of a number here: a DECIMAL of scale 255 with sign, zero and point.
+const TEXT_BYTES_MAX: usize = 264;
+
+/// Longest digits here: of an i128, and of a double with sign, point and exponent.
+const DIGITS_BYTES_MAX: usize = 40;
 
 /// Decimal exponents, as of `0.d1d2... x 10^exponent`, that MySQL prints without an `e`.
 const PLAIN_EXPONENTS: std::ops::RangeInclusive<i32> = -14..=15;
 
+/// The text of a number.
+pub(crate) type NumberText = StackText<TEXT_BYTES_MAX>;
+
 /// Text on the stack.
-pub(crate) struct NumberText {
-    bytes: [u8; TEXT_BYTES_MAX],
+pub(crate) struct StackText<const N: usize> {
+    bytes: [u8; N],
     len: usize,
 }
 
-impl NumberText {
+impl<const N: usize> StackText<N> {
     fn new() -> Self {
-        Self { bytes: [0; TEXT_BYTES_MAX], len: 0 }
+        Self { bytes: [0; N], len: 0 }
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -37,7 +43,9 @@ impl NumberText {
         self.bytes[self.len..self.len + count].fill(b'0');
         self.len += count;
     }
+}
 
+impl NumberText {
     /// A DOUBLE: the shortest digits that read back as the same value.
     pub(crate) fn double(value: f64) -> Self {
         Self::scientific(value, format_args!("{value:e}"))
@@ -60,12 +68,12 @@ impl NumberText {
             text.extend(name);
             return text;
         }
-        let mut source = Self::new();
+        let mut source = StackText::<DIGITS_BYTES_MAX>::new();
         source.write_fmt(formatted).expect("a formatted float is short");
         let source = source.as_bytes();
         let split = source.iter().position(|b| *b == b'e').expect("formatted with an exponent");
         let exponent = parse_exponent(&source[split + 1..]) + 1;
-        let mut digits = [0; 32];
+        let mut digits = [0; DIGITS_BYTES_MAX];
         let mut count = 0;
         for digit in source[..split].iter().filter(|b| b.is_ascii_digit()) {
             digits[count] = *digit;
@@ -110,8 +118,15 @@ impl NumberText {
 
     /// A DECIMAL or LARGEINT: `unscaled / 10^scale` with all `scale` digits.
     pub(crate) fn decimal(unscaled: i128, scale: u8) -> Self {
-        let mut digits = Self::new();
-        write!(digits, "{}", unscaled.unsigned_abs()).expect("an i128 has 39 digits");
+        let mut digits = StackText::<DIGITS_BYTES_MAX>::new();
+        match u64::try_from(unscaled.unsigned_abs()) {
+            Ok(small) => {
+                let mut buffer = [0; 20];
+                let at = put_digits(&mut buffer, small);
+                digits.extend(&buffer[at..]);
+            }
+            Err(_) => write!(digits, "{}", unscaled.unsigned_abs()).expect("39 digits at most"),
+        }
         let digits = digits.as_bytes();
         let scale = usize::from(scale);
         let mut text = Self::new();
@@ -132,9 +147,9 @@ impl NumberText {
     }
 }
 
-impl Write for NumberText {
+impl<const N: usize> Write for StackText<N> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        if self.len + text.len() > TEXT_BYTES_MAX {
+        if self.len + text.len() > N {
             return Err(std::fmt::Error);
         }
         self.extend(text.as_bytes());

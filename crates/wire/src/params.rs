@@ -123,7 +123,9 @@ impl<'a> Params<'a> {
         long_data.check(count)?;
         let mut cursor = Cursor::new(execute.block);
         let mut sent = count;
-        if execute.named {
+        // With parameters the count is there even if the flag for it is not: some clients set the
+        // flag only when they have attributes to send.
+        if execute.named && (count > 0 || execute.counted) {
             sent = parameter_count(&mut cursor)?;
             if sent < count {
                 return Err(Error::WrongArguments {

@@ -129,6 +129,24 @@ fn attributes_behind_the_parameters_are_ignored() {
 }
 
 #[test]
+fn the_count_is_there_with_and_without_its_flag() {
+    const FLAGS: usize = 5;
+    let sent = [Param::Int(1), Param::Null];
+    let mut payload = execute_bytes(Capabilities::SERVER, &sent, true);
+    assert_eq!(std::mem::replace(&mut payload[FLAGS], 0), 8);
+    let (mut types, none) = (Vec::new(), LongData::default());
+    let unflagged = execute(&payload, Capabilities::SERVER);
+    let params = Params::new(&unflagged, 2, &mut types, &none).unwrap();
+    assert_eq!(params.collect::<Result<Vec<_>>>().unwrap(), sent);
+
+    let mut payload = execute_bytes(Capabilities::SERVER, &[], true);
+    assert_eq!(std::mem::replace(&mut payload[FLAGS], 0), 8);
+    payload.pop();
+    let empty = execute(&payload, Capabilities::SERVER);
+    assert_eq!(Params::new(&empty, 0, &mut types, &none).unwrap().count(), 0);
+}
+
+#[test]
 fn a_cut_block_ends_with_one_error() {
     let payload = execute_bytes(Capabilities::PROTOCOL_41, &[Param::Int(1), Param::Int(2)], true);
     let (mut types, none) = (Vec::new(), LongData::default());
