@@ -4,6 +4,5 @@ set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
 scripts/setup.sh
-say "building the server; the first time takes about 20 minutes on two cores"
-cargo build --locked --release --package freshet
+build_release
 exec "$CARGO_TARGET_DIR/release/freshet" server "$@"
