@@ -186,6 +186,15 @@ impl Permit {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
+    /// Holds exactly `bytes` from now on: gives back, or takes even above the limit.
+    pub fn resize_over(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.budget.used_bytes.fetch_add(bytes - self.bytes, Ordering::AcqRel);
+            self.bytes = bytes;
+        }
+        self.shrink_to(bytes);
+    }
+
     /// Gives back all but `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         if bytes < self.bytes {
@@ -250,7 +259,9 @@ mod tests {
         let second = first.split(20);
         assert_eq!((first.bytes(), second.bytes(), budget.used_bytes()), (40, 20, 60));
         first.merge(second);
-        first.shrink_to(10);
+        first.resize_over(110);
+        assert_eq!(budget.used_bytes(), 110);
+        first.resize_over(10);
         assert_eq!(budget.used_bytes(), 10);
         drop(first);
         assert_eq!(budget.used_bytes(), 0);

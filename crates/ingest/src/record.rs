@@ -1,0 +1,466 @@
+//! What a log record says, and how it says it in bytes.
+//!
+//! A record has a *stamp*, written under the log's lock from the state that the log itself
+//! has made, and a *payload*, encoded before it. Numbers are little endian.
+//!
+//! ```text
+//! load      stamp    u16 parts, then per part: table u64, partition u64, incarnation u32,
+//!                    txn u64, version u64 (0: the part does not end its group)
+//!           payload  per part: table u64, body u8, schema version u32, rows u32, len u32,
+//!                    len bytes (encoded rows, or rowsets as JSON);
+//!                    then, where the client gave a label: db u64, kind u8,
+//!                    committed i64 (microseconds since 1970), the label's bytes
+//! group end stamp    table u64, txn u64, version u64, reason u8
+//! barrier   stamp    u16 tables, then per table: table u64, incarnation u32 (new),
+//!                    schema version u32 (current from here on), txn u64, version u64
+//!                    (of the group it ended; 0: none was open)
+//!           payload  u8 truncate | alter | drop
+//! removal   nothing writes one yet; its number is taken so that older servers refuse it
+//! ```
+
+use freshet_base::{
+    DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TxnId, Version, err,
+};
+use freshet_meta::LabelKind;
+
+/// Bytes before the rows of a part in a load's payload.
+pub const PART_HEAD_BYTES: usize = 21;
+
+/// The kinds of record, as the log stores them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Rows, or the rowsets of a large load, of one table or more.
+    Load = 1,
+    /// The end of a group.
+    GroupEnd = 2,
+    /// TRUNCATE, ALTER or DROP.
+    Barrier = 3,
+    /// Rows that are gone.
+    Removal = 4,
+}
+
+impl Kind {
+    /// The kind of a stored number.
+    ///
+    /// # Errors
+    /// A number of a newer server.
+    pub fn from_stored(number: u8) -> Result<Self> {
+        [Self::Load, Self::GroupEnd, Self::Barrier, Self::Removal]
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+            .ok_or_else(|| err!(Corruption, "log record of unknown kind {number}"))
+    }
+}
+
+/// What the lock gave one part of a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartStamp {
+    /// Its table.
+    pub table: TableId,
+    /// Its partition.
+    pub partition: PartitionId,
+    /// The partition's incarnation at this place of the log.
+    pub incarnation: Incarnation,
+    /// The transaction it is reported under.
+    pub txn: TxnId,
+    /// The version it gives its table when it ends its group.
+    pub ends_with: Option<Version>,
+}
+
+/// What a part of a load carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body<'a> {
+    /// Encoded rows.
+    Rows(&'a [u8]),
+    /// Rowsets whose files are synced, as JSON.
+    Rowsets(&'a [u8]),
+}
+
+/// One part of a load's payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part<'a> {
+    /// Its table.
+    pub table: TableId,
+    /// The schema version its rows are encoded in.
+    pub schema_version: SchemaVersion,
+    /// How many rows.
+    pub rows: u32,
+    /// The rows.
+    pub body: Body<'a>,
+}
+
+/// A label that a client gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Label<'a> {
+    /// Its database.
+    pub db: DbId,
+    /// How long it is remembered.
+    pub kind: LabelKind,
+    /// When its load was committed, microseconds since 1970-01-01 UTC.
+    pub committed_micros: i64,
+    /// The label.
+    pub text: &'a str,
+}
+
+/// A decoded record.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Record<'a> {
+    /// Rows of one table or more.
+    Load {
+        /// The parts with their stamps, in the order of the payload.
+        parts: Vec<(PartStamp, Part<'a>)>,
+        /// The label that the client gave.
+        label: Option<Label<'a>>,
+    },
+    /// The end of a group.
+    GroupEnd(EndStamp),
+    /// A barrier.
+    Barrier {
+        /// What it does.
+        action: BarrierAction,
+        /// To which tables.
+        tables: Vec<BarrierStamp>,
+    },
+}
+
+/// Why a group ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum GroupEndReason {
+    /// It was open as long as `group_commit_interval_ms`.
+    Interval = 1,
+    /// It held `group_commit_data_bytes`.
+    Bytes = 2,
+    /// A barrier stands behind it.
+    Barrier = 3,
+    /// Its rows went to files.
+    Flush = 4,
+    /// The server stopped in order.
+    Shutdown = 5,
+    /// The run ended without ending it; replay did.
+    RunEnd = 6,
+}
+
+impl GroupEndReason {
+    /// The name in metrics and `information_schema.group_commits`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interval => "interval",
+            Self::Bytes => "bytes",
+            Self::Barrier => "barrier",
+            Self::Flush => "flush",
+            Self::Shutdown => "shutdown",
+            Self::RunEnd => "run_end",
+        }
+    }
+}
+
+/// The stamp of a group's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndStamp {
+    /// The group's table.
+    pub table: TableId,
+    /// The group's transaction.
+    pub txn: TxnId,
+    /// The version it gives its table.
+    pub version: Version,
+    /// Why it ended: a number, since readers only show it.
+    pub reason: u8,
+}
+
+/// What a barrier does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum BarrierAction {
+    /// Everything before it is gone.
+    Truncate = 1,
+    /// Another schema version is current from here on.
+    Alter = 2,
+    /// The table is gone.
+    Drop = 3,
+}
+
+/// What the lock gave one table of a barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BarrierStamp {
+    /// The table.
+    pub table: TableId,
+    /// The incarnation of its partitions from here on.
+    pub incarnation: Incarnation,
+    /// The schema version that is current from here on.
+    pub schema_version: SchemaVersion,
+    /// The open group that it ended, and the version that this gave the table.
+    pub ended: Option<(TxnId, Version)>,
+}
+
+/// Writes the head of a part; the caller has put `len` row bytes behind it, or will.
+pub fn write_part_head(
+    head: &mut [u8],
+    table: TableId,
+    rowsets: bool,
+    schema_version: SchemaVersion,
+    rows: u32,
+    len: u32,
+) {
+    assert_eq!(head.len(), PART_HEAD_BYTES, "the head of a part has one length");
+    head[0..8].copy_from_slice(&table.get().to_le_bytes());
+    head[8] = u8::from(rowsets);
+    head[9..13].copy_from_slice(&schema_version.get().to_le_bytes());
+    head[13..17].copy_from_slice(&rows.to_le_bytes());
+    head[17..21].copy_from_slice(&len.to_le_bytes());
+}
+
+/// Writes the label behind the parts.
+pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
+    payload.extend_from_slice(&label.db.get().to_le_bytes());
+    payload.push(match label.kind {
+        LabelKind::Statement => 1,
+        LabelKind::Streaming => 2,
+    });
+    payload.extend_from_slice(&label.committed_micros.to_le_bytes());
+    payload.extend_from_slice(label.text.as_bytes());
+}
+
+/// Writes the stamp of one part.
+pub fn write_part_stamp(stamp: &mut Vec<u8>, part: &PartStamp) {
+    stamp.extend_from_slice(&part.table.get().to_le_bytes());
+    stamp.extend_from_slice(&part.partition.get().to_le_bytes());
+    stamp.extend_from_slice(&part.incarnation.get().to_le_bytes());
+    stamp.extend_from_slice(&part.txn.get().to_le_bytes());
+    stamp.extend_from_slice(&part.ends_with.map_or(0, Version::get).to_le_bytes());
+}
+
+/// Writes the stamp of a group's end.
+pub fn write_end_stamp(stamp: &mut Vec<u8>, end: &EndStamp) {
+    stamp.extend_from_slice(&end.table.get().to_le_bytes());
+    stamp.extend_from_slice(&end.txn.get().to_le_bytes());
+    stamp.extend_from_slice(&end.version.get().to_le_bytes());
+    stamp.push(end.reason);
+}
+
+/// Writes the stamp of one table of a barrier.
+pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
+    let (txn, version) = barrier.ended.unwrap_or_default();
+    stamp.extend_from_slice(&barrier.table.get().to_le_bytes());
+    stamp.extend_from_slice(&barrier.incarnation.get().to_le_bytes());
+    stamp.extend_from_slice(&barrier.schema_version.get().to_le_bytes());
+    stamp.extend_from_slice(&txn.get().to_le_bytes());
+    stamp.extend_from_slice(&version.get().to_le_bytes());
+}
+
+/// Decodes a record whose checksums held.
+///
+/// # Errors
+/// `Corruption`: bytes that no server of this version wrote.
+pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record<'a>> {
+    let mut stamp = Reader(stamp);
+    match Kind::from_stored(kind)? {
+        Kind::Load => decode_load(stamp, Reader(payload)),
+        Kind::GroupEnd => Ok(Record::GroupEnd(EndStamp {
+            table: TableId(stamp.u64()?),
+            txn: TxnId(stamp.u64()?),
+            version: Version(stamp.u64()?),
+            reason: stamp.u8()?,
+        })),
+        Kind::Barrier => decode_barrier(stamp, Reader(payload)),
+        Kind::Removal => {
+            Err(err!(Corruption, "a record that removes rows was written by a newer server"))
+        }
+    }
+}
+
+fn decode_load<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Record<'a>> {
+    let count = stamp.u16()?;
+    let mut parts = Vec::with_capacity(usize::from(count.min(64)));
+    for _ in 0..count {
+        let part_stamp = PartStamp {
+            table: TableId(stamp.u64()?),
+            partition: PartitionId(stamp.u64()?),
+            incarnation: Incarnation(stamp.u32()?),
+            txn: TxnId(stamp.u64()?),
+            ends_with: stamp.version()?,
+        };
+        let part = payload.part()?;
+        if part.table != part_stamp.table {
+            return Err(err!(Corruption, "stamp and payload of a load name different tables"));
+        }
+        parts.push((part_stamp, part));
+    }
+    let label = if payload.0.is_empty() { None } else { Some(payload.label()?) };
+    Ok(Record::Load { parts, label })
+}
+
+fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Record<'a>> {
+    let action = match payload.u8()? {
+        1 => BarrierAction::Truncate,
+        2 => BarrierAction::Alter,
+        3 => BarrierAction::Drop,
+        other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
+    };
+    let count = stamp.u16()?;
+    let mut tables = Vec::with_capacity(usize::from(count.min(64)));
+    for _ in 0..count {
+        tables.push(BarrierStamp {
+            table: TableId(stamp.u64()?),
+            incarnation: Incarnation(stamp.u32()?),
+            schema_version: SchemaVersion(stamp.u32()?),
+            ended: {
+                let txn = TxnId(stamp.u64()?);
+                stamp.version()?.map(|version| (txn, version))
+            },
+        });
+    }
+    Ok(Record::Barrier { action, tables })
+}
+
+/// Takes numbers and parts off the front of bytes that may be anything.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (head, rest) = self
+            .0
+            .split_at_checked(len)
+            .ok_or_else(|| err!(Corruption, "a log record ends too early"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("take gives the length asked for"))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn version(&mut self) -> Result<Option<Version>> {
+        let number = self.u64()?;
+        Ok((number > 0).then_some(Version(number)))
+    }
+
+    fn label(&mut self) -> Result<Label<'a>> {
+        let db = DbId(self.u64()?);
+        let kind = match self.u8()? {
+            1 => LabelKind::Statement,
+            2 => LabelKind::Streaming,
+            other => return Err(err!(Corruption, "label of unknown kind {other} in the log")),
+        };
+        let committed_micros = i64::from_le_bytes(self.array()?);
+        let text = std::str::from_utf8(self.0)
+            .map_err(|_| err!(Corruption, "a label in the log is no text"))?;
+        Ok(Label { db, kind, committed_micros, text })
+    }
+
+    fn part(&mut self) -> Result<Part<'a>> {
+        let table = TableId(self.u64()?);
+        let rowsets = self.u8()?;
+        let schema_version = SchemaVersion(self.u32()?);
+        let rows = self.u32()?;
+        let len = self.u32()?;
+        let bytes = self.take(len as usize)?;
+        let body = match rowsets {
+            0 => Body::Rows(bytes),
+            1 => Body::Rowsets(bytes),
+            other => return Err(err!(Corruption, "body {other} in the log is unknown")),
+        };
+        Ok(Part { table, schema_version, rows, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn part(payload: &mut Vec<u8>, table: u64, rowsets: bool, rows: u32, bytes: &[u8]) {
+        let at = payload.len();
+        payload.resize(at + PART_HEAD_BYTES, 0);
+        payload.extend_from_slice(bytes);
+        let len = u32::try_from(bytes.len()).unwrap();
+        let head = &mut payload[at..at + PART_HEAD_BYTES];
+        write_part_head(head, TableId(table), rowsets, SchemaVersion(3), rows, len);
+    }
+
+    fn stamp_of(table: u64, ends_with: Option<Version>) -> PartStamp {
+        PartStamp {
+            table: TableId(table),
+            partition: PartitionId(table + 1),
+            incarnation: Incarnation(2),
+            txn: TxnId(77),
+            ends_with,
+        }
+    }
+
+    #[test]
+    fn a_load_of_two_tables_with_a_label_comes_back() {
+        let mut payload = Vec::new();
+        part(&mut payload, 5, false, 2, b"rows");
+        part(&mut payload, 6, true, 9, b"[]");
+        let my_label = Label {
+            db: DbId(4),
+            kind: LabelKind::Streaming,
+            committed_micros: 17,
+            text: "my_label",
+        };
+        write_label(&mut payload, &my_label);
+        let mut stamp = 2u16.to_le_bytes().to_vec();
+        let stamps = [stamp_of(5, None), stamp_of(6, Some(Version(8)))];
+        for part in &stamps {
+            write_part_stamp(&mut stamp, part);
+        }
+        let Record::Load { parts, label } = decode(1, &stamp, &payload).unwrap() else { panic!() };
+        assert_eq!(label, Some(my_label));
+        assert_eq!(parts[0].0, stamps[0]);
+        assert_eq!(parts[0].1.body, Body::Rows(b"rows"));
+        assert_eq!(parts[1].0, stamps[1]);
+        assert_eq!(parts[1].1.body, Body::Rowsets(b"[]"));
+        assert_eq!((parts[1].1.rows, parts[1].1.schema_version), (9, SchemaVersion(3)));
+    }
+
+    #[test]
+    fn ends_and_barriers_come_back() {
+        let end =
+            EndStamp { table: TableId(1), txn: TxnId(2), version: Version(3), reason: 1 };
+        let mut stamp = Vec::new();
+        write_end_stamp(&mut stamp, &end);
+        assert_eq!(decode(2, &stamp, &[]).unwrap(), Record::GroupEnd(end));
+
+        let barrier = BarrierStamp {
+            table: TableId(1),
+            incarnation: Incarnation(4),
+            schema_version: SchemaVersion(5),
+            ended: Some((TxnId(6), Version(7))),
+        };
+        let mut stamp = 1u16.to_le_bytes().to_vec();
+        write_barrier_stamp(&mut stamp, &barrier);
+        let tables = vec![barrier];
+        let expected = Record::Barrier { action: BarrierAction::Truncate, tables };
+        assert_eq!(decode(3, &stamp, &[1]).unwrap(), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(
+            kind in 0u8..6,
+            stamp in proptest::collection::vec(any::<u8>(), 0..80),
+            payload in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let _ = decode(kind, &stamp, &payload);
+        }
+    }
+}
