@@ -1,1 +1,28 @@
-//! storage
+//! Memory to files and back: deltas, views, segments, flush and compaction.
+//!
+//! It is: the delta, a table's records above its flushed LSN, in which rows become columns
+//! once; the views that readers pin; segments, which are plain Parquet with checksums over
+//! every byte; the flush that moves a delta into them; the compaction that keeps them few.
+//!
+//! It is not: a decider of what is committed (the log is), a keeper of names (metadata is), or
+//! anything that knows SQL.
+//!
+//! Invariants: a snapshot is exactly the log up to its horizon, each record seen in one place;
+//! rows handed to a flush or a compaction are the rows in its files; a published rowset never
+//! changes, rowsets of a tablet have disjoint LSN ranges; a damaged file is refused by name and
+//! offset and nothing else is; a file is removed only when nothing names it.
+//!
+//! Test it with `cargo test -p freshet-storage`.
+
+pub mod delta;
+mod error;
+pub mod layout;
+pub mod rowset;
+pub mod segment;
+#[cfg(test)]
+mod testing;
+pub mod view;
+
+pub use error::{Error, Result};
+pub use layout::DataDir;
+pub use rowset::Rowset;

@@ -1,0 +1,341 @@
+//! A table's records above its flushed LSN: an append-only list that all views share.
+//!
+//! Records are pushed under the log's append lock, so pushing copies bytes into an arena and
+//! does nothing else. A node is sealed when it is full, when a flush cuts there, or when a
+//! query needs it; a sealed node becomes columns once, whoever comes first, and every reader
+//! sees a prefix of it by LSN.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use freshet_base::budget::Permit;
+use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
+use freshet_schema::TableSchema;
+use parking_lot::Mutex;
+
+mod node;
+mod read;
+mod roll;
+#[cfg(test)]
+mod tests;
+
+use node::{Arena, Entry, Event, Place};
+pub use node::{Chunk, Node};
+pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
+
+use crate::rowset::Rowset;
+
+/// A node is sealed at this many bytes.
+const NODE_BYTES: usize = 1 << 20;
+/// A node is sealed at this many rows.
+const NODE_ROWS: u32 = 64 << 10;
+/// A query seals the open node when it has this many rows; fewer it copies.
+const QUERY_SEAL_ROWS: u32 = 1024;
+/// A query seals the open node when it has this many bytes; fewer it copies.
+const QUERY_SEAL_BYTES: usize = 64 << 10;
+
+/// The rows of one record in one table.
+pub struct DeltaEntry<'a> {
+    /// Its place in the log.
+    pub lsn: Lsn,
+    /// The transaction of its group.
+    pub txn: TxnId,
+    /// Whether the record ends its own group.
+    pub ends_group: bool,
+    /// What the rows were encoded under.
+    pub schema_version: SchemaVersion,
+    /// How many rows.
+    pub rows: u32,
+    /// The rows, encoded.
+    pub payload: Payload<'a>,
+}
+
+/// Encoded rows on their way into a delta.
+pub enum Payload<'a> {
+    /// To be copied: for small loads.
+    Copied(&'a [u8]),
+    /// To be shared: for loads whose copy would be felt under the lock, 64 KiB and more.
+    Shared(Bytes),
+}
+
+/// What the flush policy looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeltaStats {
+    /// Rows above the flushed LSN.
+    pub rows: u64,
+    /// Their bytes as encoded.
+    pub bytes: u64,
+    /// Loads and events.
+    pub entries: u64,
+    /// The first LSN that is not in files.
+    pub oldest: Option<Lsn>,
+}
+
+/// Where a flush cuts a delta.
+#[derive(Clone)]
+pub struct Cut {
+    /// The last LSN before the cut; zero when nothing was ever pushed.
+    pub lsn: Lsn,
+    /// The node behind the cut: the head of the view that the flush publishes.
+    pub next: Arc<Node>,
+}
+
+/// A table's records above its flushed LSN.
+pub struct Delta {
+    table: TableId,
+    tail: Mutex<Tail>,
+    stats: Stats,
+    last: AtomicU64,
+}
+
+#[derive(Default)]
+struct Stats {
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    entries: AtomicU64,
+    oldest: AtomicU64,
+}
+
+struct Tail {
+    /// The first node that is not wholly in files.
+    head: Arc<Node>,
+    /// The open node; what goes into it is in `arena` until it is sealed.
+    node: Arc<Node>,
+    arena: Arena,
+    /// The arena as a query last copied it.
+    copy: Option<Arc<Chunk>>,
+    /// Every schema that rows may name, oldest first.
+    schemas: Vec<Arc<TableSchema>>,
+}
+
+impl Delta {
+    /// An empty delta of a table whose rows may name these schemas, oldest first.
+    pub fn new(table: TableId, schemas: &[Arc<TableSchema>]) -> Self {
+        let node = Arc::new(Node::default());
+        let tail = Tail {
+            head: Arc::clone(&node),
+            node,
+            arena: Arena::default(),
+            copy: None,
+            schemas: schemas.to_vec(),
+        };
+        Self { table, tail: Mutex::new(tail), stats: Stats::default(), last: AtomicU64::new(0) }
+    }
+
+    /// The table.
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// The first node that is not wholly in files: the head of a new view.
+    pub fn head(&self) -> Arc<Node> {
+        Arc::clone(&self.tail.lock().head)
+    }
+
+    /// The LSN of the newest record, zero when there never was one.
+    pub fn last(&self) -> Lsn {
+        Lsn(self.last.load(Ordering::Acquire))
+    }
+
+    /// What the flush policy looks at.
+    pub fn stats(&self) -> DeltaStats {
+        let oldest = self.stats.oldest.load(Ordering::Relaxed);
+        DeltaStats {
+            rows: self.stats.rows.load(Ordering::Relaxed),
+            bytes: self.stats.bytes.load(Ordering::Relaxed),
+            entries: self.stats.entries.load(Ordering::Relaxed),
+            oldest: (oldest > 0).then_some(Lsn(oldest)),
+        }
+    }
+
+    /// Makes a schema known before rows name it.
+    pub fn know_schema(&self, schema: &Arc<TableSchema>) {
+        self.tail.lock().know(schema);
+    }
+
+    /// Adds the rows of a record, with the memory they take. Returns the chunk that became
+    /// full, if one did: to be rolled on another thread, in good time before a query asks.
+    ///
+    /// # Panics
+    /// When the record is older than the newest, or names a schema nobody made known.
+    pub fn push_rows(&self, entry: DeltaEntry<'_>, permit: Permit) -> Option<Arc<Chunk>> {
+        let mut tail = self.tail.lock();
+        self.advance(entry.lsn);
+        let bytes = tail.push(&entry, permit);
+        self.stats.rows.fetch_add(u64::from(entry.rows), Ordering::Relaxed);
+        self.stats.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let full = tail.arena.bytes() >= NODE_BYTES || tail.arena.rows() >= NODE_ROWS;
+        full.then(|| tail.seal())
+    }
+
+    /// Adds the files of a large load, which are synced.
+    pub fn push_rowsets(&self, lsn: Lsn, rowsets: Vec<Arc<Rowset>>) {
+        self.push_event(lsn, Event::Rowsets(rowsets));
+    }
+
+    /// Adds a TRUNCATE: what is older is gone for readers at or above it.
+    pub fn push_cut(&self, lsn: Lsn) {
+        self.push_event(lsn, Event::Cut);
+    }
+
+    /// Adds an ALTER: readers at or above it see these columns.
+    pub fn push_schema(&self, lsn: Lsn, schema: Arc<TableSchema>) {
+        self.know_schema(&schema);
+        self.push_event(lsn, Event::Schema(schema));
+    }
+
+    /// Adds a DROP: readers at or above it see no table.
+    pub fn push_drop(&self, lsn: Lsn) {
+        self.push_event(lsn, Event::Drop);
+    }
+
+    /// Adds the end of the group of `txn`.
+    pub fn end_group(&self, txn: TxnId, lsn: Lsn) {
+        self.push_event(lsn, Event::GroupEnd(txn));
+    }
+
+    /// Cuts here: what is pushed from now on is behind the cut.
+    pub fn cut(&self) -> Cut {
+        let mut tail = self.tail.lock();
+        if !tail.arena.is_empty() {
+            tail.seal();
+        }
+        Cut { lsn: self.last(), next: Arc::clone(&tail.node) }
+    }
+
+    /// Takes note that everything up to `lsn` is in files. Views keep what they pinned.
+    pub fn flushed(&self, lsn: Lsn) {
+        let mut tail = self.tail.lock();
+        while let Some(chunk) = tail.head.chunk()
+            && chunk.last() <= Some(lsn)
+        {
+            let chunk = Arc::clone(chunk);
+            self.stats.rows.fetch_sub(chunk.rows(), Ordering::Relaxed);
+            self.stats.bytes.fetch_sub(chunk.encoded_bytes(), Ordering::Relaxed);
+            let entries = chunk.entries.len() + chunk.events.len();
+            self.stats.entries.fetch_sub(entries as u64, Ordering::Relaxed);
+            let next = tail.head.next.get().expect("a sealed node has a successor");
+            tail.head = Arc::clone(next);
+        }
+        let oldest = match tail.head.chunk() {
+            Some(chunk) => chunk.first(),
+            None => tail.arena.first(),
+        };
+        self.stats.oldest.store(oldest.map_or(0, Lsn::get), Ordering::Relaxed);
+    }
+
+    /// All chunks from `head` on, the open one last: sealed if large, else copied.
+    pub fn chunks(&self, head: &Arc<Node>) -> Vec<Arc<Chunk>> {
+        let mut chunks = Vec::new();
+        let mut node = head;
+        loop {
+            if let Some(chunk) = node.chunk() {
+                chunks.push(Arc::clone(chunk));
+                node = node.next.get().expect("a sealed node has a successor");
+                continue;
+            }
+            let mut tail = self.tail.lock();
+            // A node that was sealed meanwhile is read as such on the next turn.
+            if Arc::ptr_eq(&tail.node, node) {
+                chunks.extend(tail.read());
+                return chunks;
+            }
+        }
+    }
+
+    fn push_event(&self, lsn: Lsn, event: Event) {
+        let mut tail = self.tail.lock();
+        self.advance(lsn);
+        tail.arena.events.push((lsn, event));
+    }
+
+    /// Called under the tail's lock.
+    fn advance(&self, lsn: Lsn) {
+        let before = self.last.swap(lsn.get(), Ordering::Release);
+        assert!(before <= lsn.get(), "record {lsn} of table {} comes after {before}", self.table);
+        self.stats.entries.fetch_add(1, Ordering::Relaxed);
+        if self.stats.oldest.load(Ordering::Relaxed) == 0 {
+            self.stats.oldest.store(lsn.get(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Tail {
+    fn know(&mut self, schema: &Arc<TableSchema>) {
+        if self.schemas.iter().all(|known| known.version != schema.version) {
+            self.schemas.push(Arc::clone(schema));
+        }
+    }
+
+    /// The arena's index of a schema.
+    fn schema_index(&mut self, version: SchemaVersion) -> u16 {
+        let arena = &mut self.arena.schemas;
+        let index = arena.iter().rposition(|schema| schema.version == version);
+        let index = index.unwrap_or_else(|| {
+            let known = self.schemas.iter().rfind(|schema| schema.version == version);
+            arena.push(Arc::clone(known.expect("rows name a schema that was made known")));
+            arena.len() - 1
+        });
+        u16::try_from(index).expect("a node holds rows of few schema versions")
+    }
+
+    fn push(&mut self, entry: &DeltaEntry<'_>, permit: Permit) -> usize {
+        let schema = self.schema_index(entry.schema_version);
+        let rows_end = self.arena.rows().checked_add(entry.rows).expect("a node has few rows");
+        let raw = &mut self.arena.raw;
+        let (place, bytes) = match &entry.payload {
+            Payload::Copied(bytes) => {
+                raw.arena.extend_from_slice(bytes);
+                let end = u32::try_from(raw.arena.len()).expect("a node has few bytes");
+                (Place::Arena { end }, bytes.len())
+            }
+            Payload::Shared(bytes) => {
+                let index = u32::try_from(raw.shared.len()).expect("a node has few entries");
+                raw.shared.push(bytes.clone());
+                self.arena.shared_bytes += bytes.len();
+                (Place::Shared { index }, bytes.len())
+            }
+        };
+        let DeltaEntry { lsn, txn, ends_group, .. } = *entry;
+        self.arena.entries.push(Entry { lsn, txn, rows_end, schema, ends_group, place });
+        match &mut self.arena.permit {
+            Some(held) => held.merge(permit),
+            none => *none = Some(permit),
+        }
+        bytes
+    }
+
+    /// Seals the open node and opens the next.
+    fn seal(&mut self) -> Arc<Chunk> {
+        let successor = self.arena.successor();
+        let chunk = Arc::new(std::mem::replace(&mut self.arena, successor).seal());
+        let next = Arc::new(Node::default());
+        // In this order, so that whoever sees the chunk also finds the way on.
+        assert!(self.node.next.set(Arc::clone(&next)).is_ok(), "a node has one successor");
+        assert!(self.node.chunk.set(Arc::clone(&chunk)).is_ok(), "a node is sealed once");
+        self.node = next;
+        self.copy = None;
+        chunk
+    }
+
+    /// What the open node holds.
+    fn read(&mut self) -> Option<Arc<Chunk>> {
+        if self.arena.is_empty() {
+            return None;
+        }
+        if self.arena.rows() >= QUERY_SEAL_ROWS || self.arena.bytes() >= QUERY_SEAL_BYTES {
+            return Some(self.seal());
+        }
+        let current = |copy: &&Arc<Chunk>| {
+            copy.entries.len() == self.arena.entries.len()
+                && copy.events.len() == self.arena.events.len()
+        };
+        if let Some(copy) = self.copy.as_ref().filter(current) {
+            return Some(Arc::clone(copy));
+        }
+        let copy = Arc::new(self.arena.copy());
+        self.copy = Some(Arc::clone(&copy));
+        Some(copy)
+    }
+}

@@ -1,0 +1,206 @@
+//! The links of a delta: an arena that is written, and the chunk that it becomes.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use freshet_base::budget::Permit;
+use freshet_base::{Lsn, TxnId};
+use freshet_schema::TableSchema;
+use parking_lot::Mutex;
+
+use super::roll::Rolled;
+use crate::rowset::Rowset;
+
+/// A part of the delta. Whoever holds a node keeps everything behind it.
+#[derive(Default)]
+pub struct Node {
+    /// Set once, when the node is sealed, after `next`.
+    pub(super) chunk: OnceLock<Arc<Chunk>>,
+    pub(super) next: OnceLock<Arc<Node>>,
+}
+
+impl Node {
+    /// What it holds, once sealed.
+    pub fn chunk(&self) -> Option<&Arc<Chunk>> {
+        self.chunk.get()
+    }
+}
+
+/// A long list is taken apart link by link: dropping it recursively would need a stack as deep.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(node) = next {
+            next = Arc::into_inner(node).and_then(|mut node| node.next.take());
+        }
+    }
+}
+
+/// The rows of one load, or of one transaction in one table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub lsn: Lsn,
+    pub txn: TxnId,
+    /// Rows of the chunk up to and with this entry.
+    pub rows_end: u32,
+    /// Which of the chunk's schemas it was encoded under.
+    pub schema: u16,
+    /// Whether the record ends its own group.
+    pub ends_group: bool,
+    pub place: Place,
+}
+
+/// Where the bytes of an entry are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// In the arena, from the end of the arena entry before it to here.
+    Arena { end: u32 },
+    /// In a payload that is shared with the log.
+    Shared { index: u32 },
+}
+
+/// What happens to a table besides rows.
+#[derive(Clone)]
+pub(super) enum Event {
+    /// A large load: its rows are files already.
+    Rowsets(Vec<Arc<Rowset>>),
+    /// TRUNCATE.
+    Cut,
+    /// ALTER.
+    Schema(Arc<TableSchema>),
+    /// DROP.
+    Drop,
+    /// The end of a group.
+    GroupEnd(TxnId),
+}
+
+/// Encoded rows, before they are columns.
+#[derive(Clone, Default)]
+pub(super) struct Raw {
+    pub arena: Vec<u8>,
+    pub shared: Vec<Bytes>,
+}
+
+/// What the open node collects.
+#[derive(Default)]
+pub(super) struct Arena {
+    pub entries: Vec<Entry>,
+    pub events: Vec<(Lsn, Event)>,
+    pub schemas: Vec<Arc<TableSchema>>,
+    pub raw: Raw,
+    pub shared_bytes: usize,
+    pub permit: Option<Permit>,
+}
+
+impl Arena {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.events.is_empty()
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.entries.last().map_or(0, |entry| entry.rows_end)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.raw.arena.len() + self.shared_bytes
+    }
+
+    /// The LSN of the first entry or event.
+    pub fn first(&self) -> Option<Lsn> {
+        first_lsn(&self.entries, &self.events)
+    }
+
+    /// An empty arena that has the room this one came to need.
+    pub fn successor(&self) -> Self {
+        let raw = Raw { arena: Vec::with_capacity(self.raw.arena.len()), shared: Vec::new() };
+        Self { entries: Vec::with_capacity(self.entries.len()), raw, ..Self::default() }
+    }
+
+    /// A chunk of what is in it so far; it goes on collecting and keeps the permit.
+    pub fn copy(&self) -> Chunk {
+        Chunk {
+            entries: self.entries.clone(),
+            events: self.events.clone(),
+            schemas: self.schemas.clone(),
+            raw: Mutex::new(Some(self.raw.clone())),
+            permit: Mutex::new(None),
+            rolled: OnceLock::new(),
+            encoded_bytes: self.bytes(),
+        }
+    }
+
+    /// The chunk it becomes.
+    pub fn seal(self) -> Chunk {
+        let encoded_bytes = self.bytes();
+        Chunk {
+            entries: self.entries,
+            events: self.events,
+            schemas: self.schemas,
+            raw: Mutex::new(Some(self.raw)),
+            permit: Mutex::new(self.permit),
+            rolled: OnceLock::new(),
+            encoded_bytes,
+        }
+    }
+}
+
+/// A sealed part of a delta: entries and events never change, rows become columns once.
+pub struct Chunk {
+    pub(super) entries: Vec<Entry>,
+    pub(super) events: Vec<(Lsn, Event)>,
+    pub(super) schemas: Vec<Arc<TableSchema>>,
+    raw: Mutex<Option<Raw>>,
+    permit: Mutex<Option<Permit>>,
+    rolled: OnceLock<Rolled>,
+    encoded_bytes: usize,
+}
+
+impl Chunk {
+    /// Turns its rows into columns, unless somebody has; blocks while another thread does.
+    pub fn roll(&self) {
+        self.rolled();
+    }
+
+    pub(super) fn rolled(&self) -> &Rolled {
+        self.rolled.get_or_init(|| {
+            let raw = self.raw.lock().take().expect("row bytes stay until they are columns");
+            let rolled = Rolled::new(&self.entries, &self.schemas, &raw);
+            drop(raw);
+            if let Some(permit) = self.permit.lock().as_mut() {
+                permit.resize_over(rolled.bytes() as u64);
+            }
+            rolled
+        })
+    }
+
+    /// Rows in it, visible or not.
+    pub fn rows(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| u64::from(entry.rows_end))
+    }
+
+    /// Bytes of its rows as they were encoded.
+    pub fn encoded_bytes(&self) -> u64 {
+        self.encoded_bytes as u64
+    }
+
+    /// Rows before the entry at this index.
+    pub(super) fn rows_before(&self, index: usize) -> u32 {
+        index.checked_sub(1).map_or(0, |before| self.entries[before].rows_end)
+    }
+
+    pub(super) fn first(&self) -> Option<Lsn> {
+        first_lsn(&self.entries, &self.events)
+    }
+
+    pub(super) fn last(&self) -> Option<Lsn> {
+        let entry = self.entries.last().map(|entry| entry.lsn);
+        let event = self.events.last().map(|(lsn, _)| *lsn);
+        entry.max(event)
+    }
+}
+
+fn first_lsn(entries: &[Entry], events: &[(Lsn, Event)]) -> Option<Lsn> {
+    let entry = entries.first().map(|entry| entry.lsn);
+    let event = events.first().map(|(lsn, _)| *lsn);
+    entry.into_iter().chain(event).min()
+}

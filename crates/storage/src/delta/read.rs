@@ -1,0 +1,186 @@
+//! What a reader sees of a delta: the last barrier at or below its horizon, and rows behind it.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use freshet_base::{Lsn, TxnId};
+use freshet_schema::{TableSchema, history};
+
+use super::node::{Chunk, Event};
+use crate::error::Result;
+use crate::rowset::Rowset;
+
+/// Which records a reader sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Freshness {
+    /// All that are durable.
+    #[default]
+    Committed,
+    /// Those of ended groups only.
+    Published,
+}
+
+/// The bounds of a read.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Records up to here are in files.
+    pub flushed: Lsn,
+    /// Records above it are not seen.
+    pub horizon: Lsn,
+    /// Which of those between are seen.
+    pub freshness: Freshness,
+}
+
+/// What a delta adds to a table's files between two LSNs.
+#[derive(Clone)]
+pub struct DeltaRead {
+    /// The columns of the table there, where an ALTER has changed them.
+    pub schema: Option<Arc<TableSchema>>,
+    /// The last TRUNCATE: files below it are not seen.
+    pub cut: Option<Lsn>,
+    /// Whether the table is dropped.
+    pub dropped: bool,
+    /// Rows and files in the order of the log.
+    pub parts: Vec<DeltaPart>,
+    /// The highest LSN of what is seen, rows or event.
+    pub last: Option<Lsn>,
+}
+
+/// Rows or files of a delta.
+#[derive(Clone)]
+pub enum DeltaPart {
+    /// Rows that are in memory.
+    Rows(DeltaRows),
+    /// The files of a large load.
+    Rowsets(Lsn, Vec<Arc<Rowset>>),
+}
+
+/// Visible rows of one chunk.
+#[derive(Clone)]
+pub struct DeltaRows {
+    chunk: Arc<Chunk>,
+    ranges: Vec<Range<usize>>,
+    /// The first and last LSN of these rows.
+    pub lsns: (Lsn, Lsn),
+}
+
+impl DeltaRows {
+    /// How many rows.
+    pub fn rows(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len() as u64).sum()
+    }
+
+    /// About how many bytes, as they were encoded.
+    pub fn bytes(&self) -> u64 {
+        let all = self.chunk.rows().max(1);
+        self.chunk.encoded_bytes() * self.rows() / all
+    }
+
+    /// The rows as columns of `schema`; converts them unless somebody has.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict the schema.
+    pub fn batches(&self, schema: &TableSchema, out: &mut Vec<RecordBatch>) -> Result<()> {
+        let mut selected = Vec::new();
+        self.chunk.rolled().select(&self.ranges, &mut selected)?;
+        out.extend(
+            selected
+                .into_iter()
+                .map(|(from, batch)| history::adapt(&batch, &from, schema)),
+        );
+        Ok(())
+    }
+}
+
+impl DeltaRead {
+    /// Reads `chunks`, which are all of the table above `bounds.flushed`, in order.
+    pub fn new(chunks: &[Arc<Chunk>], bounds: Bounds) -> Self {
+        let mut read = Self { schema: None, cut: None, dropped: false, parts: vec![], last: None };
+        let mut ended = HashSet::new();
+        for (lsn, event) in chunks.iter().flat_map(|chunk| bounds.events(chunk)) {
+            match event {
+                Event::Rowsets(_) => {}
+                Event::Cut => read.cut = Some(*lsn),
+                Event::Schema(schema) => read.schema = Some(Arc::clone(schema)),
+                Event::Drop => read.dropped = true,
+                Event::GroupEnd(txn) => {
+                    ended.insert(*txn);
+                }
+            }
+            read.last = Some(*lsn);
+        }
+        let from = read.cut.map_or(bounds.flushed, |cut| cut.max(bounds.flushed));
+        let bounds = Bounds { flushed: from, ..bounds };
+        for chunk in chunks {
+            read.push(chunk, bounds, &ended);
+        }
+        read
+    }
+
+    /// Adds what is visible of a chunk, rows cut where a large load stands between them.
+    fn push(&mut self, chunk: &Arc<Chunk>, bounds: Bounds, ended: &HashSet<TxnId>) {
+        let mut from = bounds.flushed;
+        for (lsn, event) in bounds.events(chunk) {
+            if let Event::Rowsets(rowsets) = event {
+                let before = Bounds { flushed: from, horizon: *lsn, ..bounds };
+                self.push_rows(chunk, before, ended);
+                self.parts.push(DeltaPart::Rowsets(*lsn, rowsets.clone()));
+                from = *lsn;
+            }
+        }
+        self.push_rows(chunk, Bounds { flushed: from, ..bounds }, ended);
+    }
+
+    fn push_rows(&mut self, chunk: &Arc<Chunk>, bounds: Bounds, ended: &HashSet<TxnId>) {
+        let first = chunk.entries.partition_point(|entry| entry.lsn <= bounds.flushed);
+        let end = chunk.entries.partition_point(|entry| entry.lsn <= bounds.horizon);
+        if first >= end {
+            return;
+        }
+        let lsns = (chunk.entries[first].lsn, chunk.entries[end - 1].lsn);
+        self.last = self.last.max(Some(lsns.1));
+        let ranges = match bounds.freshness {
+            Freshness::Committed => {
+                let rows = chunk.rows_before(first)..chunk.entries[end - 1].rows_end;
+                vec![rows.start as usize..rows.end as usize]
+            }
+            Freshness::Published => ended_ranges(chunk, first..end, ended),
+        };
+        if ranges.iter().any(|range| !range.is_empty()) {
+            self.parts.push(DeltaPart::Rows(DeltaRows { chunk: Arc::clone(chunk), ranges, lsns }));
+        }
+    }
+}
+
+impl Bounds {
+    fn events(self, chunk: &Chunk) -> impl Iterator<Item = &(Lsn, Event)> {
+        chunk
+            .events
+            .iter()
+            .skip_while(move |(lsn, _)| *lsn <= self.flushed)
+            .take_while(move |(lsn, _)| *lsn <= self.horizon)
+    }
+}
+
+/// The rows of ended groups among these entries, neighbours joined.
+fn ended_ranges(
+    chunk: &Chunk,
+    entries: Range<usize>,
+    ended: &HashSet<TxnId>,
+) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for index in entries {
+        let entry = &chunk.entries[index];
+        if !entry.ends_group && !ended.contains(&entry.txn) {
+            continue;
+        }
+        let (start, end) = (chunk.rows_before(index) as usize, entry.rows_end as usize);
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,102 @@
+//! Row bytes to columns, once for a chunk.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{BooleanBufferBuilder, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use freshet_schema::TableSchema;
+use freshet_schema::columns::ColumnsBuilder;
+
+use super::node::{Entry, Place, Raw};
+use crate::error::Result;
+
+/// With more visible ranges than this, one filter is cheaper than so many small batches.
+const SLICES_MAX: usize = 4;
+
+/// The columns of a chunk.
+pub(super) struct Rolled {
+    runs: Vec<Run>,
+}
+
+/// Entries in a row that were encoded under one schema version.
+struct Run {
+    schema: Arc<TableSchema>,
+    batch: RecordBatch,
+    /// Rows of the chunk that the batch holds.
+    rows: Range<usize>,
+}
+
+impl Rolled {
+    pub fn new(entries: &[Entry], schemas: &[Arc<TableSchema>], raw: &Raw) -> Self {
+        let mut runs = Vec::new();
+        let mut arena_at = 0;
+        let mut rows_at = 0;
+        for run in entries.chunk_by(|a, b| a.schema == b.schema) {
+            let schema = &schemas[usize::from(run[0].schema)];
+            let rows_end = run[run.len() - 1].rows_end as usize;
+            let mut builder = ColumnsBuilder::new(schema, rows_end - rows_at);
+            let first = rows_at;
+            for entry in run {
+                let count = entry.rows_end as usize - rows_at;
+                let bytes = match entry.place {
+                    Place::Arena { end } => {
+                        let start = std::mem::replace(&mut arena_at, end as usize);
+                        &raw.arena[start..arena_at]
+                    }
+                    Place::Shared { index } => &raw.shared[index as usize][..],
+                };
+                builder.append(bytes, count);
+                rows_at = entry.rows_end as usize;
+            }
+            assert_eq!(builder.rows(), rows_end - first, "rows acknowledged are rows in columns");
+            runs.push(Run {
+                schema: Arc::clone(schema),
+                batch: builder.finish(),
+                rows: first..rows_end,
+            });
+        }
+        Self { runs }
+    }
+
+    /// Memory of the columns.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.batch.get_array_memory_size()).sum()
+    }
+
+    /// The rows of these ascending ranges of the chunk, each batch with its schema.
+    pub fn select(
+        &self,
+        ranges: &[Range<usize>],
+        out: &mut Vec<(Arc<TableSchema>, RecordBatch)>,
+    ) -> Result<()> {
+        for run in &self.runs {
+            let inside = ranges
+                .iter()
+                .map(|range| range.start.max(run.rows.start)..range.end.min(run.rows.end))
+                .filter(|range| !range.is_empty())
+                .map(|range| range.start - run.rows.start..range.end - run.rows.start)
+                .collect::<Vec<_>>();
+            if inside.len() <= SLICES_MAX {
+                for range in inside {
+                    let slice = run.batch.slice(range.start, range.len());
+                    out.push((Arc::clone(&run.schema), slice));
+                }
+            } else {
+                let mask = mask(&inside, run.rows.len());
+                out.push((Arc::clone(&run.schema), filter_record_batch(&run.batch, &mask)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mask(ranges: &[Range<usize>], rows: usize) -> BooleanArray {
+    let mut bits = BooleanBufferBuilder::new(rows);
+    for range in ranges {
+        bits.append_n(range.start - bits.len(), false);
+        bits.append_n(range.len(), true);
+    }
+    bits.append_n(rows - bits.len(), false);
+    BooleanArray::new(bits.finish(), None)
+}

@@ -1,0 +1,269 @@
+use std::collections::HashSet;
+
+use freshet_base::budget::Budget;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{self, TABLE, encode, keys, permit, schema};
+
+fn push(delta: &Delta, lsn: u64, txn: u64, version: u32, with: &[i64]) -> Option<Arc<Chunk>> {
+    let bytes = encode(&schema(version), with);
+    let payload = match with.len() % 2 {
+        0 => Payload::Copied(&bytes),
+        _ => Payload::Shared(bytes.clone().into()),
+    };
+    let entry = DeltaEntry {
+        lsn: Lsn(lsn),
+        txn: TxnId(txn),
+        ends_group: txn == 0,
+        schema_version: SchemaVersion(version),
+        rows: with.len() as u32,
+        payload,
+    };
+    delta.push_rows(entry, permit(bytes.len() as u64))
+}
+
+fn read(delta: &Delta, head: &Arc<Node>, flushed: u64, horizon: u64, how: Freshness) -> DeltaRead {
+    let bounds = Bounds { flushed: Lsn(flushed), horizon: Lsn(horizon), freshness: how };
+    DeltaRead::new(&delta.chunks(head), bounds)
+}
+
+fn seen(read: &DeltaRead) -> Vec<i64> {
+    let to = read.schema.clone().unwrap_or_else(|| schema(1));
+    let mut batches = Vec::new();
+    let mut rows = 0;
+    for part in &read.parts {
+        if let DeltaPart::Rows(part) = part {
+            part.batches(&to, &mut batches).unwrap();
+            rows += part.rows();
+        }
+    }
+    assert!(batches.iter().all(|batch| batch.schema() == *to.arrow()));
+    let keys = keys(&batches);
+    assert_eq!(keys.len() as u64, rows, "the exact row count is exact");
+    keys
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Rows { txn: u64, count: usize, version: u32 },
+    EndGroup { txn: u64 },
+    Rowsets,
+    Truncate,
+    Alter,
+    Cut,
+    Flush,
+    Read { back: u64, published: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0u64..4, 0usize..700, 1u32..3)
+            .prop_map(|(txn, count, version)| Step::Rows { txn, count, version }),
+        2 => (1u64..4).prop_map(|txn| Step::EndGroup { txn }),
+        1 => Just(Step::Rowsets),
+        1 => Just(Step::Truncate),
+        1 => Just(Step::Alter),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Flush),
+        6 => (0u64..12, any::<bool>()).prop_map(|(back, published)| Step::Read { back, published }),
+    ]
+}
+
+/// What was pushed, as plainly as possible: by LSN.
+#[derive(Default)]
+struct Model {
+    rows: Vec<(u64, u64, Vec<i64>)>,
+    ends: Vec<(u64, u64)>,
+    cuts: Vec<u64>,
+    alters: Vec<u64>,
+    rowsets: Vec<u64>,
+}
+
+impl Model {
+    fn seen(&self, flushed: u64, horizon: u64, published: bool) -> Vec<i64> {
+        let inside = |lsn: u64| lsn > flushed && lsn <= horizon;
+        let cut = self.cuts.iter().copied().filter(|&lsn| inside(lsn)).max().unwrap_or(0);
+        let ended = self.ends.iter().filter(|(lsn, _)| inside(*lsn)).map(|(_, txn)| *txn);
+        let ended = ended.chain([0]).collect::<HashSet<_>>();
+        self.rows
+            .iter()
+            .filter(|(lsn, txn, _)| inside(*lsn) && *lsn > cut && (!published || ended.contains(txn)))
+            .flat_map(|(_, _, keys)| keys.iter().copied())
+            .collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A delta is a map by LSN, whatever was sealed, rolled, copied or flushed meanwhile.
+    #[test]
+    fn a_delta_is_a_map_by_lsn(steps in prop::collection::vec(step(), 1..60)) {
+        let delta = Delta::new(TABLE, &[schema(1), schema(2)]);
+        let mut model = Model::default();
+        let mut lsn = 0;
+        let mut next_key = 0;
+        let (mut head, mut flushed) = (delta.head(), 0);
+        for step in steps {
+            match step {
+                Step::Rows { txn, count, version } => {
+                    lsn += 1;
+                    let keys = (next_key..next_key + count as i64).collect::<Vec<_>>();
+                    next_key += count as i64;
+                    if let Some(full) = push(&delta, lsn, txn, version, &keys) {
+                        full.roll();
+                    }
+                    model.rows.push((lsn, txn, keys));
+                }
+                Step::EndGroup { txn } => {
+                    lsn += 1;
+                    delta.end_group(TxnId(txn), Lsn(lsn));
+                    model.ends.push((lsn, txn));
+                }
+                Step::Rowsets => {
+                    lsn += 1;
+                    delta.push_rowsets(Lsn(lsn), Vec::new());
+                    model.rowsets.push(lsn);
+                }
+                Step::Truncate => {
+                    lsn += 1;
+                    delta.push_cut(Lsn(lsn));
+                    model.cuts.push(lsn);
+                }
+                Step::Alter => {
+                    lsn += 1;
+                    delta.push_schema(Lsn(lsn), schema(2));
+                    model.alters.push(lsn);
+                }
+                Step::Cut => {
+                    delta.cut();
+                }
+                Step::Flush => {
+                    let cut = delta.cut();
+                    delta.flushed(cut.lsn);
+                    (head, flushed) = (cut.next, cut.lsn.get());
+                }
+                Step::Read { back, published } => {
+                    let horizon = lsn.saturating_sub(back).max(flushed);
+                    let how = if published { Freshness::Published } else { Freshness::Committed };
+                    let read = read(&delta, &head, flushed, horizon, how);
+                    prop_assert_eq!(seen(&read), model.seen(flushed, horizon, published));
+                    let inside = |lsn: &&u64| **lsn > flushed && **lsn <= horizon;
+                    let cut = model.cuts.iter().rfind(inside);
+                    prop_assert_eq!(read.cut, cut.map(|lsn| Lsn(*lsn)));
+                    prop_assert_eq!(read.schema.is_some(), model.alters.iter().any(|l| inside(&l)));
+                    let files = read.parts.iter().filter_map(|part| match part {
+                        DeltaPart::Rowsets(lsn, _) => Some(lsn.get()),
+                        DeltaPart::Rows(_) => None,
+                    });
+                    let behind = |lsn: &&u64| inside(lsn) && **lsn > cut.copied().unwrap_or(0);
+                    let expected = model.rowsets.iter().filter(behind).copied();
+                    prop_assert_eq!(files.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+                }
+            }
+            let stats = delta.stats();
+            let above = model.rows.iter().filter(|(lsn, _, _)| *lsn > flushed);
+            prop_assert_eq!(stats.rows, above.map(|(_, _, keys)| keys.len() as u64).sum::<u64>());
+            prop_assert_eq!(stats.oldest.is_some(), lsn > flushed);
+        }
+    }
+}
+
+#[test]
+fn rows_stand_before_and_behind_the_files_of_a_large_load() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    push(&delta, 1, 0, 1, &[1]);
+    delta.push_rowsets(Lsn(2), Vec::new());
+    push(&delta, 3, 0, 1, &[3]);
+    let read = read(&delta, &head, 0, 3, Freshness::Committed);
+    let shape = read.parts.iter().map(|part| match part {
+        DeltaPart::Rows(rows) => rows.lsns,
+        DeltaPart::Rowsets(lsn, _) => (*lsn, *lsn),
+    });
+    assert_eq!(shape.collect::<Vec<_>>(), [1, 2, 3].map(|lsn| (Lsn(lsn), Lsn(lsn))));
+}
+
+#[test]
+fn rows_become_columns_once() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    push(&delta, 1, 0, 1, &[1, 2]);
+    let first = delta.chunks(&head);
+    let again = delta.chunks(&head);
+    assert!(Arc::ptr_eq(&first[0], &again[0]), "a small tail is copied once while it stands");
+    push(&delta, 2, 0, 1, &(0..2000).collect::<Vec<_>>());
+    let sealed = delta.chunks(&head);
+    assert!(head.chunk().is_some_and(|chunk| Arc::ptr_eq(chunk, &sealed[0])), "a large one sealed");
+    push(&delta, 3, 0, 1, &[3]);
+    assert!(Arc::ptr_eq(&delta.chunks(&head)[0], &sealed[0]));
+}
+
+#[test]
+fn memory_is_that_of_the_columns_after_rolling_and_none_at_the_end() {
+    let budget = Budget::new("delta", u64::MAX);
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    let bytes = encode(&schema(1), &(0..100).collect::<Vec<_>>());
+    for lsn in 1..=20 {
+        let entry = DeltaEntry {
+            lsn: Lsn(lsn),
+            txn: TxnId(lsn),
+            ends_group: true,
+            schema_version: SchemaVersion(1),
+            rows: 100,
+            payload: Payload::Copied(&bytes),
+        };
+        delta.push_rows(entry, budget.acquire_over(bytes.len() as u64));
+    }
+    assert_eq!(budget.used_bytes(), 20 * bytes.len() as u64);
+    let chunk = delta.chunks(&head).remove(0);
+    chunk.roll();
+    assert!(budget.used_bytes() > 20 * bytes.len() as u64, "views and offsets take memory too");
+    drop((delta, head, chunk));
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+#[test]
+fn a_long_list_is_dropped_without_a_deep_stack() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    for lsn in 1..=200_000 {
+        delta.end_group(TxnId(lsn), Lsn(lsn));
+        delta.cut();
+    }
+    drop(delta);
+    drop(head);
+}
+
+#[test]
+fn readers_and_a_writer_at_the_same_time_see_prefixes() {
+    let delta = Delta::new(TABLE, &[schema(1)]);
+    let head = delta.head();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut before = 0;
+                while before < 3000 {
+                    let horizon = delta.last().get();
+                    let keys = seen(&read(&delta, &head, 0, horizon, Freshness::Committed));
+                    assert_eq!(keys, (1..=horizon as i64).collect::<Vec<_>>());
+                    assert!(keys.len() >= before);
+                    before = keys.len();
+                }
+            });
+        }
+        for lsn in 1..=3000 {
+            push(&delta, lsn, 0, 1, &[lsn as i64]);
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "comes after")]
+fn records_come_in_the_order_of_the_log() {
+    let delta = Delta::new(TABLE, &[testing::schema(1)]);
+    delta.push_cut(Lsn(2));
+    delta.push_cut(Lsn(1));
+}

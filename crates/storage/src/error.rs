@@ -1,0 +1,91 @@
+//! What can go wrong between memory and files.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use arrow::error::ArrowError;
+use freshet_base::{ErrorCode, error};
+
+/// `Result` of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong between memory and files.
+#[derive(Debug)]
+pub enum Error {
+    /// The file system refused; the same file is not tried again under its name.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file is not what was written: it alone is refused, everything else is served.
+    Corruption {
+        /// Which file.
+        file: PathBuf,
+        /// Where the first bad block begins, in bytes.
+        offset: u64,
+        /// What does not hold.
+        what: String,
+    },
+    /// Rows or columns that contradict their schema: a broken invariant of a caller, named
+    /// instead of served.
+    Internal(String),
+}
+
+impl Error {
+    /// An I/O error of `doing` something to `path`.
+    pub fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Io { doing, path: path.to_path_buf(), source }
+    }
+
+    /// Damage in `file`, first seen at `offset`.
+    pub fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corruption { file: file.to_path_buf(), offset, what: what.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, path, source } => {
+                write!(f, "cannot {doing} {}: {source}", path.display())
+            }
+            Self::Corruption { file, offset, what } => {
+                let file = file.display();
+                write!(f, "file {file} is damaged at byte {offset}: {what}; ")?;
+                f.write_str("only this file is refused, run `freshet check` for the whole store")
+            }
+            Self::Internal(what) => write!(f, "internal error: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Corruption { .. } | Self::Internal(_) => None,
+        }
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<Error> for error::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io { doing, path, source } => {
+                Self::io(format_args!("{doing} {}", path.display()), source)
+            }
+            Error::Corruption { .. } => Self::new(ErrorCode::Corruption, error.to_string()),
+            Error::Internal(_) => Self::new(ErrorCode::Unknown, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Where files are: `{data}/{table}/{tablet}/{rowset}-{segment}.parquet`.
+
+use std::path::{Path, PathBuf};
+
+use freshet_base::{RowsetId, SegmentId, TableId, TabletId};
+
+/// The directory of all data files.
+#[derive(Clone, Debug)]
+pub struct DataDir(PathBuf);
+
+impl DataDir {
+    /// Data files under `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self(root.into())
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.0
+    }
+
+    /// The directory of a table.
+    pub fn table(&self, table: TableId) -> PathBuf {
+        self.0.join(table.to_string())
+    }
+
+    /// The directory of a tablet.
+    pub fn tablet(&self, table: TableId, tablet: TabletId) -> PathBuf {
+        self.table(table).join(tablet.to_string())
+    }
+}
+
+/// The file name of a segment. A segment that is written anew, because the first file could not
+/// be synced, gets the name of its next attempt.
+pub fn segment_file(rowset: RowsetId, segment: SegmentId, attempt: u32) -> String {
+    match attempt {
+        0 => format!("{rowset}-{segment}.parquet"),
+        _ => format!("{rowset}-{segment}-{attempt}.parquet"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_whose_file_it_is() {
+        let dir = DataDir::new("/data").tablet(TableId(3), TabletId(5));
+        let file = dir.join(segment_file(RowsetId(7), SegmentId(0), 0));
+        assert_eq!(file, Path::new("/data/3/5/7-0.parquet"));
+        assert_eq!(segment_file(RowsetId(7), SegmentId(1), 2), "7-1-2.parquet");
+    }
+}

@@ -1,0 +1,257 @@
+//! Sorted rows to a Parquet file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use freshet_base::io::{FileRef, Fs, Mode};
+use freshet_base::{Lsn, SegmentId, TableId, TabletId};
+use freshet_meta::SegmentMeta;
+use freshet_schema::TableSchema;
+use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+
+use super::checksum::{Blocks, Summer, crc32c};
+use super::{FORMAT_VERSION, dictionary, keys};
+use crate::error::{Error, Result};
+
+/// Rows of a page: small enough that a point read decodes little.
+const PAGE_ROWS: usize = 4096;
+/// Rows of a row group: the unit that scans are divided by.
+const ROW_GROUP_ROWS: usize = 128 << 10;
+/// A row group is also closed at this many bytes, which bounds the writer's memory.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+/// Longer minima and maxima of text are cut to this.
+const STATISTICS_BYTES: usize = 64;
+/// The file is written in pieces of this size.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// How much time is spent on making a file small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tier {
+    /// Written by a flush, soon to be compacted: LZ4.
+    Fresh,
+    /// Written by a compaction that made it large: zstd.
+    Cold,
+}
+
+/// What a segment is of.
+pub struct SegmentSpec<'a> {
+    /// The columns of its rows.
+    pub schema: &'a TableSchema,
+    /// The table.
+    pub table: TableId,
+    /// The tablet.
+    pub tablet: TabletId,
+    /// First and last LSN of its rowset.
+    pub lsns: (Lsn, Lsn),
+    /// How it is compressed.
+    pub tier: Tier,
+}
+
+/// Writes one segment.
+pub struct SegmentWriter {
+    path: PathBuf,
+    schema: SchemaRef,
+    writer: ArrowWriter<Sink>,
+    rows: u64,
+}
+
+impl SegmentWriter {
+    /// Makes the file `path`, which must not exist. `sample` stands for the rows to come.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create(
+        fs: &dyn Fs,
+        path: &Path,
+        spec: &SegmentSpec<'_>,
+        sample: &RecordBatch,
+    ) -> Result<Self> {
+        let file =
+            fs.open(path, Mode::CreateNew).map_err(|error| Error::io("create", path, error))?;
+        let schema = with_column_ids(spec.schema);
+        let properties = properties(spec, sample)?;
+        let sink = Sink::new(file);
+        let writer = ArrowWriter::try_new(sink, Arc::clone(&schema), Some(properties))
+            .map_err(|error| failed(path, error))?;
+        Ok(Self { path: path.to_path_buf(), schema, writer, rows: 0 })
+    }
+
+    /// Appends rows, which come in the order of the sort key.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Internal`] when columns contradict the schema.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
+        self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// About how long the file would be if it were finished now.
+    pub fn bytes(&self) -> u64 {
+        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Ends the file and syncs it; the name is durable once the directory is synced too.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the file is worth nothing then and must not be synced again.
+    pub fn finish(mut self, id: SegmentId) -> Result<SegmentMeta> {
+        let path = self.path.as_path();
+        self.writer.flush().map_err(|error| failed(path, error))?;
+        self.writer.sync().map_err(|error| Error::io("write", path, error))?;
+        let (data_bytes, blocks) = self.writer.inner_mut().end_data();
+        let blocks = KeyValue::new(keys::BLOCKS.to_owned(), blocks.encode());
+        self.writer.append_key_value_metadata(blocks);
+        let written = self.writer.finish().map_err(|error| failed(path, error))?;
+        assert_eq!(
+            written.file_metadata().num_rows().cast_unsigned(),
+            self.rows,
+            "rows handed to the writer are rows in the file"
+        );
+        let sink = self.writer.inner_mut();
+        let footer_checksum = sink.end().map_err(|error| Error::io("write", path, error))?;
+        let bytes = sink.written;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let file = name.expect("segments have ASCII names").to_owned();
+        Ok(SegmentMeta { id, file, rows: self.rows, bytes, data_bytes, footer_checksum })
+    }
+}
+
+/// The Arrow schema with column ids, which Parquet keeps as field ids.
+fn with_column_ids(schema: &TableSchema) -> SchemaRef {
+    let fields = schema.arrow().fields().iter().zip(&schema.columns).map(|(field, column)| {
+        let id = (PARQUET_FIELD_ID_META_KEY.to_owned(), column.id.to_string());
+        field.as_ref().clone().with_metadata([id].into())
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn properties(spec: &SegmentSpec<'_>, sample: &RecordBatch) -> Result<WriterProperties> {
+    let compression = match spec.tier {
+        Tier::Fresh => Compression::LZ4_RAW,
+        Tier::Cold => {
+            Compression::ZSTD(ZstdLevel::try_new(1).expect("zstd has a first level"))
+        }
+    };
+    let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+    let (first, last) = spec.lsns;
+    let mut builder = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_created_by(concat!("freshet ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(compression)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_statistics_truncate_length(Some(STATISTICS_BYTES))
+        .set_column_index_truncate_length(Some(STATISTICS_BYTES))
+        .set_key_value_metadata(Some(vec![
+            pair(keys::FORMAT, FORMAT_VERSION.to_string()),
+            pair(keys::TABLE, spec.table.to_string()),
+            pair(keys::TABLET, spec.tablet.to_string()),
+            pair(keys::LSNS, format!("{first}-{last}")),
+            pair(keys::SCHEMA_VERSION, spec.schema.version.to_string()),
+        ]));
+    let dictionaries = dictionary::choose(sample)?;
+    for (column, dictionary) in spec.schema.columns.iter().zip(dictionaries) {
+        let path = ColumnPath::new(vec![column.name.clone()]);
+        let encoding = match dictionary::is_packed(&column.ty.arrow()) {
+            true => Encoding::DELTA_BINARY_PACKED,
+            false => Encoding::PLAIN,
+        };
+        builder = builder
+            .set_column_dictionary_enabled(path.clone(), dictionary)
+            .set_column_encoding(path, encoding);
+    }
+    Ok(builder.build())
+}
+
+fn failed(path: &Path, error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => Error::io("write", path, *error),
+            Err(inner) => Error::Internal(format!("writing {}: {inner}", path.display())),
+        },
+        other => Error::Internal(format!("writing {}: {other}", path.display())),
+    }
+}
+
+/// Where Parquet writes to: a file, in large pieces, with checksums on the way.
+struct Sink {
+    file: FileRef,
+    buffer: Vec<u8>,
+    /// Bytes that came, in the file or still in the buffer.
+    came: u64,
+    /// Bytes in the file.
+    written: u64,
+    part: Part,
+}
+
+/// Data is checked block by block, the footer part as a whole.
+enum Part {
+    Data(Summer),
+    Footer(Vec<u8>),
+}
+
+impl Sink {
+    fn new(file: FileRef) -> Self {
+        let buffer = Vec::with_capacity(WRITE_BYTES);
+        Self { file, buffer, came: 0, written: 0, part: Part::Data(Summer::new()) }
+    }
+
+    fn end_data(&mut self) -> (u64, Blocks) {
+        let part = std::mem::replace(&mut self.part, Part::Footer(Vec::new()));
+        let Part::Data(mut summer) = part else { unreachable!("data ends once") };
+        (self.came, summer.finish())
+    }
+
+    /// Writes what is left, syncs, and returns the checksum of the footer part.
+    fn end(&mut self) -> io::Result<u32> {
+        self.write_out()?;
+        self.file.sync()?;
+        match &self.part {
+            Part::Footer(bytes) => Ok(crc32c(bytes)),
+            Part::Data(_) => unreachable!("the data has ended"),
+        }
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.buffer, self.written)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.part {
+            Part::Data(summer) => summer.update(bytes),
+            Part::Footer(footer) => footer.extend_from_slice(bytes),
+        }
+        self.buffer.extend_from_slice(bytes);
+        self.came += bytes.len() as u64;
+        if self.buffer.len() >= WRITE_BYTES {
+            self.write_out()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Tables, rows and files for this crate's tests.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use freshet_base::budget::{Budget, Permit};
+use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
+use freshet_schema::{
+    Collation, Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, LengthUnit, Partition,
+    Properties, RowWriter, SchemaHistory, Table, TableForm, TableSchema,
+};
+
+pub const TABLE: TableId = TableId(7);
+
+pub fn column(id: u32, name: &str, ty: ColumnType) -> Column {
+    Column {
+        id: ColumnId(id),
+        name: name.to_owned(),
+        ty,
+        nullable: true,
+        default: None,
+        comment: String::new(),
+        collation: Collation::Binary,
+        length_unit: LengthUnit::Bytes,
+    }
+}
+
+/// `k BIGINT, s VARCHAR(100)`, sorted by `k`; from version 2 on also `extra INT`.
+pub fn schema(version: u32) -> Arc<TableSchema> {
+    let mut columns = vec![
+        column(1, "k", ColumnType::BigInt { unsigned: false }),
+        column(2, "s", ColumnType::VarChar { len: 100 }),
+    ];
+    if version > 1 {
+        columns.push(column(3, "extra", ColumnType::Int { unsigned: false }));
+    }
+    Arc::new(TableSchema::new(SchemaVersion(version), columns, vec![0]))
+}
+
+pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
+    let mut history = SchemaHistory::new(schemas[0].as_ref().clone());
+    for schema in &schemas[1..] {
+        history = history.with(schema.as_ref().clone());
+    }
+    let partition = Partition {
+        id: PartitionId(1),
+        name: "t".to_owned(),
+        incarnation: Incarnation(1),
+        tablets: (0..tablets).map(|tablet| TabletId(100 + tablet)).collect(),
+    };
+    Table {
+        id: TABLE,
+        db: DbId(1),
+        name: "t".to_owned(),
+        form: TableForm::Olap,
+        key_model: KeyModel::Duplicate,
+        key_columns: 1,
+        declared_keys: Vec::new(),
+        history,
+        next_column: ColumnId(4),
+        partitions: vec![partition],
+        distribution: Distribution::Hash(vec![ColumnId(1)]),
+        buckets_auto: false,
+        properties: Properties::default(),
+        comment: String::new(),
+        created_micros: 0,
+    }
+}
+
+/// Rows with these keys, encoded; every fifth has no text.
+pub fn encode(schema: &TableSchema, keys: &[i64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rows = RowWriter::new(schema.columns.len(), &mut bytes);
+    for &key in keys {
+        rows.begin_row();
+        rows.put_encoded(&key.to_le_bytes());
+        match key % 5 {
+            0 => rows.put_null(),
+            _ => {
+                let mut cell = Vec::new();
+                freshet_schema::row::put_bytes(&mut cell, text(key).as_bytes());
+                rows.put_encoded(&cell);
+            }
+        }
+        if schema.columns.len() > 2 {
+            rows.put_encoded(&(key as i32).to_le_bytes());
+        }
+        rows.end_row();
+    }
+    bytes
+}
+
+fn text(key: i64) -> String {
+    format!("the text that belongs to {key}")
+}
+
+pub fn batch(schema: &TableSchema, keys: &[i64]) -> RecordBatch {
+    let mut builder = ColumnsBuilder::new(schema, keys.len());
+    builder.append(&encode(schema, keys), keys.len());
+    builder.finish()
+}
+
+/// The keys of batches made by [`batch`], their other columns checked against them.
+pub fn keys<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> Vec<i64> {
+    let mut keys = Vec::new();
+    for batch in batches {
+        let found = batch.column(0).as_primitive::<Int64Type>();
+        let texts = batch.column(1).as_string_view();
+        for (key, text_found) in found.values().iter().zip(texts) {
+            assert_eq!(text_found, (key % 5 != 0).then(|| text(*key)).as_deref());
+            keys.push(*key);
+        }
+    }
+    keys
+}
+
+pub fn permit(bytes: u64) -> Permit {
+    Budget::new("test", u64::MAX).acquire_over(bytes)
+}
