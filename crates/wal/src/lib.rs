@@ -21,6 +21,8 @@ mod checksum;
 mod file;
 pub mod fuzz;
 pub mod horizon;
+#[cfg(test)]
+mod model;
 mod queue;
 pub mod reader;
 pub mod record;

@@ -24,16 +24,15 @@ impl Runs {
         Self { recycled_to, runs }
     }
 
-    /// The checksums of a run, if a record of it with this LSN counts. What was recycled does
-    /// not: its file may be half overwritten.
-    fn counts(&self, run: Run, lsn: Lsn) -> Option<&Salted> {
-        let in_bounds = |bounds: &RunBounds| {
+    /// The checksums of a run, if a record with this LSN is inside its bounds.
+    fn bounds(&self, run: Run, lsn: Lsn) -> Option<&Salted> {
+        let is_inside = |bounds: &RunBounds| {
             bounds.run == run
                 && bounds.first_lsn <= lsn
                 && bounds.last_lsn.is_none_or(|last| lsn <= last)
         };
-        let found = self.runs.iter().find(|(bounds, _)| in_bounds(bounds));
-        found.filter(|_| lsn > self.recycled_to).map(|(_, salted)| salted)
+        let found = self.runs.iter().find(|(bounds, _)| is_inside(bounds));
+        found.map(|(_, salted)| salted)
     }
 }
 
@@ -53,11 +52,12 @@ impl Found<'_> {
     }
 }
 
-/// The frames of one file that count, in the order in which they stand.
+/// The frames of one file above what was recycled, in the order in which they stand.
 ///
 /// A frame stands at a block boundary or right behind another one. Where there is none the
 /// search goes on at the next block: never inside a block, and never inside a frame whose
-/// header checks out, so that what users wrote is not even looked at.
+/// header checks out, so that what users wrote is not even looked at. Only a recycled frame
+/// that is damaged is entered: newer records may have been written over its end.
 pub(crate) struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -68,6 +68,33 @@ impl<'a> Walk<'a> {
     pub(crate) fn new(bytes: &'a [u8], at: usize, runs: &'a Runs) -> Self {
         Self { bytes, at, runs }
     }
+
+    fn found_at(&self, offset: usize) -> Option<Found<'a>> {
+        let rest = self.bytes.get(offset..)?;
+        match parse(rest, |run, lsn| self.runs.bounds(run, lsn)) {
+            Parsed::Frame { header, stamp, payload } => {
+                Some(Found { offset, header, stamp, payload: Some(payload) })
+            }
+            Parsed::DamagedPayload { header } => {
+                let stamp = &rest[FRAME_HEADER_BYTES..][..header.stamp_bytes as usize];
+                Some(Found { offset, header, stamp, payload: None })
+            }
+            Parsed::Nothing => None,
+        }
+    }
+
+    /// Where to look after what stands at `found.offset`.
+    fn behind(&self, found: &Found<'_>) -> usize {
+        let is_recycled = found.header.lsn <= self.runs.recycled_to;
+        if found.payload.is_some() || !is_recycled {
+            return found.end();
+        }
+        let next_lsn = found.header.lsn.next();
+        match self.found_at(found.end()) {
+            Some(next) if next.header.lsn == next_lsn => found.end(),
+            Some(_) | None => next_block(found.offset as u64 + 1) as usize,
+        }
+    }
 }
 
 impl<'a> Iterator for Walk<'a> {
@@ -75,23 +102,14 @@ impl<'a> Iterator for Walk<'a> {
 
     fn next(&mut self) -> Option<Found<'a>> {
         while self.at < self.bytes.len() {
-            let offset = self.at;
-            let rest = &self.bytes[offset..];
-            let found = match parse(rest, |run, lsn| self.runs.counts(run, lsn)) {
-                Parsed::Frame { header, stamp, payload } => {
-                    Found { offset, header, stamp, payload: Some(payload) }
-                }
-                Parsed::DamagedPayload { header } => {
-                    let stamp = &rest[FRAME_HEADER_BYTES..][..header.stamp_bytes as usize];
-                    Found { offset, header, stamp, payload: None }
-                }
-                Parsed::Nothing => {
-                    self.at = next_block(offset as u64 + 1) as usize;
-                    continue;
-                }
+            let Some(found) = self.found_at(self.at) else {
+                self.at = next_block(self.at as u64 + 1) as usize;
+                continue;
             };
-            self.at = found.end();
-            return Some(found);
+            self.at = self.behind(&found);
+            if found.header.lsn > self.runs.recycled_to {
+                return Some(found);
+            }
         }
         None
     }

@@ -60,7 +60,8 @@ impl MemFs {
         disk.cut = Some((disk.writes + writes, fates));
     }
 
-    /// Turns the machine off, if it still runs, and on again.
+    /// Turns the machine off, if it still runs, and on again. A power cut that was set and did
+    /// not come yet is still to come.
     pub fn restart(&self) {
         let mut disk = self.0.lock();
         let volatile = std::mem::take(&mut disk.volatile);
@@ -68,7 +69,6 @@ impl MemFs {
             let bytes = disk.files.get_mut(&path).unwrap();
             bytes[block * BLOCK..(block + 1) * BLOCK].copy_from_slice(&old);
         }
-        disk.cut = None;
         disk.dead = false;
     }
 
@@ -151,7 +151,10 @@ impl Fs for MemFs {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.0.lock().files.remove(path).map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
+        let mut disk = self.0.lock();
+        disk.volatile.retain(|(of, _), _| of != path);
+        disk.doomed.retain(|(of, _), _| of != path);
+        disk.files.remove(path).map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn remove_dir_all(&self, _path: &Path) -> io::Result<()> {
@@ -301,11 +304,15 @@ impl Store {
     }
 
     pub fn make_file(&mut self) -> LogFile {
+        self.try_make_file().unwrap()
+    }
+
+    pub fn try_make_file(&mut self) -> io::Result<LogFile> {
         let id = self.files.len() as u64;
         let file = LogFile { id, path: PathBuf::from(format!("/log/{id}")) };
-        make_file(&self.fs, &file.path, self.options.file_bytes).unwrap();
+        make_file(&self.fs, &file.path, self.options.file_bytes)?;
         self.files.push(file.clone());
-        file
+        Ok(file)
     }
 
     /// The first start, with `files` files.
@@ -357,8 +364,13 @@ impl Store {
     pub fn recover(&mut self) -> (Running, Vec<Kept>, Scan) {
         let scan = self.scan().unwrap();
         let records = read_all(&scan);
+        (self.start_after(&scan), records, scan)
+    }
+
+    /// Starts the next run on what a scan has found.
+    pub fn start_after(&mut self, scan: &Scan) -> Running {
         self.next_run(scan.end_lsn);
-        (self.start(scan.files.clone()), records, scan)
+        self.start(scan.files.clone())
     }
 }
 

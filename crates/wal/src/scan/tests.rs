@@ -250,6 +250,38 @@ fn what_was_recycled_never_comes_back() {
 }
 
 #[test]
+fn what_follows_a_recycled_record_in_its_batch_is_found() {
+    let mut store = Store::small();
+    let mut running = store.first_start(2);
+    running.append(1, b"recycled");
+    let second = running.append(1, b"not recycled");
+    running.drive();
+    store.recycled_to = Lsn(1);
+    assert_eq!(read_all(&store.scan().unwrap()), [second.clone()]);
+    // Nobody needs what was recycled, so that it is damaged harms nobody.
+    store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[57] ^= 1);
+    assert_eq!(read_all(&store.scan().unwrap()), [second]);
+}
+
+#[test]
+fn a_new_record_that_cuts_a_recycled_one_short_is_found() {
+    let mut store = Store::small();
+    let mut running = store.first_start(2);
+    // Long records, recycled; short ones are written over the start of the first file.
+    (0..6).for_each(|_| drop(append_alone(&mut running, &[1; 14_000])));
+    let path = store.files[0].path.clone();
+    let mut old = Vec::new();
+    store.fs.edit(&path, |bytes| old.extend_from_slice(&bytes[..BLOCK]));
+    running.wal.recycle(Lsn(6));
+    store.recycled_to = Lsn(6);
+    let kept: Vec<_> = (0..12).map(|at| append_alone(&mut running, &[at; 100])).collect();
+    assert_eq!(read_all(&store.scan().unwrap()), kept);
+    // A write that was lost shows the old record again; what follows is seen nevertheless.
+    store.fs.edit(&path, |bytes| bytes[..BLOCK].copy_from_slice(&old));
+    assert_eq!(corruption(&store).hole, hole(15, 15));
+}
+
+#[test]
 fn user_bytes_that_look_like_frames_are_no_frames() {
     let mut store = Store::small();
     let mut running = store.first_start(3);

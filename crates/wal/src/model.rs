@@ -1,0 +1,158 @@
+//! The log against a `Vec`: whatever is appended, cut off, recycled and restarted, what comes
+//! back is a prefix of what was appended and holds everything acknowledged.
+
+use freshet_base::Lsn;
+use freshet_base::io::{Fs, Mode};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::scan::{Scan, ScanError};
+use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A record of so many bytes.
+    Append(usize),
+    /// A record whose payload holds blocks of a log file where frames could stand.
+    AppendCopy { file: usize, block: usize, blocks: usize },
+    /// The writer does all it can.
+    Drive,
+    /// Time passes: an idle log covers its last record.
+    Ring,
+    /// The power fails during a write to come; its blocks have these fates.
+    Cut { writes: usize, fates: Vec<Fate> },
+    /// Records that far below the horizon are recycled.
+    Recycle(u64),
+    /// The machine stops and starts.
+    Restart,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![Just(Fate::Old), Just(Fate::New), Just(Fate::Volatile), Just(Fate::Garbage)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cut = (0..3usize, vec(fate(), 1..5));
+    prop_oneof![
+        6 => (0..200usize).prop_map(Step::Append),
+        3 => (3900..15_000usize).prop_map(Step::Append),
+        2 => (0..4usize, 0..16usize, 1..3usize)
+            .prop_map(|(file, block, blocks)| Step::AppendCopy { file, block, blocks }),
+        6 => Just(Step::Drive),
+        1 => Just(Step::Ring),
+        2 => cut.prop_map(|(writes, fates)| Step::Cut { writes, fates }),
+        2 => (0..20u64).prop_map(Step::Recycle),
+        2 => Just(Step::Restart),
+    ]
+}
+
+/// A store, its running log, and what the log should hold.
+struct Model {
+    store: Store,
+    running: Running,
+    records: Vec<Kept>,
+    /// The highest horizon that anybody has seen.
+    acknowledged: Lsn,
+}
+
+impl Model {
+    fn new() -> Self {
+        let mut store = Store::small();
+        let running = store.first_start(2);
+        Self { store, running, records: Vec::new(), acknowledged: Lsn::ZERO }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Append(bytes) => self.append(&vec![bytes as u8; bytes]),
+            Step::AppendCopy { file, block, blocks } => {
+                let payload = self.copy_of_log(file, block, blocks);
+                self.append(&payload);
+            }
+            Step::Drive => self.drive(),
+            Step::Ring => {
+                self.store.clock.ring();
+                self.drive();
+            }
+            Step::Cut { writes, fates } => self.store.fs.cut_after(writes, fates),
+            Step::Recycle(below) => self.recycle(below),
+            Step::Restart => self.restart(),
+        }
+    }
+
+    /// Appends where the log has room; the owner makes files as it is asked to.
+    fn append(&mut self, payload: &[u8]) {
+        if self.store.fatal.lock().is_some() {
+            return;
+        }
+        if self.running.wal.try_reserve(payload.len() + 8).is_some() {
+            self.records.push(self.running.append(1, payload));
+        }
+    }
+
+    fn copy_of_log(&self, file: usize, block: usize, blocks: usize) -> Vec<u8> {
+        let file = &self.store.files[file % self.store.files.len()];
+        let mut bytes = vec![0; blocks * BLOCK];
+        let at = block.min(16 - blocks) * BLOCK;
+        let open = self.store.fs.open(&file.path, Mode::Read).unwrap();
+        open.read_exact_at(&mut bytes, at as u64).unwrap();
+        // Header and stamp stand before it in the first block.
+        [vec![0; BLOCK - 48 - 8], bytes].concat()
+    }
+
+    fn drive(&mut self) {
+        self.running.drive();
+        self.acknowledged = self.acknowledged.max(self.running.durable());
+        if self.running.wal.needs_file() && self.store.fatal.lock().is_none() {
+            // A power cut may hit this write, too: then nobody lists the file.
+            if let Ok(file) = self.store.try_make_file() {
+                self.running.wal.offer_file(file).unwrap();
+            }
+        }
+    }
+
+    fn recycle(&mut self, below: u64) {
+        let up_to = Lsn(self.running.durable().get().saturating_sub(below));
+        self.store.recycled_to = self.store.recycled_to.max(up_to);
+        self.running.wal.recycle(up_to);
+    }
+
+    fn restart(&mut self) {
+        let scan = self.scan();
+        let records = read_all(&scan);
+        let recycled_to = self.store.recycled_to;
+        assert!(scan.end_lsn >= self.acknowledged, "what was acknowledged is there");
+        let expected = self.records.iter().filter(|record| record.lsn > recycled_to);
+        let expected: Vec<_> = expected.filter(|record| record.lsn <= scan.end_lsn).collect();
+        assert_eq!(records.iter().collect::<Vec<_>>(), expected);
+        self.records.retain(|record| record.lsn <= scan.end_lsn);
+        self.acknowledged = scan.end_lsn;
+        self.running = self.store.start_after(&scan);
+    }
+
+    /// Turns the power off and on; when it fails during recovery, once more.
+    fn scan(&mut self) -> Scan {
+        *self.store.fatal.lock() = None;
+        self.store.fs.restart();
+        match self.store.scan() {
+            Err(ScanError::Io { .. }) => {
+                self.store.fs.restart();
+                self.store.scan().unwrap_or_else(|error| panic!("{error}"))
+            }
+            other => other.unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn what_comes_back_is_a_prefix_with_everything_acknowledged(steps in vec(step(), 1..120)) {
+        let mut model = Model::new();
+        for step in steps {
+            model.step(step);
+        }
+        model.restart();
+        model.restart();
+    }
+}
