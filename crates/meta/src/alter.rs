@@ -280,3 +280,6 @@ fn rename(columns: &mut [Column], from: &str, to: &str) -> Result<()> {
     to.clone_into(&mut columns[at].name);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

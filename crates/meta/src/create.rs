@@ -310,3 +310,6 @@ pub(crate) fn text_rules(form: TableForm) -> (Collation, LengthUnit) {
         TableForm::MySql => (Collation::Utf8mb4Bin, LengthUnit::Characters),
     }
 }
+
+#[cfg(test)]
+mod tests;

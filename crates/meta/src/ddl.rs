@@ -309,3 +309,6 @@ pub(crate) fn retry<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -384,3 +384,6 @@ fn check_replacement(tablet: TabletId, removed: &[RowsetMeta], added: &[RowsetMe
         "new rowsets have new ids"
     );
 }
+
+#[cfg(test)]
+mod tests;

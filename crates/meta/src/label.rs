@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::clock::ClockRef;
 use freshet_base::{DbId, Error, Lsn, Result, TxnId, bail, err};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -128,6 +129,7 @@ pub struct Claim {
     book: Arc<LabelBook>,
     db: DbId,
     label: String,
+    kind: LabelKind,
     committed: bool,
 }
 
@@ -146,12 +148,11 @@ impl Claim {
         }
     }
 
-    /// Hands the label to the load's record. To be called under the log's append lock, so that
-    /// no recycling up to `lsn` can miss it.
-    pub fn commit(mut self, kind: LabelKind, txn: TxnId, lsn: Lsn, now_micros: i64) {
+    /// Hands the label to the load's record: from here on it is used. To be called as soon as
+    /// the record has its place in the log.
+    pub fn appended(mut self, txn: TxnId, lsn: Lsn) {
         self.committed = true;
-        let label = std::mem::take(&mut self.label);
-        self.book.committed(self.db, label, kind, txn, lsn, now_micros);
+        self.book.committed(self.db, &self.label, self.kind, txn, lsn);
     }
 }
 
@@ -208,10 +209,16 @@ impl DbLabels {
 }
 
 /// The labels of all databases.
-#[derive(Debug)]
 pub struct LabelBook {
     limits: LabelLimits,
+    clock: ClockRef,
     databases: Mutex<HashMap<DbId, DbLabels>>,
+}
+
+impl std::fmt::Debug for LabelBook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LabelBook({:?})", self.limits)
+    }
 }
 
 /// What one commit brings to the store.
@@ -238,8 +245,9 @@ impl LabelBook {
     pub(crate) fn load(
         store: &dyn MetaStore,
         limits: LabelLimits,
-        now_micros: i64,
+        clock: ClockRef,
     ) -> Result<Self> {
+        let now_micros = clock.wall_micros();
         let mut databases = HashMap::<DbId, DbLabels>::new();
         for (key, bytes) in store.scan(keys::LABELS)? {
             let record = keys::decode::<LabelRecord>(&key, &bytes)?;
@@ -248,7 +256,7 @@ impl LabelBook {
         for labels in databases.values_mut() {
             labels.trim(now_micros, limits.finished_max);
         }
-        Ok(Self { limits, databases: Mutex::new(databases) })
+        Ok(Self { limits, clock, databases: Mutex::new(databases) })
     }
 
     /// Claims a label for a load.
@@ -259,13 +267,13 @@ impl LabelBook {
         self: &Arc<Self>,
         db: DbId,
         label: &str,
+        kind: LabelKind,
         txn: Option<TxnId>,
-        now_micros: i64,
     ) -> Result<ClaimOutcome> {
         check_label(label)?;
         let mut databases = self.databases.lock();
         let labels = databases.entry(db).or_default();
-        labels.trim(now_micros, self.limits.finished_max);
+        labels.trim(self.clock.wall_micros(), self.limits.finished_max);
         if let Some(entry) = labels.entries.get(label) {
             return Ok(ClaimOutcome::Used(used(label, entry)));
         }
@@ -280,7 +288,7 @@ impl LabelBook {
         labels.entries.insert(label.to_owned(), Entry::Running(txn));
         labels.running += 1;
         let (book, label) = (self.clone(), label.to_owned());
-        Ok(ClaimOutcome::New(Claim { book, db, label, committed: false }))
+        Ok(ClaimOutcome::New(Claim { book, db, label, kind, committed: false }))
     }
 
     /// What a label is used for, if it is.
@@ -301,43 +309,29 @@ impl LabelBook {
         records.collect()
     }
 
-    /// Remembers the label of a record that replay met; it never refuses one.
-    pub fn replayed(
-        &self,
-        db: DbId,
-        label: &str,
-        kind: LabelKind,
-        txn: TxnId,
-        lsn: Lsn,
-        committed_micros: i64,
-    ) {
+    /// Remembers the label of a record that replay met; it never refuses one. Records do not
+    /// say whose retention a label has, so it gets the longer one.
+    pub fn replayed(&self, db: DbId, label: &str, txn: TxnId, lsn: Lsn) {
         // A record whose label is in the store already changes nothing.
         if self.get(db, label).is_none_or(|used| used.lsn != Some(lsn)) {
-            self.committed(db, label.to_owned(), kind, txn, lsn, committed_micros);
+            self.committed(db, label, LabelKind::Statement, txn, lsn);
         }
     }
 
-    fn committed(
-        &self,
-        db: DbId,
-        label: String,
-        kind: LabelKind,
-        txn: TxnId,
-        lsn: Lsn,
-        now_micros: i64,
-    ) {
+    fn committed(&self, db: DbId, label: &str, kind: LabelKind, txn: TxnId, lsn: Lsn) {
         let keep = match kind {
             LabelKind::Statement => self.limits.keep,
             LabelKind::Streaming => self.limits.keep_streaming,
         };
         let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let finished_micros = self.clock.wall_micros();
         let record = LabelRecord {
             db,
-            label,
+            label: label.to_owned(),
             txn,
             lsn,
-            finished_micros: now_micros,
-            expires_micros: now_micros.saturating_add(keep_micros),
+            finished_micros,
+            expires_micros: finished_micros.saturating_add(keep_micros),
         };
         let mut databases = self.databases.lock();
         databases.entry(db).or_default().insert(Arc::new(record), false);
@@ -359,7 +353,8 @@ impl LabelBook {
     }
 
     /// What the store lacks of labels up to `lsn`, and what it has too much.
-    pub(crate) fn save(&self, lsn: Lsn, now_micros: i64) -> Saving {
+    pub(crate) fn save(&self, lsn: Lsn) -> Saving {
+        let now_micros = self.clock.wall_micros();
         let mut saving = Saving::default();
         for (db, labels) in self.databases.lock().iter_mut() {
             labels.trim(now_micros, self.limits.finished_max);

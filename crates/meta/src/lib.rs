@@ -27,12 +27,16 @@ mod keys;
 mod label;
 mod log;
 mod meta;
+#[cfg(test)]
+mod model;
 mod names;
 mod properties;
 mod rowset;
 mod show;
 mod spec;
 pub mod store;
+#[cfg(test)]
+mod test;
 mod user;
 mod user_admin;
 

@@ -177,7 +177,7 @@ impl Meta {
     /// # Panics
     /// When it would go back.
     pub fn recycle_commit(&self, recycle: &RecycleCommit) -> Result<()> {
-        let labels = self.labels().save(recycle.recycled_to, self.clock.0.wall_micros());
+        let labels = self.labels().save(recycle.recycled_to);
         retry(|| {
             self.change_log(|state| {
                 let to = recycle.recycled_to;
@@ -211,3 +211,6 @@ impl Meta {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

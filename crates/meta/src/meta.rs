@@ -53,7 +53,7 @@ impl Meta {
         format::check(store.as_ref())?;
         user_admin::ensure_root(store.as_ref())?;
         let catalog = Catalog::load(store.as_ref())?;
-        let labels = LabelBook::load(store.as_ref(), config.labels, clock.wall_micros())?;
+        let labels = LabelBook::load(store.as_ref(), config.labels, clock.clone())?;
         Ok(Self {
             catalog: ArcSwap::from_pointee(catalog),
             changing: Mutex::default(),

@@ -163,3 +163,6 @@ fn text(text: &str) -> String {
     literal.push('\'');
     literal
 }
+
+#[cfg(test)]
+mod tests;

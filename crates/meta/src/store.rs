@@ -3,6 +3,8 @@
 use std::fmt;
 
 mod backend;
+#[cfg(test)]
+pub(crate) mod crash_fs;
 mod mem;
 mod redb;
 
@@ -89,3 +91,6 @@ pub trait MetaStore: Send + Sync + fmt::Debug + 'static {
     /// Applies one batch; durable at return. Calls at the same time share a sync.
     fn commit(&self, batch: Batch) -> Result<(), StoreError>;
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,3 +205,6 @@ impl User {
         format!("GRANT {names} ON {} TO `{name}`@`{host}`{with}", grant.object)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! One column as written, checked.
 
 use freshet_base::{ColumnId, Result, bail};
+use freshet_schema::value;
 use freshet_schema::{
-    CHAR_LEN_MAX, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX, TableForm,
-    VARCHAR_LEN_MAX,
+    CHAR_LEN_MAX, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX, Rules,
+    TableForm, VARCHAR_LEN_MAX,
 };
 
 use super::{check_comment, text_rules};
@@ -68,28 +69,30 @@ fn default(written: &ColumnSpec, column: &Column) -> Result<Option<DefaultValue>
             bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
         }
         DefaultSpec::Value(value) => {
-            check_default(value, column)?;
-            Ok(Some(value.clone()))
+            let column = Column { default: Some(value.clone()), ..column.clone() };
+            check_default(value, &column)?;
+            Ok(column.default)
         }
     }
 }
 
 /// Refuses a default that the column cannot hold.
 fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
-    let fits = match value {
+    let (fits, shown) = match value {
         DefaultValue::CurrentTimestamp => {
-            matches!(column.ty, ColumnType::DateTime { .. } | ColumnType::Timestamp { .. })
+            let of_time =
+                matches!(column.ty, ColumnType::DateTime { .. } | ColumnType::Timestamp { .. });
+            (of_time, "CURRENT_TIMESTAMP".to_owned())
         }
-        DefaultValue::CurrentDate => column.ty == ColumnType::Date,
-        DefaultValue::Literal(_) => true,
+        DefaultValue::CurrentDate => (column.ty == ColumnType::Date, "CURRENT_DATE".to_owned()),
+        DefaultValue::Literal(text) => {
+            let put = value::put_default(column, 0, &Rules::default(), &mut Vec::new());
+            (put.is_ok(), format!("'{text}'"))
+        }
     };
     if !fits {
-        bail!(
-            InvalidDefault,
-            "Invalid default value for '{}': a {} cannot hold it",
-            column.name,
-            column.ty
-        );
+        let (name, ty) = (&column.name, column.ty);
+        bail!(InvalidDefault, "Invalid default value for '{name}': {ty} cannot hold {shown}");
     }
     Ok(())
 }

@@ -1,0 +1,119 @@
+use super::*;
+use crate::spec::DefaultSpec;
+use crate::test::{INT, column as col, meta, spec};
+
+fn table(meta: &Meta) -> Arc<Table> {
+    meta.create_database("d", true).unwrap();
+    meta.create_table("d", &spec("t"), false).unwrap().object
+}
+
+fn add(name: &str, place: ColumnPlace) -> SchemaChange {
+    SchemaChange::AddColumn { column: col(name, INT), place }
+}
+
+fn drop_named(name: &str) -> SchemaChange {
+    SchemaChange::DropColumn { name: name.to_owned() }
+}
+
+fn rename_to(from: &str, to: &str) -> SchemaChange {
+    SchemaChange::RenameColumn { from: from.to_owned(), to: to.to_owned() }
+}
+
+fn refused(table: &Table, change: SchemaChange) -> (u16, String) {
+    let error = changed(table, &[change]).unwrap_err();
+    (error.code().errno(), error.message().to_owned())
+}
+
+fn names(schema: &TableSchema) -> Vec<&str> {
+    schema.columns.iter().map(|column| column.name.as_str()).collect()
+}
+
+#[test]
+fn columns_come_and_go_and_keep_their_ids() {
+    let meta = meta();
+    let mut spec = spec("t");
+    spec.key = Some(crate::KeySpec {
+        model: crate::KeyModelSpec::Duplicate,
+        columns: vec!["id".to_owned()],
+    });
+    meta.create_database("d", true).unwrap();
+    let table = meta.create_table("d", &spec, false).unwrap().object;
+    let changes = [
+        add("a", ColumnPlace::After("ID".to_owned())),
+        add("z", ColumnPlace::Last),
+        drop_named("name"),
+        rename_to("score", "points"),
+    ];
+    let schema = changed(&table, &changes).unwrap();
+    assert_eq!(names(&schema), ["id", "a", "points", "z"]);
+    assert_eq!(schema.version, table.schema().version.next());
+    assert_eq!(schema.columns[2].id, table.schema().columns[2].id);
+    assert_eq!(schema.columns[1].id, table.next_column);
+    assert_eq!(schema.columns[3].id, table.next_column.next());
+    assert_eq!(schema.sort_key, [0]);
+}
+
+#[test]
+fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
+    let meta = meta();
+    let table = table(&meta);
+    let (errno, message) = refused(&table, add("Score", ColumnPlace::Last));
+    assert_eq!(errno, 1060);
+    assert!(message.contains("Can not add column which already exists in base table: Score"));
+    let (errno, message) = refused(&table, drop_named("x"));
+    assert_eq!(errno, 1091);
+    assert!(message.contains("Column does not exists: x"), "{message}");
+    assert!(refused(&table, drop_named("id")).1.contains("Can not drop key column"));
+    assert_eq!(refused(&table, rename_to("x", "y")).0, 1054);
+    assert_eq!(refused(&table, rename_to("id", "NAME")).0, 1060);
+    assert_eq!(refused(&table, rename_to("id", "")).0, 1166);
+    assert_eq!(refused(&table, add("a", ColumnPlace::After("x".to_owned()))).0, 1054);
+    assert!(refused(&table, add("a", ColumnPlace::First)).1.contains("before key column 'id'"));
+    let column = ColumnSpec {
+        default: DefaultSpec::Value(DefaultValue::CurrentDate),
+        ..col("a", freshet_schema::ColumnType::Date)
+    };
+    let today = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
+    assert_eq!(refused(&table, today).0, 1067);
+    // A rename may change the case of a name.
+    assert!(changed(&table, &[rename_to("score", "Score")]).is_ok());
+
+    let mut single = spec("s");
+    single.form = freshet_schema::TableForm::MySql;
+    single.columns = vec![col("f", freshet_schema::ColumnType::Text)];
+    single.distribution = None;
+    let single = meta.create_table("d", &single, false).unwrap().object;
+    assert_eq!(refused(&single, drop_named("f")).0, 1090);
+}
+
+#[test]
+fn a_schema_is_the_tables_only_when_it_is_adopted() {
+    let meta = meta();
+    let table = table(&meta);
+    let schema = meta.prepare_schema(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
+    assert_eq!(meta.catalog().table_by_id(table.id), Some(&table));
+    assert_eq!(meta.prepared_schema(table.id).unwrap(), Some(schema.clone()));
+    let second = meta.prepare_schema(table.id, &[drop_named("score")]).unwrap_err();
+    assert!(second.message().contains("Table[t]'s state(SCHEMA_CHANGE) is not NORMAL"));
+
+    let adopted = meta.adopt_schema(table.id, &schema, Lsn(7)).unwrap();
+    assert_eq!(adopted.schema(), &schema);
+    assert_eq!(adopted.next_column, table.next_column.next());
+    assert_eq!(meta.prepared_schema(table.id).unwrap(), None);
+    // Replay meets the barrier again.
+    assert_eq!(meta.adopt_schema(table.id, &schema, Lsn(7)).unwrap(), adopted);
+    let reloaded = crate::Catalog::load(meta.store.as_ref()).unwrap();
+    assert_eq!(reloaded, *meta.catalog());
+}
+
+#[test]
+fn a_schema_without_its_barrier_is_forgotten() {
+    let meta = meta();
+    let table = table(&meta);
+    meta.prepare_schema(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
+    meta.discard_all_prepared().unwrap();
+    let schema = meta.prepare_schema(table.id, &[add("b", ColumnPlace::Last)]).unwrap();
+    assert_eq!(names(&schema).last(), Some(&"b"));
+    meta.discard_prepared(table.id).unwrap();
+    assert_eq!(meta.prepared_schema(table.id).unwrap(), None);
+}

@@ -1,0 +1,150 @@
+use freshet_base::ErrorCode;
+use freshet_schema::DefaultValue;
+
+use super::*;
+use crate::spec::ColumnSpec;
+use crate::test::{INT, column as col, spec};
+
+fn refused(spec: &TableSpec) -> (u16, String) {
+    let error = Planned::check(spec).unwrap_err();
+    (error.code().errno(), error.message().to_owned())
+}
+
+fn duplicate_key(columns: &[&str]) -> Option<KeySpec> {
+    let columns = columns.iter().map(|&name| name.to_owned()).collect();
+    Some(KeySpec { model: KeyModelSpec::Duplicate, columns })
+}
+
+fn declared(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> DeclaredKeySpec {
+    let columns = columns.iter().map(|&name| name.to_owned()).collect();
+    DeclaredKeySpec { kind, name: name.map(str::to_owned), columns }
+}
+
+#[test]
+fn keys_must_be_a_prefix_of_the_columns() {
+    let mut spec = spec("t");
+    spec.key = duplicate_key(&["id", "score"]);
+    let (_, message) = refused(&spec);
+    assert_eq!(
+        message,
+        "Key columns should be a ordered prefix of the schema. KeyColumns[1] (starts from zero) \
+         is score, but corresponding column is name in the previous columns declaration."
+    );
+    spec.key = duplicate_key(&["nope"]);
+    assert_eq!(refused(&spec).1, "Key column[nope] doesn't exist.");
+    spec.key = duplicate_key(&["ID", "name"]);
+    assert_eq!(Planned::check(&spec).unwrap().key_columns, 2);
+    spec.key = Some(KeySpec { model: KeyModelSpec::Unique, columns: vec!["id".to_owned()] });
+    assert_eq!(refused(&spec).0, ErrorCode::NotSupported.errno());
+}
+
+#[test]
+fn columns_are_checked() {
+    let mut twice = spec("t");
+    twice.columns.push(col("ID", INT));
+    assert_eq!(refused(&twice), (1060, "Duplicate column name 'ID'".to_owned()));
+
+    let mut first = spec("t");
+    first.columns.insert(0, col("f", ColumnType::Double));
+    let expected = "The olap table first column could not be float, double, string or array, \
+                    struct, map, please use decimal or varchar instead.";
+    assert_eq!(refused(&first).1, expected);
+    first.form = TableForm::MySql;
+    assert_eq!(Planned::check(&first).unwrap().key_columns, 0);
+
+    let mut long = spec("t");
+    long.columns.push(col("c", ColumnType::Char { len: 256 }));
+    assert_eq!(refused(&long).0, 1074);
+    long.columns.pop();
+    long.columns.push(col("d", ColumnType::Decimal { precision: 39, scale: 0 }));
+    assert!(refused(&long).1.contains("not between 1 and 38"));
+    long.columns.pop();
+    long.columns.push(col("d", ColumnType::Decimal { precision: 9, scale: 10 }));
+    assert_eq!(refused(&long).0, 1074);
+
+    let mut many = spec("t");
+    many.columns.extend((0..COLUMNS_MAX).map(|n| col(&format!("c{n}"), INT)));
+    assert!(refused(&many).1.contains("limit 1024"));
+    let mut none = spec("t");
+    none.columns.clear();
+    assert!(refused(&none).1.contains("at least one"));
+}
+
+#[test]
+fn distribution_and_buckets_are_checked() {
+    let mut spec = spec("t");
+    spec.distribution = Some(DistributionSpec::Hash(vec!["nope".to_owned()]));
+    assert_eq!(refused(&spec).1, "Distribution column(nope) doesn't exist");
+    spec.distribution = Some(DistributionSpec::Random);
+    spec.buckets = BucketsSpec::Count(0);
+    assert!(refused(&spec).1.contains("number of hash distribution should be greater than zero"));
+    spec.buckets = BucketsSpec::Count(4096);
+    assert!(refused(&spec).1.contains("limit 1024"));
+    spec.buckets = BucketsSpec::Auto;
+    let planned = Planned::check(&spec).unwrap();
+    assert_eq!((planned.buckets, planned.buckets_auto), (1, true));
+    assert_eq!(planned.distribution, Distribution::Random);
+}
+
+#[test]
+fn defaults_must_fit_their_column() {
+    let with = |ty, nullable, default| {
+        let mut spec = spec("t");
+        spec.columns.push(ColumnSpec { nullable, default, ..col("c", ty) });
+        Planned::check(&spec).map_err(|error| error.code().errno())
+    };
+    let literal = |text: &str| DefaultSpec::Value(DefaultValue::Literal(text.to_owned()));
+    assert!(with(INT, false, literal("-1")).is_ok());
+    assert_eq!(with(INT, false, literal("x")).unwrap_err(), 1067);
+    assert_eq!(with(INT, false, literal("3000000000")).unwrap_err(), 1067);
+    assert_eq!(with(ColumnType::Char { len: 2 }, true, literal("abc")).unwrap_err(), 1067);
+    assert_eq!(with(ColumnType::Date, true, literal("2024-02-30")).unwrap_err(), 1067);
+    assert!(with(ColumnType::Date, true, literal("2024-02-29")).is_ok());
+    assert_eq!(with(INT, false, DefaultSpec::Null).unwrap_err(), 1067);
+    assert!(with(INT, true, DefaultSpec::Null).is_ok());
+    let now = DefaultSpec::Value(DefaultValue::CurrentTimestamp);
+    assert_eq!(with(INT, true, now.clone()).unwrap_err(), 1067);
+    assert!(with(ColumnType::DateTime { fsp: 0 }, true, now).is_ok());
+    let today = DefaultSpec::Value(DefaultValue::CurrentDate);
+    assert_eq!(with(ColumnType::DateTime { fsp: 0 }, true, today).unwrap_err(), 1067);
+}
+
+#[test]
+fn a_key_that_nobody_wrote_is_short_and_ends_behind_text() {
+    let keys = |types: &[ColumnType]| {
+        let columns = types.iter().enumerate().map(|(n, &ty)| col(&format!("c{n}"), ty));
+        let spec = TableSpec { columns: columns.collect(), distribution: None, ..spec("t") };
+        Planned::check(&spec).unwrap().key_columns
+    };
+    let text = |len| ColumnType::VarChar { len };
+    assert_eq!(keys(&[INT, INT, INT, INT]), 3);
+    assert_eq!(keys(&[INT, ColumnType::Double]), 1);
+    assert_eq!(keys(&[INT, text(10), INT]), 2);
+    assert_eq!(keys(&[text(200), INT]), 1);
+    assert_eq!(keys(&[INT, text(200), INT]), 1);
+    assert_eq!(keys(&[ColumnType::LargeInt, ColumnType::LargeInt, ColumnType::LargeInt]), 2);
+    assert_eq!(keys(&[INT]), 1);
+}
+
+#[test]
+fn keys_of_the_mysql_form_are_kept_and_said_not_to_be_enforced() {
+    let mut spec = spec("t");
+    spec.form = TableForm::MySql;
+    spec.distribution = None;
+    spec.declared_keys = vec![
+        declared(DeclaredKeyKind::Unique, None, &["name", "score"]),
+        declared(DeclaredKeyKind::Index, None, &["name"]),
+        declared(DeclaredKeyKind::Primary, None, &["id"]),
+    ];
+    let planned = Planned::check(&spec).unwrap();
+    let names = planned.declared_keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["PRIMARY", "name", "name_2"]);
+    assert!(!planned.schema.columns[0].nullable, "a primary key takes no NULL");
+    assert_eq!(planned.warnings.len(), 2);
+    assert_eq!(planned.schema.columns[1].length_unit, LengthUnit::Characters);
+
+    spec.declared_keys.push(declared(DeclaredKeyKind::Primary, None, &["score"]));
+    assert_eq!(refused(&spec), (1068, "Multiple primary key defined".to_owned()));
+    spec.declared_keys = vec![declared(DeclaredKeyKind::Index, Some("k"), &["nope"])];
+    assert_eq!(refused(&spec).0, 1072);
+}

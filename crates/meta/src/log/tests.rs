@@ -1,0 +1,100 @@
+use std::sync::Arc;
+
+use freshet_base::{DbId, TxnId};
+
+use super::*;
+use crate::flushed::{Publish, PublishOutcome};
+use crate::label::{ClaimOutcome, LabelKind};
+use crate::store::MemStore;
+use crate::test::{TestClock, spec};
+use crate::{MetaConfig, UsedLabel};
+
+fn open(store: &Arc<MemStore>) -> Meta {
+    let clock = Arc::new(TestClock::default());
+    Meta::open(store.clone(), clock, MetaConfig::default()).unwrap()
+}
+
+fn use_label(meta: &Meta, label: &str, lsn: u64) {
+    match meta.labels().claim(DbId(1), label, LabelKind::Statement, None).unwrap() {
+        ClaimOutcome::New(claim) => claim.appended(TxnId(lsn), Lsn(lsn)),
+        ClaimOutcome::Used(used) => panic!("{used:?}"),
+    }
+}
+
+fn label(meta: &Meta, label: &str) -> Option<UsedLabel> {
+    meta.labels().get(DbId(1), label)
+}
+
+#[test]
+fn runs_are_numbered_and_never_share_a_salt() {
+    let store = Arc::new(MemStore::new());
+    let first = open(&store).begin_run(Lsn(0), Lsn(1), || 7).unwrap();
+    assert_eq!((first.number, first.salt), (Run(1), 7));
+    let mut drawn = [7, 7, 9].into_iter();
+    let meta = open(&store);
+    let second = meta.begin_run(Lsn(40), Lsn(41), || drawn.next().unwrap()).unwrap();
+    assert_eq!((second.number, second.salt), (Run(2), 9));
+    assert_eq!(meta.runs().unwrap(), [first, second]);
+}
+
+#[test]
+fn log_files_are_listed_across_starts() {
+    let store = Arc::new(MemStore::new());
+    let meta = open(&store);
+    let file = |id| LogFileRecord { id, path: format!("/wal/{id}"), identity: id * 3 };
+    for id in 1..=3 {
+        meta.add_log_file(file(id)).unwrap();
+    }
+    meta.remove_log_file(2).unwrap();
+    meta.accept_hole(AcceptedHole { first: Lsn(5), last: Lsn(6) }).unwrap();
+    meta.accept_hole(AcceptedHole { first: Lsn(5), last: Lsn(6) }).unwrap();
+    let state = open(&store).log_state();
+    assert_eq!(state, meta.log_state());
+    assert_eq!(state.files, [file(1), file(3)]);
+    assert_eq!(state.holes.len(), 1);
+}
+
+#[test]
+fn recycling_brings_labels_and_versions_and_names_the_side_file() {
+    let store = Arc::new(MemStore::new());
+    let meta = open(&store);
+    meta.create_database("d", false).unwrap();
+    let table = meta.create_table("d", &spec("t"), false).unwrap().object.id;
+    meta.accept_hole(AcceptedHole { first: Lsn(5), last: Lsn(6) }).unwrap();
+    use_label(&meta, "early", 10);
+    use_label(&meta, "late", 30);
+    let recycle = RecycleCommit {
+        recycled_to: Lsn(20),
+        side_file: Some("side-1".to_owned()),
+        versions: vec![(table, Version(4)), (TableId(99), Version(9))],
+    };
+    meta.recycle_commit(&recycle).unwrap();
+    let again = open(&store);
+    assert_eq!(again.log_state().recycled_to, Lsn(20));
+    assert_eq!(again.log_state().side_file.as_deref(), Some("side-1"));
+    assert!(again.log_state().holes.is_empty());
+    assert_eq!(label(&again, "early").unwrap().lsn, Some(Lsn(10)));
+    assert!(label(&again, "late").is_none(), "replay of the log brings it");
+    let flushed = again.flushed(table).unwrap().unwrap();
+    assert_eq!((flushed.version, flushed.version_lsn), (Version(4), Lsn(20)));
+    // A flush of what lies before knows fewer versions; the count stays.
+    let publish =
+        Publish { table, from: Lsn(0), to: Lsn(15), version: Version(3), rowsets: vec![] };
+    assert_eq!(again.publish(&publish).unwrap(), PublishOutcome::Applied(()));
+    let flushed = again.flushed(table).unwrap().unwrap();
+    assert_eq!((flushed.lsn, flushed.version), (Lsn(15), Version(4)));
+}
+
+#[test]
+fn a_dropped_database_takes_its_labels_along() {
+    let store = Arc::new(MemStore::new());
+    let meta = open(&store);
+    let db = meta.create_database("d", false).unwrap().object.id;
+    assert_eq!(db, DbId(1));
+    use_label(&meta, "a", 1);
+    meta.recycle_commit(&RecycleCommit { recycled_to: Lsn(1), ..RecycleCommit::default() })
+        .unwrap();
+    meta.drop_database(db).unwrap();
+    assert!(label(&meta, "a").is_none());
+    assert!(label(&open(&store), "a").is_none());
+}

@@ -1,0 +1,211 @@
+//! A model: random statements on both stores give the same metadata, before and after a reopen
+//! and through a power cut.
+
+use std::sync::Arc;
+
+use freshet_base::{Incarnation, Lsn, Version};
+use proptest::prelude::*;
+
+use crate::store::crash_fs::CrashFs;
+use crate::test::{INT, TestClock, column, rowset, spec};
+use crate::{
+    Account, AuthData, Catalog, ColumnPlace, GrantObject, MemStore, Meta, MetaConfig, MetaStore,
+    Privilege, Privileges, Publish, PublishOutcome, RedbStore, SchemaChange, StoredTable, Truncate,
+};
+
+#[derive(Clone, Debug)]
+enum Step {
+    CreateDatabase(u8),
+    DropDatabase(u8),
+    CreateTable(u8, u8),
+    DropTable(u8, u8),
+    Rename(u8, u8, u8),
+    AddColumn(u8, u8, u8),
+    DropColumn(u8, u8, u8),
+    Flush { db: u8, table: u8, rows: bool, stale: bool },
+    Compact(u8, u8),
+    Truncate(u8, u8),
+    SetInterval(u8, u8, u16),
+    CreateUser(u8),
+    Grant(u8, u8),
+    DropUser(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (db, table, column) = (0u8..2, 0u8..3, 0u8..4);
+    let place = || (db.clone(), table.clone());
+    prop_oneof![
+        2 => db.clone().prop_map(Step::CreateDatabase),
+        1 => db.clone().prop_map(Step::DropDatabase),
+        6 => place().prop_map(|(d, t)| Step::CreateTable(d, t)),
+        1 => place().prop_map(|(d, t)| Step::DropTable(d, t)),
+        1 => (place(), table.clone()).prop_map(|((d, t), to)| Step::Rename(d, t, to)),
+        3 => (place(), column.clone()).prop_map(|((d, t), c)| Step::AddColumn(d, t, c)),
+        2 => (place(), column.clone()).prop_map(|((d, t), c)| Step::DropColumn(d, t, c)),
+        8 => (place(), any::<bool>(), prop::bool::weighted(0.1))
+            .prop_map(|((db, table), rows, stale)| Step::Flush { db, table, rows, stale }),
+        3 => place().prop_map(|(d, t)| Step::Compact(d, t)),
+        2 => place().prop_map(|(d, t)| Step::Truncate(d, t)),
+        1 => (place(), any::<u16>()).prop_map(|((d, t), ms)| Step::SetInterval(d, t, ms)),
+        1 => db.clone().prop_map(Step::CreateUser),
+        1 => (db.clone(), table.clone()).prop_map(|(u, t)| Step::Grant(u, t)),
+        1 => db.clone().prop_map(Step::DropUser),
+    ]
+}
+
+fn open(store: Arc<dyn MetaStore>) -> Meta {
+    Meta::open(store, Arc::<TestClock>::default(), MetaConfig::default()).unwrap()
+}
+
+fn open_redb(fs: &CrashFs) -> Meta {
+    let on_fatal = Arc::new(|why: &str| panic!("fatal: {why}"));
+    let store = RedbStore::open(Arc::new(fs.clone()), "/d/meta.redb", on_fatal).unwrap();
+    open(Arc::new(store))
+}
+
+/// All that a start reads, without ids that are only reserved.
+fn state(meta: &Meta) -> (Arc<Catalog>, Vec<StoredTable>) {
+    (meta.catalog(), meta.tables_on_open().unwrap())
+}
+
+/// Does one step; answers in words, so that two stores can be compared.
+fn apply(meta: &Meta, step: &Step) -> String {
+    let name = |db: u8| format!("d{db}");
+    let table = |db: &u8, table: &u8| {
+        let catalog = meta.catalog();
+        catalog.table(&name(*db), &format!("t{table}")).cloned()
+    };
+    let words = |result: freshet_base::Result<String>| result.unwrap_or_else(|e| e.to_string());
+    match step {
+        Step::CreateDatabase(db) => {
+            words(meta.create_database(&name(*db), false).map(|made| made.object.id.to_string()))
+        }
+        Step::DropDatabase(db) => match meta.catalog().database(&name(*db)) {
+            Some(database) => words(meta.drop_database(database.id).map(|_| "dropped".to_owned())),
+            None => "none".to_owned(),
+        },
+        Step::CreateTable(db, table) => {
+            let made = meta.create_table(&name(*db), &spec(&format!("t{table}")), false);
+            words(made.map(|made| made.object.id.to_string()))
+        }
+        Step::DropTable(db, t) => match table(db, t) {
+            Some(table) => words(meta.drop_table(table.id).map(|_| "dropped".to_owned())),
+            None => "none".to_owned(),
+        },
+        Step::Rename(db, t, to) => match table(db, t) {
+            Some(table) => {
+                words(meta.rename_table(table.id, &format!("t{to}")).map(|t| t.name.clone()))
+            }
+            None => "none".to_owned(),
+        },
+        Step::AddColumn(db, t, c) => {
+            let change = SchemaChange::AddColumn {
+                column: column(&format!("c{c}"), INT),
+                place: ColumnPlace::Last,
+            };
+            table(db, t).map_or_else(String::new, |table| words(alter(meta, &table, change)))
+        }
+        Step::DropColumn(db, t, c) => {
+            let change = SchemaChange::DropColumn { name: format!("c{c}") };
+            table(db, t).map_or_else(String::new, |table| words(alter(meta, &table, change)))
+        }
+        Step::Flush { db, table: t, rows, stale } => {
+            table(db, t).map_or_else(String::new, |table| flush(meta, &table, *rows, *stale))
+        }
+        Step::Compact(db, t) => table(db, t).map_or_else(String::new, |t| compact(meta, &t)),
+        Step::Truncate(db, t) => table(db, t).map_or_else(String::new, |t| truncate(meta, &t)),
+        Step::SetInterval(db, t, ms) => table(db, t).map_or_else(String::new, |table| {
+            let pairs = [("group_commit_interval_ms".to_owned(), ms.to_string())];
+            words(meta.set_properties(table.id, &pairs).map(|_| "set".to_owned()))
+        }),
+        Step::CreateUser(user) => {
+            let auth = AuthData { native: Some([*user; 20]), sha2: None };
+            words(meta.create_user(&account(*user), auth, false).map(|_| "made".to_owned()))
+        }
+        Step::Grant(user, table) => {
+            let select = Privileges::NONE.with(Privilege::Select);
+            let object = GrantObject::Table("d0".to_owned(), format!("t{table}"));
+            words(meta.grant(&account(*user), select, &object).map(|()| "granted".to_owned()))
+        }
+        Step::DropUser(user) => {
+            words(meta.drop_user(&account(*user), true).map(|was| was.to_string()))
+        }
+    }
+}
+
+fn account(user: u8) -> Account {
+    Account::anywhere(format!("u{user}"))
+}
+
+fn alter(
+    meta: &Meta,
+    table: &freshet_schema::Table,
+    change: SchemaChange,
+) -> freshet_base::Result<String> {
+    let schema = meta.prepare_schema(table.id, &[change])?;
+    let barrier = Lsn(u64::from(schema.version.get()));
+    meta.adopt_schema(table.id, &schema, barrier).map(|table| table.schema().version.to_string())
+}
+
+fn flush(meta: &Meta, table: &freshet_schema::Table, rows: bool, stale: bool) -> String {
+    let stands = meta.flushed(table.id).unwrap().unwrap();
+    let from = if stale { Lsn(stands.lsn.get() + 1) } else { stands.lsn };
+    let to = Lsn(from.get() + 3);
+    let tablet = table.tablets().next().unwrap();
+    let id = meta.ids().rowset().unwrap();
+    let rowsets = rows.then(|| rowset(id.get(), tablet, from.get() + 1, to.get()));
+    let version = Version(stands.version.get() + 1);
+    let rowsets = rowsets.into_iter().collect();
+    let outcome = meta.publish(&Publish { table: table.id, from, to, version, rowsets }).unwrap();
+    assert_eq!(outcome == PublishOutcome::Applied(()), !stale);
+    format!("{outcome:?}")
+}
+
+fn compact(meta: &Meta, table: &freshet_schema::Table) -> String {
+    let tablet = table.tablets().next().unwrap();
+    let old = meta.rowsets(tablet).unwrap();
+    let (Some(first), Some(last)) = (old.first(), old.last()) else { return "empty".to_owned() };
+    let id = meta.ids().rowset().unwrap();
+    let merged = rowset(id.get(), tablet, first.lsn_first.get(), last.lsn_last.get());
+    assert!(meta.replace_rowsets(table.id, tablet, &old, std::slice::from_ref(&merged)).unwrap());
+    assert_eq!(meta.rowsets(tablet).unwrap(), [merged]);
+    "merged".to_owned()
+}
+
+fn truncate(meta: &Meta, table: &freshet_schema::Table) -> String {
+    let stands = meta.flushed(table.id).unwrap().unwrap();
+    let raised = |p: &freshet_schema::Partition| (p.id, Incarnation(p.incarnation.get() + 1));
+    let truncate = Truncate {
+        table: table.id,
+        from: stands.lsn,
+        to: stands.lsn.next(),
+        version: stands.version,
+        incarnations: table.partitions.iter().map(raised).collect(),
+    };
+    format!("{:?}", meta.truncate(&truncate).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn both_stores_tell_the_same_before_and_after_a_reopen(
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let memory: Arc<dyn MetaStore> = Arc::new(MemStore::new());
+        let fs = CrashFs::new(64 << 20);
+        let (in_memory, in_file) = (open(memory.clone()), open_redb(&fs));
+        for step in &steps {
+            prop_assert_eq!(apply(&in_memory, step), apply(&in_file, step), "{:?}", step);
+        }
+        let before = state(&in_memory);
+        prop_assert_eq!(&before, &state(&in_file));
+        // Power goes while the file is open: all that was answered stands.
+        let after = fs.after_power_cut(|| false);
+        prop_assert_eq!(&before, &state(&open_redb(&after)));
+        prop_assert_eq!(&before, &state(&open(memory)));
+        // Every rowset in the store belongs to a tablet of a table.
+        let named = before.1.iter().map(|table| table.rowsets.len()).sum::<usize>();
+        prop_assert_eq!(in_file.store.scan("/rowset/").unwrap().len(), named);
+    }
+}

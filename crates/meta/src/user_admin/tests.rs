@@ -1,0 +1,89 @@
+use super::*;
+use crate::authorize::{Object, authorize};
+use crate::test::meta;
+
+fn one(privilege: Privilege) -> Privileges {
+    Privileges::NONE.with(privilege)
+}
+
+#[test]
+fn a_new_store_has_root_with_all_and_the_empty_password() {
+    let meta = meta();
+    let catalog = meta.catalog();
+    let user = catalog.user_for("root", "10.0.0.1").unwrap();
+    assert!(user.auth.is_empty_password());
+    assert_eq!(user.show_grants(), ["GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION"]);
+    for &privilege in Privilege::ALL {
+        authorize(&catalog, &root(), privilege, Object::Server).unwrap();
+    }
+    assert!(meta.drop_user(&root(), true).is_err());
+    assert!(meta.revoke(&root(), Privileges::all(), &GrantObject::Server).is_err());
+}
+
+#[test]
+fn users_are_created_changed_and_dropped() {
+    let meta = meta();
+    let app = Account { name: "app".to_owned(), host: "10.%".to_owned() };
+    let auth = AuthData { native: Some([1; 20]), sha2: Some([2; 32]) };
+    assert!(!meta.create_user(&app, auth.clone(), false).unwrap());
+    assert_eq!(meta.create_user(&app, auth.clone(), false).unwrap_err().code().errno(), 1396);
+    assert!(meta.create_user(&app, AuthData::default(), true).unwrap());
+    assert_eq!(meta.catalog().user(&app).unwrap().auth, auth);
+    meta.set_auth(&app, AuthData::default()).unwrap();
+    assert!(meta.catalog().user(&app).unwrap().auth.is_empty_password());
+    assert!(meta.catalog().user_for("app", "11.0.0.1").is_none());
+    assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
+    assert!(meta.drop_user(&app, false).unwrap());
+    assert!(!meta.drop_user(&app, true).unwrap());
+    assert_eq!(meta.drop_user(&app, false).unwrap_err().code().errno(), 1396);
+    assert_eq!(meta.set_auth(&app, auth).unwrap_err().code().errno(), 1396);
+    let nobody = Account::anywhere("");
+    assert_eq!(
+        meta.create_user(&nobody, AuthData::default(), false).unwrap_err().code().errno(),
+        1396
+    );
+}
+
+#[test]
+fn the_account_with_the_most_exact_host_is_the_one() {
+    let meta = meta();
+    for host in ["%", "10.%", "10.0.0.7"] {
+        let account = Account { name: "app".to_owned(), host: host.to_owned() };
+        meta.create_user(&account, AuthData::default(), false).unwrap();
+    }
+    let catalog = meta.catalog();
+    let host = |client| catalog.user_for("app", client).unwrap().account.host.clone();
+    assert_eq!(host("10.0.0.7"), "10.0.0.7");
+    assert_eq!(host("10.0.0.8"), "10.%");
+    assert_eq!(host("192.168.0.1"), "%");
+}
+
+#[test]
+fn grants_add_up_and_are_shown() {
+    let meta = meta();
+    let app = Account::anywhere("app");
+    meta.create_user(&app, AuthData::default(), false).unwrap();
+    let database = GrantObject::Database("d".to_owned());
+    let table = GrantObject::Table("d".to_owned(), "a`b".to_owned());
+    meta.grant(&app, one(Privilege::Select), &database).unwrap();
+    meta.grant(&app, one(Privilege::Insert).with(Privilege::GrantOption), &database).unwrap();
+    meta.grant(&app, Privileges::all(), &table).unwrap();
+    let shown = |meta: &Meta| meta.catalog().user(&app).unwrap().show_grants();
+    assert_eq!(
+        shown(&meta),
+        [
+            "GRANT USAGE ON *.* TO `app`@`%`",
+            "GRANT SELECT, INSERT ON `d`.* TO `app`@`%` WITH GRANT OPTION",
+            "GRANT ALL PRIVILEGES ON `d`.`a``b` TO `app`@`%`",
+        ]
+    );
+    meta.revoke(&app, Privileges::all().with(Privilege::GrantOption), &database).unwrap();
+    meta.revoke(&app, one(Privilege::Drop), &table).unwrap();
+    assert_eq!(shown(&meta).len(), 2);
+    assert!(!shown(&meta)[1].contains("DROP"));
+    let catalog = meta.catalog();
+    let may = |privilege| authorize(&catalog, &app, privilege, Object::Table("d", "a`b")).is_ok();
+    assert!(may(Privilege::Insert) && !may(Privilege::Drop));
+    let gone = Account::anywhere("gone");
+    assert_eq!(meta.grant(&gone, Privileges::all(), &database).unwrap_err().code().errno(), 1396);
+}
