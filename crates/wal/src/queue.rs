@@ -87,9 +87,9 @@ impl Queue {
         self.pieces.is_empty()
     }
 
-    /// The largest frame that can be packed, `wanted_bytes` where a piece has as many.
-    pub(crate) fn packed_bytes_max(&self, wanted_bytes: usize) -> usize {
-        self.piece_bytes.min(wanted_bytes)
+    /// The most that a piece of small records may have.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        self.piece_bytes
     }
 
     /// Copies a record of `bytes` with padding, given in parts, behind the last one.

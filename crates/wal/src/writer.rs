@@ -32,7 +32,8 @@ mod task;
 
 /// Small records are packed into writes of at most this size: larger ones are no faster.
 const PIECE_BYTES_MAX: usize = 1 << 20;
-/// Records up to this size are copied under the lock, which takes less than handing them over.
+/// Payloads up to this size are copied under the lock, where that costs less than a write of
+/// their own.
 const PACKED_BYTES_MAX: usize = 64 << 10;
 
 /// The sizes of a log.
@@ -479,7 +480,7 @@ impl Log {
         };
         let head = header.encode(stamp, salted);
         let bytes = frame_bytes(stamp.len(), payload.bytes().len());
-        if bytes <= self.queue.packed_bytes_max(PACKED_BYTES_MAX) {
+        if payload.bytes().len() <= PACKED_BYTES_MAX && bytes <= self.queue.piece_bytes() {
             self.queue.push_packed(&entry, [&head, stamp, payload.bytes()], bytes);
         } else {
             self.queue.push_large(&entry, [&head, stamp], payload.into_bytes());

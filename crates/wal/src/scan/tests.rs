@@ -129,7 +129,7 @@ fn a_run_that_wrote_nothing_does_not_reopen_the_run_before() {
     let first = append_alone(&mut running, b"acknowledged");
     torn(&store, &mut running, &[&[2; ONE_BLOCK], &[3; 50]], &[Fate::Garbage, Fate::New]);
     for _ in 0..3 {
-        assert_eq!(store.recover().1, [first.clone()]);
+        assert_eq!(store.recover().1, std::slice::from_ref(&first));
     }
 }
 
@@ -257,7 +257,7 @@ fn what_follows_a_recycled_record_in_its_batch_is_found() {
     let second = running.append(1, b"not recycled");
     running.drive();
     store.recycled_to = Lsn(1);
-    assert_eq!(read_all(&store.scan().unwrap()), [second.clone()]);
+    assert_eq!(read_all(&store.scan().unwrap()), std::slice::from_ref(&second));
     // Nobody needs what was recycled, so that it is damaged harms nobody.
     store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[57] ^= 1);
     assert_eq!(read_all(&store.scan().unwrap()), [second]);
