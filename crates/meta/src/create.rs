@@ -168,12 +168,21 @@ fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
         if !declared.ty.can_be_key() {
             bail!(
                 Unknown,
-                "Column[{name}] is of type {}, which can not be a key column",
-                declared.ty
+                "{} should not be used in key column[{name}]; put it behind the key columns",
+                type_words(declared.ty)
             );
         }
     }
     Ok(key.columns.len())
+}
+
+/// What Doris calls a type that cannot be a key.
+fn type_words(ty: ColumnType) -> String {
+    match ty {
+        ColumnType::Text => "String Type".to_owned(),
+        ColumnType::Float | ColumnType::Double => "Float or double".to_owned(),
+        other => format!("Type {other}"),
+    }
 }
 
 /// The leading columns that make a good sort key: at most three and 36 bytes, and nothing

@@ -30,6 +30,10 @@ fn keys_must_be_a_prefix_of_the_columns() {
         "Key columns should be a ordered prefix of the schema. KeyColumns[1] (starts from zero) \
          is score, but corresponding column is name in the previous columns declaration."
     );
+    spec.columns[1].ty = ColumnType::Text;
+    spec.key = duplicate_key(&["id", "name"]);
+    assert!(refused(&spec).1.contains("String Type should not be used in key column[name]"));
+    spec.columns[1].ty = INT;
     spec.key = duplicate_key(&["nope"]);
     assert_eq!(refused(&spec).1, "Key column[nope] doesn't exist.");
     spec.key = duplicate_key(&["ID", "name"]);
