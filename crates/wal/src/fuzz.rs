@@ -22,13 +22,14 @@ pub fn fuzz_reader(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_harm(data in proptest::collection::vec(any::<u8>(), 0..9000)) {
+        fn any_bytes_are_read_without_harm(data in vec(any::<u8>(), 0..9000)) {
             fuzz_reader(&data);
         }
     }

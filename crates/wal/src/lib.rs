@@ -3,7 +3,7 @@
 //! It is: frames with salted checksums ([`record`]), a writer that syncs whatever queued while
 //! the last sync ran ([`writer`]), the horizon that says how far the log is durable
 //! ([`horizon`]), the room that admission takes before a record may be appended ([`room`]), and
-//! a reader that tells a torn tail from corruption ([`scan`], [`reader`]).
+//! a reader that tells a torn tail from corruption ([`mod@scan`], [`reader`]).
 //!
 //! It is not: aware of rows, tables or metadata. What a record means, which files and runs
 //! exist and up to where the log was recycled is told by the caller, who keeps it durable.
@@ -40,7 +40,8 @@ pub use record::{FRAME_HEADER_BYTES, KIND_IDLE, STAMP_BYTES_MAX};
 pub use recycle::LiveFile;
 pub use room::Room;
 pub use scan::{
-    Corruption, FileState, Hole, Place, RunBounds, Scan, ScanError, ScanInput, Tail, scan,
+    Corruption, DamagedRecord, FileState, Hole, LiveRecords, Place, RunBounds, Scan, ScanError,
+    ScanInput, Tail, scan,
 };
 pub use writer::{NewRun, Payload, Wal, WalOptions, WalStats, WalWorld};
 

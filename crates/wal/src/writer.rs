@@ -214,7 +214,7 @@ pub struct Wal {
 
 impl Wal {
     /// Opens the log for a new run, after recovery or, with no files, for the first time.
-    /// `files` is what [`crate::scan`] found, in any order. Nothing is written before
+    /// `files` is what [`scan()`](crate::scan()) found, in any order. Nothing is written before
     /// [`Wal::run`] is driven.
     ///
     /// # Errors

@@ -99,6 +99,14 @@ struct Disk {
 }
 
 impl Disk {
+    /// With one ready file.
+    fn new() -> Self {
+        let (fs, files) = (MemFs::default(), Files::new(FILE_BYTES));
+        let mut disk = Self { fs, ledger: ledger(0, 0), files, made: 0, written: 0 };
+        disk.add_file();
+        disk
+    }
+
     fn add_file(&mut self) {
         let path = format!("/{}", self.made).into();
         let log_file = LogFile { id: self.made, path };
@@ -140,14 +148,13 @@ proptest! {
     /// Whatever is reserved finds its place: `place` panics where no file is ready.
     #[test]
     fn who_holds_room_never_finds_the_log_full(steps in proptest::collection::vec(step(), 1..200)) {
-        let files = Files::new(FILE_BYTES);
-        let mut disk = Disk { fs: MemFs::default(), ledger: ledger(0, 0), files, made: 0, written: 0 };
-        disk.add_file();
+        let mut disk = Disk::new();
         let mut held = Vec::new();
         for step in steps {
             match step {
                 Step::Reserve(bytes) => {
-                    held.extend(disk.ledger.try_reserve(bytes, Class::Load).map(|room| (bytes, room)));
+                    let room = disk.ledger.try_reserve(bytes, Class::Load);
+                    held.extend(room.map(|room| (bytes, room)));
                 }
                 Step::Write(records) => {
                     let rest = held.split_off(held.len().min(records));
