@@ -55,7 +55,7 @@ pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -
 }
 
 fn scale(hash: u64, buckets: u32) -> u32 {
-    (u128::from(hash) * u128::from(buckets) >> 64) as u32
+    ((u128::from(hash) * u128::from(buckets)) >> 64) as u32
 }
 
 fn fold(hash: u64, word: u64) -> u64 {

@@ -6,6 +6,8 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{is_not_null, take};
 
+use freshet_base::ColumnId;
+
 use crate::row::{Put, RowWriter};
 use crate::value::{put_default, put_zero};
 use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema};
@@ -14,9 +16,9 @@ use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema};
 ///
 /// Columns are matched by id, so that renames carry their values along. A column that `from`
 /// lacks shows its literal default, else NULL, else the type's zero value. Total over the
-/// versions of one table: a column keeps its Arrow type for life.
+/// versions of one table, and over projections of them: a column keeps its Arrow type for life.
 pub fn adapt(batch: &RecordBatch, from: &TableSchema, to: &TableSchema) -> RecordBatch {
-    if from.version == to.version {
+    if from.version == to.version && ids(from).eq(ids(to)) {
         return batch.clone();
     }
     let rows = batch.num_rows();
@@ -31,6 +33,10 @@ pub fn adapt(batch: &RecordBatch, from: &TableSchema, to: &TableSchema) -> Recor
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(to.arrow()), columns, &options)
         .expect("every column has the type and nullability of its field")
+}
+
+fn ids(schema: &TableSchema) -> impl Iterator<Item = ColumnId> {
+    schema.columns.iter().map(|column| column.id)
 }
 
 /// The values of a column that both versions have.
@@ -133,6 +139,9 @@ mod tests {
         assert_eq!(seen.column(3).as_string_view().value(0), "");
         assert_eq!(seen.column(4).as_primitive::<Int32Type>().values(), &[7, 7]);
         assert_eq!(adapt(&batch.slice(0, 0), &from, &to).num_rows(), 0);
+        let none = TableSchema::new(SchemaVersion(1), vec![], vec![]);
+        let counted = adapt(&batch, &from, &none);
+        assert_eq!((counted.num_rows(), counted.num_columns()), (2, 0));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! Test it with `cargo test -p freshet-schema`.
 
 pub mod columns;
+pub mod encode;
 pub mod hash;
 pub mod history;
 pub mod key;
@@ -23,6 +24,7 @@ pub mod value;
 pub mod zone;
 
 pub use columns::ColumnsBuilder;
+pub use encode::encode;
 pub use row::{Put, RowCursor, RowFault, RowWriter, Rows};
 pub use table::*;
 pub use types::*;

@@ -20,7 +20,8 @@ pub use bad::BadValue;
 pub use lax::adjust;
 pub use number::ShortNumber;
 pub use numeric::{put_f64, put_i64, put_i128, put_number, put_short};
-pub use text::{Encoding, put_binary, put_text};
+pub use temporal::Civil;
+pub use text::{Encoding, put_binary, put_civil, put_text};
 
 /// What becomes of a value that does not fit its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,6 +71,8 @@ pub enum Literal<'a> {
     Float(f64),
     /// Text: a quoted string, a field of a CSV line, a date as written.
     Text(&'a [u8]),
+    /// A date and time.
+    Time(Civil),
     /// Bytes: a hex or bit literal, a parameter without character set.
     Binary(&'a [u8]),
 }
@@ -93,6 +96,7 @@ pub fn put(
         Literal::Number(text) => put_number(column, text, rules, out),
         Literal::Float(value) => put_f64(column, value, rules, out),
         Literal::Text(text) => put_text(column, text, Encoding::Unknown, rules, out),
+        Literal::Time(civil) => put_civil(column, civil, rules, out),
         Literal::Binary(bytes) => put_binary(column, bytes, rules, out),
     }
 }

@@ -53,6 +53,7 @@ fn cut(
         }
         Literal::Int(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
         Literal::Float(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
+        Literal::Time(civil) => put_bytes(out, &civil.to_string().as_bytes()[..limit]),
         Literal::Null => return Err(BadValue::Null),
     }
     Ok(Put::Value)

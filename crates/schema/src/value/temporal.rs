@@ -1,5 +1,7 @@
 //! Dates and times from text, as MySQL reads them.
 
+use std::fmt;
+
 use crate::row::MICROS_PER_DAY;
 use crate::zone::parse_offset;
 use crate::{Zone, row};
@@ -18,6 +20,16 @@ pub struct Civil {
 }
 
 impl Civil {
+    /// What a wall clock shows `local` microseconds after 1970-01-01 00:00:00.
+    pub fn from_micros(local: i64) -> Self {
+        Self {
+            days: local.div_euclid(MICROS_PER_DAY) as i32,
+            micros: local.rem_euclid(MICROS_PER_DAY),
+            round_up: false,
+            offset: None,
+        }
+    }
+
     /// Microseconds since 1970 with `fsp` digits, rounded half up; `None` past the year 9999.
     pub fn micros_rounded(self, fsp: u8) -> Option<i64> {
         let micros = i64::from(self.days) * MICROS_PER_DAY + self.micros;
@@ -32,13 +44,18 @@ impl Civil {
         let Some(offset) = self.offset else { return self };
         let utc =
             i64::from(self.days) * MICROS_PER_DAY + self.micros - i64::from(offset) * 1_000_000;
-        let local = zone.to_local(utc);
-        Self {
-            days: local.div_euclid(MICROS_PER_DAY) as i32,
-            micros: local.rem_euclid(MICROS_PER_DAY),
-            round_up: self.round_up,
-            offset: None,
-        }
+        Self { round_up: self.round_up, ..Self::from_micros(zone.to_local(utc)) }
+    }
+}
+
+/// `yyyy-mm-dd hh:mm:ss[.ffffff]`.
+impl fmt::Display for Civil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = date_of(self.days);
+        let (second, fraction) = (self.micros / 1_000_000, self.micros % 1_000_000);
+        let (hour, minute) = (second / 3_600, second / 60 % 60);
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)?;
+        if fraction == 0 { Ok(()) } else { write!(f, ".{fraction:06}") }
     }
 }
 

@@ -172,8 +172,8 @@ fn is_fractional(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Float | ColumnType::Double | ColumnType::Decimal { .. })
 }
 
-/// Appends the cell of a date and time in a temporal column.
-fn put_civil(
+/// Appends the cell of a date and time.
+pub fn put_civil(
     column: &Column,
     civil: Civil,
     rules: &Rules,
@@ -198,7 +198,10 @@ fn put_civil(
                 zone.to_utc(local).filter(|utc| (row::MICROS_MIN..=row::MICROS_MAX).contains(utc));
             out.extend_from_slice(&utc.ok_or(BadValue::NotTemporal)?.to_le_bytes());
         }
-        _ => return Err(BadValue::NotStorable),
+        _ => {
+            let text = civil.to_string();
+            return put_text(column, text.as_bytes(), Encoding::Utf8, rules, out);
+        }
     }
     Ok(Put::Value)
 }
@@ -220,7 +223,7 @@ pub(super) fn put_instant(
         ColumnType::DateTime { fsp } => out.extend_from_slice(&cut(local, fsp).to_le_bytes()),
         ColumnType::Timestamp { fsp } => out.extend_from_slice(&cut(utc, fsp).to_le_bytes()),
         _ => {
-            let text = format_civil(local);
+            let text = Civil::from_micros(cut(local, 0)).to_string();
             return put_text(column, text.as_bytes(), Encoding::Utf8, rules, out);
         }
     }
@@ -234,15 +237,7 @@ pub(super) fn put_day(
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
-    let text = format_civil(i64::from(days) * MICROS_PER_DAY);
+    let text = Civil::from_micros(i64::from(days) * MICROS_PER_DAY).to_string();
     let (date, _) = text.split_at(10);
     put_text(column, date.as_bytes(), Encoding::Utf8, rules, out)
-}
-
-/// `yyyy-mm-dd hh:mm:ss` of microseconds since 1970.
-fn format_civil(micros: i64) -> String {
-    let (year, month, day) = temporal::date_of(micros.div_euclid(MICROS_PER_DAY) as i32);
-    let second = micros.rem_euclid(MICROS_PER_DAY) / 1_000_000;
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }

@@ -1,0 +1,221 @@
+//! JSON objects, as a stream load sends them, into rows.
+
+mod object;
+mod path;
+
+use freshet_base::{Result, bail};
+use freshet_schema::Rules;
+use serde_json::value::RawValue;
+
+use super::{RowEncoder, SourcePlan, Warnings};
+use crate::rejects::Rejects;
+use object::ObjectReader;
+
+pub use path::JsonPath;
+
+/// Largest document that is one array, and longest line.
+pub const DOCUMENT_BYTES_MAX: usize = 100 << 20;
+
+/// How objects are found, and what becomes of their members.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JsonFormat {
+    /// The document is an array of objects, not one object a line.
+    pub strip_outer_array: bool,
+    /// Each line is a document, also with `strip_outer_array`.
+    pub read_by_line: bool,
+    /// Where the objects begin, in each document.
+    pub root: JsonPath,
+    /// Where the fields of an object are, in the order of the source's fields; empty when they
+    /// are found by name.
+    pub paths: Vec<JsonPath>,
+    /// Numbers are read as the text that they are.
+    pub num_as_string: bool,
+    /// Behind each line; empty for a line feed.
+    pub delimiter: Vec<u8>,
+}
+
+/// Decodes a body that comes in parts of any size.
+pub struct JsonDecoder<'a> {
+    format: JsonFormat,
+    source: &'a SourcePlan,
+    rules: Rules,
+    tail: Vec<u8>,
+    objects: u64,
+    rows: usize,
+    rejects: Rejects,
+    warnings: Warnings,
+}
+
+impl<'a> JsonDecoder<'a> {
+    /// A decoder of objects whose fields are those of `source`.
+    pub fn new(format: JsonFormat, source: &'a SourcePlan, rules: &Rules) -> Self {
+        Self {
+            format,
+            source,
+            rules: *rules,
+            tail: Vec::new(),
+            objects: 0,
+            rows: 0,
+            rejects: Rejects::default(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// Decodes `bytes`, appending the good rows to `out`. A document that is not read by line
+    /// waits for [`Self::finish`].
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        if !self.by_line() {
+            return self.keep(bytes);
+        }
+        let mut bytes = bytes;
+        if !self.tail.is_empty() {
+            let end = match self.delimiter() {
+                [byte] => memchr::memchr(*byte, bytes).map_or(bytes.len(), |at| at + 1),
+                _ => bytes.len(),
+            };
+            self.keep(&bytes[..end])?;
+            bytes = &bytes[end..];
+            let mut tail = std::mem::take(&mut self.tail);
+            let taken = self.decode(out, |decoder, encoder| decoder.lines(&tail, false, encoder));
+            tail.drain(..taken);
+            self.tail = tail;
+            // A line still waits: what is behind it was taken, too.
+            if !self.tail.is_empty() {
+                return self.keep(bytes);
+            }
+        }
+        let taken = self.decode(out, |decoder, encoder| decoder.lines(bytes, false, encoder));
+        self.keep(&bytes[taken..])
+    }
+
+    /// Decodes what is left.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let tail = std::mem::take(&mut self.tail);
+        if self.by_line() {
+            self.decode(out, |decoder, encoder| decoder.lines(&tail, true, encoder));
+        } else {
+            self.decode(out, |decoder, encoder| decoder.document(&tail, encoder));
+        }
+        Ok(())
+    }
+
+    /// Rows appended.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Objects seen, good or bad.
+    pub fn objects(&self) -> u64 {
+        self.objects
+    }
+
+    /// The rows that were not taken, and the values that were changed to fit.
+    pub fn into_rejects(self) -> (Rejects, Warnings) {
+        (self.rejects, self.warnings)
+    }
+
+    fn by_line(&self) -> bool {
+        self.format.read_by_line || !self.format.strip_outer_array
+    }
+
+    fn delimiter(&self) -> &[u8] {
+        if self.format.delimiter.is_empty() { b"\n" } else { &self.format.delimiter }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.tail.len() + bytes.len() > DOCUMENT_BYTES_MAX {
+            bail!(
+                TooLong,
+                "a JSON document is longer than {DOCUMENT_BYTES_MAX} bytes; send one object a \
+                 line with read_json_by_line"
+            );
+        }
+        self.tail.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Runs `decode` with an encoder that appends to `out`.
+    fn decode<T>(
+        &mut self,
+        out: &mut Vec<u8>,
+        decode: impl FnOnce(&mut Self, &mut RowEncoder<'_>) -> T,
+    ) -> T {
+        let encoder = RowEncoder::scattered(&self.source.plan, &self.rules, out);
+        let mut encoder = encoder.counting_from(self.rows as u64 + 1);
+        let decoded = decode(self, &mut encoder);
+        self.rows += encoder.rows();
+        self.warnings.append(encoder.into_warnings());
+        decoded
+    }
+
+    /// Decodes the complete lines at the front of `bytes` and returns their length.
+    fn lines(&mut self, bytes: &[u8], last: bool, encoder: &mut RowEncoder<'_>) -> usize {
+        let delimiter = memchr::memmem::Finder::new(self.delimiter()).into_owned();
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let (line, taken) = match delimiter.find(rest) {
+                Some(end) => (&rest[..end], end + delimiter.needle().len()),
+                None if last => (rest, rest.len()),
+                None => break,
+            };
+            at += taken;
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                self.document(line, encoder);
+            }
+        }
+        at
+    }
+
+    /// Decodes one document: an object, or an array of objects.
+    fn document(&mut self, document: &[u8], encoder: &mut RowEncoder<'_>) {
+        let Ok(text) = std::str::from_utf8(document) else {
+            return self.reject(document, || "the JSON is not UTF-8".to_owned());
+        };
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() {
+            return;
+        }
+        let Some(root) = self.format.root.select(text) else {
+            return self.reject(document, || "json_root is not in the document".to_owned());
+        };
+        match (self.format.strip_outer_array, root.as_bytes().first()) {
+            (false, Some(b'[')) => self.reject(document, || {
+                "JSON data is an array, `strip_outer_array` must be TRUE".to_owned()
+            }),
+            (true, Some(b'[')) => match serde_json::from_str::<Vec<&RawValue>>(root) {
+                Ok(objects) => self.objects_of(objects.iter().map(|object| object.get()), encoder),
+                Err(error) => self.reject(document, || format!("Parse json data failed: {error}")),
+            },
+            (true, _) => self.reject(document, || {
+                "JSON data is not an array, `strip_outer_array` must be FALSE".to_owned()
+            }),
+            (false, _) => self.objects_of(std::iter::once(root), encoder),
+        }
+    }
+
+    fn objects_of<'t>(
+        &mut self,
+        objects: impl Iterator<Item = &'t str>,
+        encoder: &mut RowEncoder<'_>,
+    ) {
+        let reader = ObjectReader::new(self.source, &self.format);
+        for object in objects {
+            self.objects += 1;
+            encoder.begin_row();
+            if let Err(reason) = reader.read(object, encoder) {
+                encoder.abort_row();
+                self.rejects.add(self.objects, object.as_bytes(), || reason);
+            }
+        }
+    }
+
+    fn reject(&mut self, document: &[u8], reason: impl FnOnce() -> String) {
+        self.objects += 1;
+        self.rejects.add(self.objects, document, reason);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! Parameters of prepared statements, in MySQL's binary form, straight into rows.
+
+use freshet_base::{Error, Result, bail, err};
+use freshet_schema::value::{
+    Civil, Encoding, put_civil, put_f64, put_i64, put_i128, put_text, temporal,
+};
+use freshet_schema::{Literal, Rules};
+
+use super::values::{Dialect, NoRows, Scanned, scan};
+use super::{Fault, InsertPlan, RowEncoder};
+
+/// Set in a parameter's type when it has no sign.
+const UNSIGNED: u16 = 0x8000;
+
+/// The parameters of one execution.
+#[derive(Clone, Copy, Debug)]
+pub struct Params<'a> {
+    /// One bit a parameter, lowest first; set means NULL.
+    nulls: &'a [u8],
+    /// MySQL type codes, with bit 15 set for unsigned.
+    types: &'a [u16],
+    /// The values that are neither NULL nor sent before.
+    values: &'a [u8],
+    /// What COM_STMT_SEND_LONG_DATA brought; empty, or one entry a parameter.
+    long_data: &'a [Option<Vec<u8>>],
+}
+
+impl<'a> Params<'a> {
+    /// Reads what stands behind the fixed part of COM_STMT_EXECUTE: the bitmap of NULLs, the
+    /// flag that says whether types follow, the types, the values. `types` keeps the types
+    /// between executions of a statement.
+    pub fn parse(
+        count: usize,
+        block: &'a [u8],
+        types: &'a mut Vec<u16>,
+        long_data: &'a [Option<Vec<u8>>],
+    ) -> Result<Self> {
+        let cut = || err!(PacketMalformed, "the parameters of COM_STMT_EXECUTE end too early");
+        if count == 0 {
+            return Ok(Self { nulls: &[], types: &[], values: &[], long_data });
+        }
+        let (nulls, rest) = block.split_at_checked(count.div_ceil(8)).ok_or_else(cut)?;
+        let (&bound, mut values) = rest.split_first().ok_or_else(cut)?;
+        if bound != 0 {
+            let (sent, rest) = values.split_at_checked(2 * count).ok_or_else(cut)?;
+            let (pairs, _) = sent.as_chunks();
+            types.clear();
+            types.extend(pairs.iter().map(|pair| u16::from_le_bytes(*pair)));
+            values = rest;
+        }
+        if types.len() != count {
+            bail!(WrongArguments, "the types of {count} parameters were never sent");
+        }
+        Ok(Self { nulls, types, values, long_data })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.types.len()
+    }
+}
+
+/// What stands behind VALUES in a prepared INSERT.
+#[derive(Clone, Debug)]
+pub struct PreparedRows {
+    text: Vec<u8>,
+    dialect: Dialect,
+    /// Every value is a `?`, so that the text need not be looked at again.
+    only_params: bool,
+}
+
+impl PreparedRows {
+    /// Looks once at `text`, which begins behind VALUES.
+    pub fn new(text: &[u8], dialect: Dialect) -> Self {
+        let plain =
+            |byte: &u8| matches!(byte, b'(' | b')' | b',' | b'?') || byte.is_ascii_whitespace();
+        Self { text: text.to_vec(), dialect, only_params: text.iter().all(plain) }
+    }
+
+    /// Encodes the rows of one execution, appending them to `out`, which is left as it was
+    /// unless all of them are good.
+    pub fn rows(
+        &self,
+        params: Params<'_>,
+        plan: &InsertPlan,
+        rules: &Rules,
+        out: &mut Vec<u8>,
+    ) -> Result<Scanned, NoRows> {
+        if self.only_params && plan.width() > 0 {
+            return params_to_rows(params, plan, rules, out).map_err(NoRows::Bad);
+        }
+        let mut reader = ParamReader::new(params);
+        scan(&self.text, plan, rules, self.dialect, Some(&mut reader), out)
+    }
+}
+
+/// Encodes parameters that are rows of the plan's values, one after the other.
+pub fn params_to_rows(
+    params: Params<'_>,
+    plan: &InsertPlan,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Scanned> {
+    let width = plan.width();
+    if width == 0 || !params.count().is_multiple_of(width) {
+        return Err(Fault::Count { expected: width }.error(plan, 1));
+    }
+    let length_before = out.len();
+    let mut encoder = RowEncoder::new(plan, rules, out);
+    let mut reader = ParamReader::new(params);
+    let mut encode = || {
+        for _ in 0..params.count() / width {
+            encoder.begin_row();
+            for _ in 0..width {
+                reader.put_next(&mut encoder)?;
+            }
+            encoder.end_row()?;
+        }
+        Ok(())
+    };
+    let encoded: Result<(), Fault> = encode();
+    let result = encoded.map_err(|fault| {
+        reader.broken().unwrap_or_else(|| fault.error(plan, encoder.row_number()))
+    });
+    let scanned = result.map(|()| Scanned {
+        rows: encoder.rows(),
+        consumed: 0,
+        warnings: encoder.into_warnings(),
+    });
+    if scanned.is_err() {
+        out.truncate(length_before);
+    }
+    scanned
+}
+
+/// A walk over parameters.
+pub(super) struct ParamReader<'a> {
+    params: Params<'a>,
+    rest: &'a [u8],
+    at: usize,
+    broken: Option<&'static str>,
+}
+
+impl<'a> ParamReader<'a> {
+    fn new(params: Params<'a>) -> Self {
+        Self { params, rest: params.values, at: 0, broken: None }
+    }
+
+    /// What is wrong with the block itself, if that is why a parameter was not put.
+    fn broken(&self) -> Option<Error> {
+        let why = self.broken?;
+        Some(err!(PacketMalformed, "parameter {} of COM_STMT_EXECUTE {why}", self.at))
+    }
+
+    /// Writes the next parameter as the next value of the row.
+    #[inline]
+    pub(super) fn put_next(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+        let at = self.at;
+        self.at += 1;
+        let Some(&ty) = self.params.types.get(at) else {
+            return self.fail("does not exist");
+        };
+        if self.params.nulls[at >> 3] >> (at & 7) & 1 == 1 {
+            return encoder.put_null();
+        }
+        if let Some(Some(data)) = self.params.long_data.get(at) {
+            return put_string(encoder, data);
+        }
+        let unsigned = ty & UNSIGNED != 0;
+        macro_rules! int {
+            ($signed:ty, $unsigned:ty) => {{
+                let Some((bytes, rest)) = self.rest.split_first_chunk() else {
+                    return self.fail("is cut off");
+                };
+                self.rest = rest;
+                let value = <$signed>::from_le_bytes(*bytes);
+                let value = if unsigned { i64::from(value as $unsigned) } else { i64::from(value) };
+                put_int(encoder, value)
+            }};
+        }
+        match ty & 0xff {
+            0x01 => int!(i8, u8),
+            0x02 | 0x0d => int!(i16, u16),
+            0x03 | 0x09 => int!(i32, u32),
+            0x08 => self.put_big(unsigned, encoder),
+            0x04 => self.put_float(|bytes: [u8; 4]| f32::from_le_bytes(bytes).into(), encoder),
+            0x05 => self.put_float(f64::from_le_bytes, encoder),
+            0x07 | 0x0a | 0x0c => self.put_datetime(encoder),
+            0x0b => self.put_time(encoder),
+            0x06 => encoder.put_null(),
+            _ => match take_lenenc(&mut self.rest) {
+                Some(text) => put_string(encoder, text),
+                None => self.fail("is cut off"),
+            },
+        }
+    }
+
+    fn put_big(&mut self, unsigned: bool, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+        let Some((bytes, rest)) = self.rest.split_first_chunk() else {
+            return self.fail("is cut off");
+        };
+        self.rest = rest;
+        let value = i64::from_le_bytes(*bytes);
+        if !unsigned || value >= 0 {
+            return put_int(encoder, value);
+        }
+        let value = i128::from(value.cast_unsigned());
+        encoder.put(Literal::Int(value), |column, rules, out| put_i128(column, value, rules, out))
+    }
+
+    fn put_float<const N: usize>(
+        &mut self,
+        read: impl Fn([u8; N]) -> f64,
+        encoder: &mut RowEncoder<'_>,
+    ) -> Result<(), Fault> {
+        let Some((bytes, rest)) = self.rest.split_first_chunk() else {
+            return self.fail("is cut off");
+        };
+        self.rest = rest;
+        let value = read(*bytes);
+        encoder.put(Literal::Float(value), |column, rules, out| put_f64(column, value, rules, out))
+    }
+
+    /// DATE, DATETIME, TIMESTAMP: a length of 0, 4, 7 or 11, and so much of the fields.
+    fn put_datetime(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+        let Some(fields) = self.take_fields::<11>() else {
+            return self.fail("is not a date");
+        };
+        let [y1, y2, month, day, hour, minute, second, micros @ ..] = fields;
+        let (year, micros) = (u16::from_le_bytes([y1, y2]), u32::from_le_bytes(micros));
+        let days = temporal::days_of(year.into(), month.into(), day.into());
+        let in_day = hour < 24 && minute < 60 && second < 60 && micros < 1_000_000;
+        let Some(days) = days.filter(|_| in_day) else {
+            // The text of what is no date is refused like any other text.
+            let date = format!("{year:04}-{month:02}-{day:02}");
+            let text = format!("{date} {hour:02}:{minute:02}:{second:02}.{micros:06}");
+            return put_string(encoder, text.as_bytes());
+        };
+        let seconds = i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
+        let micros = seconds * 1_000_000 + i64::from(micros);
+        let civil = Civil { days, micros, round_up: false, offset: None };
+        encoder.put(Literal::Time(civil), |column, rules, out| put_civil(column, civil, rules, out))
+    }
+
+    /// TIME: a length of 0, 8 or 12, and so much of sign, days, hours, minutes, seconds,
+    /// microseconds.
+    fn put_time(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+        let Some(fields) = self.take_fields::<12>() else {
+            return self.fail("is not a time");
+        };
+        let [negative, d1, d2, d3, d4, hour, minute, second, micros @ ..] = fields;
+        let days = u32::from_le_bytes([d1, d2, d3, d4]);
+        let hours = u64::from(days) * 24 + u64::from(hour);
+        let sign = if negative == 0 { "" } else { "-" };
+        let micros = u32::from_le_bytes(micros);
+        let fraction = if micros == 0 { String::new() } else { format!(".{micros:06}") };
+        let text = format!("{sign}{hours:02}:{minute:02}:{second:02}{fraction}");
+        put_string(encoder, text.as_bytes())
+    }
+
+    /// A length, and so many of `N` bytes; the others are zero.
+    fn take_fields<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (&length, rest) = self.rest.split_first()?;
+        let (sent, rest) = rest.split_at_checked(length.into())?;
+        self.rest = rest;
+        let mut fields = [0; N];
+        fields.get_mut(..sent.len())?.copy_from_slice(sent);
+        Some(fields)
+    }
+
+    #[cold]
+    fn fail(&mut self, why: &'static str) -> Result<(), Fault> {
+        self.broken = Some(why);
+        Err(Fault::Count { expected: self.params.count() })
+    }
+}
+
+#[inline]
+fn put_int(encoder: &mut RowEncoder<'_>, value: i64) -> Result<(), Fault> {
+    encoder.put(Literal::Int(value.into()), |column, rules, out| put_i64(column, value, rules, out))
+}
+
+#[inline]
+fn put_string(encoder: &mut RowEncoder<'_>, text: &[u8]) -> Result<(), Fault> {
+    encoder.put(Literal::Text(text), |column, rules, out| {
+        put_text(column, text, Encoding::Unknown, rules, out)
+    })
+}
+
+/// Takes a length-encoded string off the front.
+#[inline]
+fn take_lenenc<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (&first, behind) = rest.split_first()?;
+    let (length, behind) = match first {
+        0..=0xfa => (u64::from(first), behind),
+        0xfc => take_length::<2>(behind)?,
+        0xfd => take_length::<3>(behind)?,
+        0xfe => take_length::<8>(behind)?,
+        _ => return None,
+    };
+    let (text, behind) = behind.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = behind;
+    Some(text)
+}
+
+fn take_length<const N: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<N>()?;
+    let mut wide = [0; 8];
+    wide[..N].copy_from_slice(length);
+    Some((u64::from_le_bytes(wide), rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Rows that were not taken, and why.
+
+use freshet_schema::Column;
+
+use crate::decode::{Fault, InsertPlan};
+
+/// Most rejected rows that are described; the others are counted.
+pub const REJECTS_KEPT_MAX: usize = 1_000;
+/// Most bytes of all descriptions of a load.
+pub const REJECTS_BYTES_MAX: usize = 1 << 20;
+
+/// A rejected row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reject {
+    /// The row's number in its source, from 1.
+    pub row: u64,
+    /// Its source text, or the beginning of it.
+    pub line: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The rejected rows of a load: all are counted, the first are described.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rejects {
+    count: u64,
+    kept: Vec<Reject>,
+    bytes: usize,
+}
+
+/// Most bytes of a row's source that its description shows.
+const LINE_BYTES_MAX: usize = 1_024;
+
+impl Rejects {
+    /// Rows rejected.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those that are described.
+    pub fn kept(&self) -> &[Reject] {
+        &self.kept
+    }
+
+    /// Why the first row was rejected.
+    pub fn first_reason(&self) -> Option<&str> {
+        self.kept.first().map(|reject| reject.reason.as_str())
+    }
+
+    /// Counts a row, and describes it while there is room.
+    pub fn add(&mut self, row: u64, line: &[u8], reason: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.kept.len() >= REJECTS_KEPT_MAX || self.bytes >= REJECTS_BYTES_MAX {
+            return;
+        }
+        let line = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned();
+        let reason = reason();
+        self.bytes += line.len() + reason.len();
+        self.kept.push(Reject { row, line, reason });
+    }
+
+    /// Takes up those of a part of the same load whose rows come behind `rows_before` others.
+    pub fn append(&mut self, other: Self, rows_before: u64) {
+        self.count += other.count;
+        for reject in other.kept {
+            if self.kept.len() >= REJECTS_KEPT_MAX || self.bytes >= REJECTS_BYTES_MAX {
+                return;
+            }
+            self.bytes += reject.line.len() + reject.reason.len();
+            self.kept.push(Reject { row: reject.row + rows_before, ..reject });
+        }
+    }
+
+    /// The error log of the load: one line a described row.
+    pub fn log(&self) -> String {
+        let line =
+            |reject: &Reject| format!("Reason: {}. src line [{}]; \n", reject.reason, reject.line);
+        let mut log: String = self.kept.iter().map(line).collect();
+        let more = self.count - self.kept.len() as u64;
+        if more > 0 {
+            log.push_str(&format!("{more} more rows were rejected and are not listed.\n"));
+        }
+        log
+    }
+
+    /// Whether more rows were rejected than `ratio` allows of `total` rows that WHERE selected.
+    pub fn exceed(&self, ratio: f64, total: u64) -> bool {
+        // Not by division: no rows at all are no failure.
+        self.count as f64 > ratio * total as f64
+    }
+}
+
+/// The reason of a fault as the error log gives it.
+pub(crate) fn reason(fault: &Fault, plan: &InsertPlan) -> String {
+    let column = |at: usize| -> &Column { &plan.schema().columns[at] };
+    match fault {
+        Fault::Value { column: at, bad, value } => bad.reason(column(*at), value),
+        Fault::Missing { column: at } => {
+            format!("column({}) values is null while columns is not nullable", column(*at).name)
+        }
+        Fault::Count { expected } => format!("the row has not the {expected} values it should"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_few_are_kept() {
+        let mut rejects = Rejects::default();
+        for row in 1..=REJECTS_KEPT_MAX as u64 + 5 {
+            rejects.add(row, b"a\xff", || "because".into());
+        }
+        assert_eq!(rejects.count(), REJECTS_KEPT_MAX as u64 + 5);
+        assert_eq!(rejects.kept().len(), REJECTS_KEPT_MAX);
+        let log = rejects.log();
+        assert!(log.starts_with("Reason: because. src line [a\u{fffd}]; \n"));
+        assert!(log.ends_with("5 more rows were rejected and are not listed.\n"));
+    }
+
+    #[test]
+    fn the_ratio_may_be_reached_but_not_passed() {
+        let mut rejects = Rejects::default();
+        assert!(!rejects.exceed(0.0, 0));
+        rejects.add(1, b"", String::new);
+        assert!(rejects.exceed(0.0, 10));
+        assert!(!rejects.exceed(0.1, 10));
+        assert!(rejects.exceed(0.1, 9));
+    }
+
+    #[test]
+    fn parts_count_on() {
+        let mut first = Rejects::default();
+        first.add(3, b"x", || "r".into());
+        let mut second = Rejects::default();
+        second.add(2, b"y", || "r".into());
+        first.append(second, 10);
+        assert_eq!((first.count(), first.kept()[1].row), (2, 12));
+    }
+}
