@@ -1,0 +1,398 @@
+//! Columns converted as MySQL converts values: text that starts with a number is that
+//! number, a date in a number is its digits, and nothing is an error.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, Date32Array, Float64Array,
+    Int64Array, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, UInt64Type,
+};
+use datafusion::common::{Result, exec_err};
+
+use crate::format;
+use crate::temporal::{self, DAY, Parts, SECOND};
+
+/// Whether a type is one of Arrow's three texts.
+pub fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether a type holds bytes without a character set.
+pub fn is_binary(ty: &DataType) -> bool {
+    matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+}
+
+/// Microseconds without zone, which is what DATETIME is.
+pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+/// Microseconds with a sign, which is what TIME is.
+pub const TIME: DataType = DataType::Duration(TimeUnit::Microsecond);
+
+/// The longest start of `text` that is a number.
+pub fn number_prefix(text: &str) -> f64 {
+    let text = text.trim_start();
+    if let Ok(value) = text.trim_end().parse::<f64>()
+        && value.is_finite()
+        && !text.starts_with(|c: char| c.is_ascii_alphabetic())
+    {
+        return value;
+    }
+    let bytes = text.as_bytes();
+    let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
+    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    at += digits(at);
+    if bytes.get(at) == Some(&b'.') {
+        at += 1 + digits(at + 1);
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        let power = digits((at + 1 + sign).min(bytes.len()));
+        if power > 0 {
+            at += 1 + sign + power;
+        }
+    }
+    text[..at].parse().unwrap_or(0.0)
+}
+
+/// The longest start of `text` that is an integer.
+pub fn integer_prefix(text: &str) -> i64 {
+    let text = text.trim();
+    if let Ok(value) = text.parse::<i64>() {
+        return value;
+    }
+    let sign = usize::from(text.starts_with(['+', '-']));
+    let digits = text.as_bytes()[sign..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let limit = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    if digits == 0 { 0 } else { text[..sign + digits].parse().unwrap_or(limit) }
+}
+
+/// A column as text.
+pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
+    let mut line = String::new();
+    let mut build = |write: &mut dyn FnMut(&mut String, usize)| {
+        let mut builder = StringViewBuilder::with_capacity(array.len());
+        for row in 0..array.len() {
+            if array.is_null(row) {
+                builder.append_null();
+            } else {
+                line.clear();
+                write(&mut line, row);
+                builder.append_value(&line);
+            }
+        }
+        builder.finish()
+    };
+    Ok(match array.data_type() {
+        DataType::Utf8View => array.as_string_view().clone(),
+        ty if is_binary(ty) => {
+            let bytes = bytes(array)?;
+            build(&mut |out, row| out.push_str(&String::from_utf8_lossy(bytes.value(row))))
+        }
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            build(&mut |out, row| out.push(if values.value(row) { '1' } else { '0' }))
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>();
+            build(&mut |out, row| format::float(out, values.value(row)))
+        }
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>();
+            build(&mut |out, row| format::double(out, values.value(row)))
+        }
+        DataType::Date32 => {
+            let values = array.as_primitive::<Date32Type>();
+            build(&mut |out, row| format::date(out, values.value(row)))
+        }
+        DataType::Timestamp(_, _) => {
+            let values = datetime(array)?;
+            build(&mut |out, row| {
+                let micros = values.value(row);
+                format::datetime(out, micros, format::fsp_of(micros));
+            })
+        }
+        DataType::Duration(_) => {
+            let values = cast(array, &TIME)?;
+            let values = values.as_primitive::<DurationMicrosecondType>();
+            build(&mut |out, row| {
+                let micros = values.value(row);
+                format::time(out, micros, format::fsp_of(micros));
+            })
+        }
+        _ => cast(array, &DataType::Utf8View)?.as_string_view().clone(),
+    })
+}
+
+/// A column as bytes.
+pub fn bytes(array: &ArrayRef) -> Result<BinaryViewArray> {
+    match array.data_type() {
+        DataType::BinaryView => Ok(array.as_binary_view().clone()),
+        ty if is_binary(ty) => {
+            Ok(cast(array, &DataType::BinaryView)?.as_binary_view().clone())
+        }
+        _ => {
+            let values = text(array)?;
+            let mut builder = BinaryViewBuilder::with_capacity(values.len());
+            values.iter().for_each(|value| builder.append_option(value.map(str::as_bytes)));
+            Ok(builder.finish())
+        }
+    }
+}
+
+/// A column as 64-bit integers: numbers rounded, dates as their digits.
+pub fn int(array: &ArrayRef) -> Result<Int64Array> {
+    Ok(match array.data_type() {
+        ty if is_text(ty) => {
+            text(array)?.iter().map(|value| value.map(integer_prefix)).collect()
+        }
+        ty if is_binary(ty) => {
+            text(array)?.iter().map(|value| value.map(integer_prefix)).collect()
+        }
+        #[allow(clippy::cast_possible_truncation)] // `as` saturates, as MySQL does.
+        DataType::Float32 | DataType::Float64 => double(array)?
+            .iter()
+            .map(|value| value.map(|v| v.round_ties_even() as i64))
+            .collect(),
+        DataType::Decimal128(_, scale) => {
+            let scale = u32::try_from(*scale).unwrap_or(0);
+            let values = array.as_primitive::<Decimal128Type>();
+            values.iter().map(|value| value.map(|v| rounded(v, scale))).collect()
+        }
+        DataType::UInt64 => array
+            .as_primitive::<UInt64Type>()
+            .iter()
+            .map(|value| value.map(u64::cast_signed))
+            .collect(),
+        DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            #[allow(clippy::cast_possible_truncation)] // at most 14 digits
+            double(array)?.iter().map(|value| value.map(|v| v.trunc() as i64)).collect()
+        }
+        _ => cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
+    })
+}
+
+/// A decimal rounded half away from zero to an integer, held inside 64 bits.
+fn rounded(unscaled: i128, scale: u32) -> i64 {
+    let value = round_half_up(unscaled, 10_i128.pow(scale));
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// `value / unit`, rounded half away from zero.
+pub fn round_half_up(value: i128, unit: i128) -> i128 {
+    let (quotient, remainder) = (value / unit, value % unit);
+    if remainder.unsigned_abs() * 2 >= unit.unsigned_abs() {
+        quotient + value.signum() * unit.signum()
+    } else {
+        quotient
+    }
+}
+
+/// A column as doubles.
+pub fn double(array: &ArrayRef) -> Result<Float64Array> {
+    Ok(match array.data_type() {
+        ty if is_text(ty) || is_binary(ty) => {
+            text(array)?.iter().map(|value| value.map(number_prefix)).collect()
+        }
+        DataType::Date32 => {
+            let values = array.as_primitive::<Date32Type>();
+            values.iter().map(|value| value.map(|v| digits_of(Parts::of_day(v), true))).collect()
+        }
+        DataType::Timestamp(_, _) => {
+            datetime(array)?.iter().map(|v| v.map(|v| digits_of(Parts::of(v), false))).collect()
+        }
+        DataType::Duration(_) => {
+            let values = cast(array, &TIME)?;
+            let values = values.as_primitive::<DurationMicrosecondType>();
+            values.iter().map(|value| value.map(time_digits)).collect()
+        }
+        _ => cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
+    })
+}
+
+/// 20240102 of a date, 20240102030405.6 of a date and time.
+fn digits_of(parts: Parts, date_only: bool) -> f64 {
+    let day = f64::from(parts.year) * 1e4 + f64::from(parts.month * 100 + parts.day);
+    if date_only {
+        return day;
+    }
+    let clock = f64::from(parts.hour * 10_000 + parts.minute * 100 + parts.second);
+    day * 1e6 + clock + f64::from(parts.micros) / 1e6
+}
+
+#[allow(clippy::cast_precision_loss)] // a TIME has at most 13 digits
+fn time_digits(micros: i64) -> f64 {
+    let seconds = micros.abs() / SECOND;
+    let clock = seconds / 3600 * 10_000 + seconds / 60 % 60 * 100 + seconds % 60;
+    let value = clock as f64 + (micros.abs() % SECOND) as f64 / 1e6;
+    if micros < 0 { -value } else { value }
+}
+
+/// A column as dates and times; what is none becomes NULL.
+pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+    Ok(match array.data_type() {
+        DataType::Timestamp(TimeUnit::Microsecond, None) => {
+            array.as_primitive::<TimestampMicrosecondType>().clone()
+        }
+        ty if is_text(ty) || is_binary(ty) => {
+            text(array)?.iter().map(|value| value.and_then(temporal::parse_datetime)).collect()
+        }
+        DataType::Date32 => array
+            .as_primitive::<Date32Type>()
+            .iter()
+            .map(|value| value.map(|days| i64::from(days) * DAY))
+            .collect(),
+        DataType::Timestamp(_, _) | DataType::Null => {
+            cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone()
+        }
+        ty if ty.is_numeric() => {
+            int(array)?.iter().map(|value| value.and_then(temporal::from_number)).collect()
+        }
+        other => return exec_err!("Incorrect datetime value of type {other}"),
+    })
+}
+
+/// A column as dates; what is none becomes NULL.
+pub fn date(array: &ArrayRef) -> Result<Date32Array> {
+    match array.data_type() {
+        DataType::Date32 => Ok(array.as_primitive::<Date32Type>().clone()),
+        _ => Ok(datetime(array)?.iter().map(|value| value.map(temporal::days)).collect()),
+    }
+}
+
+/// A column as TIME; what is none becomes NULL.
+pub fn time(array: &ArrayRef) -> Result<arrow::array::DurationMicrosecondArray> {
+    Ok(match array.data_type() {
+        DataType::Duration(_) => {
+            cast(array, &TIME)?.as_primitive::<DurationMicrosecondType>().clone()
+        }
+        DataType::Date32 | DataType::Timestamp(_, _) => {
+            datetime(array)?.iter().map(|value| value.map(|v| v.rem_euclid(DAY))).collect()
+        }
+        _ => text(array)?.iter().map(|value| value.and_then(temporal::parse_time)).collect(),
+    })
+}
+
+/// A column as decimals of this precision and scale, rounded half away from zero; what does
+/// not fit becomes the largest that does.
+pub fn decimal(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
+    let target = DataType::Decimal128(precision, scale);
+    if array.data_type() == &target {
+        return Ok(Arc::clone(array));
+    }
+    let source = match array.data_type() {
+        DataType::Decimal256(_, _) | DataType::Decimal128(_, _) => Arc::clone(array),
+        DataType::Float32 | DataType::Float64 => Arc::new(text(array)?) as ArrayRef,
+        ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
+        DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            Arc::new(text(&(Arc::new(double(array)?) as ArrayRef))?) as ArrayRef
+        }
+        _ => Arc::clone(array),
+    };
+    let limit = 10_i128.pow(u32::from(precision)) - 1;
+    let unit = u32::try_from(scale).unwrap_or(0);
+    let values: arrow::array::Decimal128Array = match source.data_type() {
+        DataType::Decimal128(_, from) => {
+            let from = u32::try_from(*from).unwrap_or(0);
+            let values = source.as_primitive::<Decimal128Type>();
+            values.iter().map(|v| v.map(|v| rescaled(v, from, unit, limit))).collect()
+        }
+        DataType::Decimal256(_, from) => {
+            let from = u32::try_from(*from).unwrap_or(0);
+            let values = source.as_primitive::<Decimal256Type>();
+            values
+                .iter()
+                .map(|v| v.map(|v| rescaled(v.to_i128().unwrap_or(limit), from, unit, limit)))
+                .collect()
+        }
+        DataType::Utf8View => source
+            .as_string_view()
+            .iter()
+            .map(|v| v.map(|v| decimal_prefix(v, unit, limit)))
+            .collect(),
+        _ => int(&source)?
+            .iter()
+            .map(|v| v.map(|v| rescaled(i128::from(v), 0, unit, limit)))
+            .collect(),
+    };
+    Ok(Arc::new(values.with_precision_and_scale(precision, scale)?))
+}
+
+fn rescaled(value: i128, from: u32, to: u32, limit: i128) -> i128 {
+    let scaled = if to >= from {
+        value.checked_mul(10_i128.pow(to - from))
+    } else {
+        Some(round_half_up(value, 10_i128.pow(from - to)))
+    };
+    scaled.unwrap_or(value.signum() * limit).clamp(-limit, limit)
+}
+
+/// The longest start of `text` that is a number, as an unscaled decimal.
+pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
+    let text = text.trim_start();
+    let (negative, body) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let plain = body.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+    if matches!(body.as_bytes().get(plain), Some(b'e' | b'E')) {
+        let value = number_prefix(text) * 10_f64.powi(scale.cast_signed());
+        #[allow(clippy::cast_possible_truncation)] // `as` saturates
+        return (value.round() as i128).clamp(-limit, limit);
+    }
+    let (whole, part) = body[..plain].split_once('.').unwrap_or((&body[..plain], ""));
+    let mut value = 0_i128;
+    let mut push = |digit: u8| value = value.saturating_mul(10).saturating_add(digit.into());
+    whole.bytes().for_each(|byte| push(byte - b'0'));
+    let part = part.split('.').next().unwrap_or("").as_bytes();
+    (0..scale as usize).for_each(|place| push(part.get(place).map_or(0, |byte| byte - b'0')));
+    if part.get(scale as usize).is_some_and(|byte| *byte >= b'5') {
+        value = value.saturating_add(1);
+    }
+    let value = value.min(limit);
+    if negative { -value } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_starts_with_a_number_is_that_number() {
+        for (text, wanted) in [
+            ("12abc", 12.0),
+            (" -1.5e2x", -150.0),
+            ("abc", 0.0),
+            ("", 0.0),
+            ("1e", 1.0),
+            (".5", 0.5),
+            ("inf", 0.0),
+        ] {
+            assert!((number_prefix(text) - wanted).abs() < 1e-12, "{text}");
+        }
+        assert_eq!(integer_prefix("42xyz"), 42);
+        assert_eq!(integer_prefix("-99999999999999999999"), i64::MIN);
+    }
+
+    #[test]
+    fn decimals_round_half_away_from_zero() {
+        assert_eq!(decimal_prefix("1.255", 2, 99_999), 126);
+        assert_eq!(decimal_prefix("-1.255", 2, 99_999), -126);
+        assert_eq!(decimal_prefix("1e3", 1, 999_999), 10_000);
+        assert_eq!(decimal_prefix("99999", 2, 999), 999);
+        assert_eq!(round_half_up(-25, 10), -3);
+        assert_eq!(round_half_up(24, 10), 2);
+    }
+
+    #[test]
+    fn dates_become_their_digits() {
+        let days = temporal::days_of(2024, 1, 2).unwrap();
+        let dates: ArrayRef = Arc::new(Date32Array::from(vec![days]));
+        assert_eq!(int(&dates).unwrap().value(0), 20_240_102);
+        assert_eq!(text(&dates).unwrap().value(0), "2024-01-02");
+    }
+}

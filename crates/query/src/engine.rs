@@ -1,0 +1,313 @@
+//! Planning and running queries.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
+use datafusion::logical_expr::{
+    AggregateUDF, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
+use freshet_base::{Error, Result, err};
+use futures::StreamExt;
+use sqlparser::ast::{Query, Statement};
+
+use crate::error::{external, mapped};
+use crate::functions::{self, operators::MySqlOperators};
+use crate::result::{self, ResultColumn};
+use crate::rewrite;
+use crate::scan::BATCH_ROWS;
+use crate::session::Session;
+
+/// Bytes that a sort keeps to merge what it has spilled.
+const SORT_RESERVATION_BYTES: usize = 2 << 20;
+
+/// What queries may take.
+#[derive(Clone, Debug)]
+pub struct QueryConfig {
+    /// Memory of all queries together, in bytes; what needs more spills.
+    pub memory_bytes: usize,
+    /// Where it spills to.
+    pub spill_dir: PathBuf,
+    /// How many threads work for one query.
+    pub threads: usize,
+}
+
+/// Where a statement finds its tables: one snapshot for all of them.
+pub trait Tables: Send + Sync {
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// 1049 for an unknown database, 1146 for an unknown table.
+    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>>;
+}
+
+/// Plans and runs queries.
+pub struct QueryEngine {
+    state: SessionState,
+    task: Arc<TaskContext>,
+}
+
+/// A planned query: optimised, with placeholders, good for any snapshot with the same columns.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    logical: LogicalPlan,
+    /// Its result columns.
+    pub columns: Vec<ResultColumn>,
+    /// Whether it holds values of the session or of the moment it was planned, so that it is
+    /// good for one execution only.
+    pub of_session: bool,
+}
+
+/// The rows of a running query. Dropping it stops the query.
+pub struct Rows {
+    stream: SendableRecordBatchStream,
+}
+
+impl Rows {
+    /// The next rows; `None` at the end.
+    ///
+    /// # Errors
+    /// What went wrong while executing; nothing follows it.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        match self.stream.next().await {
+            Some(Ok(batch)) => Ok(Some(batch)),
+            Some(Err(error)) => Err(mapped(error)),
+            None => Ok(None),
+        }
+    }
+
+    /// All rows that are left.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await? {
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+}
+
+impl QueryEngine {
+    /// An engine with a budget of its own.
+    ///
+    /// # Errors
+    /// When the directory to spill to cannot be used.
+    pub fn new(config: &QueryConfig) -> Result<Self> {
+        let spill = DiskManagerMode::Directories(vec![config.spill_dir.clone()]);
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(config.memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spill))
+            .build_arc()
+            .map_err(mapped)?;
+        let state = SessionStateBuilder::new()
+            .with_config(session_config(config))
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .with_expr_planners(planners())
+            .build();
+        let task = state.task_ctx();
+        Ok(Self { state, task })
+    }
+
+    /// Plans a query. `texts` are the items of its outermost select as written, `parameters`
+    /// the types of its placeholders, `None` for those not known yet.
+    ///
+    /// # Errors
+    /// Unknown names, wrong types, what is not supported.
+    pub fn plan(
+        &self,
+        mut query: Box<Query>,
+        texts: &[String],
+        session: &Session<'_>,
+        tables: &dyn Tables,
+        parameters: &[Option<DataType>],
+    ) -> Result<Plan> {
+        let rewritten = rewrite::query(&mut query, texts, session)?;
+        let context = Context { state: &self.state, tables, database: session.database };
+        let planner = SqlToRel::new_with_options(&context, options());
+        let mut types = planner_context(parameters);
+        let logical = planner
+            .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
+            .map_err(mapped)?;
+        let columns = result::columns(logical.schema(), &rewritten.names);
+        let logical = self.state.optimize(&logical).map_err(mapped)?;
+        Ok(Plan { logical, columns, of_session: rewritten.of_session })
+    }
+
+    /// Runs a plan on the tables of its own snapshot, or of another one, with values in place
+    /// of its placeholders. Must be called inside a tokio runtime, which does the work.
+    ///
+    /// # Errors
+    /// Wrong number of values; what goes wrong while planning the execution.
+    pub async fn execute(
+        &self,
+        plan: &Plan,
+        values: Vec<ScalarValue>,
+        tables: Option<&dyn Tables>,
+    ) -> Result<Rows> {
+        let mut logical = plan.logical.clone();
+        if let Some(tables) = tables {
+            logical = rebound(logical, tables).map_err(mapped)?;
+        }
+        if !values.is_empty() {
+            let values = ParamValues::from(values);
+            logical = logical.replace_params_with_values(&values).map_err(mapped)?;
+        }
+        let planner = self.state.query_planner();
+        let physical =
+            planner.create_physical_plan(&logical, &self.state).await.map_err(mapped)?;
+        let stream = execute_stream(physical, Arc::clone(&self.task)).map_err(mapped)?;
+        Ok(Rows { stream })
+    }
+
+    /// The plan as EXPLAIN shows it, line by line.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub async fn explain(&self, plan: &Plan) -> Result<Vec<String>> {
+        let planner = self.state.query_planner();
+        let physical =
+            planner.create_physical_plan(&plan.logical, &self.state).await.map_err(mapped)?;
+        let shown = datafusion::physical_plan::displayable(physical.as_ref()).indent(false);
+        Ok(shown.to_string().lines().map(str::to_owned).collect())
+    }
+
+    /// Bytes of memory that queries hold now.
+    pub fn memory_bytes(&self) -> usize {
+        self.state.runtime_env().memory_pool.reserved()
+    }
+}
+
+fn session_config(config: &QueryConfig) -> SessionConfig {
+    let mut session = SessionConfig::new()
+        .with_target_partitions(config.threads.max(1))
+        .with_batch_size(BATCH_ROWS)
+        .with_sort_spill_reservation_bytes(SORT_RESERVATION_BYTES)
+        .with_information_schema(false);
+    session.options_mut().execution.parquet.pushdown_filters = false;
+    session
+}
+
+fn planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut all: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(MySqlOperators)];
+    all.extend(SessionStateBuilder::new_with_default_features().build().expr_planners().to_vec());
+    all
+}
+
+/// MySQL: names as they are (the rewriter has made columns lower case), decimals for digits
+/// with a point, NULL before everything.
+fn options() -> ParserOptions {
+    ParserOptions::new()
+        .with_parse_float_as_decimal(true)
+        .with_enable_ident_normalization(false)
+        .with_default_null_ordering(NullOrdering::NullsMin)
+}
+
+fn planner_context(parameters: &[Option<DataType>]) -> datafusion::sql::planner::PlannerContext {
+    let types = parameters
+        .iter()
+        .map(|ty| ty.clone().map(|ty| Arc::new(Field::new("?", ty, true)) as FieldRef))
+        .collect::<Vec<_>>();
+    datafusion::sql::planner::PlannerContext::new().with_prepare_param_data_types(types)
+}
+
+/// The same plan over the tables of another snapshot.
+fn rebound(plan: LogicalPlan, tables: &dyn Tables) -> Result<LogicalPlan, DataFusionError> {
+    plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+        let provider = source_as_provider(&scan.source)?;
+        let Some(place) = crate::snapshot::place(provider.as_ref()) else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        let fresh = tables.table(&place.0, &place.1).map_err(external)?;
+        scan.source = provider_as_source(fresh);
+        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+    })
+    .map(|transformed| transformed.data)
+}
+
+struct Context<'a> {
+    state: &'a SessionState,
+    tables: &'a dyn Tables,
+    database: Option<&'a str>,
+}
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(
+        &self,
+        name: TableReference,
+    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
+        let database = match (name.schema(), self.database) {
+            (Some(database), _) | (None, Some(database)) => database,
+            (None, None) => return Err(external(no_database())),
+        };
+        let provider = self.tables.table(database, name.table()).map_err(external)?;
+        Ok(provider_as_source(provider))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.state.expr_planners()
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        functions::scalars().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        functions::scalars().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+}
+
+/// The error of a name without database where none is selected.
+pub fn no_database() -> Error {
+    err!(NoDatabase, "No database selected")
+}

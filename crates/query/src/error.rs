@@ -1,0 +1,164 @@
+//! Errors of DataFusion in MySQL's words and numbers.
+
+use datafusion::common::{DataFusionError, SchemaError};
+use freshet_base::{Error, ErrorCode, err};
+
+/// An error of ours on its way through DataFusion.
+pub fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// What a client sees of an error of planning or executing.
+pub fn mapped(error: DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            mapped(*inner)
+        }
+        DataFusionError::Collection(mut errors) if !errors.is_empty() => mapped(errors.remove(0)),
+        DataFusionError::Shared(inner) => shared(&inner),
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(inner) => err!(Unknown, "{inner}"),
+        },
+        DataFusionError::ArrowError(inner, _) => arrow(&inner),
+        DataFusionError::SchemaError(inner, _) => schema(&inner),
+        DataFusionError::ResourcesExhausted(message) => memory(&message),
+        DataFusionError::SQL(inner, _) => {
+            err!(Syntax, "You have an error in your SQL syntax; {inner}")
+        }
+        DataFusionError::NotImplemented(message) => {
+            err!(NotSupported, "This version of Freshet doesn't yet support '{message}'")
+        }
+        DataFusionError::Plan(message)
+        | DataFusionError::Execution(message)
+        | DataFusionError::Internal(message)
+        | DataFusionError::Configuration(message) => worded(&message),
+        other => err!(Unknown, "{other}"),
+    }
+}
+
+/// An error that several readers share cannot be taken apart: it is made anew.
+fn shared(error: &DataFusionError) -> Error {
+    match error.find_root() {
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(error) => Error::new(error.code(), error.message()).with_retry(error.retry()),
+            None => err!(Unknown, "{inner}"),
+        },
+        DataFusionError::ArrowError(inner, _) => arrow(inner),
+        DataFusionError::SchemaError(inner, _) => schema(inner),
+        DataFusionError::ResourcesExhausted(message) => memory(message),
+        DataFusionError::Plan(message) | DataFusionError::Execution(message) => worded(message),
+        other => err!(Unknown, "{other}"),
+    }
+}
+
+fn memory(message: &str) -> Error {
+    err!(
+        QueryMemory,
+        "the query needs more memory than queries may take: {message}; select fewer rows or \
+         columns, or raise the memory of queries"
+    )
+}
+
+fn arrow(error: &arrow::error::ArrowError) -> Error {
+    use arrow::error::ArrowError;
+    match error {
+        ArrowError::ArithmeticOverflow(message) => {
+            err!(ExpressionRange, "DECIMAL value is out of range: {message}")
+        }
+        ArrowError::DivideByZero => err!(DivisionByZero, "Division by 0"),
+        ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
+            Some(error) => shared(error),
+            None => err!(Unknown, "{inner}"),
+        },
+        ArrowError::InvalidArgumentError(message) if message.contains("too large to store") => {
+            err!(ExpressionRange, "DECIMAL value is out of range: {message}")
+        }
+        other => err!(Unknown, "{other}"),
+    }
+}
+
+fn schema(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, .. } => {
+            let name = match &field.relation {
+                Some(relation) => format!("{}.{}", relation.table(), field.name),
+                None => field.name.clone(),
+            };
+            err!(UnknownColumn, "Unknown column '{name}' in 'field list'")
+        }
+        SchemaError::AmbiguousReference { field } => {
+            err!(AmbiguousColumn, "Column '{}' in field list is ambiguous", field.name)
+        }
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
+            err!(NotUniqueTable, "Not unique table/alias: '{}'", qualifier.table())
+        }
+        SchemaError::DuplicateUnqualifiedField { name } => {
+            err!(DuplicateColumn, "Duplicate column name '{name}'")
+        }
+    }
+}
+
+/// The text between the first pair of `quote`s.
+fn quoted(message: &str, quote: char) -> &str {
+    message.split(quote).nth(1).unwrap_or("")
+}
+
+/// Errors that DataFusion tells apart by their words only.
+fn worded(message: &str) -> Error {
+    let first = message.lines().next().unwrap_or(message);
+    let is = |part: &str| message.contains(part);
+    if is("BIGINT value is out of range") {
+        return Error::new(ErrorCode::ExpressionRange, first);
+    }
+    if is("Invalid function '") {
+        let name = quoted(message, '\'');
+        return err!(UnknownFunction, "FUNCTION {name} does not exist");
+    }
+    if is("Incorrect parameter count") {
+        return Error::new(ErrorCode::WrongArguments, first);
+    }
+    if is("Invalid JSON") {
+        return Error::new(ErrorCode::InvalidJson, first);
+    }
+    if is("must appear in the GROUP BY clause") || is("must be in GROUP BY") {
+        let column = quoted(message, '"');
+        return err!(
+            NotGrouped,
+            "Expression of SELECT list is not in GROUP BY clause and contains nonaggregated \
+             column '{column}' which is not functionally dependent on columns in GROUP BY clause"
+        );
+    }
+    if is("different number of columns") {
+        return err!(
+            SetColumns,
+            "The used SELECT statements have a different number of columns"
+        );
+    }
+    if is("returned more than one row") || is("more than one row returned by a subquery") {
+        return err!(SubqueryRows, "Subquery returns more than 1 row");
+    }
+    if is("should only return one column") || is("single column in the subquery") {
+        return err!(OperandColumns, "Operand should contain 1 column(s)");
+    }
+    if is("Aggregate functions are not allowed") || is("aggregate functions are not allowed") {
+        return err!(WrongGroupFunction, "Invalid use of group function");
+    }
+    Error::new(ErrorCode::Unknown, first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::{plan_datafusion_err, resources_datafusion_err};
+
+    #[test]
+    fn errors_have_mysqls_numbers() {
+        let ours = external(err!(NoSuchTable, "Table 'd.t' doesn't exist"));
+        assert_eq!(mapped(ours.context("while planning")).code().errno(), 1146);
+        let function = plan_datafusion_err!("Invalid function 'foo'.\nDid you mean 'floor'?");
+        let error = mapped(function);
+        assert_eq!((error.code().errno(), error.message()), (1305, "FUNCTION foo does not exist"));
+        assert_eq!(mapped(resources_datafusion_err!("full")).code().errno(), 1038);
+    }
+}

@@ -1,0 +1,304 @@
+//! Functions of dates and times.
+
+use datafusion::logical_expr::ScalarUDF;
+
+use super::interval;
+use super::row::{Kind, Out, Row, RowFunction};
+use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
+use crate::zone::Zone;
+
+/// Days from the year 0 to 1970, as TO_DAYS counts.
+const EPOCH_DAYS: i64 = 719_528;
+const DAYS_MAX: i64 = 3_652_424;
+
+const MONTHS: [&str; 12] = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+];
+const WEEKDAYS: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// The English name of a month, from 1.
+pub fn month_name(month: u32) -> &'static str {
+    MONTHS[month as usize - 1]
+}
+
+/// The English name of a day of the week, 0 = Monday.
+pub fn weekday_name(weekday: u32) -> &'static str {
+    WEEKDAYS[weekday as usize]
+}
+
+/// The number of the month or weekday whose name `text` starts with, and the name's length.
+pub fn named(text: &str, months: bool, short: bool) -> Option<(u32, usize)> {
+    let names: &[&str] = if months { &MONTHS } else { &WEEKDAYS };
+    names.iter().enumerate().find_map(|(at, name)| {
+        let name = if short { &name[..3] } else { name };
+        let start = text.get(..name.len())?;
+        start.eq_ignore_ascii_case(name).then(|| (u32::try_from(at).expect("few"), name.len()))
+    })
+}
+
+/// Day of the year, from 1.
+pub fn day_of_year(days: i32) -> u32 {
+    let (year, _, _) = temporal::civil(days);
+    let first = temporal::days_of(year, 1, 1).expect("a year has a first day");
+    u32::try_from(days - first).expect("later than the first day") + 1
+}
+
+/// Week and its year under one of MySQL's eight modes.
+pub fn week(days: i32, mode: i64) -> (i32, i64) {
+    let monday_first = mode & 1 != 0;
+    let mut of_year = mode & 2 != 0;
+    // Bit 2 asks for a first week that starts with the first weekday; without Monday it is
+    // the other way round.
+    let starts_week = (mode & 4 != 0) == monday_first;
+    let (mut year, month, day) = temporal::civil(days);
+    let days_in = |year: i32| if temporal::is_leap(year) { 366 } else { 365 };
+    let mut first = temporal::days_of(year, 1, 1).expect("a year has a first day");
+    let monday_based = temporal::weekday(first).cast_signed();
+    let mut weekday = if monday_first { monday_based } else { (monday_based + 1) % 7 };
+    let late = |weekday: i32| if starts_week { weekday != 0 } else { weekday >= 4 };
+    if month == 1 && day.cast_signed() <= 7 - weekday {
+        if !of_year && late(weekday) {
+            return (year, 0);
+        }
+        if late(weekday) {
+            of_year = true;
+            year -= 1;
+            first -= days_in(year);
+            weekday = (weekday + 53 * 7 - days_in(year)) % 7;
+        }
+    }
+    let since = if late(weekday) { days - (first + 7 - weekday) } else { days - (first - weekday) };
+    if of_year && since >= 52 * 7 {
+        let next = (weekday + days_in(year)) % 7;
+        if !late(next) {
+            return (year + 1, 1);
+        }
+    }
+    (year, i64::from(since / 7 + 1))
+}
+
+fn int(value: impl Into<i64>) -> Option<Out> {
+    Some(Out::Int(value.into()))
+}
+
+fn date(days: i64) -> Option<Out> {
+    i32::try_from(days).ok().map(Out::Date)
+}
+
+fn time(micros: i64) -> Option<Out> {
+    Some(Out::Time(micros.clamp(-TIME_MAX, TIME_MAX)))
+}
+
+fn last_day(row: &Row<'_>) -> Option<Out> {
+    let (year, month, _) = temporal::civil(row.date(0));
+    temporal::days_of(year, month, temporal::days_in_month(year, month)?).map(Out::Date)
+}
+
+/// `MAKEDATE(year, day of year)`.
+fn makedate(row: &Row<'_>) -> Option<Out> {
+    let (year, day) = (row.int(0), row.int(1));
+    let year = match year {
+        0..=69 => year + 2000,
+        70..=99 => year + 1900,
+        _ => year,
+    };
+    if day < 1 {
+        return None;
+    }
+    let first = temporal::days_of(i32::try_from(year).ok()?, 1, 1)?;
+    let days = i64::from(first) + day - 1;
+    (days + EPOCH_DAYS <= DAYS_MAX).then_some(days).and_then(date)
+}
+
+fn maketime(row: &Row<'_>) -> Option<Out> {
+    let (hour, minute, second) = (row.int(0), row.int(1), row.double(2));
+    if !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation)] // below a minute
+    let rest = minute * 60 * SECOND + (second * 1e6).round() as i64;
+    let magnitude = hour.unsigned_abs().min(839).cast_signed() * 3600 * SECOND + rest;
+    time(if hour < 0 { -magnitude } else { magnitude })
+}
+
+/// `PERIOD_ADD` and `PERIOD_DIFF` count months of `YYYYMM`.
+fn period_months(period: i64) -> i64 {
+    let (year, month) = (period / 100, period % 100);
+    let year = match year {
+        0..=69 => year + 2000,
+        70..=99 => year + 1900,
+        _ => year,
+    };
+    year * 12 + month - 1
+}
+
+/// `UNIX_TIMESTAMP(value, zone)`.
+fn unix_timestamp(row: &Row<'_>) -> Option<Out> {
+    let utc = Zone::parse(row.text(1))?.utc(row.datetime(0));
+    int(utc.div_euclid(SECOND).max(0))
+}
+
+/// `FROM_UNIXTIME(seconds, zone)`.
+fn from_unixtime(row: &Row<'_>) -> Option<Out> {
+    let seconds = row.double(0);
+    if !(0.0..32_536_771_200.0).contains(&seconds) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation)] // bounded above
+    let micros = (seconds * 1e6).round() as i64;
+    Some(Out::DateTime(Zone::parse(row.text(1))?.local(micros)))
+}
+
+fn convert_tz(row: &Row<'_>) -> Option<Out> {
+    let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
+    Some(Out::DateTime(to.local(from.utc(row.datetime(0)))))
+}
+
+/// `mysql_extract(unit, value)` of units of several parts.
+fn extract(row: &Row<'_>) -> Option<Out> {
+    let p = Parts::of(row.datetime(1));
+    let clock = i64::from(p.hour * 10_000 + p.minute * 100 + p.second);
+    let (day, micros) = (i64::from(p.day), i64::from(p.micros));
+    int(match row.text(0) {
+        "YEAR_MONTH" => i64::from(p.year) * 100 + i64::from(p.month),
+        "DAY_HOUR" => day * 100 + i64::from(p.hour),
+        "DAY_MINUTE" => day * 10_000 + clock / 100,
+        "DAY_SECOND" => day * 1_000_000 + clock,
+        "HOUR_MINUTE" => clock / 100,
+        "HOUR_SECOND" => clock,
+        "MINUTE_SECOND" => clock % 10_000,
+        "DAY_MICROSECOND" => (day * 1_000_000 + clock) * SECOND + micros,
+        "HOUR_MICROSECOND" => clock * SECOND + micros,
+        "MINUTE_MICROSECOND" => clock % 10_000 * SECOND + micros,
+        "SECOND_MICROSECOND" => clock % 100 * SECOND + micros,
+        _ => return None,
+    })
+}
+
+const DT: &[Kind] = &[Kind::DateTime];
+const DAYS: &[Kind] = &[Kind::Date];
+const TM: &[Kind] = &[Kind::Time];
+const I: &[Kind] = &[Kind::Int];
+
+fn of_dates() -> Vec<RowFunction> {
+    let day_mode: &[Kind] = &[Kind::Date, Kind::Int];
+    vec![
+        RowFunction::new("mysql_date", DAYS, (1, 1), Kind::Date, |row| date(row.date(0).into())),
+        RowFunction::new("dayofweek", DAYS, (1, 1), Kind::Int, |row| {
+            int((temporal::weekday(row.date(0)) + 1) % 7 + 1)
+        }),
+        RowFunction::new("weekday", DAYS, (1, 1), Kind::Int, |row| {
+            int(temporal::weekday(row.date(0)))
+        }),
+        RowFunction::new("dayofyear", DAYS, (1, 1), Kind::Int, |row| int(day_of_year(row.date(0)))),
+        RowFunction::new("week", day_mode, (1, 2), Kind::Int, |row| {
+            int(week(row.date(0), row.int_or(1, 0)).1)
+        }),
+        RowFunction::new("weekofyear", DAYS, (1, 1), Kind::Int, |row| int(week(row.date(0), 3).1)),
+        RowFunction::new("yearweek", day_mode, (1, 2), Kind::Int, |row| {
+            let (year, week) = week(row.date(0), row.int_or(1, 0) | 2);
+            int(i64::from(year) * 100 + week)
+        }),
+        RowFunction::new("dayname", DAYS, (1, 1), Kind::Text, |row| {
+            Some(Out::Text(weekday_name(temporal::weekday(row.date(0))).into()))
+        }),
+        RowFunction::new("monthname", DAYS, (1, 1), Kind::Text, |row| {
+            Some(Out::Text(month_name(temporal::civil(row.date(0)).1).into()))
+        }),
+        RowFunction::new("last_day", DAYS, (1, 1), Kind::Date, last_day),
+        RowFunction::new("to_days", DAYS, (1, 1), Kind::Int, |row| {
+            int(i64::from(row.date(0)) + EPOCH_DAYS)
+        }),
+        RowFunction::new("from_days", I, (1, 1), Kind::Date, |row| {
+            let days = row.int(0);
+            (366..=DAYS_MAX).contains(&days).then(|| days - EPOCH_DAYS).and_then(date)
+        }),
+        RowFunction::new("datediff", DAYS, (2, 2), Kind::Int, |row| int(row.date(0) - row.date(1))),
+        RowFunction::new("makedate", I, (2, 2), Kind::Date, makedate),
+        RowFunction::new("period_add", I, (2, 2), Kind::Int, |row| {
+            let months = period_months(row.int(0)).checked_add(row.int(1))?;
+            int(months.div_euclid(12) * 100 + months.rem_euclid(12) + 1)
+        }),
+        RowFunction::new("period_diff", I, (2, 2), Kind::Int, |row| {
+            int(period_months(row.int(0)) - period_months(row.int(1)))
+        }),
+    ]
+}
+
+fn of_times() -> Vec<RowFunction> {
+    vec![
+        RowFunction::new("mysql_datetime", DT, (1, 1), Kind::DateTime, |row| {
+            Some(Out::DateTime(row.datetime(0)))
+        }),
+        RowFunction::new("mysql_time", TM, (1, 1), Kind::Time, |row| time(row.time(0))),
+        RowFunction::new("mysql_time_micros", TM, (1, 1), Kind::Int, |row| int(row.time(0).abs())),
+        RowFunction::new("microsecond", TM, (1, 1), Kind::Int, |row| {
+            int(row.time(0).abs() % SECOND)
+        }),
+        RowFunction::new("time_to_sec", TM, (1, 1), Kind::Int, |row| int(row.time(0) / SECOND)),
+        RowFunction::new("sec_to_time", &[Kind::Double], (1, 1), Kind::Time, |row| {
+            #[allow(clippy::cast_possible_truncation)] // saturates
+            time((row.double(0) * 1e6).round() as i64)
+        }),
+        RowFunction::new("maketime", &[Kind::Int, Kind::Int, Kind::Double], (3, 3), Kind::Time, maketime),
+        RowFunction::new("to_seconds", DT, (1, 1), Kind::Int, |row| {
+            int(row.datetime(0).div_euclid(SECOND) + EPOCH_DAYS * 86_400)
+        }),
+        RowFunction::new("mysql_timediff", DT, (2, 2), Kind::Time, |row| {
+            time(row.datetime(0) - row.datetime(1))
+        }),
+        RowFunction::new("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| {
+            time(row.time(0) - row.time(1))
+        }),
+        RowFunction::new("mysql_addtime", &[Kind::DateTime, Kind::Time], (2, 2), Kind::DateTime, |row| {
+            row.datetime(0).checked_add(row.time(1)).map(Out::DateTime)
+        }),
+        RowFunction::new("mysql_addtime_time", TM, (2, 2), Kind::Time, |row| {
+            time(row.time(0) + row.time(1))
+        }),
+        RowFunction::new("mysql_negate_time", TM, (1, 1), Kind::Time, |row| time(-row.time(0))),
+        RowFunction::new(
+            "timestampdiff",
+            &[Kind::Text, Kind::DateTime, Kind::DateTime],
+            (3, 3),
+            Kind::Int,
+            |row| interval::difference(row.text(0), row.datetime(1), row.datetime(2)).map(Out::Int),
+        ),
+        RowFunction::new("mysql_extract", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
+        RowFunction::new("unix_timestamp", &[Kind::DateTime, Kind::Text], (2, 2), Kind::Int, unix_timestamp),
+        RowFunction::new("from_unixtime", &[Kind::Double, Kind::Text], (2, 2), Kind::DateTime, from_unixtime),
+        RowFunction::new("convert_tz", &[Kind::DateTime, Kind::Text, Kind::Text], (3, 3), Kind::DateTime, convert_tz),
+        RowFunction::new("mysql_midnight", DT, (1, 1), Kind::DateTime, |row| {
+            Some(Out::DateTime(row.datetime(0).div_euclid(DAY) * DAY))
+        }),
+    ]
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    of_dates().into_iter().chain(of_times()).map(RowFunction::udf).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weeks_follow_mysqls_modes() {
+        let day = |text| temporal::parse_date(text).unwrap();
+        for (text, mode, wanted) in [
+            ("2008-02-20", 0, (2008, 7)),
+            ("2008-02-20", 1, (2008, 8)),
+            ("2008-12-31", 1, (2008, 53)),
+            ("2000-01-01", 0, (2000, 0)),
+            ("2000-01-01", 2, (1999, 52)),
+            ("1987-01-01", 2, (1986, 52)),
+            ("2024-12-30", 3, (2025, 1)),
+        ] {
+            assert_eq!(week(day(text), mode), wanted, "{text} mode {mode}");
+        }
+        assert_eq!(day_of_year(day("2024-12-31")), 366);
+    }
+}

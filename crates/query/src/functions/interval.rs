@@ -1,0 +1,223 @@
+//! Units of time: adding them to dates, and counting them between dates.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Date32Array, TimestampMicrosecondArray};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::ScalarUDF;
+
+use super::vector::Vector;
+use crate::convert::{self, DATETIME};
+use crate::temporal::{self, DAY, Parts, SECOND};
+
+/// An amount of time: months, whose length varies, and microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    months: i64,
+    micros: i64,
+}
+
+/// Whether a unit keeps a DATE a DATE.
+pub fn is_date_unit(unit: &str) -> bool {
+    ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "YEAR_MONTH"].contains(&unit)
+}
+
+/// `amount` of `unit`, the amount as MySQL reads it: a number, or `'1:30'` for MINUTE_SECOND.
+pub fn span(amount: &str, unit: &str) -> Option<Span> {
+    let months = |count: i64| Some(Span { months: count, micros: 0 });
+    let micros = |count: i64| Some(Span { months: 0, micros: count });
+    let whole = || {
+        let value = convert::number_prefix(amount);
+        #[allow(clippy::cast_possible_truncation)] // saturates, and overflow is refused below
+        Some(value.round() as i64)
+    };
+    match unit {
+        "YEAR" => months(whole()?.checked_mul(12)?),
+        "QUARTER" => months(whole()?.checked_mul(3)?),
+        "MONTH" => months(whole()?),
+        "WEEK" => micros(whole()?.checked_mul(7 * DAY)?),
+        "DAY" => micros(whole()?.checked_mul(DAY)?),
+        "HOUR" => micros(whole()?.checked_mul(3600 * SECOND)?),
+        "MINUTE" => micros(whole()?.checked_mul(60 * SECOND)?),
+        "SECOND" => {
+            let unscaled = convert::decimal_prefix(amount, 6, i128::from(i64::MAX));
+            micros(i64::try_from(unscaled).ok()?)
+        }
+        "MICROSECOND" => micros(whole()?),
+        _ => compound(amount, unit),
+    }
+}
+
+/// Units of two and more parts, such as DAY_SECOND of `'1 02:03:04'`.
+fn compound(amount: &str, unit: &str) -> Option<Span> {
+    const CLOCK: [i64; 5] = [DAY, 3600 * SECOND, 60 * SECOND, SECOND, 1];
+    let negative = amount.trim_start().starts_with('-');
+    let mut parts = amount
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse::<i64>().ok())
+        .collect::<Option<Vec<_>>>()?;
+    let sign = if negative { -1 } else { 1 };
+    if unit == "YEAR_MONTH" {
+        let [years, months] = take_last::<2>(&mut parts);
+        return Some(Span { months: sign * (years * 12 + months), micros: 0 });
+    }
+    let (first, last) = unit.split_once('_')?;
+    let place = |name: &str| {
+        ["DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND"].iter().position(|unit| *unit == name)
+    };
+    let (first, last) = (place(first)?, place(last)?);
+    // Missing parts are those on the left.
+    let values = take_last::<5>(&mut parts);
+    let mut micros = 0_i64;
+    for at in first..=last {
+        let value = values[4 - (last - at)];
+        micros = micros.checked_add(value.checked_mul(CLOCK[at])?)?;
+    }
+    Some(Span { months: 0, micros: sign * micros })
+}
+
+fn take_last<const N: usize>(parts: &mut Vec<i64>) -> [i64; N] {
+    while parts.len() < N {
+        parts.insert(0, 0);
+    }
+    std::array::from_fn(|at| parts[parts.len() - N + at])
+}
+
+/// A date and time moved by a span; NULL outside the years 0 to 9999.
+pub fn add(micros: i64, span: Span, sign: i64) -> Option<i64> {
+    let moved = match span.months {
+        0 => micros,
+        months => add_months(micros, months.checked_mul(sign)?)?,
+    };
+    let moved = moved.checked_add(span.micros.checked_mul(sign)?)?;
+    let year = Parts::of(moved).year;
+    (0..=9999).contains(&year).then_some(moved)
+}
+
+fn add_months(micros: i64, months: i64) -> Option<i64> {
+    let parts = Parts::of(micros);
+    let total = (i64::from(parts.year) * 12 + i64::from(parts.month) - 1).checked_add(months)?;
+    let year = i32::try_from(total.div_euclid(12)).ok()?;
+    let month = u32::try_from(total.rem_euclid(12)).ok()? + 1;
+    let day = parts.day.min(temporal::days_in_month(year, month)?);
+    Parts { year, month, day, ..parts }.micros()
+}
+
+/// How many whole units lie between two instants.
+pub fn difference(unit: &str, from: i64, to: i64) -> Option<i64> {
+    let months = || {
+        let (a, b) = (Parts::of(from.min(to)), Parts::of(from.max(to)));
+        let mut months = i64::from(b.year - a.year) * 12 + i64::from(b.month) - i64::from(a.month);
+        if (b.day, b.time_micros()) < (a.day, a.time_micros()) {
+            months -= 1;
+        }
+        if from <= to { months } else { -months }
+    };
+    Some(match unit {
+        "YEAR" => months() / 12,
+        "QUARTER" => months() / 3,
+        "MONTH" => months(),
+        "WEEK" => (to - from) / (7 * DAY),
+        "DAY" => (to - from) / DAY,
+        "HOUR" => (to - from) / (3600 * SECOND),
+        "MINUTE" => (to - from) / (60 * SECOND),
+        "SECOND" => (to - from) / SECOND,
+        "MICROSECOND" => to - from,
+        _ => return None,
+    })
+}
+
+fn literal_text<'a>(literal: Option<&'a ScalarValue>) -> Option<&'a str> {
+    literal.and_then(|value| value.try_as_str().flatten())
+}
+
+/// `mysql_date_add(value, amount, unit, sign)`: a DATE stays one under units of days and
+/// longer, and so does a text that is only a date.
+fn add_type(types: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<DataType> {
+    let unit = literal_text(literals[2]).unwrap_or("DAY");
+    let date = match types[0] {
+        DataType::Date32 => true,
+        ty if convert::is_text(ty) => {
+            literal_text(literals[0]).is_some_and(|text| !text.contains(':') && text.len() <= 10)
+        }
+        _ => false,
+    };
+    Ok(if matches!(types[0], DataType::Duration(_)) {
+        convert::TIME
+    } else if date && is_date_unit(unit) {
+        DataType::Date32
+    } else {
+        DATETIME
+    })
+}
+
+fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    let (amounts, units) = (convert::text(&args[1])?, convert::text(&args[2])?);
+    let signs = convert::int(&args[3])?;
+    let span_at = |row: usize| {
+        if amounts.is_null(row) { None } else { span(amounts.value(row), units.value(row)) }
+    };
+    if matches!(ty, DataType::Duration(_)) {
+        let times = convert::time(&args[0])?;
+        let moved = times.iter().enumerate().map(|(row, time)| {
+            time?.checked_add(span_at(row)?.micros.checked_mul(signs.value(row))?)
+        });
+        return Ok(Arc::new(moved.collect::<arrow::array::DurationMicrosecondArray>()));
+    }
+    let values = convert::datetime(&args[0])?;
+    let moved = values
+        .iter()
+        .enumerate()
+        .map(|(row, value)| add(value?, span_at(row)?, signs.value(row)));
+    Ok(match ty {
+        DataType::Date32 => {
+            Arc::new(moved.map(|v| v.map(temporal::days)).collect::<Date32Array>())
+        }
+        DataType::Timestamp(_, _) => Arc::new(moved.collect::<TimestampMicrosecondArray>()),
+        other => return exec_err!("DATE_ADD returns {other}"),
+    })
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    vec![Vector::udf("mysql_date_add", (4, 4), add_type, eval_add)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::temporal::parse_datetime;
+
+    fn moved(value: &str, amount: &str, unit: &str, sign: i64) -> Option<i64> {
+        add(parse_datetime(value)?, span(amount, unit)?, sign)
+    }
+
+    #[test]
+    fn months_keep_to_the_last_day() {
+        assert_eq!(moved("2024-01-31", "1", "MONTH", 1), parse_datetime("2024-02-29"));
+        assert_eq!(moved("2024-02-29", "1", "YEAR", -1), parse_datetime("2023-02-28"));
+        assert_eq!(moved("9999-12-31", "1", "DAY", 1), None);
+    }
+
+    #[test]
+    fn compound_units_are_read_from_the_right() {
+        let minute_second = span("1:30", "MINUTE_SECOND").unwrap();
+        assert_eq!(minute_second, Span { months: 0, micros: 90 * SECOND });
+        let day_second = span("1 02:03:04", "DAY_SECOND").unwrap();
+        assert_eq!(day_second.micros, DAY + (2 * 3600 + 3 * 60 + 4) * SECOND);
+        assert_eq!(span("-1-2", "YEAR_MONTH").unwrap().months, -14);
+        assert_eq!(span("1.5", "SECOND").unwrap().micros, 1_500_000);
+    }
+
+    #[test]
+    fn differences_count_whole_units() {
+        let at = |text| parse_datetime(text).unwrap();
+        let (a, b) = (at("2024-01-31"), at("2024-03-01"));
+        assert_eq!(difference("MONTH", a, b), Some(1));
+        assert_eq!(difference("MONTH", b, a), Some(-1));
+        assert_eq!(difference("DAY", a, b), Some(30));
+        assert_eq!(difference("FORTNIGHT", a, b), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! JSON paths: `$.key`, `$."key"`, `$[0]`, `$[last]`, `$[*]`, `$.*`, `$**.key`.
+
+use serde_json::Value;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Leg {
+    Key(String),
+    Index(usize),
+    FromEnd(usize),
+    AnyKey,
+    AnyIndex,
+    Deep,
+}
+
+/// A parsed path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Path(Vec<Leg>);
+
+impl Path {
+    /// Parses a path, if it is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut rest = text.trim().strip_prefix('$')?.trim_start();
+        let mut legs = Vec::new();
+        while !rest.is_empty() {
+            let (leg, after) = if let Some(after) = rest.strip_prefix("**") {
+                (Leg::Deep, after)
+            } else if let Some(after) = rest.strip_prefix('.') {
+                key(after.trim_start())?
+            } else {
+                index(rest.strip_prefix('[')?)?
+            };
+            legs.push(leg);
+            rest = after.trim_start();
+        }
+        (legs.last() != Some(&Leg::Deep)).then_some(Self(legs))
+    }
+
+    /// Whether it may name more than one value.
+    pub fn is_wild(&self) -> bool {
+        self.0.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::Deep))
+    }
+
+    /// The values it names in a document.
+    pub fn find<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
+        self.0.iter().fold(vec![document], |found, leg| {
+            found.into_iter().flat_map(|value| step(value, leg)).collect()
+        })
+    }
+
+    /// Puts a value where the path points: where something is if `replace`, where nothing is
+    /// if `insert`.
+    pub fn set(&self, document: &mut Value, new: Value, insert: bool, replace: bool) {
+        let Some((last, parents)) = self.0.split_last() else {
+            if replace {
+                *document = new;
+            }
+            return;
+        };
+        let Some(parent) = descend(document, parents) else { return };
+        match (parent, last) {
+            (Value::Object(members), Leg::Key(key)) => {
+                if if members.contains_key(key) { replace } else { insert } {
+                    members.insert(key.clone(), new);
+                }
+            }
+            (Value::Array(items), leg) => match position(items.len(), leg) {
+                Some(at) if replace => items[at] = new,
+                None if insert && matches!(leg, Leg::Index(_)) => items.push(new),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Removes what the path names.
+    pub fn remove(&self, document: &mut Value) {
+        let Some((last, parents)) = self.0.split_last() else { return };
+        match (descend(document, parents), last) {
+            (Some(Value::Object(members)), Leg::Key(key)) => {
+                members.remove(key);
+            }
+            (Some(Value::Array(items)), leg) => {
+                if let Some(at) = position(items.len(), leg) {
+                    items.remove(at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn key(text: &str) -> Option<(Leg, &str)> {
+    if let Some(after) = text.strip_prefix('*') {
+        return Some((Leg::AnyKey, after));
+    }
+    if text.starts_with('"') {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
+        let key = values.next()?.ok()?;
+        return Some((Leg::Key(key), &text[values.byte_offset()..]));
+    }
+    let end = text
+        .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
+        .unwrap_or(text.len());
+    (end > 0).then(|| (Leg::Key(text[..end].to_owned()), &text[end..]))
+}
+
+fn index(text: &str) -> Option<(Leg, &str)> {
+    let (inside, after) = text.split_once(']')?;
+    let inside = inside.trim();
+    let leg = if inside == "*" {
+        Leg::AnyIndex
+    } else if let Some(back) = inside.strip_prefix("last") {
+        let back = back.trim();
+        Leg::FromEnd(if back.is_empty() { 0 } else { back.strip_prefix('-')?.trim().parse().ok()? })
+    } else {
+        Leg::Index(inside.parse().ok()?)
+    };
+    Some((leg, after))
+}
+
+fn position(len: usize, leg: &Leg) -> Option<usize> {
+    match leg {
+        Leg::Index(at) => (*at < len).then_some(*at),
+        Leg::FromEnd(back) => len.checked_sub(back + 1),
+        _ => None,
+    }
+}
+
+fn step<'a>(value: &'a Value, leg: &Leg) -> Vec<&'a Value> {
+    match (leg, value) {
+        (Leg::Key(key), Value::Object(members)) => members.get(key).into_iter().collect(),
+        (Leg::AnyKey, Value::Object(members)) => members.values().collect(),
+        (Leg::AnyIndex, Value::Array(items)) => items.iter().collect(),
+        (Leg::Index(_) | Leg::FromEnd(_), Value::Array(items)) => {
+            position(items.len(), leg).map(|at| &items[at]).into_iter().collect()
+        }
+        // A scalar is its own first element.
+        (Leg::Index(0) | Leg::FromEnd(0), other) => vec![other],
+        (Leg::Deep, value) => {
+            let mut all = vec![value];
+            let children: Vec<&Value> = match value {
+                Value::Array(items) => items.iter().collect(),
+                Value::Object(members) => members.values().collect(),
+                _ => Vec::new(),
+            };
+            all.extend(children.into_iter().flat_map(|child| step(child, leg)));
+            all
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn descend<'a>(mut value: &'a mut Value, legs: &[Leg]) -> Option<&'a mut Value> {
+    for leg in legs {
+        value = match (value, leg) {
+            (Value::Object(members), Leg::Key(key)) => members.get_mut(key)?,
+            (Value::Array(items), leg) => {
+                let at = position(items.len(), leg)?;
+                &mut items[at]
+            }
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_values() {
+        let document: Value =
+            serde_json::from_str(r#"{"a":{"b":[10,20,30]},"x y":1,"c":[{"b":2}]}"#).unwrap();
+        for (path, wanted) in [
+            ("$.a.b[1]", "[20]"),
+            ("$.a.b[last]", "[30]"),
+            ("$.a.b[last-1]", "[20]"),
+            ("$.\"x y\"", "[1]"),
+            ("$.a.b[*]", "[10,20,30]"),
+            ("$**.b", "[[10,20,30],2]"),
+            ("$.nothing", "[]"),
+        ] {
+            let found = Path::parse(path).unwrap().find(&document);
+            assert_eq!(serde_json::to_string(&found).unwrap(), wanted, "{path}");
+        }
+        assert_eq!(Path::parse("a.b"), None);
+        assert_eq!(Path::parse("$."), None);
+        assert_eq!(Path::parse("$**"), None);
+    }
+
+    #[test]
+    fn values_are_put_replaced_and_removed() {
+        let mut document: Value = serde_json::from_str(r#"{"a":[1]}"#).unwrap();
+        Path::parse("$.b").unwrap().set(&mut document, 2.into(), true, false);
+        Path::parse("$.a[0]").unwrap().set(&mut document, 9.into(), false, true);
+        Path::parse("$.a[7]").unwrap().set(&mut document, 8.into(), true, false);
+        assert_eq!(document.to_string(), r#"{"a":[9,8],"b":2}"#);
+        Path::parse("$.a[0]").unwrap().remove(&mut document);
+        assert_eq!(document.to_string(), r#"{"a":[8],"b":2}"#);
+    }
+}

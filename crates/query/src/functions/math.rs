@@ -1,0 +1,168 @@
+//! Functions of numbers whose result type is fixed.
+
+use datafusion::logical_expr::ScalarUDF;
+
+use super::row::{Kind, Out, Row, RowFunction};
+
+const D: &[Kind] = &[Kind::Double];
+const I: &[Kind] = &[Kind::Int];
+
+fn finite(value: f64) -> Option<Out> {
+    value.is_finite().then_some(Out::Double(value))
+}
+
+macro_rules! double {
+    ($name:literal, $body:expr) => {
+        RowFunction::new($name, D, (1, 1), Kind::Double, |row| {
+            let body: fn(f64) -> f64 = $body;
+            finite(body(row.double(0)))
+        })
+        .udf()
+    };
+}
+
+macro_rules! bitwise {
+    ($name:literal, $body:expr) => {
+        RowFunction::new($name, I, (2, 2), Kind::UInt, |row| {
+            let body: fn(u64, u64) -> u64 = $body;
+            Some(Out::UInt(body(row.int(0).cast_unsigned(), row.int(1).cast_unsigned())))
+        })
+        .udf()
+    };
+}
+
+/// A shift by 64 and more leaves nothing.
+fn shift(value: u64, by: u64, shift: fn(u64, u32) -> Option<u64>) -> u64 {
+    u32::try_from(by).ok().and_then(|by| shift(value, by)).unwrap_or(0)
+}
+
+/// `LOG(x)` or `LOG(base, x)`.
+fn log(row: &Row<'_>) -> Option<Out> {
+    let value = row.double(row.len() - 1);
+    if row.len() == 1 {
+        return (value > 0.0).then(|| Out::Double(value.ln()));
+    }
+    let base = row.double(0);
+    (value > 0.0 && base > 0.0).then(|| value.ln() / base.ln()).and_then(finite)
+}
+
+/// `CONV(number, from, to)`.
+fn conv(row: &Row<'_>) -> Option<Out> {
+    let (from, to) = (row.int(1), row.int(2));
+    let base = |base: i64| u32::try_from(base.abs()).ok().filter(|base| (2..=36).contains(base));
+    let (from_base, to_base) = (base(from)?, base(to)?);
+    let text = row.text(0).trim();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let mut value = 0_u64;
+    for digit in digits.chars().map_while(|digit| digit.to_digit(from_base)) {
+        value = value.saturating_mul(from_base.into()).saturating_add(digit.into());
+    }
+    if negative {
+        value = value.wrapping_neg();
+    }
+    let (sign, value) = match value.cast_signed() {
+        signed if to < 0 && signed < 0 => ("-", signed.unsigned_abs()),
+        _ => ("", value),
+    };
+    Some(Out::Text(format!("{sign}{}", in_base(value, to_base))))
+}
+
+fn in_base(mut value: u64, base: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        let digit = u32::try_from(value % u64::from(base)).expect("less than the base");
+        digits.push(char::from_digit(digit, base).expect("a base is at most 36"));
+        value /= u64::from(base);
+        if value == 0 {
+            break;
+        }
+    }
+    digits.iter().rev().collect::<String>().to_uppercase()
+}
+
+fn seeded(seed: i64) -> f64 {
+    use rand::{Rng, SeedableRng};
+    rand::rngs::SmallRng::seed_from_u64(seed.cast_unsigned()).random()
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    let mut all = vec![
+        double!("sqrt", f64::sqrt),
+        double!("exp", f64::exp),
+        double!("sin", f64::sin),
+        double!("cos", f64::cos),
+        double!("tan", f64::tan),
+        double!("cot", |x| 1.0 / x.tan()),
+        double!("asin", f64::asin),
+        double!("acos", f64::acos),
+        double!("radians", f64::to_radians),
+        double!("degrees", f64::to_degrees),
+        double!("ln", f64::ln),
+        double!("log2", f64::log2),
+        double!("log10", f64::log10),
+        bitwise!("mysql_bit_and", |a, b| a & b),
+        bitwise!("mysql_bit_or", |a, b| a | b),
+        bitwise!("mysql_bit_xor", |a, b| a ^ b),
+        bitwise!("mysql_shift_left", |a, b| shift(a, b, u64::checked_shl)),
+        bitwise!("mysql_shift_right", |a, b| shift(a, b, u64::checked_shr)),
+    ];
+    let one_or_two = (1, 2);
+    all.extend([
+        RowFunction::new("pi", D, (0, 0), Kind::Double, |_| Some(Out::Double(std::f64::consts::PI))),
+        RowFunction::new("pow", D, (2, 2), Kind::Double, |row| {
+            finite(row.double(0).powf(row.double(1)))
+        }),
+        RowFunction::new("log", D, one_or_two, Kind::Double, log),
+        RowFunction::new("atan", D, one_or_two, Kind::Double, |row| {
+            let y = row.double(0);
+            finite(if row.len() == 2 { y.atan2(row.double(1)) } else { y.atan() })
+        }),
+        RowFunction::new("sign", D, (1, 1), Kind::Int, |row| {
+            let value = row.double(0);
+            Some(Out::Int(i64::from(value > 0.0) - i64::from(value < 0.0)))
+        }),
+        RowFunction::new("conv", &[Kind::Text, Kind::Int], (3, 3), Kind::Text, conv),
+        RowFunction::new("bin", I, (1, 1), Kind::Text, |row| {
+            Some(Out::Text(in_base(row.int(0).cast_unsigned(), 2)))
+        }),
+        RowFunction::new("oct", I, (1, 1), Kind::Text, |row| {
+            Some(Out::Text(in_base(row.int(0).cast_unsigned(), 8)))
+        }),
+        RowFunction::new("bit_count", I, (1, 1), Kind::Int, |row| {
+            Some(Out::Int(row.int(0).count_ones().into()))
+        }),
+        RowFunction::new("mysql_bit_not", I, (1, 1), Kind::UInt, |row| {
+            Some(Out::UInt(!row.int(0).cast_unsigned()))
+        }),
+        RowFunction::new("rand", I, (0, 1), Kind::Double, |row| {
+            Some(Out::Double(if row.len() == 1 { seeded(row.int(0)) } else { rand::random() }))
+        })
+        .volatile(),
+        RowFunction::new("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
+        RowFunction::new("mysql_unsigned", I, (1, 1), Kind::UInt, |row| {
+            Some(Out::UInt(row.int(0).cast_unsigned()))
+        }),
+        RowFunction::new("mysql_double", D, (1, 1), Kind::Double, |row| {
+            Some(Out::Double(row.double(0)))
+        }),
+    ]
+    .map(RowFunction::udf));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_any_base() {
+        assert_eq!(in_base(255, 16), "FF");
+        assert_eq!(in_base(0, 2), "0");
+        assert_eq!(shift(1, 64, u64::checked_shl), 0);
+        assert_eq!(shift(1, 3, u64::checked_shl), 8);
+    }
+}

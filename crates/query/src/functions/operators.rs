@@ -1,0 +1,230 @@
+//! What operators mean between operands of these types.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use super::typed::{converted, integer_digits, truth};
+use crate::convert::{self, DATETIME, is_binary, is_text};
+use crate::temporal::{self, DAY};
+
+/// Plans binary operators as MySQL means them.
+#[derive(Debug)]
+pub struct MySqlOperators;
+
+impl ExprPlanner for MySqlOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let (Ok(left_type), Ok(right_type)) = types else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        let RawBinaryExpr { op, left, right } = expr;
+        let operands = ((left, &left_type), (right, &right_type));
+        Ok(match planned(&op, operands) {
+            Ok(expr) => PlannerResult::Planned(expr),
+            Err((left, right)) => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+        })
+    }
+}
+
+type Operand<'a> = (Expr, &'a DataType);
+
+/// The expression of `left op right`, or the operands back when DataFusion's is right.
+fn planned(
+    op: &BinaryOperator,
+    (left, right): (Operand<'_>, Operand<'_>),
+) -> Result<Expr, (Expr, Expr)> {
+    Ok(match op {
+        BinaryOperator::Eq => compare(left, Operator::Eq, right),
+        BinaryOperator::NotEq => compare(left, Operator::NotEq, right),
+        BinaryOperator::Lt => compare(left, Operator::Lt, right),
+        BinaryOperator::LtEq => compare(left, Operator::LtEq, right),
+        BinaryOperator::Gt => compare(left, Operator::Gt, right),
+        BinaryOperator::GtEq => compare(left, Operator::GtEq, right),
+        BinaryOperator::Spaceship => compare(left, Operator::IsNotDistinctFrom, right),
+        BinaryOperator::And => truth(left.0, left.1).and(truth(right.0, right.1)),
+        BinaryOperator::Or => truth(left.0, left.1).or(truth(right.0, right.1)),
+        BinaryOperator::Xor => truth(left.0, left.1).not_eq(truth(right.0, right.1)),
+        BinaryOperator::Plus => arithmetic(left, Operator::Plus, right),
+        BinaryOperator::Minus => arithmetic(left, Operator::Minus, right),
+        BinaryOperator::Multiply => arithmetic(left, Operator::Multiply, right),
+        BinaryOperator::Divide => super::call("mysql_divide", vec![left.0, right.0]),
+        BinaryOperator::MyIntegerDivide | BinaryOperator::DuckIntegerDivide => {
+            super::call("mysql_div", vec![left.0, right.0])
+        }
+        BinaryOperator::Modulo => super::call("mod", vec![left.0, right.0]),
+        BinaryOperator::BitwiseAnd => bits("mysql_bit_and", left, right),
+        BinaryOperator::BitwiseOr => bits("mysql_bit_or", left, right),
+        BinaryOperator::BitwiseXor => bits("mysql_bit_xor", left, right),
+        BinaryOperator::PGBitwiseShiftLeft => bits("mysql_shift_left", left, right),
+        BinaryOperator::PGBitwiseShiftRight => bits("mysql_shift_right", left, right),
+        BinaryOperator::StringConcat => super::call("concat", vec![left.0, right.0]),
+        BinaryOperator::Arrow => super::call("json_extract", vec![left.0, right.0]),
+        BinaryOperator::LongArrow => {
+            super::call("json_unquote", vec![super::call("json_extract", vec![left.0, right.0])])
+        }
+        _ => return Err((left.0, right.0)),
+    })
+}
+
+fn bits(name: &str, left: Operand<'_>, right: Operand<'_>) -> Expr {
+    super::call(name, vec![left.0, right.0])
+}
+
+fn is_temporal(ty: &DataType) -> bool {
+    matches!(ty, DataType::Date32 | DataType::Timestamp(_, _))
+}
+
+/// `left op right`, where text meets numbers as a double and dates as a date.
+pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
+    let (left_type, right_type) = (left.1, right.1);
+    let (left, right) = match (left_type, right_type) {
+        (DataType::Null, _) | (_, DataType::Null) => (left.0, right.0),
+        (a, b) if a == b || (is_text(a) && is_text(b)) => (left.0, right.0),
+        (a, b) if is_temporal(a) && is_temporal(b) => {
+            (converted(left.0, a, &DATETIME), converted(right.0, b, &DATETIME))
+        }
+        (a, b) if is_temporal(a) && *b != DataType::Boolean => {
+            let (right, at) = temporal_operand(right, a);
+            (converted(left.0, a, &at), right)
+        }
+        (a, b) if is_temporal(b) && *a != DataType::Boolean => {
+            let (left, at) = temporal_operand(left, b);
+            (left, converted(right.0, b, &at))
+        }
+        (DataType::Duration(_), _) | (_, DataType::Duration(_)) => (
+            converted(left.0, left_type, &convert::TIME),
+            converted(right.0, right_type, &convert::TIME),
+        ),
+        (a, b) if is_binary(a) != is_binary(b) && (is_text(a) || is_text(b)) => {
+            (cast(left.0, DataType::BinaryView), cast(right.0, DataType::BinaryView))
+        }
+        (a, b) if is_text(a) != is_text(b) => (as_number(left, b), as_number(right, a)),
+        (DataType::Boolean, b) if b.is_numeric() => (cast(left.0, b.clone()), right.0),
+        (a, DataType::Boolean) if a.is_numeric() => (left.0, cast(right.0, a.clone())),
+        _ => (small_decimal(left, right_type), small_decimal(right, left_type)),
+    };
+    binary_expr(left, op, right)
+}
+
+/// An operand of a comparison with a date: a literal is read at once, so that the column stays
+/// bare and files can be skipped by it.
+fn temporal_operand(operand: Operand<'_>, with: &DataType) -> (Expr, DataType) {
+    let literal = match &operand.0 {
+        Expr::Literal(value, _) => match value.try_as_str() {
+            Some(Some(text)) => Some(temporal::parse_datetime(text)),
+            _ => match value.cast_to(&DataType::Int64) {
+                Ok(ScalarValue::Int64(Some(number))) => Some(temporal::from_number(number)),
+                _ => None,
+            },
+        },
+        _ => None,
+    };
+    match literal {
+        Some(Some(micros)) if *with == DataType::Date32 && micros % DAY == 0 => {
+            (lit(ScalarValue::Date32(Some(temporal::days(micros)))), DataType::Date32)
+        }
+        Some(micros) => (lit(ScalarValue::TimestampMicrosecond(micros, None)), DATETIME),
+        None => (converted(operand.0, operand.1, &DATETIME), DATETIME),
+    }
+}
+
+/// An operand of a comparison of text with a number.
+fn as_number(operand: Operand<'_>, other: &DataType) -> Expr {
+    if let (Expr::Literal(value, _), true) = (&operand.0, is_text(operand.1))
+        && let Some(Some(text)) = value.try_as_str()
+    {
+        // An integer in quotes is compared exactly, and its column stays bare.
+        if other.is_integer()
+            && let Ok(number) = text.trim().parse::<i64>()
+        {
+            return lit(number);
+        }
+        return lit(convert::number_prefix(text));
+    }
+    if is_text(operand.1) {
+        return converted(operand.0, operand.1, &DataType::Float64);
+    }
+    match &operand.0 {
+        // The other side is a literal in quotes that `lit(number)` may have become.
+        expr if operand.1.is_integer() || *operand.1 == DataType::Boolean => expr.clone(),
+        _ => operand.0,
+    }
+}
+
+/// An integer literal beside a decimal takes no more digits than it has, so that products of
+/// decimals keep their digits.
+fn small_decimal(operand: Operand<'_>, other: &DataType) -> Expr {
+    if let (Expr::Literal(value, _), DataType::Decimal128(_, _)) = (&operand.0, other)
+        && operand.1.is_integer()
+        && let Ok(ScalarValue::Int64(Some(number))) = value.cast_to(&DataType::Int64)
+    {
+        let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+        let precision = u8::try_from(digits).expect("an i64 has at most 19 digits");
+        return lit(ScalarValue::Decimal128(Some(number.into()), precision, 0));
+    }
+    operand.0
+}
+
+/// `+`, `-` and `*`.
+fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
+    if matches!(left.1, DataType::Interval(_)) || matches!(right.1, DataType::Interval(_)) {
+        return binary_expr(left.0, op, right.0);
+    }
+    let (left_type, right_type) = (left.1, right.1);
+    let integers = integer_digits(left_type).is_some() && integer_digits(right_type).is_some();
+    if integers && *left_type != DataType::UInt64 && *right_type != DataType::UInt64 {
+        let name = match op {
+            Operator::Plus => "mysql_add",
+            Operator::Minus => "mysql_subtract",
+            _ => "mysql_multiply",
+        };
+        return checked(name, left, op, right);
+    }
+    let left = (small_decimal((number(left.0, left_type), left_type), right_type), left_type);
+    let right = (small_decimal((number(right.0, right_type), right_type), left_type), right_type);
+    binary_expr(left.0, op, right.0)
+}
+
+/// Integers of 32 bits and less cannot overflow in 64; wider ones are checked.
+fn checked(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
+    let needs = match op {
+        Operator::Multiply => digits(&left) + digits(&right),
+        _ => digits(&left).max(digits(&right)) + 1,
+    };
+    let wide = |operand: Operand<'_>| match operand.1 {
+        DataType::Int64 => operand.0,
+        _ => cast(operand.0, DataType::Int64),
+    };
+    let (left, right) = (wide(left), wide(right));
+    if needs > 19 { super::call(name, vec![left, right]) } else { binary_expr(left, op, right) }
+}
+
+/// How many digits an integer operand has at most.
+fn digits(operand: &Operand<'_>) -> u8 {
+    match &operand.0 {
+        Expr::Literal(value, _) => match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(v))) if v.unsigned_abs() < 1_000_000_000 => 9,
+            _ => 19,
+        },
+        _ => integer_digits(operand.1).unwrap_or(19),
+    }
+}
+
+/// An operand of arithmetic: text is the double at its start, a date its digits.
+fn number(expr: Expr, ty: &DataType) -> Expr {
+    match ty {
+        DataType::Boolean | DataType::Date32 => converted(expr, ty, &DataType::Int64),
+        DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            converted(expr, ty, &DataType::Float64)
+        }
+        ty if is_text(ty) || is_binary(ty) => converted(expr, ty, &DataType::Float64),
+        _ => expr,
+    }
+}

@@ -1,0 +1,421 @@
+//! Functions given as what they do to one row: arguments are converted column by column as
+//! MySQL converts them, NULL in gives NULL out.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, BinaryViewBuilder, BooleanBuilder, Date32Array,
+    Date32Builder, DurationMicrosecondArray, DurationMicrosecondBuilder, Float64Array,
+    Float64Builder, Int64Array, Int64Builder, StringViewArray, StringViewBuilder,
+    TimestampMicrosecondArray, TimestampMicrosecondBuilder, UInt64Builder,
+};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+
+use crate::convert;
+
+/// What an argument is converted to, or a result is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// A 64-bit integer.
+    Int,
+    /// A 64-bit integer without sign; for results only.
+    UInt,
+    /// A double.
+    Double,
+    /// A date and time.
+    DateTime,
+    /// A date.
+    Date,
+    /// A TIME.
+    Time,
+    /// A truth value; for results only.
+    Bool,
+}
+
+impl Kind {
+    /// The Arrow type of the kind.
+    pub fn arrow(self) -> DataType {
+        match self {
+            Self::Text => DataType::Utf8View,
+            Self::Bytes => DataType::BinaryView,
+            Self::Int => DataType::Int64,
+            Self::UInt => DataType::UInt64,
+            Self::Double => DataType::Float64,
+            Self::DateTime => convert::DATETIME,
+            Self::Date => DataType::Date32,
+            Self::Time => convert::TIME,
+            Self::Bool => DataType::Boolean,
+        }
+    }
+}
+
+/// The result of one row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Out {
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// An integer.
+    Int(i64),
+    /// An integer without sign.
+    UInt(u64),
+    /// A double.
+    Double(f64),
+    /// Microseconds since 1970.
+    DateTime(i64),
+    /// Days since 1970.
+    Date(i32),
+    /// Microseconds.
+    Time(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+/// What a function does to one row; `None` is NULL.
+pub type Body = fn(&Row<'_>) -> Option<Out>;
+/// The same for a function that refuses some values.
+pub type TryBody = fn(&Row<'_>) -> Result<Option<Out>>;
+
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Plain(Body),
+    Try(TryBody),
+}
+
+/// A function of rows.
+#[derive(Debug)]
+pub struct RowFunction {
+    name: &'static str,
+    /// Kinds of the arguments; the last one stands for all further ones.
+    args: &'static [Kind],
+    arity: (usize, usize),
+    result: Kind,
+    sees_null: bool,
+    does: Does,
+    signature: Signature,
+}
+
+/// Any number of arguments.
+pub const MANY: usize = usize::MAX;
+
+impl RowFunction {
+    fn with(
+        name: &'static str,
+        args: &'static [Kind],
+        arity: (usize, usize),
+        result: Kind,
+        does: Does,
+    ) -> Self {
+        let types = TypeSignature::OneOf(vec![TypeSignature::UserDefined, TypeSignature::Nullary]);
+        let signature = Signature::new(types, Volatility::Immutable);
+        Self { name, args, arity, result, sees_null: false, does, signature }
+    }
+
+    /// A function of `arity.0` to `arity.1` arguments.
+    pub fn new(
+        name: &'static str,
+        args: &'static [Kind],
+        arity: (usize, usize),
+        result: Kind,
+        body: Body,
+    ) -> Self {
+        Self::with(name, args, arity, result, Does::Plain(body))
+    }
+
+    /// A function that refuses some values.
+    pub fn fallible(
+        name: &'static str,
+        args: &'static [Kind],
+        arity: (usize, usize),
+        result: Kind,
+        body: TryBody,
+    ) -> Self {
+        Self::with(name, args, arity, result, Does::Try(body))
+    }
+
+    /// The same, called for rows with NULL arguments too.
+    #[must_use]
+    pub fn sees_null(mut self) -> Self {
+        self.sees_null = true;
+        self
+    }
+
+    /// The same, with a new result for each row.
+    #[must_use]
+    pub fn volatile(mut self) -> Self {
+        self.signature.volatility = Volatility::Volatile;
+        self
+    }
+
+    /// As DataFusion takes it.
+    pub fn udf(self) -> ScalarUDF {
+        ScalarUDF::new_from_impl(self)
+    }
+
+    fn kind(&self, at: usize) -> Kind {
+        let last = *self.args.last().expect("a function with arguments names their kinds");
+        self.args.get(at).copied().unwrap_or(last)
+    }
+}
+
+// Functions are told apart by name: there is one of each.
+impl PartialEq for RowFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for RowFunction {}
+
+impl std::hash::Hash for RowFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for RowFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        check_arity(self.name, arg_types.len(), self.arity)?;
+        Ok(arg_types.to_vec())
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        check_arity(self.name, arg_types.len(), self.arity)?;
+        Ok(self.result.arrow())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = self.signature.volatility != Volatility::Volatile
+            && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let columns = args
+            .args
+            .iter()
+            .enumerate()
+            .map(|(at, arg)| Column::new(arg, self.kind(at)))
+            .collect::<Result<Vec<_>>>()?;
+        let mut sink = Sink::new(self.result, rows);
+        for at in 0..rows {
+            let row = Row { columns: &columns, at };
+            let null = !self.sees_null && (0..columns.len()).any(|column| row.null(column));
+            sink.push(match self.does {
+                _ if null => None,
+                Does::Plain(body) => body(&row),
+                Does::Try(body) => body(&row)?,
+            });
+        }
+        let array = sink.finish();
+        if constant {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// Refuses a call with a wrong number of arguments in MySQL's words.
+pub fn check_arity(name: &str, count: usize, (min, max): (usize, usize)) -> Result<()> {
+    if count < min || count > max {
+        return plan_err!("Incorrect parameter count in the call to native function '{name}'");
+    }
+    Ok(())
+}
+
+enum Values {
+    Text(StringViewArray),
+    Bytes(BinaryViewArray),
+    Int(Int64Array),
+    Double(Float64Array),
+    DateTime(TimestampMicrosecondArray),
+    Date(Date32Array),
+    Time(DurationMicrosecondArray),
+}
+
+struct Column {
+    values: Values,
+    scalar: bool,
+}
+
+impl Column {
+    fn new(arg: &ColumnarValue, kind: Kind) -> Result<Self> {
+        let (array, scalar) = match arg {
+            ColumnarValue::Array(array) => (Arc::clone(array), false),
+            ColumnarValue::Scalar(value) => (value.to_array()?, true),
+        };
+        let values = match kind {
+            Kind::Text => Values::Text(convert::text(&array)?),
+            Kind::Bytes => Values::Bytes(convert::bytes(&array)?),
+            Kind::Int | Kind::UInt | Kind::Bool => Values::Int(convert::int(&array)?),
+            Kind::Double => Values::Double(convert::double(&array)?),
+            Kind::DateTime => Values::DateTime(convert::datetime(&array)?),
+            Kind::Date => Values::Date(convert::date(&array)?),
+            Kind::Time => Values::Time(convert::time(&array)?),
+        };
+        Ok(Self { values, scalar })
+    }
+
+    fn array(&self) -> &dyn Array {
+        match &self.values {
+            Values::Text(array) => array,
+            Values::Bytes(array) => array,
+            Values::Int(array) => array,
+            Values::Double(array) => array,
+            Values::DateTime(array) => array,
+            Values::Date(array) => array,
+            Values::Time(array) => array,
+        }
+    }
+}
+
+/// The arguments of one row.
+pub struct Row<'a> {
+    columns: &'a [Column],
+    at: usize,
+}
+
+macro_rules! accessor {
+    ($(#[$doc:meta])* $name:ident, $kind:ident, $ty:ty) => {
+        $(#[$doc])*
+        ///
+        /// # Panics
+        /// When the function did not declare the argument of this kind.
+        pub fn $name(&self, arg: usize) -> $ty {
+            let column = &self.columns[arg];
+            let at = if column.scalar { 0 } else { self.at };
+            match &column.values {
+                Values::$kind(array) => array.value(at),
+                _ => panic!("argument {arg} was declared of another kind"),
+            }
+        }
+    };
+}
+
+impl Row<'_> {
+    accessor!(
+        /// An argument of kind `Text`.
+        text, Text, &str
+    );
+    accessor!(
+        /// An argument of kind `Bytes`.
+        bytes, Bytes, &[u8]
+    );
+    accessor!(
+        /// An argument of kind `Int`.
+        int, Int, i64
+    );
+    accessor!(
+        /// An argument of kind `Double`.
+        double, Double, f64
+    );
+    accessor!(
+        /// An argument of kind `DateTime`, microseconds since 1970.
+        datetime, DateTime, i64
+    );
+    accessor!(
+        /// An argument of kind `Date`, days since 1970.
+        date, Date, i32
+    );
+    accessor!(
+        /// An argument of kind `Time`, microseconds.
+        time, Time, i64
+    );
+
+    /// How many arguments there are.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether an argument is NULL.
+    pub fn null(&self, arg: usize) -> bool {
+        let column = &self.columns[arg];
+        column.array().is_null(if column.scalar { 0 } else { self.at })
+    }
+
+    /// An integer argument, or this when it is not given.
+    pub fn int_or(&self, arg: usize, otherwise: i64) -> i64 {
+        if arg < self.len() { self.int(arg) } else { otherwise }
+    }
+}
+
+enum Sink {
+    Text(StringViewBuilder),
+    Bytes(BinaryViewBuilder),
+    Int(Int64Builder),
+    UInt(UInt64Builder),
+    Double(Float64Builder),
+    DateTime(TimestampMicrosecondBuilder),
+    Date(Date32Builder),
+    Time(DurationMicrosecondBuilder),
+    Bool(BooleanBuilder),
+}
+
+impl Sink {
+    fn new(kind: Kind, rows: usize) -> Self {
+        match kind {
+            Kind::Text => Self::Text(StringViewBuilder::with_capacity(rows)),
+            Kind::Bytes => Self::Bytes(BinaryViewBuilder::with_capacity(rows)),
+            Kind::Int => Self::Int(Int64Builder::with_capacity(rows)),
+            Kind::UInt => Self::UInt(UInt64Builder::with_capacity(rows)),
+            Kind::Double => Self::Double(Float64Builder::with_capacity(rows)),
+            Kind::DateTime => Self::DateTime(TimestampMicrosecondBuilder::with_capacity(rows)),
+            Kind::Date => Self::Date(Date32Builder::with_capacity(rows)),
+            Kind::Time => Self::Time(DurationMicrosecondBuilder::with_capacity(rows)),
+            Kind::Bool => Self::Bool(BooleanBuilder::with_capacity(rows)),
+        }
+    }
+
+    fn push(&mut self, out: Option<Out>) {
+        match (self, out) {
+            (Self::Text(sink), Some(Out::Text(value))) => sink.append_value(value),
+            (Self::Bytes(sink), Some(Out::Bytes(value))) => sink.append_value(value),
+            (Self::Int(sink), Some(Out::Int(value))) => sink.append_value(value),
+            (Self::UInt(sink), Some(Out::UInt(value))) => sink.append_value(value),
+            (Self::Double(sink), Some(Out::Double(value))) => sink.append_value(value),
+            (Self::DateTime(sink), Some(Out::DateTime(value))) => sink.append_value(value),
+            (Self::Date(sink), Some(Out::Date(value))) => sink.append_value(value),
+            (Self::Time(sink), Some(Out::Time(value))) => sink.append_value(value),
+            (Self::Bool(sink), Some(Out::Bool(value))) => sink.append_value(value),
+            (Self::Text(sink), None) => sink.append_null(),
+            (Self::Bytes(sink), None) => sink.append_null(),
+            (Self::Int(sink), None) => sink.append_null(),
+            (Self::UInt(sink), None) => sink.append_null(),
+            (Self::Double(sink), None) => sink.append_null(),
+            (Self::DateTime(sink), None) => sink.append_null(),
+            (Self::Date(sink), None) => sink.append_null(),
+            (Self::Time(sink), None) => sink.append_null(),
+            (Self::Bool(sink), None) => sink.append_null(),
+            (_, Some(out)) => panic!("a function returned {out:?} and declared another kind"),
+        }
+    }
+
+    fn finish(self) -> ArrayRef {
+        match self {
+            Self::Text(mut sink) => Arc::new(sink.finish()),
+            Self::Bytes(mut sink) => Arc::new(sink.finish()),
+            Self::Int(mut sink) => Arc::new(sink.finish()),
+            Self::UInt(mut sink) => Arc::new(sink.finish()),
+            Self::Double(mut sink) => Arc::new(sink.finish()),
+            Self::DateTime(mut sink) => Arc::new(sink.finish()),
+            Self::Date(mut sink) => Arc::new(sink.finish()),
+            Self::Time(mut sink) => Arc::new(sink.finish()),
+            Self::Bool(mut sink) => Arc::new(sink.finish()),
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Functions of text, by characters where MySQL counts characters.
+
+use std::fmt::Write;
+
+use datafusion::logical_expr::ScalarUDF;
+use sha1::Digest;
+
+use super::row::{Kind, MANY, Out, Row, RowFunction};
+
+const T: &[Kind] = &[Kind::Text];
+const B: &[Kind] = &[Kind::Bytes];
+
+/// The longest text that REPEAT, LPAD and the like make; MySQL answers NULL above
+/// `max_allowed_packet`.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
+fn text(value: impl Into<String>) -> Option<Out> {
+    Some(Out::Text(value.into()))
+}
+
+fn count(value: usize) -> Option<Out> {
+    Some(Out::Int(i64::try_from(value).unwrap_or(i64::MAX)))
+}
+
+fn chars(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
+/// The characters `from..from + len`.
+fn slice(text: &str, from: usize, len: usize) -> &str {
+    if text.is_ascii() {
+        let from = from.min(text.len());
+        return &text[from..from.saturating_add(len).min(text.len())];
+    }
+    let start = text.char_indices().nth(from).map_or(text.len(), |(at, _)| at);
+    let rest = &text[start..];
+    let end = rest.char_indices().nth(len).map_or(rest.len(), |(at, _)| at);
+    &rest[..end]
+}
+
+fn length(value: i64) -> usize {
+    usize::try_from(value).unwrap_or(0)
+}
+
+/// `SUBSTRING(text, position[, length])`, the position from 1, or from the end if negative.
+fn substring(row: &Row<'_>) -> Option<Out> {
+    let (body, position) = (row.text(0), row.int(1));
+    let len = length(row.int_or(2, i64::MAX));
+    let from = match position {
+        0 => return text(""),
+        1.. => length(position - 1),
+        _ => match chars(body).checked_sub(length(position.saturating_neg())) {
+            Some(from) => from,
+            None => return text(""),
+        },
+    };
+    text(slice(body, from, len))
+}
+
+fn right(row: &Row<'_>) -> Option<Out> {
+    let body = row.text(0);
+    let len = length(row.int(1));
+    text(slice(body, chars(body).saturating_sub(len), usize::MAX))
+}
+
+/// `LPAD` and `RPAD`.
+fn pad(row: &Row<'_>, left: bool) -> Option<Out> {
+    let (body, fill) = (row.text(0), if row.len() > 2 { row.text(2) } else { " " });
+    let wanted = usize::try_from(row.int(1)).ok()?;
+    let have = chars(body);
+    if wanted <= have {
+        return text(slice(body, 0, wanted));
+    }
+    if fill.is_empty() || wanted > TEXT_BYTES_MAX {
+        return None;
+    }
+    let filling = fill.chars().cycle().take(wanted - have).collect::<String>();
+    text(if left { filling + body } else { body.to_owned() + &filling })
+}
+
+/// The position, from 1, of `needle` in `body` at or behind the character `from`.
+fn position(body: &str, needle: &str, from: i64) -> Option<Out> {
+    let Ok(skip) = usize::try_from(from - 1) else { return Some(Out::Int(0)) };
+    if skip > chars(body) {
+        return Some(Out::Int(0));
+    }
+    let rest = slice(body, skip, usize::MAX);
+    match rest.find(needle) {
+        Some(at) => count(skip + chars(&rest[..at]) + 1),
+        None => Some(Out::Int(0)),
+    }
+}
+
+/// `SUBSTRING_INDEX(text, delimiter, count)`.
+fn substring_index(row: &Row<'_>) -> Option<Out> {
+    let (body, delimiter, wanted) = (row.text(0), row.text(1), row.int(2));
+    if delimiter.is_empty() || wanted == 0 {
+        return text("");
+    }
+    let nth = length(wanted.saturating_abs()) - 1;
+    if wanted > 0 {
+        let end = body.match_indices(delimiter).nth(nth).map_or(body.len(), |(at, _)| at);
+        return text(&body[..end]);
+    }
+    let start = body.rmatch_indices(delimiter).nth(nth).map_or(0, |(at, _)| at + delimiter.len());
+    text(&body[start..])
+}
+
+/// `mysql_trim(text, what, where)` with where one of BOTH, LEADING, TRAILING.
+fn trim(row: &Row<'_>) -> Option<Out> {
+    let (body, what, side) = (row.text(0), row.text(1), row.text(2));
+    if what.is_empty() {
+        return text(body);
+    }
+    text(match side {
+        "LEADING" => body.trim_start_matches(what),
+        "TRAILING" => body.trim_end_matches(what),
+        _ => body.trim_start_matches(what).trim_end_matches(what),
+    })
+}
+
+/// `INSERT(text, position, length, new)`.
+fn insert(row: &Row<'_>) -> Option<Out> {
+    let (body, position, len) = (row.text(0), row.int(1), row.int(2));
+    let have = i64::try_from(chars(body)).unwrap_or(i64::MAX);
+    if position < 1 || position > have {
+        return text(body);
+    }
+    let from = length(position - 1);
+    let len = if len < 0 { usize::MAX } else { length(len) };
+    let tail = slice(body, from.saturating_add(len), usize::MAX);
+    text(format!("{}{}{tail}", slice(body, 0, from), row.text(3)))
+}
+
+fn concat(row: &Row<'_>) -> Option<Out> {
+    text((0..row.len()).map(|arg| row.text(arg)).collect::<String>())
+}
+
+fn concat_ws(row: &Row<'_>) -> Option<Out> {
+    if row.null(0) {
+        return None;
+    }
+    let parts = (1..row.len()).filter(|&arg| !row.null(arg)).map(|arg| row.text(arg));
+    text(parts.collect::<Vec<_>>().join(row.text(0)))
+}
+
+/// `FIELD(text, text1, text2, ...)`: which one it is, from 1; 0 for none.
+fn field(row: &Row<'_>) -> Option<Out> {
+    if row.null(0) {
+        return Some(Out::Int(0));
+    }
+    let found = (1..row.len()).find(|&arg| !row.null(arg) && row.text(arg) == row.text(0));
+    count(found.unwrap_or(0))
+}
+
+/// `ELT(n, text1, text2, ...)`.
+fn elt(row: &Row<'_>) -> Option<Out> {
+    if row.null(0) {
+        return None;
+    }
+    let wanted = usize::try_from(crate::convert::integer_prefix(row.text(0))).ok()?;
+    (wanted > 0 && wanted < row.len() && !row.null(wanted)).then(|| row.text(wanted)).and_then(text)
+}
+
+/// `MAKE_SET` and `EXPORT_SET` are not here: nobody was seen to send them.
+fn find_in_set(row: &Row<'_>) -> Option<Out> {
+    let (needle, list) = (row.text(0), row.text(1));
+    if list.is_empty() {
+        return Some(Out::Int(0));
+    }
+    count(list.split(',').position(|part| part == needle).map_or(0, |at| at + 1))
+}
+
+fn repeat(row: &Row<'_>) -> Option<Out> {
+    let times = length(row.int(1));
+    let body = row.text(0);
+    (body.len().saturating_mul(times) <= TEXT_BYTES_MAX).then(|| body.repeat(times)).and_then(text)
+}
+
+/// Bytes as upper-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        write!(out, "{byte:02X}").expect("a String takes everything");
+        out
+    })
+}
+
+/// Hexadecimal digits as bytes, if they are.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let padded = if text.len() % 2 == 1 { format!("0{text}") } else { text.to_owned() };
+    if !padded.is_ascii() {
+        return None;
+    }
+    (0..padded.len()).step_by(2).map(|at| u8::from_str_radix(&padded[at..at + 2], 16).ok()).collect()
+}
+
+/// `SHA2(text, bits)`.
+fn sha2(row: &Row<'_>) -> Option<Out> {
+    let bytes = row.bytes(0);
+    text(match row.int(1) {
+        0 | 256 => hex(&sha2::Sha256::digest(bytes)),
+        224 => hex(&sha2::Sha224::digest(bytes)),
+        384 => hex(&sha2::Sha384::digest(bytes)),
+        512 => hex(&sha2::Sha512::digest(bytes)),
+        _ => return None,
+    }
+    .to_lowercase())
+}
+
+/// `FORMAT(number, digits)`: with a comma between thousands.
+fn format_number(row: &Row<'_>) -> Option<Out> {
+    let digits = u32::try_from(row.int(1).clamp(0, 30)).expect("clamped");
+    let limit = 10_i128.pow(38) - 1;
+    let value = crate::convert::decimal_prefix(row.text(0), digits, limit);
+    let mut plain = String::new();
+    crate::format::decimal(&mut plain, value, digits);
+    let (whole, part) = plain.split_once('.').map_or((&plain[..], ""), |(whole, part)| (whole, part));
+    let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |rest| ("-", rest));
+    let mut out = String::from(sign);
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if !part.is_empty() {
+        write!(out, ".{part}").expect("a String takes everything");
+    }
+    text(out)
+}
+
+fn soundex(row: &Row<'_>) -> Option<Out> {
+    const CODES: &[u8; 26] = b"01230120022455012623010202";
+    let code = |letter: char| CODES[usize::from(letter as u8 - b'A')];
+    let mut letters =
+        row.text(0).chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_uppercase());
+    let Some(first) = letters.next() else { return text("") };
+    let mut out = String::from(first);
+    let mut last = code(first);
+    for letter in letters {
+        let digit = code(letter);
+        if digit != b'0' && digit != last {
+            out.push(char::from(digit));
+        }
+        if digit != b'0' {
+            last = digit;
+        }
+    }
+    while out.len() < 4 {
+        out.push('0');
+    }
+    text(out)
+}
+
+macro_rules! map {
+    ($name:literal, $body:expr) => {
+        RowFunction::new($name, T, (1, 1), Kind::Text, |row| {
+            let body: fn(&str) -> String = $body;
+            text(body(row.text(0)))
+        })
+    };
+}
+
+fn simple() -> Vec<RowFunction> {
+    let ti: &[Kind] = &[Kind::Text, Kind::Int];
+    vec![
+        map!("upper", str::to_uppercase),
+        map!("lower", str::to_lowercase),
+        map!("reverse", |text| text.chars().rev().collect()),
+        map!("ltrim", |text| text.trim_start_matches(' ').to_owned()),
+        map!("rtrim", |text| text.trim_end_matches(' ').to_owned()),
+        map!("mysql_text", str::to_owned),
+        map!("quote", |text| {
+            format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+        }),
+        RowFunction::new("length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len())),
+        RowFunction::new("bit_length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len() * 8)),
+        RowFunction::new("char_length", T, (1, 1), Kind::Int, |row| count(chars(row.text(0)))),
+        RowFunction::new("substring", ti, (2, 3), Kind::Text, substring),
+        RowFunction::new("left", ti, (2, 2), Kind::Text, |row| {
+            text(slice(row.text(0), 0, length(row.int(1))))
+        }),
+        RowFunction::new("right", ti, (2, 2), Kind::Text, right),
+        RowFunction::new("lpad", &[Kind::Text, Kind::Int, Kind::Text], (2, 3), Kind::Text, |row| {
+            pad(row, true)
+        }),
+        RowFunction::new("rpad", &[Kind::Text, Kind::Int, Kind::Text], (2, 3), Kind::Text, |row| {
+            pad(row, false)
+        }),
+        RowFunction::new("locate", &[Kind::Text, Kind::Text, Kind::Int], (2, 3), Kind::Int, |row| {
+            position(row.text(1), row.text(0), row.int_or(2, 1))
+        }),
+        RowFunction::new("instr", T, (2, 2), Kind::Int, |row| {
+            position(row.text(0), row.text(1), 1)
+        }),
+        RowFunction::new("replace", T, (3, 3), Kind::Text, |row| {
+            let (body, from) = (row.text(0), row.text(1));
+            text(if from.is_empty() { body.to_owned() } else { body.replace(from, row.text(2)) })
+        }),
+        RowFunction::new(
+            "substring_index",
+            &[Kind::Text, Kind::Text, Kind::Int],
+            (3, 3),
+            Kind::Text,
+            substring_index,
+        ),
+        RowFunction::new("mysql_trim", T, (3, 3), Kind::Text, trim),
+        RowFunction::new(
+            "mysql_insert",
+            &[Kind::Text, Kind::Int, Kind::Int, Kind::Text],
+            (4, 4),
+            Kind::Text,
+            insert,
+        ),
+        RowFunction::new("repeat", ti, (2, 2), Kind::Text, repeat),
+        RowFunction::new("space", &[Kind::Int], (1, 1), Kind::Text, |row| {
+            let wanted = length(row.int(0));
+            (wanted <= TEXT_BYTES_MAX).then(|| " ".repeat(wanted)).and_then(text)
+        }),
+        RowFunction::new("strcmp", T, (2, 2), Kind::Int, |row| {
+            Some(Out::Int(row.text(0).cmp(row.text(1)) as i64))
+        }),
+        RowFunction::new("format", ti, (2, 3), Kind::Text, format_number),
+        RowFunction::new("find_in_set", T, (2, 2), Kind::Int, find_in_set),
+        RowFunction::new("soundex", T, (1, 1), Kind::Text, soundex),
+    ]
+}
+
+fn of_bytes() -> Vec<RowFunction> {
+    vec![
+        RowFunction::new("ascii", B, (1, 1), Kind::Int, |row| {
+            Some(Out::Int(row.bytes(0).first().copied().unwrap_or(0).into()))
+        }),
+        RowFunction::new("ord", T, (1, 1), Kind::Int, |row| {
+            let mut buffer = [0; 4];
+            let first = row.text(0).chars().next();
+            let bytes = first.map_or(&[][..], |first| first.encode_utf8(&mut buffer).as_bytes());
+            Some(Out::Int(bytes.iter().fold(0, |sum, byte| sum * 256 + i64::from(*byte))))
+        }),
+        RowFunction::new("mysql_hex_text", B, (1, 1), Kind::Text, |row| text(hex(row.bytes(0)))),
+        RowFunction::new("mysql_hex_int", &[Kind::Int], (1, 1), Kind::Text, |row| {
+            text(format!("{:X}", row.int(0)))
+        }),
+        RowFunction::new("unhex", T, (1, 1), Kind::Bytes, |row| {
+            unhex(row.text(0)).map(Out::Bytes)
+        }),
+        RowFunction::new("sha1", B, (1, 1), Kind::Text, |row| {
+            text(hex(&sha1::Sha1::digest(row.bytes(0))).to_lowercase())
+        }),
+        RowFunction::new("sha2", &[Kind::Bytes, Kind::Int], (2, 2), Kind::Text, sha2),
+        RowFunction::new("mysql_binary", B, (1, 1), Kind::Bytes, |row| {
+            Some(Out::Bytes(row.bytes(0).to_vec()))
+        }),
+        RowFunction::new("char", &[Kind::Int], (1, MANY), Kind::Text, |row| {
+            let bytes = (0..row.len())
+                .flat_map(|arg| row.int(arg).to_be_bytes().into_iter().skip_while(|b| *b == 0))
+                .collect::<Vec<_>>();
+            text(String::from_utf8_lossy(&bytes))
+        }),
+        RowFunction::new("concat", T, (1, MANY), Kind::Text, concat),
+        RowFunction::new("concat_ws", T, (2, MANY), Kind::Text, concat_ws).sees_null(),
+        RowFunction::new("field", T, (2, MANY), Kind::Int, field).sees_null(),
+        RowFunction::new("elt", T, (2, MANY), Kind::Text, elt).sees_null(),
+        RowFunction::new("mysql_row_key", T, (1, MANY), Kind::Text, |row| {
+            let mut key = String::new();
+            for arg in 0..row.len() {
+                let part = row.text(arg);
+                write!(key, "{}:{part}", part.len()).expect("a String takes everything");
+            }
+            text(key)
+        }),
+    ]
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    simple().into_iter().chain(of_bytes()).map(RowFunction::udf).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_count_characters() {
+        assert_eq!(slice("h\u{e9}llo", 1, 2), "\u{e9}l");
+        assert_eq!(slice("abc", 5, 2), "");
+        assert_eq!(chars("h\u{e9}llo"), 5);
+        assert_eq!(position("h\u{e9}llo", "l", 1), Some(Out::Int(3)));
+        assert_eq!(position("abc", "b", 3), Some(Out::Int(0)));
+    }
+
+    #[test]
+    fn hexadecimal_goes_both_ways() {
+        assert_eq!(hex(b"MySQL"), "4D7953514C");
+        assert_eq!(unhex("4D7953514C").as_deref(), Some(&b"MySQL"[..]));
+        assert_eq!(unhex("F"), Some(vec![15]));
+        assert_eq!(unhex("zz"), None);
+    }
+}

@@ -1,0 +1,341 @@
+//! Functions whose meaning follows from the types of their arguments: they stand in a plan
+//! until types are known, and then expand to ordinary expressions, so that the optimiser and
+//! the vectorised kernels see nothing unusual.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility, cast, lit, when,
+};
+
+use super::row::{MANY, check_arity};
+use crate::convert::{self, is_binary, is_text};
+
+/// The type of a result, from the types of the arguments.
+type Returns = fn(&[DataType]) -> Result<DataType>;
+/// The expression that computes it.
+type Expand = fn(Vec<Expr>, &[DataType]) -> Result<Expr>;
+
+/// A function that expands once types are known.
+#[derive(Debug)]
+pub struct Typed {
+    name: &'static str,
+    arity: (usize, usize),
+    returns: Returns,
+    expand: Expand,
+    signature: Signature,
+}
+
+impl Typed {
+    pub fn udf(
+        name: &'static str,
+        arity: (usize, usize),
+        returns: Returns,
+        expand: Expand,
+    ) -> ScalarUDF {
+        let types = TypeSignature::OneOf(vec![TypeSignature::UserDefined, TypeSignature::Nullary]);
+        let signature = Signature::new(types, Volatility::Immutable);
+        ScalarUDF::new_from_impl(Self { name, arity, returns, expand, signature })
+    }
+}
+
+impl PartialEq for Typed {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Typed {}
+
+impl std::hash::Hash for Typed {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Typed {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        check_arity(self.name, arg_types.len(), self.arity)?;
+        Ok(arg_types.to_vec())
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        check_arity(self.name, arg_types.len(), self.arity)?;
+        (self.returns)(arg_types)
+    }
+
+    // Arguments such as the branches of CASE must not be computed before it is known which
+    // one is wanted.
+    fn short_circuits(&self) -> bool {
+        true
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let types =
+            args.iter().map(|arg| info.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
+        let wanted = (self.returns)(&types)?;
+        let expanded = (self.expand)(args, &types)?;
+        let expanded = if info.get_data_type(&expanded)? == wanted {
+            expanded
+        } else {
+            cast(expanded, wanted)
+        };
+        Ok(ExprSimplifyResult::Simplified(expanded))
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("function '{}' was not expanded by the planner", self.name)
+    }
+}
+
+/// The digits a column of an integer type needs.
+pub fn integer_digits(ty: &DataType) -> Option<u8> {
+    match ty {
+        DataType::Boolean => Some(1),
+        DataType::Int8 | DataType::UInt8 => Some(3),
+        DataType::Int16 | DataType::UInt16 => Some(5),
+        DataType::Int32 | DataType::UInt32 => Some(10),
+        DataType::Int64 => Some(19),
+        DataType::UInt64 => Some(20),
+        _ => None,
+    }
+}
+
+/// The type that holds the values of both, as MySQL joins the branches of CASE or UNION.
+pub fn common(left: &DataType, right: &DataType) -> DataType {
+    use DataType::{Boolean, Date32, Decimal128, Decimal256, Float32, Float64, Int64, Null, UInt64};
+    match (left, right) {
+        (a, b) if a == b => a.clone(),
+        (Null, other) | (other, Null) => other.clone(),
+        (a, b) if is_text(a) || is_text(b) => DataType::Utf8View,
+        (a, b) if is_binary(a) || is_binary(b) => DataType::BinaryView,
+        (Date32, DataType::Timestamp(_, _)) | (DataType::Timestamp(_, _), Date32) => {
+            convert::DATETIME
+        }
+        (DataType::Timestamp(_, _), DataType::Timestamp(_, _)) => convert::DATETIME,
+        (Float32 | Float64, other) | (other, Float32 | Float64)
+            if other.is_numeric() || *other == Boolean =>
+        {
+            Float64
+        }
+        (Decimal256(p, s), other) | (other, Decimal256(p, s)) if other.is_numeric() => {
+            Decimal256(*p, *s)
+        }
+        (Decimal128(p1, s1), Decimal128(p2, s2)) => wider((*p1, *s1), (*p2, *s2)),
+        (Decimal128(p, s), other) | (other, Decimal128(p, s)) if integer_digits(other).is_some() => {
+            wider((*p, *s), (integer_digits(other).unwrap_or(20), 0))
+        }
+        (UInt64, other) | (other, UInt64) if integer_digits(other).is_some() => {
+            if other.is_unsigned_integer() { UInt64 } else { Decimal128(20, 0) }
+        }
+        (a, b) if integer_digits(a).is_some() && integer_digits(b).is_some() => Int64,
+        _ => DataType::Utf8View,
+    }
+}
+
+fn wider((p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> DataType {
+    let scale = s1.max(s2);
+    let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
+    let precision = (whole + i16::from(scale)).clamp(1, 38);
+    DataType::Decimal128(u8::try_from(precision).unwrap_or(38), scale)
+}
+
+/// The type that holds the values of all.
+pub fn common_of<'a>(types: impl IntoIterator<Item = &'a DataType>) -> DataType {
+    types.into_iter().fold(DataType::Null, |all, ty| common(&all, ty))
+}
+
+/// `expr` of type `from` as `to`, converted as MySQL converts.
+pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
+    if from == to {
+        return expr;
+    }
+    let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
+    let plain = *from == DataType::Null
+        || (is_text(from) && is_text(to))
+        || (number(from) && number(to) && !from.is_floating())
+        || (number(from) && to.is_floating())
+        || (matches!(from, DataType::Date32) && *to == convert::DATETIME);
+    if plain {
+        return cast(expr, to.clone());
+    }
+    match to {
+        ty if is_text(ty) => super::call("mysql_text", vec![expr]),
+        DataType::Date32 => super::call("mysql_date", vec![expr]),
+        DataType::Timestamp(_, _) => super::call("mysql_datetime", vec![expr]),
+        DataType::Duration(_) => super::call("mysql_time", vec![expr]),
+        DataType::Float64 => super::call("mysql_double", vec![expr]),
+        DataType::Int64 => super::call("mysql_int", vec![expr]),
+        DataType::Decimal128(precision, scale) => super::call(
+            "mysql_decimal",
+            vec![expr, lit(i64::from(*precision)), lit(i64::from(*scale))],
+        ),
+        other => cast(expr, other.clone()),
+    }
+}
+
+/// `expr` as a truth value: what is not zero is true.
+pub fn truth(expr: Expr, ty: &DataType) -> Expr {
+    match ty {
+        DataType::Boolean => expr,
+        DataType::Null => lit(ScalarValue::Boolean(None)),
+        ty if ty.is_integer() => {
+            expr.not_eq(lit(ScalarValue::new_zero(ty).unwrap_or(ScalarValue::Int64(Some(0)))))
+        }
+        other => converted(expr, other, &DataType::Float64).not_eq(lit(0.0)),
+    }
+}
+
+fn all_common(types: &[DataType]) -> Result<DataType> {
+    Ok(common_of(types))
+}
+
+fn all_converted(args: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
+    let wanted = common_of(types);
+    args.into_iter().zip(types).map(|(arg, ty)| converted(arg, ty, &wanted)).collect()
+}
+
+/// `mysql_case(condition, result, condition, result, ..., otherwise)`.
+fn case_type(types: &[DataType]) -> Result<DataType> {
+    let results = types.iter().enumerate().filter(|(at, _)| at % 2 == 1 || at + 1 == types.len());
+    Ok(common_of(results.map(|(_, ty)| ty)))
+}
+
+fn expand_case(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    let wanted = case_type(types)?;
+    let mut typed = args.into_iter().zip(types);
+    let mut builder = None;
+    while let Some((condition, condition_type)) = typed.next() {
+        let Some((result, result_type)) = typed.next() else {
+            let otherwise = converted(condition, condition_type, &wanted);
+            return match builder {
+                None => Ok(otherwise),
+                Some(mut builder) => {
+                    let builder: &mut datafusion::logical_expr::conditional_expressions::CaseBuilder =
+                        &mut builder;
+                    builder.otherwise(otherwise)
+                }
+            };
+        };
+        let condition = truth(condition, condition_type);
+        let result = converted(result, result_type, &wanted);
+        builder = Some(match builder.take() {
+            None => when(condition, result),
+            Some(mut builder) => builder.when(condition, result),
+        });
+    }
+    exec_err!("CASE without ELSE reached the planner")
+}
+
+/// SUM takes integers as DECIMAL, so that it does not overflow, and text as DOUBLE.
+fn sum_type(types: &[DataType]) -> Result<DataType> {
+    Ok(match &types[0] {
+        ty if integer_digits(ty).is_some() => {
+            DataType::Decimal128(integer_digits(ty).unwrap_or(20), 0)
+        }
+        DataType::Decimal256(_, scale) => DataType::Decimal256(66, *scale),
+        ty @ DataType::Decimal128(_, _) => ty.clone(),
+        _ => DataType::Float64,
+    })
+}
+
+fn text_type(types: &[DataType]) -> Result<DataType> {
+    Ok(if is_text(&types[0]) { types[0].clone() } else { DataType::Utf8View })
+}
+
+/// Calls DataFusion's `date_part`, which knows ranges of a column that make a part constant.
+macro_rules! part {
+    ($name:literal) => {
+        Typed::udf($name, (1, 1), |_| Ok(DataType::Int64), |mut args, types| {
+            let arg = args.remove(0);
+            let arg = match types[0] {
+                DataType::Date32 => arg,
+                ref ty => converted(arg, ty, &convert::DATETIME),
+            };
+            let part = if $name == "dayofmonth" { "day" } else { $name };
+            Ok(cast(super::call("date_part", vec![lit(part), arg]), DataType::Int64))
+        })
+    };
+}
+
+/// The time parts of a date are zero, which `date_part` refuses to say.
+macro_rules! clock_part {
+    ($name:literal, $divisor:literal, $modulus:literal) => {
+        Typed::udf($name, (1, 1), |_| Ok(DataType::Int64), |mut args, types| {
+            let arg = args.remove(0);
+            if matches!(types[0], DataType::Timestamp(_, _)) {
+                return Ok(cast(super::call("date_part", vec![lit($name), arg]), DataType::Int64));
+            }
+            let micros = super::call("mysql_time_micros", vec![arg]);
+            Ok((micros / lit($divisor)) % lit($modulus))
+        })
+    };
+}
+
+fn greatest_or_least(name: &'static str, kernel: &'static str) -> ScalarUDF {
+    let expand: Expand = if kernel == "greatest" {
+        |args, types| Ok(strict("df_greatest", all_converted(args, types)))
+    } else {
+        |args, types| Ok(strict("df_least", all_converted(args, types)))
+    };
+    Typed::udf(name, (2, MANY), all_common, expand)
+}
+
+/// NULL when any argument is, else the kernel's result.
+fn strict(kernel: &str, args: Vec<Expr>) -> Expr {
+    let null = args.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or(lit(false));
+    let result = super::call(kernel, args);
+    when(null, lit(ScalarValue::Null)).otherwise(result.clone()).unwrap_or(result)
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    let boolean: Returns = |_| Ok(DataType::Boolean);
+    let mut all = vec![
+        Typed::udf("mysql_truth", (1, 1), boolean, |mut args, types| {
+            Ok(truth(args.remove(0), &types[0]))
+        }),
+        Typed::udf("mysql_case", (2, MANY), case_type, expand_case),
+        Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
+            Ok(super::call("df_coalesce", all_converted(args, types)))
+        }),
+        Typed::udf("nullif", (2, 2), |types| Ok(types[0].clone()), |args, types| {
+            let [left, right] = <[Expr; 2]>::try_from(args).expect("arity is checked");
+            let equal = super::operators::compare(
+                (left.clone(), &types[0]),
+                datafusion::logical_expr::Operator::Eq,
+                (right, &types[1]),
+            );
+            when(equal, lit(ScalarValue::Null)).otherwise(left)
+        }),
+        Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
+            Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
+        }),
+        Typed::udf("mysql_like_text", (1, 1), text_type, |mut args, types| {
+            Ok(converted(args.remove(0), &types[0], &text_type(types)?))
+        }),
+        Typed::udf("mysql_signed", (1, 1), |_| Ok(DataType::Int64), |mut args, types| {
+            Ok(converted(args.remove(0), &types[0], &DataType::Int64))
+        }),
+        greatest_or_least("greatest", "greatest"),
+        greatest_or_least("least", "least"),
+    ];
+    all.extend([part!("year"), part!("month"), part!("day"), part!("dayofmonth")]);
+    all.extend([part!("quarter")]);
+    all.extend([
+        clock_part!("hour", 3_600_000_000_i64, 839_i64),
+        clock_part!("minute", 60_000_000_i64, 60_i64),
+        clock_part!("second", 1_000_000_i64, 60_i64),
+    ]);
+    all
+}

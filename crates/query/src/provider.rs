@@ -1,0 +1,199 @@
+//! A table of a snapshot, as DataFusion plans over it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{
+    ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, plan_datafusion_err,
+};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use freshet_schema::TableSchema;
+use freshet_storage::segment::{Prune, ScanRequest};
+use freshet_storage::view::TableSnapshot;
+
+use crate::error::external;
+use crate::prune::{Condition, without_zone};
+use crate::result::Origin;
+use crate::scan::{BATCH_ROWS, Part, ScanExec, is_instant, spread};
+use crate::zone::Zone;
+
+/// About how many rows one slice of a file has, so that threads can share a table evenly.
+const SLICE_ROWS: u64 = 128 * 1024;
+
+/// A table of a snapshot.
+pub struct StoredTable {
+    database: String,
+    snapshot: TableSnapshot,
+    zone: Zone,
+    schema: SchemaRef,
+    statistics: OnceLock<Statistics>,
+}
+
+impl StoredTable {
+    /// A table as it stands in a snapshot, its instants shown in `zone`.
+    pub fn new(database: &str, snapshot: TableSnapshot, zone: Zone) -> Self {
+        let schema = planned_schema(database, &snapshot);
+        Self { database: database.to_owned(), snapshot, zone, schema, statistics: OnceLock::new() }
+    }
+
+    /// What it reads.
+    pub fn snapshot(&self) -> &TableSnapshot {
+        &self.snapshot
+    }
+
+    /// Its database and name.
+    pub fn place(&self) -> (String, String) {
+        (self.database.clone(), self.snapshot.table.name.clone())
+    }
+
+    fn columns(&self) -> &Arc<TableSchema> {
+        &self.snapshot.schema
+    }
+
+    /// Exact rows, and bounds where the files know them.
+    fn all_statistics(&self) -> &Statistics {
+        self.statistics.get_or_init(|| {
+            let rows = usize::try_from(self.snapshot.rows()).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(self.snapshot.bytes()).unwrap_or(usize::MAX);
+            Statistics {
+                num_rows: Precision::Exact(rows),
+                total_byte_size: Precision::Inexact(bytes),
+                column_statistics: (0..self.columns().columns.len())
+                    .map(|at| self.column_statistics(at))
+                    .collect(),
+            }
+        })
+    }
+
+    fn column_statistics(&self, at: usize) -> ColumnStatistics {
+        let mut statistics = ColumnStatistics::new_unknown();
+        let column = &self.columns().columns[at];
+        // A footer that cannot be read says so when it is scanned.
+        let Ok(Some(range)) = self.snapshot.column_range(column.id) else { return statistics };
+        if is_instant(self.columns(), at) && self.zone != Zone::UTC {
+            return statistics;
+        }
+        let one = |array: &_| ScalarValue::try_from_array(&without_zone(array), 0).ok();
+        let exact = column.ty.is_integer() || matches!(column.ty.arrow(), DataType::Date32);
+        let precise = |value| if exact { Precision::Exact(value) } else { Precision::Inexact(value) };
+        if let (Some(min), Some(max)) = (one(&range.min), one(&range.max)) {
+            statistics.min_value = precise(min);
+            statistics.max_value = precise(max);
+        }
+        if let Some(nulls) = range.null_count {
+            statistics.null_count = Precision::Exact(usize::try_from(nulls).unwrap_or(usize::MAX));
+        }
+        statistics
+    }
+
+    /// What the scan must read, at most about `limit` rows if there is one.
+    fn parts(&self, limit: Option<usize>) -> Result<Vec<Part>> {
+        let wanted = limit.map_or(u64::MAX, |limit| limit as u64);
+        let mut parts = Vec::new();
+        let mut rows = 0;
+        let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
+        for batch in memory {
+            rows += batch.num_rows() as u64;
+            parts.push(Part::Memory(batch));
+        }
+        for rowset in &self.snapshot.rowsets {
+            if rows >= wanted {
+                break;
+            }
+            let slices = rowset.slices(SLICE_ROWS).map_err(|error| external(error.into()))?;
+            rows += rowset.rows();
+            parts.extend(slices.into_iter().map(Part::File));
+        }
+        Ok(parts)
+    }
+
+    fn condition(&self, state: &dyn Session, filters: &[Expr]) -> Result<Option<Arc<dyn Prune>>> {
+        let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(None) };
+        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let expr = state.create_physical_expr(filter, &schema)?;
+        let condition = Condition::new(&expr, &self.schema, self.columns(), self.zone);
+        Ok(condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>))
+    }
+}
+
+/// Columns in lower case, since MySQL compares their names so, with where they are from.
+fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
+    let fields = snapshot.schema.columns.iter().enumerate().map(|(at, column)| {
+        let ty = match column.ty.arrow() {
+            DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
+            other => other,
+        };
+        let origin = Origin::of(database, &snapshot.table, &snapshot.schema, at);
+        let metadata = HashMap::from([(Origin::KEY.to_owned(), origin.encode())]);
+        Field::new(column.name.to_lowercase(), ty, column.nullable).with_metadata(metadata)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+impl fmt::Debug for StoredTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoredTable({}.{})", self.database, self.snapshot.table.name)
+    }
+}
+
+#[async_trait]
+impl TableProvider for StoredTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.all_statistics().clone())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let projection = match projection {
+            Some(projection) => projection.clone(),
+            None => (0..self.columns().columns.len()).collect(),
+        };
+        // Rows that a filter drops do not count against the limit.
+        let limit = limit.filter(|_| filters.is_empty());
+        let parts = self.parts(limit)?;
+        let read = parts.iter().map(Part::rows).sum::<u64>();
+        let mut statistics = self.all_statistics().clone().project(Some(&projection));
+        if read != self.snapshot.rows() {
+            statistics = statistics.to_inexact();
+        }
+        let schema = Arc::new(
+            self.schema.project(&projection).map_err(|error| plan_datafusion_err!("{error}"))?,
+        );
+        let request = ScanRequest {
+            schema: Arc::clone(self.columns()),
+            projection,
+            prune: self.condition(state, filters)?,
+            batch_rows: BATCH_ROWS,
+        };
+        let name = format!("{}.{}", self.database, self.snapshot.table.name);
+        let partitions = spread(parts, state.config().target_partitions());
+        Ok(Arc::new(ScanExec::new(name, partitions, request, schema, self.zone, statistics)))
+    }
+}

@@ -1,0 +1,144 @@
+//! Aggregates: types of SUM and AVG, lists of GROUP_CONCAT, COUNT of several columns.
+
+use freshet_base::Result;
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, Value,
+};
+
+use super::values::{argument, call, int, literal, take};
+
+/// Other names that aggregates have, and DataFusion's name for them.
+const NAMES: [(&str, &str); 8] = [
+    ("std", "stddev_pop"),
+    ("stddev", "stddev_pop"),
+    ("variance", "var_pop"),
+    ("any_value", "first_value"),
+    ("approx_count_distinct", "approx_distinct"),
+    ("ndv", "approx_distinct"),
+    ("var_samp", "var_sample"),
+    ("group_concat", "string_agg"),
+];
+
+fn rename(function: &mut Function, name: &str) {
+    function.name = ObjectName::from(vec![Ident::new(name)]);
+}
+
+fn exprs(function: &mut Function) -> Vec<&mut Expr> {
+    let FunctionArguments::List(list) = &mut function.args else { return Vec::new() };
+    list.args
+        .iter_mut()
+        .filter_map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect()
+}
+
+fn is_distinct(function: &Function) -> bool {
+    match &function.args {
+        FunctionArguments::List(list) => {
+            list.duplicate_treatment == Some(DuplicateTreatment::Distinct)
+        }
+        _ => false,
+    }
+}
+
+/// What an aggregate becomes; `None` when it is none, or was changed in its place.
+pub fn replaced(name: &str, function: &mut Function) -> Result<Option<Expr>> {
+    if let Some((_, wanted)) = NAMES.iter().find(|(other, _)| *other == name) {
+        rename(function, wanted);
+    }
+    match name {
+        "sum" => {
+            summand(function);
+            Ok(None)
+        }
+        "avg" => Ok(Some(average(function))),
+        "count" => {
+            count(function);
+            Ok(None)
+        }
+        "group_concat" => {
+            group_concat(function);
+            Ok(None)
+        }
+        "std" | "stddev" | "stddev_pop" | "stddev_samp" | "variance" | "var_pop" | "var_samp" => {
+            for arg in exprs(function) {
+                *arg = call("mysql_double", vec![take(arg)]);
+            }
+            Ok(None)
+        }
+        "bit_and" | "bit_or" | "bit_xor" => Ok(Some(bits(name, function))),
+        _ => Ok(None),
+    }
+}
+
+fn summand(function: &mut Function) {
+    for arg in exprs(function) {
+        *arg = call("mysql_summand", vec![take(arg)]);
+    }
+}
+
+/// AVG is a sum over a count, with four digits more than the argument has.
+fn average(function: &mut Function) -> Expr {
+    let mut count = function.clone();
+    rename(&mut count, "count");
+    rename(function, "sum");
+    summand(function);
+    call("mysql_divide", vec![Expr::Function(function.clone()), Expr::Function(count)])
+}
+
+/// COUNT(DISTINCT a, b) counts the different rows without NULL.
+fn count(function: &mut Function) {
+    let distinct = is_distinct(function);
+    let mut args = exprs(function);
+    if args.len() > 1 && distinct {
+        let parts = args.iter_mut().map(|arg| take(arg)).collect();
+        if let FunctionArguments::List(list) = &mut function.args {
+            list.args = vec![argument(call("mysql_row_key", parts))];
+        }
+    }
+}
+
+/// GROUP_CONCAT(DISTINCT a, b ORDER BY c SEPARATOR ';').
+fn group_concat(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let mut separator = literal(Value::SingleQuotedString(",".into()));
+    list.clauses.retain_mut(|clause| match clause {
+        FunctionArgumentClause::Separator(value) => {
+            separator = literal(Value::SingleQuotedString(
+                value.value.clone().into_string().unwrap_or_default(),
+            ));
+            false
+        }
+        _ => true,
+    });
+    let parts = list
+        .args
+        .drain(..)
+        .filter_map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect::<Vec<_>>();
+    let body = call(if parts.len() == 1 { "mysql_text" } else { "concat" }, parts);
+    // DISTINCT is ordered by what it lists, and by nothing else.
+    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+        for clause in &mut list.clauses {
+            if let FunctionArgumentClause::OrderBy(orders) = clause {
+                orders.iter_mut().for_each(|order| order.expr = body.clone());
+            }
+        }
+    }
+    list.args = vec![argument(body), argument(separator)];
+}
+
+/// BIT_AND and its like are of 64 bits without sign, and not NULL where there are no rows.
+fn bits(name: &str, function: &mut Function) -> Expr {
+    for arg in exprs(function) {
+        *arg = call("mysql_unsigned", vec![take(arg)]);
+    }
+    let empty = if name == "bit_and" { int(u64::MAX) } else { int(0) };
+    call("coalesce", vec![Expr::Function(function.clone()), call("mysql_unsigned", vec![empty])])
+}

@@ -1,0 +1,259 @@
+//! Selects: names of columns, conditions, tables.
+
+use std::collections::HashSet;
+
+use freshet_base::{Result, bail};
+use sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator,
+    LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableFactor,
+};
+
+use super::expr::lower;
+use super::values::{take, truth};
+
+/// Databases whose tables are called without regard to case.
+pub fn is_system(name: &str) -> bool {
+    ["information_schema", "mysql", "performance_schema", "sys"]
+        .iter()
+        .any(|system| name.eq_ignore_ascii_case(system))
+}
+
+/// Lower case for what is in a system database.
+pub fn relation(name: &mut ObjectName) {
+    let system = matches!(
+        &name.0[..],
+        [ObjectNamePart::Identifier(db), _] if is_system(&db.value)
+    );
+    for part in &mut name.0 {
+        if let ObjectNamePart::Identifier(ident) = part {
+            if system {
+                ident.value = ident.value.to_lowercase();
+            }
+            ident.quote_style = Some('`');
+        }
+    }
+}
+
+fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+/// How the columns of the outermost select are called; `texts` are its items as written.
+pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
+    let Some(select) = first_select(&query.body) else { return Vec::new() };
+    let written = |at: usize, expr: &Expr| {
+        let text = if texts.len() == select.projection.len() { Some(&texts[at]) } else { None };
+        text.cloned().unwrap_or_else(|| expr.to_string())
+    };
+    select
+        .projection
+        .iter()
+        .enumerate()
+        .map(|(at, item)| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+            SelectItem::UnnamedExpr(Expr::Identifier(ident)) => Some(ident.value.clone()),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents))
+                if !idents[0].value.starts_with("@@") =>
+            {
+                idents.last().map(|ident| ident.value.clone())
+            }
+            SelectItem::UnnamedExpr(Expr::Value(value)) => {
+                Some(value.value.clone().into_string().unwrap_or_else(|| written(at, &Expr::Value(value.clone()))))
+            }
+            SelectItem::UnnamedExpr(expr) => Some(written(at, expr)),
+            SelectItem::ExprWithAliases { .. }
+            | SelectItem::Wildcard(_)
+            | SelectItem::QualifiedWildcard(..) => None,
+        })
+        .collect()
+}
+
+/// What must happen before the parts of a query are rewritten.
+pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
+    if let Some(with) = &mut query.with {
+        for cte in &mut with.cte_tables {
+            lower_columns(&mut cte.alias);
+        }
+    }
+    if let Some(LimitClause::OffsetCommaLimit { offset, limit }) = &mut query.limit_clause {
+        query.limit_clause = Some(LimitClause::LimitOffset {
+            limit: Some(take(limit)),
+            offset: Some(sqlparser::ast::Offset {
+                value: take(offset),
+                rows: sqlparser::ast::OffsetRows::None,
+            }),
+            limit_by: Vec::new(),
+        });
+    }
+    query.locks.clear();
+    query.for_clause = None;
+    before_body(&mut query.body, outermost)
+}
+
+fn before_body(body: &mut SetExpr, outermost: bool) -> Result<()> {
+    match body {
+        SetExpr::Select(select) => before_select(select, outermost),
+        SetExpr::SetOperation { left, right, .. } => {
+            before_body(left, outermost)?;
+            before_body(right, outermost)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
+    if let Some(into) = &select.into {
+        bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
+    }
+    name_items(select, outermost);
+    group_by(select)?;
+    if let Some(Distinct::On(_)) = select.distinct {
+        bail!(Syntax, "You have an error in your SQL syntax; near 'DISTINCT ON' at line 1");
+    }
+    select.select_modifiers = None;
+    select.optimizer_hints.clear();
+    Ok(())
+}
+
+/// Gives every item that is no column a name of its own: what MySQL calls it in a derived
+/// table, and something unique where two would be called the same in the outermost select.
+fn name_items(select: &mut Select, outermost: bool) {
+    let wild = select.projection.iter().any(|item| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    });
+    let mut taken = HashSet::new();
+    for item in &mut select.projection {
+        let (expr, wanted, column) = match item {
+            SelectItem::UnnamedExpr(expr) => {
+                let (name, column) = match &*expr {
+                    Expr::Identifier(ident) if !ident.value.starts_with('@') => {
+                        (ident.value.clone(), true)
+                    }
+                    Expr::CompoundIdentifier(idents) => {
+                        (idents.last().map_or_else(String::new, |i| i.value.clone()), true)
+                    }
+                    other => (other.to_string(), false),
+                };
+                (take(expr), name.to_lowercase(), column)
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                (take(expr), alias.value.to_lowercase(), false)
+            }
+            _ => continue,
+        };
+        // A column beside a wildcard is there twice.
+        let mut name = wanted.clone();
+        let mut copy = 1;
+        while !taken.insert(name.clone()) || (wild && column && copy == 1) {
+            if !outermost && !wild {
+                break;
+            }
+            copy += 1;
+            name = format!("{wanted}#{copy}");
+        }
+        *item = if column && name == wanted {
+            SelectItem::UnnamedExpr(expr)
+        } else {
+            SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('`', name) }
+        };
+    }
+}
+
+/// `GROUP BY a, b WITH ROLLUP` is a grouping set.
+fn group_by(select: &mut Select) -> Result<()> {
+    let GroupByExpr::Expressions(exprs, modifiers) = &mut select.group_by else {
+        return Ok(());
+    };
+    match modifiers[..] {
+        [] => {}
+        [GroupByWithModifier::Rollup] => {
+            let sets = exprs.drain(..).map(|expr| vec![expr]).collect();
+            *exprs = vec![Expr::Rollup(sets)];
+            modifiers.clear();
+        }
+        _ => bail!(NotSupported, "This version of Freshet doesn't yet support 'GROUP BY ... WITH'"),
+    }
+    Ok(())
+}
+
+/// Conditions of a select whose parts are rewritten.
+pub fn after(select: &mut Select) {
+    for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
+        *condition = truth(take(condition));
+    }
+    for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
+        join_operator(&mut join.join_operator);
+    }
+}
+
+fn join_operator(operator: &mut JoinOperator) {
+    let constraint = match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::CrossJoin(constraint)
+        | JoinOperator::StraightJoin(constraint) => constraint,
+        _ => return,
+    };
+    match constraint {
+        JoinConstraint::On(condition) => *condition = truth(take(condition)),
+        JoinConstraint::Using(columns) => {
+            for part in columns.iter_mut().flat_map(|name| &mut name.0) {
+                if let ObjectNamePart::Identifier(ident) = part {
+                    lower(ident);
+                }
+            }
+        }
+        JoinConstraint::Natural | JoinConstraint::None => {}
+    }
+    let constraint = constraint.clone();
+    // MySQL: JOIN without a condition, CROSS JOIN and STRAIGHT_JOIN are inner joins.
+    match operator {
+        JoinOperator::CrossJoin(_) | JoinOperator::StraightJoin(_)
+            if !matches!(constraint, JoinConstraint::None) =>
+        {
+            *operator = JoinOperator::Inner(constraint);
+        }
+        JoinOperator::Join(JoinConstraint::None)
+        | JoinOperator::Inner(JoinConstraint::None)
+        | JoinOperator::StraightJoin(JoinConstraint::None) => {
+            *operator = JoinOperator::CrossJoin(JoinConstraint::None);
+        }
+        _ => {}
+    }
+}
+
+fn lower_columns(alias: &mut TableAlias) {
+    alias.name.quote_style = Some('`');
+    alias.columns.iter_mut().for_each(|column| lower(&mut column.name));
+}
+
+/// Aliases of tables keep their case; names of their columns do not. `dual` is no table.
+pub fn table_factor(factor: &mut TableFactor) -> Result<()> {
+    match factor {
+        TableFactor::Table { alias, index_hints, partitions, .. } => {
+            index_hints.clear();
+            if !partitions.is_empty() {
+                bail!(
+                    NotSupported,
+                    "This version of Freshet doesn't yet support 'SELECT ... PARTITION'"
+                );
+            }
+            alias.iter_mut().for_each(lower_columns);
+        }
+        TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => {
+            alias.iter_mut().for_each(lower_columns);
+        }
+        _ => {}
+    }
+    Ok(())
+}

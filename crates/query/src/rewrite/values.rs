@@ -1,0 +1,146 @@
+//! Pieces of syntax trees.
+
+use sqlparser::ast::{
+    CaseWhen, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Value, ValueWithSpan,
+};
+use sqlparser::tokenizer::Span;
+
+use crate::session;
+
+pub fn literal(value: Value) -> Expr {
+    Expr::Value(ValueWithSpan { value, span: Span::empty() })
+}
+
+pub fn text(value: impl Into<String>) -> Expr {
+    literal(Value::SingleQuotedString(value.into()))
+}
+
+pub fn int(value: impl std::fmt::Display) -> Expr {
+    literal(Value::Number(value.to_string(), false))
+}
+
+pub fn null() -> Expr {
+    literal(Value::Null)
+}
+
+/// The literal of a variable's value.
+pub fn of_variable(value: session::Value) -> Expr {
+    match value {
+        session::Value::Null => null(),
+        session::Value::Int(value) => int(value),
+        session::Value::UInt(value) => int(value),
+        session::Value::Double(value) => int(format!("{value:e}")),
+        session::Value::Text(value) => text(value),
+    }
+}
+
+/// The text of a literal in quotes.
+pub fn as_text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text) | Value::DoubleQuotedString(text),
+            ..
+        }) => Some(text),
+        _ => None,
+    }
+}
+
+pub fn arguments(args: Vec<Expr>) -> FunctionArguments {
+    FunctionArguments::List(FunctionArgumentList {
+        duplicate_treatment: None,
+        args: args.into_iter().map(argument).collect(),
+        clauses: Vec::new(),
+    })
+}
+
+pub fn argument(expr: Expr) -> FunctionArg {
+    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
+}
+
+pub fn function(name: &str, args: Vec<Expr>) -> Function {
+    Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: arguments(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }
+}
+
+pub fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(function(name, args))
+}
+
+/// A truth value, whatever `expr` is.
+pub fn truth(expr: Expr) -> Expr {
+    if is_truth(&expr) { expr } else { call("mysql_truth", vec![expr]) }
+}
+
+/// Whether an expression is certainly a truth value.
+pub fn is_truth(expr: &Expr) -> bool {
+    use sqlparser::ast::BinaryOperator as Op;
+    match expr {
+        Expr::Nested(inner) => is_truth(inner),
+        Expr::BinaryOp { op, .. } => matches!(
+            op,
+            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or
+                | Op::Xor | Op::Spaceship
+        ),
+        Expr::UnaryOp { op, .. } => *op == sqlparser::ast::UnaryOperator::Not,
+        Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotUnknown(_)
+        | Expr::InList { .. }
+        | Expr::InSubquery { .. }
+        | Expr::Between { .. }
+        | Expr::Like { .. }
+        | Expr::Exists { .. }
+        | Expr::AnyOp { .. }
+        | Expr::AllOp { .. } => true,
+        Expr::Function(function) => {
+            let name = function.name.to_string();
+            name == "regexp_like" || name == "mysql_truth" || name == "isnull"
+        }
+        _ => false,
+    }
+}
+
+/// 1 or 0 where `expr` is a truth value, so that it joins other integers.
+pub fn number(expr: Expr) -> Expr {
+    if is_truth(&expr) { call("mysql_signed", vec![expr]) } else { expr }
+}
+
+/// `CASE WHEN condition THEN result ... ELSE otherwise END`, with MySQL's types.
+pub fn case(whens: Vec<CaseWhen>, otherwise: Option<Expr>) -> Expr {
+    let mut args = Vec::with_capacity(whens.len() * 2 + 1);
+    for when in whens {
+        args.push(truth(when.condition));
+        args.push(number(when.result));
+    }
+    args.push(otherwise.map_or_else(null, number));
+    call("mysql_case", args)
+}
+
+pub fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: sqlparser::ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
+}
+
+/// Takes an expression out of its place.
+pub fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, null())
+}

@@ -1,0 +1,291 @@
+//! Reading a table: slices of its files and what is in memory, as partitions of a plan.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray};
+use arrow::datatypes::{SchemaRef, TimestampMicrosecondType};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use freshet_schema::{ColumnType, TableSchema};
+use freshet_storage::rowset::Slice;
+use freshet_storage::segment::{Scan, ScanRequest};
+
+use crate::error::external;
+use crate::zone::Zone;
+
+/// Rows of a batch.
+pub const BATCH_ROWS: usize = 8192;
+
+/// A piece of a table that one thread reads.
+#[derive(Clone)]
+pub enum Part {
+    /// Row groups of a file.
+    File(Slice),
+    /// Rows in memory, with all columns.
+    Memory(RecordBatch),
+}
+
+impl Part {
+    /// Rows in it.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Self::File(slice) => slice.rows,
+            Self::Memory(batch) => batch.num_rows() as u64,
+        }
+    }
+}
+
+/// Spreads parts over `count` threads, the largest first, each to the thread with the least.
+pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
+    parts.sort_by_key(|part| std::cmp::Reverse(part.rows()));
+    let mut threads = vec![(0_u64, Vec::new()); count.max(1)];
+    for part in parts {
+        let least = threads.iter_mut().min_by_key(|(rows, _)| *rows).expect("at least one thread");
+        least.0 += part.rows();
+        least.1.push(part);
+    }
+    threads.retain(|(_, parts)| !parts.is_empty());
+    if threads.is_empty() {
+        return vec![Vec::new()];
+    }
+    threads.into_iter().map(|(_, parts)| parts).collect()
+}
+
+/// Reads a table.
+pub struct ScanExec {
+    table: String,
+    partitions: Vec<Vec<Part>>,
+    request: Arc<ScanRequest>,
+    zone: Zone,
+    statistics: Arc<Statistics>,
+    properties: Arc<PlanProperties>,
+}
+
+impl ScanExec {
+    /// Reads `partitions` as `request` says, into batches of `schema`.
+    pub fn new(
+        table: String,
+        partitions: Vec<Vec<Part>>,
+        request: ScanRequest,
+        schema: SchemaRef,
+        zone: Zone,
+        statistics: Statistics,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self {
+            table,
+            partitions,
+            request: Arc::new(request),
+            zone,
+            statistics: Arc::new(statistics),
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl fmt::Debug for ScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScanExec({})", self.table)
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.partitions.iter().flatten();
+        let memory = parts.clone().filter(|part| matches!(part, Part::Memory(_))).count();
+        let rows = parts.clone().map(Part::rows).sum::<u64>();
+        let slices = parts.count() - memory;
+        let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
+        write!(
+            f,
+            "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory{pruned}",
+            self.table
+        )
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &'static str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let reader = Reader {
+            parts: self.partitions[partition].clone().into(),
+            scan: None,
+            pending: VecDeque::new(),
+            request: Arc::clone(&self.request),
+            schema: self.schema(),
+            zone: self.zone,
+        };
+        let stream = futures::stream::iter(reader);
+        let stream = RecordBatchStreamAdapter::new(self.schema(), stream);
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(match args.partition() {
+            None => Arc::clone(&self.statistics),
+            Some(_) => Arc::new(Statistics::new_unknown(&self.schema())),
+        })
+    }
+}
+
+/// The batches of one partition.
+struct Reader {
+    parts: VecDeque<Part>,
+    scan: Option<Scan>,
+    pending: VecDeque<RecordBatch>,
+    request: Arc<ScanRequest>,
+    schema: SchemaRef,
+    zone: Zone,
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(batch) = self.pending.pop_front() {
+                return Some(self.finished(batch));
+            }
+            if let Some(scan) = &mut self.scan {
+                match scan.next() {
+                    Some(Ok(batch)) => return Some(self.finished(batch)),
+                    Some(Err(error)) => {
+                        self.parts.clear();
+                        self.scan = None;
+                        return Some(Err(external(error.into())));
+                    }
+                    None => self.scan = None,
+                }
+            }
+            match self.parts.pop_front()? {
+                Part::Memory(batch) => self.open_memory(&batch),
+                Part::File(slice) => match slice.scan(&self.request) {
+                    Ok(scan) => self.scan = Some(scan),
+                    Err(error) => {
+                        self.parts.clear();
+                        return Some(Err(external(error.into())));
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn open_memory(&mut self, batch: &RecordBatch) {
+        let batch = batch.project(&self.request.projection).expect("a projection names columns");
+        let mut at = 0;
+        while at < batch.num_rows() {
+            let rows = BATCH_ROWS.min(batch.num_rows() - at);
+            self.pending.push_back(batch.slice(at, rows));
+            at += rows;
+        }
+    }
+
+    /// The batch in the plan's schema, instants as the session's wall time.
+    fn finished(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let mut columns = batch.columns().to_vec();
+        for (column, &at) in columns.iter_mut().zip(&self.request.projection) {
+            if is_instant(&self.request.schema, at) {
+                *column = local(column, self.zone);
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// Whether a column holds instants.
+pub fn is_instant(schema: &TableSchema, at: usize) -> bool {
+    matches!(schema.columns[at].ty, ColumnType::Timestamp { .. })
+}
+
+fn local(column: &ArrayRef, zone: Zone) -> ArrayRef {
+    if zone == Zone::UTC {
+        return crate::prune::without_zone(column);
+    }
+    let values = column.as_primitive::<TimestampMicrosecondType>();
+    let values: TimestampMicrosecondArray = values.unary(|micros| zone.local(micros));
+    Arc::new(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Int32Array;
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    #[test]
+    fn parts_spread_evenly() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
+        let part = |rows: i32| {
+            let values = Int32Array::from_iter_values(0..rows);
+            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]);
+            Part::Memory(batch.unwrap())
+        };
+        let threads = spread(vec![part(1), part(10), part(4), part(6)], 2);
+        let rows = |thread: &Vec<Part>| thread.iter().map(Part::rows).sum::<u64>();
+        assert_eq!(threads.iter().map(rows).collect::<Vec<_>>(), [10, 11]);
+        assert_eq!(spread(Vec::new(), 2).len(), 1);
+    }
+}

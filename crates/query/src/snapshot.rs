@@ -1,0 +1,43 @@
+//! The tables of one snapshot.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use freshet_base::{Result, err};
+use freshet_storage::view::{Snapshot, TableSnapshot};
+
+use crate::engine::Tables;
+use crate::provider::StoredTable;
+use crate::zone::Zone;
+
+/// The tables of one snapshot, and what a transaction has put on top of them.
+pub struct SnapshotTables<'a> {
+    /// What is read.
+    pub snapshot: &'a Snapshot,
+    /// The zone that instants are shown in.
+    pub zone: Zone,
+    /// Rows that only this session sees.
+    pub overlay: &'a (dyn Fn(TableSnapshot) -> Result<TableSnapshot> + Send + Sync),
+    /// The tables of `information_schema` and the like.
+    pub system: &'a dyn Tables,
+}
+
+impl Tables for SnapshotTables<'_> {
+    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+        if crate::system::is_system(database) {
+            return self.system.table(database, name);
+        }
+        let catalog = &self.snapshot.view.catalog;
+        catalog.require_database(database)?;
+        let table = catalog.require_table(database, name)?;
+        let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
+        let snapshot = self.snapshot.table(table.id).ok_or_else(missing)?;
+        let snapshot = (self.overlay)(snapshot)?;
+        Ok(Arc::new(StoredTable::new(database, snapshot, self.zone)))
+    }
+}
+
+/// Database and name of a stored table; `None` for others, which hold what they say.
+pub fn place(provider: &dyn TableProvider) -> Option<(String, String)> {
+    provider.downcast_ref::<StoredTable>().map(StoredTable::place)
+}

@@ -1,0 +1,321 @@
+//! Dates and times as MySQL reads them: days since 1970 and microseconds, no zone.
+
+/// Microseconds of a second.
+pub const SECOND: i64 = 1_000_000;
+/// Microseconds of a day.
+pub const DAY: i64 = 86_400 * SECOND;
+/// The longest TIME, 838:59:59.
+pub const TIME_MAX: i64 = (838 * 3600 + 59 * 60 + 59) * SECOND;
+
+/// A calendar date and wall time taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parts {
+    /// 0 to 9999.
+    pub year: i32,
+    /// 1 to 12.
+    pub month: u32,
+    /// 1 to 31.
+    pub day: u32,
+    /// 0 to 23.
+    pub hour: u32,
+    /// 0 to 59.
+    pub minute: u32,
+    /// 0 to 59.
+    pub second: u32,
+    /// 0 to 999,999.
+    pub micros: u32,
+}
+
+impl Parts {
+    /// The parts of microseconds since 1970.
+    pub fn of(micros: i64) -> Self {
+        let (days, rest) = (micros.div_euclid(DAY), micros.rem_euclid(DAY));
+        let (year, month, day) = civil(i32::try_from(days).unwrap_or(i32::MAX));
+        let second = u32::try_from(rest / SECOND).expect("a day has 86,400 seconds");
+        Self {
+            year,
+            month,
+            day,
+            hour: second / 3600,
+            minute: second / 60 % 60,
+            second: second % 60,
+            micros: u32::try_from(rest % SECOND).expect("less than a second"),
+        }
+    }
+
+    /// The parts of a date at midnight.
+    pub fn of_day(days: i32) -> Self {
+        let (year, month, day) = civil(days);
+        Self { year, month, day, ..Self::default() }
+    }
+
+    /// Microseconds since 1970, if the parts are a date and a time.
+    pub fn micros(self) -> Option<i64> {
+        if self.hour > 23 || self.minute > 59 || self.second > 59 {
+            return None;
+        }
+        let days = days_of(self.year, self.month, self.day)?;
+        Some(i64::from(days) * DAY + self.time_micros())
+    }
+
+    /// Microseconds since midnight.
+    pub fn time_micros(self) -> i64 {
+        let seconds = self.hour * 3600 + self.minute * 60 + self.second;
+        i64::from(seconds) * SECOND + i64::from(self.micros)
+    }
+}
+
+/// Year, month and day of days since 1970 (Howard Hinnant's `civil_from_days`).
+pub fn civil(days: i32) -> (i32, u32, u32) {
+    let shifted = i64::from(days) + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_shifted + 2) / 5 + 1;
+    let month = if month_shifted < 10 { month_shifted + 3 } else { month_shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let small = |value: i64| u32::try_from(value).expect("months and days are small");
+    (i32::try_from(year).expect("years of i32 days are small"), small(month), small(day))
+}
+
+/// Days since 1970 of a date, if it is one.
+pub fn days_of(year: i32, month: u32, day: u32) -> Option<i32> {
+    if !(0..=9999).contains(&year) || day == 0 || day > days_in_month(year, month)? {
+        return None;
+    }
+    let shifted_year = i64::from(year) - i64::from(month <= 2);
+    let era = shifted_year.div_euclid(400);
+    let year_of_era = shifted_year.rem_euclid(400);
+    let month_shifted = i64::from(if month > 2 { month - 3 } else { month + 9 });
+    let of_year = (153 * month_shifted + 2) / 5 + i64::from(day) - 1;
+    let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
+    i32::try_from(era * 146_097 + of_era - 719_468).ok()
+}
+
+/// How many days a month has, if there is such a month.
+pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
+    match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => Some(31),
+        4 | 6 | 9 | 11 => Some(30),
+        2 => Some(if is_leap(year) { 29 } else { 28 }),
+        _ => None,
+    }
+}
+
+/// Whether a year has 366 days.
+pub fn is_leap(year: i32) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// Day of the week, 0 = Monday.
+pub fn weekday(days: i32) -> u32 {
+    u32::try_from((days + 3).rem_euclid(7)).expect("a remainder of seven")
+}
+
+/// Reads a date and time the way MySQL does: `2024-1-2 3:4:5.6`, `20240102030405`, any
+/// punctuation between the numbers, a `T` or a blank before the time.
+pub fn parse_datetime(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let bytes = text.as_bytes();
+    if bytes.is_empty() || !bytes[0].is_ascii_digit() {
+        return None;
+    }
+    let leading = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if leading >= 6 && (leading == bytes.len() || bytes[leading] == b'.') {
+        return parse_packed(text, leading);
+    }
+    let mut numbers = [0_u32; 7];
+    let mut at = 0;
+    let mut found = 0;
+    while found < 7 {
+        let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 {
+            break;
+        }
+        numbers[found] = if found == 6 {
+            fraction(&bytes[at..at + digits])
+        } else {
+            number(&bytes[at..at + digits])?
+        };
+        if found == 0 && digits <= 2 {
+            numbers[0] = century(numbers[0]);
+        }
+        found += 1;
+        at += digits;
+        if at >= bytes.len() {
+            break;
+        }
+        let separators =
+            bytes[at..].iter().take_while(|byte| !byte.is_ascii_digit()).count();
+        let ok = bytes[at..at + separators]
+            .iter()
+            .all(|byte| byte.is_ascii_punctuation() || byte.is_ascii_whitespace() || *byte == b'T');
+        if !ok {
+            return None;
+        }
+        at += separators;
+    }
+    if found < 3 || at < bytes.len() {
+        return None;
+    }
+    parts_of(&numbers).micros()
+}
+
+fn parts_of(numbers: &[u32; 7]) -> Parts {
+    Parts {
+        year: i32::try_from(numbers[0]).unwrap_or(-1),
+        month: numbers[1],
+        day: numbers[2],
+        hour: numbers[3],
+        minute: numbers[4],
+        second: numbers[5],
+        micros: numbers[6],
+    }
+}
+
+/// `YYMMDD`, `YYYYMMDD`, `YYMMDDhhmmss` or `YYYYMMDDhhmmss`, with a fraction or not.
+fn parse_packed(text: &str, leading: usize) -> Option<i64> {
+    let bytes = text.as_bytes();
+    let year_digits = match leading {
+        6 | 12 => 2,
+        8 | 14 => 4,
+        _ => return None,
+    };
+    let year = number(&bytes[..year_digits])?;
+    let mut numbers = [0_u32; 7];
+    numbers[0] = if year_digits == 2 { century(year) } else { year };
+    for (place, chunk) in bytes[year_digits..leading].chunks(2).enumerate() {
+        numbers[place + 1] = number(chunk)?;
+    }
+    if leading < bytes.len() {
+        let digits = &bytes[leading + 1..];
+        if !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        numbers[6] = fraction(digits);
+    }
+    parts_of(&numbers).micros()
+}
+
+fn century(year: u32) -> u32 {
+    if year < 70 { 2000 + year } else { 1900 + year }
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Six digits of a fraction, the rest cut.
+fn fraction(digits: &[u8]) -> u32 {
+    (0..6).fold(0, |sum, place| {
+        sum * 10 + digits.get(place).map_or(0, |digit| u32::from(digit - b'0'))
+    })
+}
+
+/// Reads a date, the time of day left out.
+pub fn parse_date(text: &str) -> Option<i32> {
+    parse_datetime(text).map(|micros| days(micros))
+}
+
+/// The date of a date and time.
+pub fn days(micros: i64) -> i32 {
+    i32::try_from(micros.div_euclid(DAY)).unwrap_or(i32::MAX)
+}
+
+/// Reads a TIME: `[-][D ]h:m:s[.f]`, `h:m`, `hhmmss`, or the time of a date and time.
+pub fn parse_time(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (negative, body) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    if body.len() > 10 && body.as_bytes()[4] == b'-' {
+        return parse_datetime(body).map(|micros| micros.rem_euclid(DAY));
+    }
+    let (days, clock) = match body.split_once(' ') {
+        Some((days, clock)) => (days.trim().parse::<i64>().ok()?, clock.trim()),
+        None => (0, body),
+    };
+    let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
+    if !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let pieces = whole.split(':').map(str::parse::<i64>).collect::<Result<Vec<_>, _>>().ok()?;
+    let (hours, minutes, seconds) = match pieces[..] {
+        [packed] if days == 0 => (packed / 10_000, packed / 100 % 100, packed % 100),
+        [hours] => (hours, 0, 0),
+        [hours, minutes] => (hours, minutes, 0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    if minutes > 59 || seconds > 59 {
+        return None;
+    }
+    let total = ((days * 24 + hours) * 3600 + minutes * 60 + seconds).checked_mul(SECOND)?;
+    let micros = (total + i64::from(fraction(part.as_bytes()))).min(TIME_MAX);
+    Some(if negative { -micros } else { micros })
+}
+
+/// A number such as 20240102 or 20240102030405 as a date and time.
+pub fn from_number(value: i64) -> Option<i64> {
+    let text = match value {
+        ..=100 => return None,
+        101..=999_999 => format!("{value:06}"),
+        1_000_000..=99_999_999 => format!("{value:08}"),
+        100_000_000..=999_999_999_999 => format!("{value:012}"),
+        _ => format!("{value:014}"),
+    };
+    parse_datetime(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Option<String> {
+        parse_datetime(text).map(|micros| {
+            let p = Parts::of(micros);
+            format!(
+                "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}",
+                p.year, p.month, p.day, p.hour, p.minute, p.second, p.micros
+            )
+        })
+    }
+
+    #[test]
+    fn dates_are_read_in_all_of_mysqls_forms() {
+        for (text, wanted) in [
+            ("2024-01-02", "2024-01-02 00:00:00.000000"),
+            ("2024-1-2 3:4:5.6", "2024-01-02 03:04:05.600000"),
+            ("2024/01/02T03:04", "2024-01-02 03:04:00.000000"),
+            ("20240102030405.123456", "2024-01-02 03:04:05.123456"),
+            ("240102", "2024-01-02 00:00:00.000000"),
+            ("99-12-31", "1999-12-31 00:00:00.000000"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(wanted), "{text}");
+        }
+        for text in ["", "x", "2024-02-30", "2024-13-01", "2024-01-02 25:00:00", "2024-01"] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_sign_days_and_fraction() {
+        assert_eq!(parse_time("10:11:12"), Some((10 * 3600 + 11 * 60 + 12) * SECOND));
+        assert_eq!(parse_time("-01:00"), Some(-3600 * SECOND));
+        assert_eq!(parse_time("1 02:00:00.5"), Some(26 * 3600 * SECOND + 500_000));
+        assert_eq!(parse_time("101112"), parse_time("10:11:12"));
+        assert_eq!(parse_time("10:61:00"), None);
+    }
+
+    #[test]
+    fn days_and_dates_are_inverse() {
+        for day in (-719_528..2_932_896).step_by(97) {
+            let (year, month, of_month) = civil(day);
+            assert_eq!(days_of(year, month, of_month), Some(day));
+        }
+        assert_eq!(weekday(0), 3, "1970-01-01 was a Thursday");
+    }
+}
