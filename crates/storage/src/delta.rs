@@ -14,12 +14,14 @@ use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use freshet_schema::TableSchema;
 use parking_lot::Mutex;
 
+mod entries;
 mod node;
 mod read;
 mod roll;
 #[cfg(test)]
 mod tests;
 
+pub use entries::SideRows;
 use node::{Arena, Entry, Event, Place};
 pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};

@@ -14,11 +14,21 @@
 //!
 //! Test it with `cargo test -p freshet-storage`.
 
+pub mod check;
+pub mod compaction;
 pub mod delta;
 mod error;
+pub mod flush;
+pub mod flush_policy;
+pub mod gc;
 pub mod layout;
+pub mod memtable;
+pub mod merge;
+pub mod recover;
 pub mod rowset;
 pub mod segment;
+pub mod side;
+pub mod sort;
 #[cfg(test)]
 mod testing;
 pub mod view;

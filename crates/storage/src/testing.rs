@@ -1,6 +1,6 @@
 //! Tables, rows and files for this crate's tests.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
@@ -116,5 +116,6 @@ pub fn keys<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> Vec<i64> 
 }
 
 pub fn permit(bytes: u64) -> Permit {
-    Budget::new("test", u64::MAX).acquire_over(bytes)
+    static BUDGET: LazyLock<Budget> = LazyLock::new(|| Budget::new("test", u64::MAX));
+    BUDGET.acquire_over(bytes)
 }

@@ -45,6 +45,18 @@ pub struct TableView {
     pub head: Arc<Node>,
 }
 
+impl TableView {
+    /// The tablets of a table that has no files.
+    pub fn empty_tablets(table: &Table) -> Vec<TabletFiles> {
+        let of_partition = |partition: &freshet_schema::Partition| {
+            let id = partition.id;
+            let empty = move |tablet| TabletFiles { id: tablet, partition: id, rowsets: vec![] };
+            partition.tablets.iter().copied().map(empty).collect::<Vec<_>>()
+        };
+        table.partitions.iter().flat_map(of_partition).collect()
+    }
+}
+
 /// All tables at one instant.
 #[derive(Clone)]
 pub struct StoreView {

@@ -85,11 +85,7 @@ impl DeltaRows {
     pub fn batches(&self, schema: &TableSchema, out: &mut Vec<RecordBatch>) -> Result<()> {
         let mut selected = Vec::new();
         self.chunk.rolled().select(&self.ranges, &mut selected)?;
-        out.extend(
-            selected
-                .into_iter()
-                .map(|(from, batch)| history::adapt(&batch, &from, schema)),
-        );
+        out.extend(selected.into_iter().map(|(from, batch)| history::adapt(&batch, &from, schema)));
         Ok(())
     }
 }
@@ -165,11 +161,7 @@ impl Bounds {
 }
 
 /// The rows of ended groups among these entries, neighbours joined.
-fn ended_ranges(
-    chunk: &Chunk,
-    entries: Range<usize>,
-    ended: &HashSet<TxnId>,
-) -> Vec<Range<usize>> {
+fn ended_ranges(chunk: &Chunk, entries: Range<usize>, ended: &HashSet<TxnId>) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for index in entries {
         let entry = &chunk.entries[index];

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{BooleanBufferBuilder, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::filter_record_batch;
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;

@@ -88,7 +88,9 @@ impl Model {
         let ended = ended.chain([0]).collect::<HashSet<_>>();
         self.rows
             .iter()
-            .filter(|(lsn, txn, _)| inside(*lsn) && *lsn > cut && (!published || ended.contains(txn)))
+            .filter(|(lsn, txn, _)| {
+                inside(*lsn) && *lsn > cut && (!published || ended.contains(txn))
+            })
             .flat_map(|(_, _, keys)| keys.iter().copied())
             .collect()
     }

@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
+use arrow::array::UInt32Array;
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
-use arrow::array::UInt32Array;
 use arrow::row::{RowConverter, SortField};
 
 use crate::error::Result;

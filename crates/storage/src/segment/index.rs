@@ -141,7 +141,8 @@ pub(super) fn select_pages(
         .iter()
         .map(|wanted| Ok((wanted.id, page_bounds(parquet, group, wanted, &starts)?)))
         .collect::<Result<_, ParquetError>>()?;
-    let containers = Containers { rows: lengths.iter().map(|&rows| rows as u64).collect(), columns };
+    let containers =
+        Containers { rows: lengths.iter().map(|&rows| rows as u64).collect(), columns };
     let keep = prune.keep(&containers);
     assert_eq!(keep.len(), lengths.len(), "pruning decides about every container");
     let selectors = lengths.into_iter().zip(keep).map(|(rows, keep)| match keep {

@@ -202,8 +202,7 @@ impl Segment {
         let kept = kept.collect::<Vec<_>>();
         let mut selectors = Vec::new();
         for &group in &kept {
-            let selection =
-                index::select_pages(parquet, group, &wanted, prune).map_err(damaged)?;
+            let selection = index::select_pages(parquet, group, &wanted, prune).map_err(damaged)?;
             selectors.extend(Vec::from(selection));
         }
         let skips = selectors.iter().any(|selector| selector.skip);
@@ -235,7 +234,8 @@ impl Segment {
         let mut chunks = Vec::with_capacity(groups.len() * places.len());
         for &group in groups {
             for (window, &place) in places.iter().enumerate() {
-                let (start, length) = open.footer.parquet.row_group(group).column(place).byte_range();
+                let (start, length) =
+                    open.footer.parquet.row_group(group).column(place).byte_range();
                 chunks.push(Chunk { bytes: start..start + length, window });
             }
         }
@@ -291,12 +291,7 @@ struct Adapt {
 }
 
 impl Adapt {
-    fn new(
-        file: &TableSchema,
-        read: Vec<usize>,
-        places: &[usize],
-        request: &ScanRequest,
-    ) -> Self {
+    fn new(file: &TableSchema, read: Vec<usize>, places: &[usize], request: &ScanRequest) -> Self {
         // Parquet returns columns in the order of the file, whatever the order asked for.
         let rank = |place: &usize| places.iter().filter(|other| *other < place).count();
         let pick = |schema: &TableSchema, at: &[usize]| {

@@ -156,9 +156,9 @@ impl Source {
     fn chunk(&self, at: u64) -> Result<&Chunk> {
         let next = self.chunks.partition_point(|chunk| chunk.bytes.start <= at);
         let chunk = next.checked_sub(1).map(|index| &self.chunks[index]);
-        chunk.filter(|chunk| at < chunk.bytes.end).ok_or_else(|| {
-            Error::corruption(&self.path, at, "a page lies outside its column")
-        })
+        chunk
+            .filter(|chunk| at < chunk.bytes.end)
+            .ok_or_else(|| Error::corruption(&self.path, at, "a page lies outside its column"))
     }
 
     fn read(&self, start: u64, length: usize) -> Result<Bytes> {

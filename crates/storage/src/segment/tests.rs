@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use arrow::array::AsArray;
 use arrow::array::{Array, RecordBatch, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Int64Type};
-use arrow::array::AsArray;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TabletId};
 use freshet_meta::SegmentMeta;
@@ -26,13 +26,8 @@ impl Written {
     fn new(schema: &Arc<TableSchema>, batches: &[RecordBatch], tier: Tier) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let fs: FsRef = Arc::new(RealFs);
-        let spec = SegmentSpec {
-            schema,
-            table: TABLE,
-            tablet: TabletId(9),
-            lsns: (Lsn(3), Lsn(5)),
-            tier,
-        };
+        let spec =
+            SegmentSpec { schema, table: TABLE, tablet: TabletId(9), lsns: (Lsn(3), Lsn(5)), tier };
         let path = dir.path().join("a.parquet");
         let mut writer = SegmentWriter::create(fs.as_ref(), &path, &spec, &batches[0]).unwrap();
         for batch in batches {

@@ -143,9 +143,7 @@ fn with_column_ids(schema: &TableSchema) -> SchemaRef {
 fn properties(spec: &SegmentSpec<'_>, sample: &RecordBatch) -> Result<WriterProperties> {
     let compression = match spec.tier {
         Tier::Fresh => Compression::LZ4_RAW,
-        Tier::Cold => {
-            Compression::ZSTD(ZstdLevel::try_new(1).expect("zstd has a first level"))
-        }
+        Tier::Cold => Compression::ZSTD(ZstdLevel::try_new(1).expect("zstd has a first level")),
     };
     let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let (first, last) = spec.lsns;

@@ -1,0 +1,56 @@
+//! Reads every byte of a table's files and says what does not hold: `freshet check`.
+
+use std::sync::Arc;
+
+use freshet_schema::key::{KeyComparator, prefixes};
+
+use crate::error::{Error, Result};
+use crate::recover::Finding;
+use crate::rowset::Rowset;
+use crate::segment::{ScanRequest, Segment};
+use crate::view::TabletFiles;
+
+/// Everything that does not hold in these tablets: checksums, row counts, order, key ranges.
+pub fn check(tablets: &[TabletFiles]) -> Vec<Finding> {
+    let rowsets = tablets.iter().flat_map(|tablet| &tablet.rowsets);
+    rowsets.flat_map(|rowset| check_rowset(rowset)).collect()
+}
+
+fn check_rowset(rowset: &Rowset) -> Vec<Finding> {
+    let segments = rowset.segments().iter();
+    segments.filter_map(|segment| check_segment(rowset, segment).err()).map(Finding::from).collect()
+}
+
+/// Stops at the first thing that does not hold in a file: what follows may follow from it.
+fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
+    segment.verify()?;
+    let schema = rowset.schema();
+    let wrong = |what: String| Error::corruption(segment.path(), 0, what);
+    let mut rows = 0;
+    let mut before = None;
+    for batch in segment.scan(&ScanRequest::all(schema), None)? {
+        let batch = batch?;
+        let keys = prefixes(&batch, schema).keys;
+        if let Some(range) = rowset.meta().keys
+            && keys.iter().any(|&key| key < range.min || key > range.max)
+        {
+            return Err(wrong(format!("a row near {rows} lies outside the key range")));
+        }
+        if let Some(before) = &before {
+            let last = arrow::array::RecordBatch::num_rows(before) - 1;
+            if KeyComparator::new(before, &batch, schema).compare(last, 0).is_gt() {
+                return Err(wrong(format!("row {rows} comes before its predecessor")));
+            }
+        }
+        let inside = KeyComparator::new(&batch, &batch, schema);
+        if let Some(row) = (1..batch.num_rows()).find(|&row| inside.compare(row - 1, row).is_gt()) {
+            return Err(wrong(format!("row {} comes before its predecessor", rows + row)));
+        }
+        rows += batch.num_rows();
+        before = Some(batch);
+    }
+    match rows as u64 == segment.meta().rows {
+        true => Ok(()),
+        false => Err(wrong(format!("it holds {rows} rows, not {}", segment.meta().rows))),
+    }
+}

@@ -1,0 +1,7 @@
+//! Keeps the rowsets of a tablet few: what to merge is decided apart from merging it.
+
+pub mod picker;
+pub mod worker;
+
+pub use picker::{Choice, choose};
+pub use worker::{MergeJob, merge};

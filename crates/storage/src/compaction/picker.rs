@@ -1,0 +1,134 @@
+//! Which neighbouring rowsets of a tablet should become one.
+
+use std::ops::Range;
+
+use crate::view::TabletFiles;
+
+/// Bounds of what compaction does.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Fewer rowsets are not worth a merge.
+    pub merge_min: usize,
+    /// A merge reads at most so many rowsets.
+    pub merge_max: usize,
+    /// With more rowsets the cheapest neighbours are merged, whatever their sizes.
+    pub rowsets_max: usize,
+    /// A rowset of so many bytes is left as it is.
+    pub rowset_bytes_max: u64,
+    /// Smaller rowsets count as this large, so that many tiny ones are merged at once.
+    pub rowset_bytes_min: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            merge_min: 4,
+            merge_max: 16,
+            rowsets_max: 32,
+            rowset_bytes_max: 2 << 30,
+            rowset_bytes_min: 1 << 20,
+        }
+    }
+}
+
+/// What compaction should do with a tablet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// Nothing.
+    Nothing,
+    /// Make one rowset of these neighbours, given as positions.
+    Merge(Range<usize>),
+}
+
+/// What to do with the rowsets of a tablet, all of them at or below the flushed LSN.
+///
+/// Size-tiered: neighbours are merged when none of them is larger than all newer ones of the
+/// merge together, so that a row is rewritten about as often as its tablet doubles.
+pub fn choose(tablet: &TabletFiles, limits: &Limits) -> Choice {
+    let sizes = tablet.rowsets.iter().map(|rowset| rowset.bytes()).collect::<Vec<_>>();
+    choose_by_size(&sizes, limits)
+}
+
+fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {
+    let tiers = (limits.merge_min..=sizes.len()).map(|end| tier(sizes, end, limits));
+    // Of tiers of one length the last is taken: the newest rowsets are the smallest.
+    let longest = tiers.max_by_key(Range::len);
+    if let Some(range) = longest.filter(|range| range.len() >= limits.merge_min) {
+        return Choice::Merge(range);
+    }
+    match sizes.len() > limits.rowsets_max {
+        true => cheapest(sizes, limits).map_or(Choice::Nothing, Choice::Merge),
+        false => Choice::Nothing,
+    }
+}
+
+/// The rowsets before `end`, from the newest to older ones, that fit together.
+fn tier(sizes: &[u64], end: usize, limits: &Limits) -> Range<usize> {
+    let mut newer = 0u64;
+    let mut start = end;
+    while start > 0 && end - start < limits.merge_max {
+        let size = sizes[start - 1].max(limits.rowset_bytes_min);
+        let fits = start == end || size <= newer;
+        if !fits || newer + size > limits.rowset_bytes_max {
+            break;
+        }
+        newer += size;
+        start -= 1;
+    }
+    start..end
+}
+
+/// The smallest run of neighbours that still leaves a rowset within its limit.
+fn cheapest(sizes: &[u64], limits: &Limits) -> Option<Range<usize>> {
+    let bytes = |at: &usize| sizes[*at..at + limits.merge_min].iter().sum::<u64>();
+    let start = (0..=sizes.len().checked_sub(limits.merge_min)?).min_by_key(bytes)?;
+    (bytes(&start) <= limits.rowset_bytes_max).then_some(start..start + limits.merge_min)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn few_or_unlike_rowsets_are_left_alone() {
+        let limits = Limits::default();
+        assert_eq!(choose_by_size(&[], &limits), Choice::Nothing);
+        assert_eq!(choose_by_size(&[MIB; 3], &limits), Choice::Nothing);
+        assert_eq!(choose_by_size(&[64 * MIB, 16 * MIB, 4 * MIB, MIB], &limits), Choice::Nothing);
+    }
+
+    #[test]
+    fn neighbours_of_like_size_are_merged_and_full_ones_are_not() {
+        let limits = Limits::default();
+        assert_eq!(choose_by_size(&[MIB; 4], &limits), Choice::Merge(0..4));
+        assert_eq!(choose_by_size(&[900 * MIB, 10, 10, 10, 10], &limits), Choice::Merge(1..5));
+        assert_eq!(choose_by_size(&[2 << 30, MIB, MIB, MIB, MIB], &limits), Choice::Merge(1..5));
+        assert_eq!(choose_by_size(&[2 << 30; 40], &limits), Choice::Nothing);
+    }
+
+    proptest! {
+        /// Endless commits of any size: rowsets stay few and a byte is rewritten seldom.
+        #[test]
+        fn rowsets_stay_few_and_rewrites_rare(commits in prop::collection::vec(1u64..MIB, 500)) {
+            let limits = Limits::default();
+            let mut sizes = Vec::new();
+            let (mut came, mut rewritten) = (0, 0);
+            for commit in commits {
+                sizes.push(commit + MIB);
+                came += commit + MIB;
+                while let Choice::Merge(range) = choose_by_size(&sizes, &limits) {
+                    prop_assert!(range.len() >= 2 && range.len() <= limits.merge_max);
+                    let merged = sizes[range.clone()].iter().sum();
+                    rewritten += merged;
+                    sizes.splice(range, [merged]);
+                }
+                prop_assert!(sizes.len() <= limits.rowsets_max);
+            }
+            prop_assert!(rewritten < 12 * came, "{rewritten} of {came}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Merges neighbouring rowsets of a tablet into one, in bounded memory.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
+use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
+use freshet_schema::TableSchema;
+use freshet_schema::hash;
+
+use crate::error::{Error, Result};
+use crate::flush::Files;
+use crate::layout::segment_file;
+use crate::merge::{Merge, Run};
+use crate::rowset::Rowset;
+use crate::segment::{ScanRequest, SegmentSpec, SegmentWriter, Tier};
+
+/// Rows of a batch on its way through a merge.
+const BATCH_ROWS: usize = 8192;
+
+/// What to merge.
+pub struct MergeJob {
+    /// The table.
+    pub table: TableId,
+    /// The tablet.
+    pub tablet: TabletId,
+    /// The columns of the result: the newest that any of the rowsets was written in.
+    pub schema: Arc<TableSchema>,
+    /// Neighbouring rowsets at or below the flushed LSN, in the order of their LSNs.
+    pub rowsets: Vec<Arc<Rowset>>,
+    /// The id of the result, never used before.
+    pub id: RowsetId,
+    /// A segment is ended at about so many bytes.
+    pub segment_bytes_max: u64,
+    /// A result of so many bytes is compressed for long storage.
+    pub cold_bytes_min: u64,
+}
+
+/// Rows and an order-independent digest of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Digest {
+    rows: u64,
+    sum: u64,
+}
+
+impl Digest {
+    fn add(&mut self, batch: &RecordBatch, schema: &TableSchema) {
+        let columns = schema.columns.iter().map(|column| column.id).collect::<Vec<_>>();
+        let hashes = hash::hashes(batch, schema, &columns);
+        self.rows += batch.num_rows() as u64;
+        self.sum = hashes.into_iter().fold(self.sum, u64::wrapping_add);
+    }
+}
+
+/// Merges the rowsets, blocking; `pace` is asked before each batch and may block to give way
+/// to others, or break off. The result is read back and must hold exactly the rows that were
+/// handed in. Files and directory are synced when it returns; `None` when it was broken off.
+///
+/// # Errors
+/// [`Error::Corruption`] of a rowset, which is then left as it is; [`Error::Io`].
+///
+/// # Panics
+/// When the rows read back are not those handed in: nothing is worth going on then.
+pub fn merge(
+    files: &Files,
+    job: &MergeJob,
+    pace: &mut dyn FnMut() -> ControlFlow<()>,
+) -> Result<Option<RowsetMeta>> {
+    let dir = files.dir.tablet(job.table, job.tablet);
+    let mut output = Output { files, job, dir, open: None, segments: Vec::new() };
+    let merged = write(&mut output, job, pace);
+    let finished = match merged {
+        Ok(Some(before)) => output.verify(before).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(error),
+    };
+    if !matches!(finished, Ok(Some(_))) {
+        output.remove();
+    }
+    finished
+}
+
+fn write(
+    output: &mut Output<'_>,
+    job: &MergeJob,
+    pace: &mut dyn FnMut() -> ControlFlow<()>,
+) -> Result<Option<Digest>> {
+    let request = ScanRequest { batch_rows: BATCH_ROWS, ..ScanRequest::all(&job.schema) };
+    // Each segment is a run of its own: those of a large load may overlap.
+    let segments = job.rowsets.iter().flat_map(|rowset| rowset.segments());
+    let runs = segments.map(|segment| Ok(Box::new(segment.scan(&request, None)?) as Run));
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    let mut before = Digest::default();
+    for batch in Merge::new(runs, &job.schema, BATCH_ROWS)? {
+        if pace().is_break() {
+            return Ok(None);
+        }
+        let batch = batch?;
+        before.add(&batch, &job.schema);
+        output.write(&batch)?;
+    }
+    output.end_segment()?;
+    let handed = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
+    assert_eq!(before.rows, handed, "rows of the rowsets are rows in the merge");
+    Ok(Some(before))
+}
+
+struct Output<'a> {
+    files: &'a Files,
+    job: &'a MergeJob,
+    dir: PathBuf,
+    open: Option<SegmentWriter>,
+    segments: Vec<SegmentMeta>,
+}
+
+impl Output<'_> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let writer = match &mut self.open {
+            Some(writer) => writer,
+            none => {
+                let path = path(&self.dir, self.job.id, self.segments.len());
+                none.insert(create(self.files, self.job, &path, batch)?)
+            }
+        };
+        writer.write(batch)?;
+        match writer.bytes() >= self.job.segment_bytes_max {
+            true => self.end_segment(),
+            false => Ok(()),
+        }
+    }
+
+    fn end_segment(&mut self) -> Result<()> {
+        if let Some(writer) = self.open.take() {
+            self.segments.push(writer.finish(SegmentId(self.segments.len() as u32))?);
+        }
+        Ok(())
+    }
+
+    /// Syncs the directory, reads the result back and compares.
+    fn verify(&self, before: Digest) -> Result<RowsetMeta> {
+        let sync = self.files.fs.sync_dir(&self.dir);
+        sync.map_err(|error| Error::io("sync", &self.dir, error))?;
+        let job = self.job;
+        let lsns = lsns(job);
+        let meta = RowsetMeta {
+            id: job.id,
+            tablet: job.tablet,
+            lsn_first: lsns.0,
+            lsn_last: lsns.1,
+            schema_version: job.schema.version,
+            segments: self.segments.clone(),
+            rows: before.rows,
+            keys: keys(&job.rowsets),
+        };
+        let rowset = Rowset::new(&self.files.fs, &self.dir, meta.clone(), &job.schema);
+        let mut after = Digest::default();
+        for batch in rowset.scan(ScanRequest::all(&job.schema)) {
+            after.add(&batch?, &job.schema);
+        }
+        assert_eq!(before, after, "compaction keeps every row of {meta:?}");
+        Ok(meta)
+    }
+
+    /// Removes what was written; what cannot be removed is left to the sweep.
+    fn remove(&mut self) {
+        let written = self.segments.len() + usize::from(self.open.take().is_some());
+        for segment in 0..=written {
+            let _ = self.files.fs.remove_file(&path(&self.dir, self.job.id, segment));
+        }
+    }
+}
+
+fn path(dir: &Path, rowset: RowsetId, segment: usize) -> PathBuf {
+    dir.join(segment_file(rowset, SegmentId(segment as u32), 0))
+}
+
+fn create(
+    files: &Files,
+    job: &MergeJob,
+    path: &Path,
+    sample: &RecordBatch,
+) -> Result<SegmentWriter> {
+    let bytes = job.rowsets.iter().map(|rowset| rowset.bytes()).sum::<u64>();
+    let spec = SegmentSpec {
+        schema: &job.schema,
+        table: job.table,
+        tablet: job.tablet,
+        lsns: lsns(job),
+        tier: if bytes >= job.cold_bytes_min { Tier::Cold } else { Tier::Fresh },
+    };
+    SegmentWriter::create(files.fs.as_ref(), path, &spec, sample)
+}
+
+fn lsns(job: &MergeJob) -> (Lsn, Lsn) {
+    let (first, last) = job.rowsets.first().zip(job.rowsets.last()).expect("a merge has rowsets");
+    (first.meta().lsn_first, last.meta().lsn_last)
+}
+
+fn keys(rowsets: &[Arc<Rowset>]) -> Option<KeyRange> {
+    let ranges = rowsets.iter().map(|rowset| rowset.meta().keys);
+    ranges.reduce(|a, b| {
+        let (a, b) = a.zip(b)?;
+        Some(KeyRange { min: a.min.min(b.min), max: a.max.max(b.max) })
+    })?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The rows of a delta record by record, as a side file keeps them.
+
+use std::sync::Arc;
+
+use freshet_base::Lsn;
+use freshet_schema::encode;
+
+use super::node::{Chunk, Event};
+use crate::error::Result;
+use crate::side::SideEntry;
+use crate::view::TableView;
+
+/// What a small table adds to a side file.
+pub struct SideRows {
+    /// Its rows above its files, up to the LSN asked for, record by record.
+    pub entries: Vec<SideEntry>,
+    /// How many versions its records above that LSN gave it.
+    pub versions_after: u64,
+}
+
+impl TableView {
+    /// Whether all that stands above the files is rows: no large load, whose rows are files.
+    pub fn delta_holds_only_rows(&self) -> bool {
+        let is_large =
+            |(lsn, event): &(Lsn, Event)| *lsn > self.flushed && matches!(event, Event::Rowsets(_));
+        !self.delta.chunks(&self.head).iter().any(|chunk| chunk.events.iter().any(is_large))
+    }
+
+    /// What stands above the files up to `up_to`, for a side file.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict their schema.
+    pub fn side_rows(&self, up_to: Lsn) -> Result<SideRows> {
+        let mut side = SideRows { entries: Vec::new(), versions_after: 0 };
+        for chunk in self.delta.chunks(&self.head) {
+            side.versions_after += versions_after(&chunk, up_to);
+            self.chunk_entries(&chunk, up_to, &mut side.entries)?;
+        }
+        Ok(side)
+    }
+
+    fn chunk_entries(&self, chunk: &Arc<Chunk>, to: Lsn, out: &mut Vec<SideEntry>) -> Result<()> {
+        for (index, entry) in chunk.entries.iter().enumerate() {
+            if entry.lsn <= self.flushed || entry.lsn > to {
+                continue;
+            }
+            let rows = chunk.rows_before(index) as usize..entry.rows_end as usize;
+            let mut batches = Vec::new();
+            chunk.rolled().select(std::slice::from_ref(&rows), &mut batches)?;
+            let schema = &chunk.schemas[usize::from(entry.schema)];
+            let mut bytes = Vec::new();
+            for (_, batch) in &batches {
+                encode(batch, schema, &mut bytes);
+            }
+            out.push(SideEntry {
+                table: self.table.id,
+                lsn: entry.lsn,
+                txn: entry.txn,
+                schema_version: schema.version,
+                rows: u32::try_from(rows.len()).expect("a record has few rows"),
+                bytes,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Every group, load alone and large load that ends above `lsn` gave the table a version.
+fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
+    let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
+    let events = chunk
+        .events
+        .iter()
+        .filter(|(at, event)| *at > lsn && matches!(event, Event::GroupEnd(_) | Event::Rowsets(_)));
+    (loads.count() + events.count()) as u64
+}

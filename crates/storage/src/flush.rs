@@ -1,0 +1,237 @@
+//! A table's rows up to a cut, to synced files.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use freshet_base::io::FsRef;
+use freshet_base::task::{PoolRef, run};
+use freshet_base::{Lsn, RowsetId, SegmentId, TabletId};
+use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
+use freshet_schema::{Table, TableSchema};
+use futures::future::{join_all, try_join_all};
+
+use crate::error::{Error, Result};
+use crate::layout::{DataDir, segment_file};
+use crate::memtable::Memtable;
+use crate::segment::{SegmentSpec, SegmentWriter, Tier};
+use crate::sort::Rows;
+
+/// How often a segment is written before its flush fails.
+const ATTEMPTS: u32 = 2;
+/// Rows gathered at once: what a job needs of memory besides its rows and their encoding.
+const GATHER_ROWS: usize = 32 << 10;
+
+/// Where files go and who writes them.
+#[derive(Clone)]
+pub struct Files {
+    /// The file system.
+    pub fs: FsRef,
+    /// The directory of all data files.
+    pub dir: DataDir,
+    /// Threads that may block.
+    pub pool: PoolRef,
+}
+
+/// What to flush: rows of one LSN range, without a large load between them.
+pub struct FlushInput {
+    /// The table as it is at the end of the range.
+    pub table: Arc<Table>,
+    /// Its columns there; the batches have them.
+    pub schema: Arc<TableSchema>,
+    /// The rows, in the order of the log.
+    pub batches: Vec<RecordBatch>,
+    /// First and last LSN.
+    pub lsns: (Lsn, Lsn),
+    /// Rows flushed before, which spreads rows of RANDOM tables.
+    pub turn: u64,
+}
+
+/// The rows of one tablet in order, and the rowset they become.
+struct TabletSort {
+    tablet: TabletId,
+    rowset: RowsetId,
+    rows: Vec<u32>,
+    keys: Option<KeyRange>,
+}
+
+/// A segment to be written.
+struct Job {
+    rows: Arc<Rows>,
+    sorted: Arc<TabletSort>,
+    segment: SegmentId,
+    part: Range<usize>,
+}
+
+/// Writes the rows to a rowset for each tablet that has some. When it returns, files and
+/// directories are synced; when it fails, nothing refers to what it wrote, and what it could
+/// not remove is left to the sweep. `next_id` gives ids that were never used.
+///
+/// # Errors
+/// [`Error::Io`] when a segment could not be written under two names.
+pub async fn flush(
+    files: &Files,
+    input: FlushInput,
+    segment_bytes_max: u64,
+    next_id: impl FnMut() -> RowsetId,
+) -> Result<Vec<RowsetMeta>> {
+    let handed = input.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+    let bytes = input.batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum::<u64>();
+    let input = Arc::new(input);
+    let (rows, tablets) = sort_tablets(files, &input, next_id).await?;
+    let segment_rows = segment_bytes_max.saturating_mul(handed) / bytes.max(1);
+    let jobs = jobs(&rows, &tablets, segment_rows.max(1) as usize);
+    for tablet in &tablets {
+        let dir = files.dir.tablet(input.table.id, tablet.tablet);
+        files.fs.create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
+    }
+    let written = join_all(jobs.into_iter().map(|job| {
+        let (files, input) = (files.clone(), Arc::clone(&input));
+        async move { run(&*files.pool.clone(), move || job.write(&files, &input)).await }
+    }));
+    let written = keep_all_or_none(files, &input, &tablets, written.await)?;
+    sync_dirs(files, &input, &tablets)?;
+    let rowsets = rowsets(&input, &tablets, written);
+    let in_files = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
+    assert_eq!(in_files, handed, "rows handed to a flush are rows in its files");
+    Ok(rowsets)
+}
+
+/// Divides the rows by tablet and sorts those of each, tablets side by side.
+async fn sort_tablets(
+    files: &Files,
+    input: &Arc<FlushInput>,
+    mut next_id: impl FnMut() -> RowsetId,
+) -> Result<(Arc<Rows>, Vec<Arc<TabletSort>>)> {
+    let of = Arc::clone(input);
+    let divide = move || Memtable::new(&of.table, of.batches.clone(), of.turn);
+    let Memtable { rows, tablets } = run(&*files.pool, divide).await;
+    let sorts = tablets.into_iter().map(|part| {
+        let (rows, input, rowset) = (Arc::clone(&rows), Arc::clone(input), next_id());
+        run(&*files.pool, move || {
+            let sorted = rows.sort(&part.rows, &input.schema)?;
+            let keys = sorted.keys.map(|(min, max)| KeyRange { min, max });
+            Ok::<_, Error>(Arc::new(TabletSort {
+                tablet: part.tablet,
+                rowset,
+                rows: sorted.rows,
+                keys,
+            }))
+        })
+    });
+    let sorts = sorts.collect::<Vec<_>>();
+    let sorted = try_join_all(sorts).await?;
+    Ok((rows, sorted))
+}
+
+/// The segments, in order; ids are given here, before any is written.
+fn jobs(rows: &Arc<Rows>, tablets: &[Arc<TabletSort>], segment_rows: usize) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for tablet in tablets {
+        for (segment, start) in (0..).zip((0..tablet.rows.len()).step_by(segment_rows)) {
+            jobs.push(Job {
+                rows: Arc::clone(rows),
+                sorted: Arc::clone(tablet),
+                segment: SegmentId(segment),
+                part: start..(start + segment_rows).min(tablet.rows.len()),
+            });
+        }
+    }
+    jobs
+}
+
+impl Job {
+    /// Writes the segment; once more under another name when the file system failed.
+    fn write(&self, files: &Files, input: &FlushInput) -> Result<(RowsetId, SegmentMeta)> {
+        let dir = files.dir.tablet(input.table.id, self.sorted.tablet);
+        let mut attempt = 0;
+        loop {
+            let path = dir.join(segment_file(self.sorted.rowset, self.segment, attempt));
+            match self.write_as(&path, files, input) {
+                Ok(meta) => return Ok((self.sorted.rowset, meta)),
+                Err(error) => {
+                    // If even this fails, the sweep of orphans finds it.
+                    let _ = files.fs.remove_file(&path);
+                    attempt += 1;
+                    if attempt == ATTEMPTS || !matches!(error, Error::Io { .. }) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write_as(&self, path: &Path, files: &Files, input: &FlushInput) -> Result<SegmentMeta> {
+        let spec = SegmentSpec {
+            schema: &input.schema,
+            table: input.table.id,
+            tablet: self.sorted.tablet,
+            lsns: input.lsns,
+            tier: Tier::Fresh,
+        };
+        let mut parts = self.sorted.rows[self.part.clone()].chunks(GATHER_ROWS);
+        let first = self.rows.gather(parts.next().expect("a segment has rows"))?;
+        let mut writer = SegmentWriter::create(files.fs.as_ref(), path, &spec, &first)?;
+        writer.write(&first)?;
+        for part in parts {
+            writer.write(&self.rows.gather(part)?)?;
+        }
+        writer.finish(self.segment)
+    }
+}
+
+/// The segments if all were written; else the first error, and no file.
+fn keep_all_or_none(
+    files: &Files,
+    input: &FlushInput,
+    tablets: &[Arc<TabletSort>],
+    written: Vec<Result<(RowsetId, SegmentMeta)>>,
+) -> Result<Vec<(RowsetId, SegmentMeta)>> {
+    let (good, bad): (Vec<_>, Vec<_>) = written.into_iter().partition(Result::is_ok);
+    let good = good.into_iter().flatten().collect::<Vec<_>>();
+    let Some(Err(error)) = bad.into_iter().next() else { return Ok(good) };
+    for (rowset, segment) in good {
+        let of = tablets.iter().find(|tablet| tablet.rowset == rowset);
+        let tablet = of.expect("a segment is of a tablet of its flush").tablet;
+        let dir = files.dir.tablet(input.table.id, tablet);
+        // If even this fails, the sweep of orphans finds it.
+        let _ = files.fs.remove_file(&dir.join(segment.file));
+    }
+    Err(error)
+}
+
+/// Makes names durable, from the files up to the directory of all data.
+fn sync_dirs(files: &Files, input: &FlushInput, tablets: &[Arc<TabletSort>]) -> Result<()> {
+    let tablets = tablets.iter().map(|tablet| files.dir.tablet(input.table.id, tablet.tablet));
+    let above = [files.dir.table(input.table.id), files.dir.root().to_path_buf()];
+    for dir in tablets.chain(above) {
+        files.fs.sync_dir(&dir).map_err(|error| Error::io("sync", &dir, error))?;
+    }
+    Ok(())
+}
+
+fn rowsets(
+    input: &FlushInput,
+    tablets: &[Arc<TabletSort>],
+    written: Vec<(RowsetId, SegmentMeta)>,
+) -> Vec<RowsetMeta> {
+    let rowset = |tablet: &Arc<TabletSort>| {
+        let own = written.iter().filter(|(rowset, _)| *rowset == tablet.rowset);
+        let segments = own.map(|(_, segment)| segment.clone()).collect::<Vec<_>>();
+        RowsetMeta {
+            id: tablet.rowset,
+            tablet: tablet.tablet,
+            lsn_first: input.lsns.0,
+            lsn_last: input.lsns.1,
+            schema_version: input.schema.version,
+            rows: segments.iter().map(|segment| segment.rows).sum(),
+            segments,
+            keys: tablet.keys,
+        }
+    };
+    tablets.iter().map(rowset).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use freshet_base::io::RealFs;
+use freshet_base::task::InlinePool;
+use futures::executor::block_on;
+use proptest::prelude::*;
+
+use super::*;
+use crate::rowset::Rowset;
+use crate::segment::ScanRequest;
+use crate::testing::{batch, keys, schema, table};
+
+fn files(root: &Path) -> Files {
+    Files { fs: Arc::new(RealFs), dir: DataDir::new(root), pool: Arc::new(InlinePool) }
+}
+
+fn read(files: &Files, table: &Table, rowset: &RowsetMeta) -> Vec<i64> {
+    let dir = files.dir.tablet(table.id, rowset.tablet);
+    let rowset = Rowset::new(&files.fs, &dir, rowset.clone(), table.schema());
+    let batches = rowset.scan(ScanRequest::all(table.schema())).map(Result::unwrap);
+    keys(&batches.collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A flush is a sorted vector for each tablet, whatever its segments.
+    #[test]
+    fn files_hold_the_rows_sorted(
+        loads in prop::collection::vec(prop::collection::vec(any::<i64>(), 1..300), 1..6),
+        tablets in 1u64..4,
+        segment_bytes_max in prop_oneof![Just(1u64 << 30), 4096u64..40_000],
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
+        let table = Arc::new(table(&[schema(1)], tablets));
+        let input = FlushInput {
+            table: Arc::clone(&table),
+            schema: schema(1),
+            batches: loads.iter().map(|keys| batch(&schema(1), keys)).collect(),
+            lsns: (Lsn(1), Lsn(loads.len() as u64)),
+            turn: 0,
+        };
+        let mut id = 0;
+        let next_id = || { id += 1; RowsetId(id) };
+        let rowsets = block_on(flush(&files, input, segment_bytes_max, next_id)).unwrap();
+        let mut found = Vec::new();
+        for rowset in &rowsets {
+            rowset.check();
+            let keys = read(&files, &table, rowset);
+            prop_assert!(keys.is_sorted());
+            found.extend(keys);
+        }
+        let mut expected = loads.concat();
+        expected.sort_unstable();
+        found.sort_unstable();
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_flush_that_cannot_write_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = files(dir.path());
+    let table = Arc::new(table(&[schema(1)], 2));
+    // Where the files of one tablet would go stands a file.
+    let blocked = files.dir.tablet(table.id, table.partitions[0].tablets[1]);
+    files.fs.create_dir_all(&files.dir.table(table.id)).unwrap();
+    files.fs.write_atomic(&blocked, b"in the way").unwrap();
+    let input = FlushInput {
+        table: Arc::clone(&table),
+        schema: schema(1),
+        batches: vec![batch(&schema(1), &(0..100).collect::<Vec<_>>())],
+        lsns: (Lsn(1), Lsn(1)),
+        turn: 0,
+    };
+    let error = block_on(flush(&files, input, 1 << 30, || RowsetId(1))).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }));
+    let other = files.dir.tablet(table.id, table.partitions[0].tablets[0]);
+    assert!(files.fs.list(&other).map_or(true, |entries| entries.is_empty()));
+}

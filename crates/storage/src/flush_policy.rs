@@ -1,0 +1,118 @@
+//! When a table is flushed, and why: never by a clock.
+
+use freshet_base::Lsn;
+
+use crate::delta::DeltaStats;
+
+/// Why a table is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlushReason {
+    /// Its delta is large enough to make a good file.
+    Bytes,
+    /// It holds back files of the log.
+    LogRoom,
+    /// Memory for writes is short, and no table holds more.
+    Memory,
+    /// Somebody asked.
+    Manual,
+}
+
+impl FlushReason {
+    /// As a metric's label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::LogRoom => "log_room",
+            Self::Memory => "memory",
+            Self::Manual => "manual",
+        }
+    }
+}
+
+/// What there is to flush.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableStats {
+    /// Its delta.
+    pub delta: DeltaStats,
+    /// Its `group_commit_data_bytes`.
+    pub group_bytes: u64,
+    /// Whether somebody asked.
+    pub asked: bool,
+    /// Whether no other table's delta is larger.
+    pub largest: bool,
+}
+
+/// What makes a flush worth it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A delta of so many bytes is flushed.
+    pub flush_bytes: u64,
+    /// A delta of fewer bytes goes to the side file where it holds back the log.
+    pub flush_bytes_min: u64,
+    /// Files of the log up to here are wanted for new records.
+    pub log_wanted: Option<Lsn>,
+    /// Whether memory for writes is short.
+    pub memory_short: bool,
+}
+
+/// Why the table should be flushed now, if it should.
+pub fn why(stats: &TableStats, limits: &Limits) -> Option<FlushReason> {
+    let oldest = stats.delta.oldest?;
+    if stats.asked {
+        return Some(FlushReason::Manual);
+    }
+    if stats.delta.bytes >= limits.flush_bytes.max(stats.group_bytes) {
+        return Some(FlushReason::Bytes);
+    }
+    let holds_back = limits.log_wanted.is_some_and(|wanted| oldest <= wanted);
+    if holds_back && stats.delta.bytes >= limits.flush_bytes_min {
+        return Some(FlushReason::LogRoom);
+    }
+    (limits.memory_short && stats.largest && stats.delta.bytes > 0).then_some(FlushReason::Memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        flush_bytes: 64 << 20,
+        flush_bytes_min: 1 << 20,
+        log_wanted: None,
+        memory_short: false,
+    };
+
+    fn stats(bytes: u64) -> TableStats {
+        let delta = DeltaStats { rows: 1, bytes, entries: 1, oldest: Some(Lsn(10)) };
+        TableStats { delta, ..TableStats::default() }
+    }
+
+    #[test]
+    fn a_delta_is_flushed_at_the_larger_of_two_limits() {
+        assert_eq!(why(&stats((64 << 20) - 1), &LIMITS), None);
+        assert_eq!(why(&stats(64 << 20), &LIMITS), Some(FlushReason::Bytes));
+        let patient = TableStats { group_bytes: 128 << 20, ..stats(64 << 20) };
+        assert_eq!(why(&patient, &LIMITS), None);
+    }
+
+    #[test]
+    fn only_what_holds_back_the_log_and_is_worth_a_file_makes_room() {
+        let wanted = |lsn| Limits { log_wanted: Some(Lsn(lsn)), ..LIMITS };
+        assert_eq!(why(&stats(1 << 20), &wanted(10)), Some(FlushReason::LogRoom));
+        assert_eq!(why(&stats(1 << 20), &wanted(9)), None);
+        assert_eq!(why(&stats((1 << 20) - 1), &wanted(10)), None);
+    }
+
+    #[test]
+    fn the_largest_goes_first_when_memory_is_short_and_an_empty_delta_never() {
+        let short = Limits { memory_short: true, ..LIMITS };
+        let largest = TableStats { largest: true, ..stats(100) };
+        assert_eq!(why(&largest, &short), Some(FlushReason::Memory));
+        assert_eq!(why(&stats(100), &short), None);
+        assert_eq!(
+            why(&TableStats { asked: true, ..stats(1) }, &LIMITS),
+            Some(FlushReason::Manual)
+        );
+        assert_eq!(why(&TableStats { asked: true, ..TableStats::default() }, &short), None);
+    }
+}

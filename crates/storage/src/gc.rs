@@ -1,0 +1,207 @@
+//! Removes files that nothing names: replaced rowsets once their last reader is gone, and what
+//! a crash or a failed flush left behind.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use freshet_base::io::Fs;
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::rowset::Rowset;
+
+/// Rowsets that metadata no longer names and that readers may still hold.
+#[derive(Default)]
+pub struct Retired(Mutex<Vec<RetiredRowset>>);
+
+struct RetiredRowset {
+    rowset: Weak<Rowset>,
+    files: Vec<PathBuf>,
+}
+
+impl Retired {
+    /// Takes note of a rowset that was replaced, after the view without it was published.
+    pub fn add(&self, rowset: &Arc<Rowset>) {
+        let files = rowset.segments().iter().map(|segment| segment.path().to_path_buf()).collect();
+        self.0.lock().push(RetiredRowset { rowset: Arc::downgrade(rowset), files });
+    }
+
+    /// Whether a reader may still open `file`: the sweep must leave it.
+    pub fn holds(&self, file: &Path) -> bool {
+        self.0.lock().iter().any(|retired| retired.files.iter().any(|held| held == file))
+    }
+
+    /// Removes the files of rowsets that nobody holds any more; returns how many.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of the first file that cannot be removed; the sweep tries it again.
+    pub fn remove_free(&self, fs: &dyn Fs) -> Result<usize> {
+        let is_free = |retired: &mut RetiredRowset| retired.rowset.strong_count() == 0;
+        let free = self.0.lock().extract_if(.., is_free).collect::<Vec<_>>();
+        let files = free.into_iter().flat_map(|retired| retired.files).collect::<Vec<_>>();
+        for file in &files {
+            remove(fs, file)?;
+        }
+        Ok(files.len())
+    }
+}
+
+/// Finds files that nothing names. A file goes only when two sweeps, a grace apart, found it
+/// named by nothing: names move between work in flight, log and metadata, and one look may
+/// fall between two places.
+pub struct Sweep {
+    grace: Duration,
+    /// Files that nothing named, and when that was first seen.
+    unnamed: HashMap<PathBuf, Duration>,
+}
+
+impl Sweep {
+    /// A sweep that leaves files alone for `grace`.
+    pub fn new(grace: Duration) -> Self {
+        Self { grace, unnamed: HashMap::new() }
+    }
+
+    /// Looks through everything under `root` at the monotonic time `now`, and returns what it
+    /// removed. `named` says whether work in flight, the log, metadata or a reader names a
+    /// file; it looks in this order, the order in which names move.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn run(
+        &mut self,
+        fs: &dyn Fs,
+        root: &Path,
+        now: Duration,
+        named: &dyn Fn(&Path) -> bool,
+    ) -> Result<Vec<PathBuf>> {
+        let mut unnamed = HashMap::new();
+        let mut removed = Vec::new();
+        for file in files(fs, root)? {
+            if named(&file) {
+                continue;
+            }
+            let since = self.unnamed.get(&file).copied();
+            if since.is_some_and(|since| now.saturating_sub(since) >= self.grace) {
+                remove(fs, &file)?;
+                removed.push(file);
+            } else {
+                unnamed.insert(file, since.unwrap_or(now));
+            }
+        }
+        self.unnamed = unnamed;
+        Ok(removed)
+    }
+}
+
+/// All files under `root`, however deep.
+fn files(fs: &dyn Fs, root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut dirs = vec![root.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        let entries = match fs.list(&dir) {
+            // Dropped while the sweep was on its way.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(|error| Error::io("list", &dir, error))?,
+        };
+        for entry in entries {
+            if entry.is_dir { dirs.push(entry.path) } else { files.push(entry.path) }
+        }
+    }
+    Ok(files)
+}
+
+fn remove(fs: &dyn Fs, file: &Path) -> Result<()> {
+    match fs.remove_file(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|error| Error::io("remove", file, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use freshet_base::io::{Mode, RealFs};
+    use freshet_base::{Lsn, RowsetId, SchemaVersion, TabletId};
+    use freshet_meta::{RowsetMeta, SegmentMeta};
+
+    use super::*;
+    use crate::testing::schema;
+
+    fn touch(dir: &Path, name: &str) -> PathBuf {
+        let path = dir.join(name);
+        RealFs.create_dir_all(path.parent().unwrap()).unwrap();
+        RealFs.open(&path, Mode::CreateNew).unwrap();
+        path
+    }
+
+    const GRACE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn only_what_two_sweeps_a_grace_apart_found_unnamed_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = touch(dir.path(), "1/2/kept.parquet");
+        let orphan = touch(dir.path(), "1/2/orphan.parquet");
+        let named = |file: &Path| file == kept;
+        let mut sweep = Sweep::new(GRACE);
+        let mut at =
+            |seconds| sweep.run(&RealFs, dir.path(), Duration::from_secs(seconds), &named).unwrap();
+        assert!(at(0).is_empty());
+        assert!(at(9).is_empty());
+        assert_eq!(at(10), [orphan.clone()]);
+        assert!(RealFs.exists(&kept) && !RealFs.exists(&orphan));
+    }
+
+    #[test]
+    fn a_file_that_is_named_in_between_begins_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(dir.path(), "1/2/moving.parquet");
+        let is_named = Cell::new(false);
+        let named = |_: &Path| is_named.get();
+        let mut sweep = Sweep::new(GRACE);
+        let mut at = |seconds| {
+            sweep.run(&RealFs, dir.path(), Duration::from_secs(seconds), &named).unwrap().len()
+        };
+        assert_eq!(at(0), 0);
+        is_named.set(true);
+        assert_eq!(at(20), 0);
+        is_named.set(false);
+        assert_eq!(at(25), 0);
+        assert_eq!(at(35), 1);
+    }
+
+    #[test]
+    fn a_replaced_rowset_stays_until_its_last_reader_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = touch(dir.path(), "a.parquet");
+        let segment = SegmentMeta {
+            id: freshet_base::SegmentId(0),
+            file: "a.parquet".to_owned(),
+            rows: 1,
+            bytes: 0,
+            data_bytes: 0,
+            footer_checksum: 0,
+        };
+        let meta = RowsetMeta {
+            id: RowsetId(1),
+            tablet: TabletId(1),
+            lsn_first: Lsn(1),
+            lsn_last: Lsn(1),
+            schema_version: SchemaVersion(1),
+            segments: vec![segment],
+            rows: 1,
+            keys: None,
+        };
+        let fs: freshet_base::io::FsRef = Arc::new(RealFs);
+        let rowset = Arc::new(Rowset::new(&fs, dir.path(), meta, &schema(1)));
+        let retired = Retired::default();
+        retired.add(&rowset);
+        assert_eq!(retired.remove_free(&RealFs).unwrap(), 0);
+        assert!(retired.holds(&path));
+        drop(rowset);
+        assert_eq!(retired.remove_free(&RealFs).unwrap(), 1);
+        assert!(!retired.holds(&path) && !RealFs.exists(&path));
+    }
+}

@@ -1,0 +1,133 @@
+//! The files of a table as metadata names them, opened after a start.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use freshet_base::TabletId;
+use freshet_base::io::FsRef;
+use freshet_meta::RowsetMeta;
+use freshet_schema::Table;
+
+use crate::error::{Error, Result};
+use crate::layout::DataDir;
+use crate::rowset::Rowset;
+use crate::view::TabletFiles;
+
+/// Something about a store's files that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// Which file.
+    pub file: PathBuf,
+    /// Where in it, in bytes, if at one place.
+    pub offset: Option<u64>,
+    /// What does not hold.
+    pub what: String,
+}
+
+impl From<Error> for Finding {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Corruption { file, offset, what } => Self { file, offset: Some(offset), what },
+            Error::Io { doing, path, source } => {
+                Self { file: path, offset: None, what: format!("cannot {doing} it: {source}") }
+            }
+            Error::Internal(what) => Self { file: PathBuf::new(), offset: None, what },
+        }
+    }
+}
+
+/// Opens the rowsets that metadata names for `table`. Footers are read when first needed; what
+/// is missing or has another length is reported, and refused by name when it is read.
+///
+/// # Errors
+/// [`Error::Internal`] when metadata contradicts itself: overlapping rowsets, or a schema
+/// version or tablet that the table never had.
+pub fn open_table(
+    fs: &FsRef,
+    dir: &DataDir,
+    table: &Table,
+    metas: impl IntoIterator<Item = RowsetMeta>,
+) -> Result<(Vec<TabletFiles>, Vec<Finding>)> {
+    let mut by_tablet: BTreeMap<TabletId, Vec<RowsetMeta>> = BTreeMap::new();
+    for meta in metas {
+        by_tablet.entry(meta.tablet).or_default().push(meta);
+    }
+    let mut tablets = Vec::new();
+    let mut findings = Vec::new();
+    for partition in &table.partitions {
+        for &id in &partition.tablets {
+            let metas = by_tablet.remove(&id).unwrap_or_default();
+            findings.extend(compare_lengths(fs, dir, table, id, &metas));
+            let rowsets = open_tablet(fs, dir, table, id, metas)?;
+            tablets.push(TabletFiles { id, partition: partition.id, rowsets });
+        }
+    }
+    match by_tablet.keys().next() {
+        None => Ok((tablets, findings)),
+        Some(tablet) => {
+            let table = &table.name;
+            Err(Error::Internal(format!("metadata names tablet {tablet}, not of table `{table}`")))
+        }
+    }
+}
+
+fn open_tablet(
+    fs: &FsRef,
+    dir: &DataDir,
+    table: &Table,
+    tablet: TabletId,
+    mut metas: Vec<RowsetMeta>,
+) -> Result<Vec<Arc<Rowset>>> {
+    metas.sort_by_key(|meta| meta.lsn_first);
+    if let Some(pair) = metas.windows(2).find(|pair| pair[0].lsn_last >= pair[1].lsn_first) {
+        let (a, b) = (pair[0].id, pair[1].id);
+        return Err(Error::Internal(format!("rowsets {a} and {b} of tablet {tablet} overlap")));
+    }
+    let dir = dir.tablet(table.id, tablet);
+    let open = |meta: RowsetMeta| {
+        let version = meta.schema_version;
+        let schema = table.history.at(version).ok_or_else(|| {
+            let (id, name) = (meta.id, &table.name);
+            Error::Internal(format!("rowset {id} names schema {version}, not of table `{name}`"))
+        })?;
+        Ok(Arc::new(Rowset::new(fs, &dir, meta, schema)))
+    };
+    metas.into_iter().map(open).collect()
+}
+
+/// Compares the files of a tablet with what metadata says of them.
+fn compare_lengths(
+    fs: &FsRef,
+    dir: &DataDir,
+    table: &Table,
+    tablet: TabletId,
+    metas: &[RowsetMeta],
+) -> Vec<Finding> {
+    if metas.is_empty() {
+        return Vec::new();
+    }
+    let dir = dir.tablet(table.id, tablet);
+    let entries = match fs.list(&dir) {
+        Ok(entries) => entries,
+        Err(error) => return vec![Error::io("list", &dir, error).into()],
+    };
+    let lengths = entries.into_iter().map(|entry| (entry.path, entry.len_bytes));
+    let lengths = lengths.collect::<HashMap<_, _>>();
+    let segments = metas.iter().flat_map(|meta| &meta.segments);
+    let differ = segments.filter_map(|segment| {
+        let file = dir.join(&segment.file);
+        let what = match lengths.get(&file) {
+            None => "it is missing".to_owned(),
+            Some(&bytes) if bytes != segment.bytes => {
+                format!("it is {bytes} bytes long and was written with {}", segment.bytes)
+            }
+            Some(_) => return None,
+        };
+        Some(Finding { file, offset: None, what })
+    });
+    differ.collect()
+}
+
+#[cfg(test)]
+mod tests;
