@@ -189,7 +189,7 @@ impl TableLog {
         time: JoinTime,
     ) -> (Joined, Option<EndedGroup>) {
         let opened = self.open.is_none();
-        let group = self.open.get_or_insert_with(|| OpenGroup {
+        let group = self.open.get_or_insert(OpenGroup {
             txn,
             opened: time.now,
             opened_micros: time.wall_micros,

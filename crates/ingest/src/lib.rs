@@ -1,1 +1,49 @@
-//! ingest
+//! Bytes to acknowledged load: the engine below SQL.
+//!
+//! It is: admission, the decoding of literals, parameters, CSV and JSON into encoded rows, group
+//! commit over the shared log, settling of files and metadata, replay, log room.
+//!
+//! It is not: a protocol, a planner, a file format.
+//!
+//! The write path, in the order of its files: [`admit`] lets a load in, [`append`] gives it its
+//! place in log and delta under one lock, [`group`] says which loads share a transaction; the
+//! horizon of the log acknowledges it. Later and apart from any client [`settle`] brings rows
+//! into files, [`recycle`](Engine::open) uses log files again, and [`replay`] brings the log
+//! back after a crash. [`keeper`] decides when.
+//!
+//! Invariants: nothing is acknowledged before the horizon has reached its LSN; after append
+//! nothing fails and nothing is cancelled; rejected rows are in no record; replaying twice is
+//! replaying once; every byte of the write budget that is taken is given back.
+//!
+//! Test it with `cargo test -p freshet-ingest`.
+
+pub mod admit;
+pub mod append;
+mod bulk;
+mod compact;
+mod config;
+mod ddl;
+pub mod decode;
+pub mod engine;
+pub mod group;
+pub mod history;
+pub mod keeper;
+pub mod names;
+mod open;
+pub mod record;
+mod recycle;
+pub mod rejects;
+pub mod replay;
+pub mod settle;
+pub mod state;
+mod sweep;
+pub mod transaction;
+
+pub use admit::{Admission, Admitted};
+pub use append::{Appended, LabelClaim, Load, LoadBuffer, PartBody, PartLoad};
+pub use bulk::Bulk;
+pub use config::EngineConfig;
+pub use engine::{Engine, World};
+pub use open::{META_FILE, durable_known, run_bounds};
+pub use state::TableState;
+pub use transaction::Transaction;

@@ -434,8 +434,7 @@ mod tests {
 
     #[test]
     fn ends_and_barriers_come_back() {
-        let end =
-            EndStamp { table: TableId(1), txn: TxnId(2), version: Version(3), reason: 1 };
+        let end = EndStamp { table: TableId(1), txn: TxnId(2), version: Version(3), reason: 1 };
         let mut stamp = Vec::new();
         write_end_stamp(&mut stamp, &end);
         assert_eq!(decode(2, &stamp, &[]).unwrap(), Record::GroupEnd(end));

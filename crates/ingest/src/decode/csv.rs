@@ -13,6 +13,8 @@ use record::{Cut, Record};
 /// Longest line, and the most bytes that wait for the end of theirs.
 pub const LINE_BYTES_MAX: usize = 32 << 20;
 
+/// How much is put behind a line that waits, where its end cannot be found before.
+const TAIL_STEP_BYTES: usize = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const NULL_FIELD: &[u8] = b"\\N";
 
@@ -128,14 +130,15 @@ impl<'a> CsvDecoder<'a> {
     /// Decodes `bytes`, appending the good rows to `out`.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut bytes = bytes;
-        if !self.tail.is_empty() || self.at_start && bytes.len() < BYTE_ORDER_MARK.len() {
-            bytes = self.complete_tail(bytes, out)?;
+        while !bytes.is_empty() {
+            if !self.tail.is_empty() || self.at_start && bytes.len() < BYTE_ORDER_MARK.len() {
+                bytes = self.complete_tail(bytes, out)?;
+            } else {
+                let taken = self.decode(bytes, false, out)?;
+                return self.keep(&bytes[taken..]);
+            }
         }
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let taken = self.decode(bytes, false, out)?;
-        self.keep(&bytes[taken..])
+        Ok(())
     }
 
     /// Decodes the last line, which may lack its delimiter.
@@ -169,7 +172,7 @@ impl<'a> CsvDecoder<'a> {
             true => {
                 memchr::memchr(self.format.delimiter[0], bytes).map_or(bytes.len(), |at| at + 1)
             }
-            false => bytes.len(),
+            false => bytes.len().min(TAIL_STEP_BYTES),
         };
         self.keep(&bytes[..end])?;
         if self.at_start && self.tail.len() < BYTE_ORDER_MARK.len() {

@@ -5,6 +5,7 @@
 
 pub mod csv;
 pub mod encoder;
+pub mod fuzz;
 pub mod json;
 pub mod params;
 pub mod plan;

@@ -1,1 +1,147 @@
+use std::sync::Arc;
 
+use freshet_schema::{ColumnType, OnBad, TableSchema};
+
+use super::*;
+use crate::decode::testing::{schema, show};
+
+fn table() -> Arc<TableSchema> {
+    schema(&[
+        ("id", ColumnType::Int { unsigned: false }, false),
+        ("name", ColumnType::VarChar { len: 10 }, true),
+        ("score", ColumnType::Double, true),
+    ])
+}
+
+struct Loaded {
+    rows: Vec<String>,
+    lines: u64,
+    rejects: Rejects,
+    warnings: Warnings,
+}
+
+fn load_with(
+    body: &[u8],
+    format: &CsvFormat,
+    names: Option<&[&str]>,
+    rules: &Rules,
+) -> Result<Loaded> {
+    let schema = table();
+    let source = SourcePlan::new(&schema, names, 0, rules).unwrap();
+    let mut decoder = CsvDecoder::new(format.clone(), &source, rules);
+    let mut out = Vec::new();
+    decoder.feed(body, &mut out)?;
+    decoder.finish(&mut out)?;
+    let rows = show(&schema, &out, decoder.rows());
+    let lines = decoder.lines();
+    let (rejects, warnings) = decoder.into_rejects();
+    Ok(Loaded { rows, lines, rejects, warnings })
+}
+
+fn comma() -> CsvFormat {
+    CsvFormat { separator: b",".to_vec(), ..CsvFormat::default() }
+}
+
+fn load(body: &str, format: &CsvFormat) -> Loaded {
+    load_with(body.as_bytes(), format, None, &Rules::default()).unwrap()
+}
+
+#[test]
+fn lines_become_rows() {
+    let loaded = load("\u{feff}1,a,0.5\r\n\n2,\\N,1\n 3 ,,2e1", &comma());
+    assert_eq!(loaded.rows, ["1|a|0.5", "2|-|1.0", "3||20.0"]);
+    assert_eq!((loaded.lines, loaded.rejects.count()), (3, 0));
+}
+
+#[test]
+fn bad_lines_are_rejected_one_by_one() {
+    let loaded = load("1,a,1\n2,b\n3,c,3,4\nx,d,1\n\\N,e,1\n5,12345678901,1\n6,f,1\n", &comma());
+    assert_eq!(loaded.rows, ["1|a|1.0", "6|f|1.0"]);
+    let reasons: Vec<_> =
+        loaded.rejects.kept().iter().map(|r| (r.row, r.reason.as_str())).collect();
+    assert_eq!(reasons[0].0, 2);
+    assert!(reasons[0].1.contains("csv file is  less than  schema column number.actual number: 2, schema column number: 3; line delimiter: [\\n], column separator: [,], result values:[2, b]"));
+    assert!(reasons[1].1.contains(" is  more than  "));
+    assert_eq!(reasons[2].1, "column(id), value 'x' cannot be stored as int");
+    assert_eq!(reasons[3].1, "column(id) values is null while columns is not nullable");
+    assert!(reasons[4].1.starts_with("column_name[name], the length of input is too long than schema. first 32 bytes of input str: [12345678901] schema length: 10; actual length: 11"));
+    assert_eq!(loaded.rejects.kept()[0].line, "2,b");
+}
+
+#[test]
+fn separators_may_be_long_or_unprintable() {
+    let format = CsvFormat {
+        separator: parse_separator("||").unwrap(),
+        delimiter: parse_separator("\\r\\n").unwrap(),
+        ..CsvFormat::default()
+    };
+    assert_eq!(load("1||a|b||2\r\n2||\n||3\r\n", &format).rows, ["1|a|b|2.0", "2|\n|3.0"]);
+    assert_eq!(parse_separator("\\x01"), Some(vec![1]));
+    assert_eq!(parse_separator("\\t"), Some(b"\t".to_vec()));
+    assert_eq!(parse_separator("\\xzz"), None);
+    assert_eq!(parse_separator(""), None);
+    let format = CsvFormat { separator: vec![1], ..CsvFormat::default() };
+    assert_eq!(load("1\x01a\x012\n", &format).rows, ["1|a|2.0"]);
+}
+
+#[test]
+fn enclosed_fields_hold_separators_and_line_ends() {
+    let format = CsvFormat { enclose: Some(b'"'), ..comma() };
+    let loaded = load("1,\"a,\nb\",2\n2,\"q\\\"x\"\"\\\\\",3\n3,pl\"ain,4\n4,\"\",5", &format);
+    assert_eq!(loaded.rows, ["1|a,\nb|2.0", "2|q\"x\"\\|3.0", "3|pl\"ain|4.0", "4||5.0"]);
+    let open = load_with(b"1,a,2\n2,\"open,3\n", &format, None, &Rules::default());
+    assert!(open.err().unwrap().message().contains("line 2 is not closed"));
+}
+
+#[test]
+fn quotes_are_trimmed_and_empty_fields_are_null_on_demand() {
+    let format = CsvFormat { trim_double_quotes: true, empty_field_as_null: true, ..comma() };
+    assert_eq!(
+        load("1,\"a\",2\n2,,\n3,\"\"\"\",1\n", &format).rows,
+        ["1|a|2.0", "2|-|-", "3|\"\"|1.0"]
+    );
+    let format = CsvFormat { skip_lines: 2, ..comma() };
+    assert_eq!(load("id,name,score\nint,text\n1,a,2\n", &format).rows, ["1|a|2.0"]);
+}
+
+#[test]
+fn named_fields_come_in_their_order_and_others_are_dropped() {
+    let names: &[&str] = &["NAME", "tmp", "id"];
+    let loaded =
+        load_with(b"a,x,1\nb,y,2\nc,3\n", &comma(), Some(names), &Rules::default()).unwrap();
+    assert_eq!(loaded.rows, ["1|a|-", "2|b|-"]);
+    assert_eq!(loaded.rejects.count(), 1);
+    let names: &[&str] = &["name", "tmp"];
+    let loaded = load_with(b"a,x\n", &comma(), Some(names), &Rules::default()).unwrap();
+    assert_eq!(
+        loaded.rejects.first_reason(),
+        Some("column(id) values is null while columns is not nullable")
+    );
+}
+
+#[test]
+fn lax_loads_turn_what_does_not_convert_into_null() {
+    let rules = Rules { on_bad: OnBad::Null, ..Rules::default() };
+    let loaded = load_with(b"1,12345678901,x\nx,a,1\n2,,\n", &comma(), None, &rules).unwrap();
+    assert_eq!(loaded.rows, ["1|1234567890|-", "2||-"]);
+    assert_eq!((loaded.rejects.count(), loaded.warnings.count), (1, 3));
+}
+
+#[test]
+fn bytes_that_are_no_utf8_cost_one_row() {
+    let loaded =
+        load_with(b"1,a,1\n2,\xff,1\n3,\xc3\xa9,1\n", &comma(), None, &Rules::default()).unwrap();
+    assert_eq!(loaded.rows, ["1|a|1.0", "3|\u{e9}|1.0"]);
+    assert!(loaded.rejects.first_reason().unwrap().starts_with("Unable to display"));
+}
+
+#[test]
+fn bodies_are_cut_behind_lines() {
+    let body = b"1,a\n2,b\n3,c";
+    assert_eq!(split_at_line(body, 1, &comma()), Some(4));
+    assert_eq!(split_at_line(body, 4, &comma()), Some(8));
+    assert_eq!(split_at_line(body, 8, &comma()), None);
+    assert_eq!(split_at_line(body, 99, &comma()), None);
+    let enclosed = CsvFormat { enclose: Some(b'"'), ..comma() };
+    assert_eq!(split_at_line(body, 1, &enclosed), None);
+}

@@ -1,1 +1,92 @@
+use std::sync::Arc;
 
+use freshet_schema::{ColumnType, DefaultValue, TableSchema};
+
+use super::*;
+use crate::decode::testing::{schema, show};
+
+fn table() -> Arc<TableSchema> {
+    let columns = schema(&[
+        ("id", ColumnType::Int { unsigned: false }, false),
+        ("name", ColumnType::Text, true),
+        ("ok", ColumnType::Boolean, true),
+    ]);
+    let mut columns = TableSchema::clone(&columns);
+    columns.columns[1].default = Some(DefaultValue::Literal("?".into()));
+    Arc::new(columns)
+}
+
+fn load(body: &str, format: JsonFormat, names: Option<&[&str]>) -> (Vec<String>, Rejects) {
+    let (schema, rules) = (table(), Rules::default());
+    let source = SourcePlan::new(&schema, names, 0, &rules).unwrap();
+    let mut decoder = JsonDecoder::new(format, &source, &rules);
+    let mut out = Vec::new();
+    decoder.feed(body.as_bytes(), &mut out).unwrap();
+    decoder.finish(&mut out).unwrap();
+    let rows = show(&schema, &out, decoder.rows());
+    assert_eq!(decoder.objects(), rows.len() as u64 + decoder.rejects.count());
+    (rows, decoder.into_rejects().0)
+}
+
+fn array() -> JsonFormat {
+    JsonFormat { strip_outer_array: true, ..JsonFormat::default() }
+}
+
+#[test]
+fn an_object_a_line() {
+    let body = "{\"id\":1,\"name\":\"a\\n\\u00e9\",\"ok\":true}\n\n{\"OK\":false,\"x\":[1],\"Id\":\"2\"}\n{\"id\":3,\"name\":null}";
+    let (rows, rejects) = load(body, JsonFormat::default(), None);
+    assert_eq!(rows, ["1|a\n\u{e9}|1", "2|?|0", "3|-|-"]);
+    assert_eq!(rejects.count(), 0);
+}
+
+#[test]
+fn an_array_of_objects() {
+    let (rows, _) = load(
+        " [ {\"id\":1.0}, {\"name\":{\"a\": [1, 2]}, \"id\":2},{\"id\":3,\"name\":1.50} ] ",
+        array(),
+        None,
+    );
+    assert_eq!(rows, ["1|?|-", "2|{\"a\": [1, 2]}|-", "3|1.50|-"]);
+    let by_line = JsonFormat { read_by_line: true, ..array() };
+    assert_eq!(load("[{\"id\":1},{\"id\":2}]\n[{\"id\":3}]", by_line, None).0.len(), 3);
+}
+
+#[test]
+fn bad_objects_are_rejected_one_by_one() {
+    let body = "{\"id\":1}\n{\"id\":}\n{\"id\":2}{\"id\":3}\n{\"name\":\"x\"}\n{\"id\":\"x\"}\n[{\"id\":1}]\n{\"id\":9}\n7";
+    let (rows, rejects) = load(body, JsonFormat::default(), None);
+    assert_eq!(rows, ["1|?|-", "9|?|-"]);
+    let reasons: Vec<_> = rejects.kept().iter().map(|r| (r.row, r.reason.as_str())).collect();
+    assert!(reasons[0].1.starts_with("Parse json data for JsonDoc failed"));
+    assert_eq!(reasons[1], (3, "Multiple JSON objects in a single line"));
+    assert_eq!(reasons[2].1, "column(id) values is null while columns is not nullable");
+    assert_eq!(reasons[3].1, "column(id), value 'x' cannot be stored as int");
+    assert!(reasons[4].1.contains("`strip_outer_array` must be TRUE"));
+    assert_eq!(reasons[5].0, 8);
+    let (rows, rejects) = load("{\"id\":1}", array(), None);
+    assert_eq!(rows.len(), 0);
+    assert!(rejects.first_reason().unwrap().contains("`strip_outer_array` must be FALSE"));
+}
+
+#[test]
+fn paths_and_roots_choose() {
+    let paths = JsonPath::parse_list("[\"$.k.id\", \"$.k.names[1]\"]").unwrap();
+    let format = JsonFormat { paths, root: JsonPath::parse("$.data").unwrap(), ..array() };
+    let body = "{\"data\":[{\"k\":{\"id\":1,\"names\":[\"a\",\"b\"]}},{\"k\":{\"id\":2}}]}";
+    assert_eq!(load(body, format.clone(), Some(&["id", "name"])).0, ["1|b|-", "2|?|-"]);
+    let (_, rejects) = load("{\"other\":1}", format, Some(&["id", "name"]));
+    assert_eq!(rejects.first_reason(), Some("json_root is not in the document"));
+}
+
+#[test]
+fn numbers_may_stay_text() {
+    let format = JsonFormat { num_as_string: true, ..JsonFormat::default() };
+    assert_eq!(load("{\"id\":1,\"name\":1.10e2}", format, None).0, ["1|1.10e2|-"]);
+    assert_eq!(load("{\"id\":1,\"name\":1.10e2}", JsonFormat::default(), None).0, ["1|110|-"]);
+}
+
+#[test]
+fn the_last_of_two_equal_keys_counts() {
+    assert_eq!(load("{\"id\":1,\"id\":2}", JsonFormat::default(), None).0, ["2|?|-"]);
+}

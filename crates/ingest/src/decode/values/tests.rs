@@ -1,1 +1,310 @@
+use std::sync::Arc;
 
+use freshet_schema::{ColumnType, DefaultValue, OnBad, TableSchema};
+use proptest::prelude::*;
+
+use super::*;
+use crate::decode::testing::{schema, show};
+
+const INT: ColumnType = ColumnType::Int { unsigned: false };
+
+fn table() -> Arc<TableSchema> {
+    schema(&[
+        ("a", INT, false),
+        ("b", ColumnType::Decimal { precision: 10, scale: 2 }, true),
+        ("c", ColumnType::VarChar { len: 20 }, true),
+        ("d", ColumnType::Date, true),
+    ])
+}
+
+fn scan_with(
+    text: &str,
+    schema: &Arc<TableSchema>,
+    names: Option<&[&str]>,
+    dialect: Dialect,
+) -> Result<Vec<String>, NoRows> {
+    let rules = Rules::default();
+    let plan = InsertPlan::new(schema, names, 0, &rules).unwrap();
+    let mut out = Vec::new();
+    let scanned = scan_rows(text.as_bytes(), &plan, &rules, dialect, &mut out)?;
+    Ok(show(schema, &out, scanned.rows))
+}
+
+fn scan_text(text: &str) -> Result<Vec<String>, NoRows> {
+    scan_with(text, &table(), None, Dialect::default())
+}
+
+fn not_literal(text: &str) -> bool {
+    matches!(scan_text(text), Err(NoRows::NotLiteral))
+}
+
+fn error(text: &str) -> (u16, String) {
+    match scan_text(text) {
+        Err(NoRows::Bad(error)) => (error.code().errno(), error.message().to_owned()),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// The string that one literal becomes.
+fn string(literal: &str, dialect: Dialect) -> Option<String> {
+    let schema = schema(&[("c", ColumnType::Text, true)]);
+    scan_with(&format!("({literal})"), &schema, None, dialect).ok().map(|rows| rows[0].clone())
+}
+
+#[test]
+fn rows_of_literals_are_read() {
+    let rows =
+        scan_text(" (1, 2.5, 'x', '2024-02-29') , ( -7,NULL,\"y z\",NULL ),(+0,.5,7,20240101);")
+            .unwrap();
+    assert_eq!(rows, ["1|2.50|x|2024-02-29", "-7|-|y z|-", "0|0.50|7|2024-01-01"]);
+}
+
+#[test]
+fn other_literals_are_read() {
+    let rows = scan_text(
+        "(TRUE, 1e1, x'4142', DATE'2024-01-01'), (0x0A, b'11', N'n', TIMESTAMP '2024-01-02 03:04:05'),\
+         (false, 0b1, _utf8mb4 'u', null), (123456789012345678901e-18, 3, _binary'b', NULL)",
+    )
+    .unwrap();
+    assert_eq!(
+        rows,
+        ["1|10.00|AB|2024-01-01", "10|3.00|n|2024-01-02", "0|1.00|u|-", "123|3.00|b|-"]
+    );
+}
+
+#[test]
+fn escapes_are_those_of_mysql() {
+    let plain = Dialect::default();
+    assert_eq!(string(r"'a\'b\\c\n\t\0\Z\q'", plain).unwrap(), "a'b\\c\n\t\0\x1aq");
+    assert_eq!(string("'it''s'", plain).unwrap(), "it's");
+    assert_eq!(string("''''", plain).unwrap(), "'");
+    assert_eq!(string("\"say \"\"hi\"\" 'x'\"", plain).unwrap(), "say \"hi\" 'x'");
+    assert_eq!(string(r"'50\%\_'", plain).unwrap(), r"50\%\_");
+    assert_eq!(string("'\\\u{e9}\u{1f600}'", plain).unwrap(), "\u{e9}\u{1f600}");
+    let standard = Dialect { no_backslash_escapes: true, ansi_quotes: true };
+    assert_eq!(string(r"'a\'", standard).unwrap(), r"a\");
+    assert_eq!(string("\"name\"", standard), None);
+    assert_eq!(string(r"'open\'", plain), None);
+}
+
+#[test]
+fn comments_between_tokens_are_blanks() {
+    let rows = scan_text("-- first\n(1, /* two */ 2, 'x' # three\n, NULL) /* end */").unwrap();
+    assert_eq!(rows, ["1|2.00|x|-"]);
+    assert!(not_literal("(1,2,'x',/*!40101 NULL */)"));
+    assert!(not_literal("(1,2,'x',NULL /* open"));
+}
+
+#[test]
+fn what_is_no_literal_is_the_planners() {
+    for text in [
+        "",
+        "(1+1,2,'x',NULL)",
+        "(1,2,UPPER('x'),NULL)",
+        "(1,2,'x',NOW())",
+        "(1,2,'x',NULL",
+        "(1,2,'x'",
+        "(1,2,'x',NULL) ON DUPLICATE KEY UPDATE a=1",
+        "(1,2,'x',NULL) AS n",
+        "((1),2,'x',NULL)",
+        "(SELECT 1)",
+        "(?,2,'x',NULL)",
+        "(1,2,DEFAULT(c),NULL)",
+        "(- 1,2,'x',NULL)",
+        "(--1,2,'x',NULL)",
+        "(12abc,2,'x',NULL)",
+        "(1,2,'x' 'y',NULL)",
+        "(1,2,x'4',NULL)",
+        "(1,2,DATE'2024-01-01',NULL)",
+        "(NULLIF(1,1),2,'x',NULL)",
+        "(1,2,'x',NULL),",
+        "(1,2,'x',NULL) x",
+        "(0x,2,'x',NULL)",
+    ] {
+        assert!(not_literal(text), "{text}: {:?}", scan_text(text));
+    }
+}
+
+#[test]
+fn errors_name_row_and_column() {
+    let good = "(1,2,'x',NULL),";
+    let (errno, message) = error(&format!("{good}('y',2,'x',NULL)"));
+    assert_eq!(
+        (errno, message.as_str()),
+        (1366, "Incorrect integer value: 'y' for column 'a' at row 2")
+    );
+    assert_eq!(error(&format!("{good}{good}(1,2,'123456789012345678901',NULL)")).0, 1406);
+    assert_eq!(error("(1,2,'x','2023-02-29')").0, 1292);
+    assert_eq!(error("(NULL,2,'x',NULL)").0, 1048);
+    assert_eq!(error("(99999999999,2,'x',NULL)").0, 1264);
+    assert_eq!(
+        error(&format!("{good}(1,2)")),
+        (1136, "Column count doesn't match value count at row 2".into())
+    );
+    assert_eq!(error("(1,2,'x',NULL,5)").0, 1136);
+    assert_eq!(error("(DEFAULT,2,'x',NULL)").0, 1364);
+}
+
+#[test]
+fn a_refused_statement_leaves_what_was_there() {
+    let (schema, rules) = (table(), Rules::default());
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let mut out = vec![1, 2, 3];
+    for text in ["(1,2,'x',NULL),(f(),2,'x',NULL)", "(1,2,'x',NULL),('y',2,'x',NULL)"] {
+        assert!(scan_rows(text.as_bytes(), &plan, &rules, Dialect::default(), &mut out).is_err());
+        assert_eq!(out, [1, 2, 3]);
+    }
+}
+
+#[test]
+fn named_columns_come_in_any_order() {
+    let mut schema = TableSchema::clone(&table());
+    schema.columns[1].default = Some(DefaultValue::Literal("1.5".into()));
+    let schema = Arc::new(schema);
+    let scan =
+        |names: &[&str], text| scan_with(text, &schema, Some(names), Dialect::default()).unwrap();
+    assert_eq!(scan(&["c", "a"], "('x',1),('y',2)"), ["1|1.50|x|-", "2|1.50|y|-"]);
+    assert_eq!(scan(&["a", "d"], "(1,'2024-01-01')"), ["1|1.50|-|2024-01-01"]);
+    assert_eq!(scan(&["d", "c", "b", "a"], "(NULL,'x',DEFAULT,7)"), ["7|1.50|x|-"]);
+    assert_eq!(scan(&["a", "b"], "(7,DEFAULT)"), ["7|1.50|-|-"]);
+}
+
+#[test]
+fn lax_modes_warn() {
+    let (schema, rules) = (table(), Rules { on_bad: OnBad::Clamp, ..Rules::default() });
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let mut out = Vec::new();
+    let text = b"(1,2,'x',NULL),('7x',2,'x',NULL)";
+    let scanned = scan_rows(text, &plan, &rules, Dialect::default(), &mut out).unwrap();
+    assert_eq!(show(&schema, &out, 2)[1], "7|2.00|x|-");
+    assert_eq!((scanned.warnings.count, scanned.warnings.first[0].0), (1, 1265));
+    assert!(scanned.warnings.first[0].1.contains("at row 2"));
+}
+
+#[test]
+fn a_statement_ends_at_its_semicolon() {
+    let (schema, rules) = (table(), Rules::default());
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let text = b"(1,2,';',NULL) ; SELECT 1";
+    let scanned = scan_rows(text, &plan, &rules, Dialect::default(), &mut Vec::new()).unwrap();
+    assert_eq!(&text[scanned.consumed..], b" SELECT 1");
+}
+
+#[test]
+fn bytes_that_are_no_utf8_are_found_where_text_is_wanted() {
+    let (schema, rules) =
+        (schema(&[("t", ColumnType::Text, true), ("b", ColumnType::Blob, true)]), Rules::default());
+    let plan = InsertPlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let scan = |text: &[u8]| scan_rows(text, &plan, &rules, Dialect::default(), &mut Vec::new());
+    assert!(scan(b"('x', _binary'\xff\xfe')").is_ok());
+    assert!(
+        matches!(scan(b"('\xff', 'x')"), Err(NoRows::Bad(error)) if error.code().errno() == 1366)
+    );
+}
+
+#[test]
+fn heads_are_read() {
+    let parse = |sql| parse_head(str::as_bytes(sql), Dialect::default());
+    let head =
+        parse("/* c */ insert into `my``db` . t (a, `b c`) with label `l-1` VALUES (1)").unwrap();
+    assert_eq!((head.database.as_deref(), &*head.table), (Some("my`db"), "t"));
+    assert_eq!(head.label.as_deref(), Some("l-1"));
+    assert_eq!(head.columns.unwrap(), ["a", "b c"]);
+    let head = parse("INSERT t VALUE(1)").unwrap();
+    assert_eq!((&*head.table, head.columns, head.values_at), ("t", None, 14));
+    let head = parse("INSERT INTO TABLE t WITH LABEL l1 (a) VALUES").unwrap();
+    assert_eq!((head.label.as_deref(), head.columns.map(|c| c.len())), (Some("l1"), Some(1)));
+    assert_eq!(parse("INSERT INTO t () VALUES ()").unwrap().columns.unwrap().len(), 0);
+}
+
+#[test]
+fn other_heads_are_not_ours() {
+    for sql in [
+        "",
+        "SELECT 1",
+        "INSERT",
+        "INSERT INTO",
+        "INSERT IGNORE INTO t VALUES (1)",
+        "INSERT INTO t SELECT 1",
+        "INSERT INTO t SET a = 1",
+        "INSERT INTO t (SELECT 1)",
+        "INSERT INTO t PARTITION (p) VALUES (1)",
+        "REPLACE INTO t VALUES (1)",
+        "INSERT /*+ SET_VAR(a=1) */ INTO t VALUES (1)",
+        "/*+TDDL:x*/ INSERT INTO t VALUES (1)",
+        "/*!40000 INSERT INTO t VALUES (1) */",
+        "INSERT INTO t (t.a) VALUES (1)",
+        "INSERT INTO `t VALUES (1)",
+        "INSERT OVERWRITE TABLE t VALUES (1)",
+        "INSERTINTO t VALUES (1)",
+    ] {
+        assert_eq!(parse_head(sql.as_bytes(), Dialect::default()), None, "{sql}");
+    }
+}
+
+/// A cell as SQL, and how it shows when it was stored.
+fn literals() -> impl Strategy<Value = Vec<(String, String)>> {
+    let quoted = |text: String| {
+        let escaped = text.replace('\\', "\\\\").replace('\'', "''");
+        (format!("'{escaped}'"), text)
+    };
+    let int = any::<i32>().prop_map(|value| (value.to_string(), value.to_string()));
+    let decimal = (any::<bool>(), 0..100_000u32, 0..100u32).prop_map(|(negative, whole, cents)| {
+        let sign = if negative && (whole, cents) != (0, 0) { "-" } else { "" };
+        let text = format!("{sign}{whole}.{cents:02}");
+        (text.clone(), text)
+    });
+    let text = "[a-z'\"\\\\ ,()\u{e9}]{0,10}[a-z]".prop_map(quoted);
+    let date = (1000..9999u32, 1..13u32, 1..29u32)
+        .prop_map(move |(y, m, d)| quoted(format!("{y:04}-{m:02}-{d:02}")));
+    let null = Just(("NULL".to_owned(), "-".to_owned()));
+    let row = (
+        int,
+        prop_oneof![decimal, null.clone()],
+        prop_oneof![text, null.clone()],
+        prop_oneof![date, null],
+    );
+    row.prop_map(|(a, b, c, d)| vec![a, b, c, d])
+}
+
+/// What sqlparser reads in a statement of literals, value by value.
+fn parsed(sql: &str) -> Vec<String> {
+    use sqlparser::ast::{Expr, SetExpr, Statement, UnaryOperator, Value};
+    let dialect = sqlparser::dialect::MySqlDialect {};
+    let statements = sqlparser::parser::Parser::parse_sql(&dialect, sql).unwrap();
+    let Statement::Insert(insert) = &statements[0] else { panic!("{sql}") };
+    let SetExpr::Values(values) = &*insert.source.as_ref().unwrap().body else { panic!("{sql}") };
+    fn cell(expr: &Expr) -> String {
+        match expr {
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => format!("-{}", cell(expr)),
+            Expr::Value(value) => match &value.value {
+                Value::Number(text, _) => text.clone(),
+                Value::SingleQuotedString(text) => text.clone(),
+                Value::Null => "-".into(),
+                other => panic!("{other}"),
+            },
+            other => panic!("{other}"),
+        }
+    }
+    values
+        .rows
+        .iter()
+        .map(|row| row.content.iter().map(cell).collect::<Vec<_>>().join("|"))
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn the_scanner_agrees_with_a_parser(rows in prop::collection::vec(literals(), 1..6)) {
+        let sql: Vec<String> = rows.iter().map(|row| {
+            format!("({})", row.iter().map(|(sql, _)| sql.as_str()).collect::<Vec<_>>().join(", "))
+        }).collect();
+        let shown: Vec<String> = rows.iter().map(|row| {
+            row.iter().map(|(_, shown)| shown.as_str()).collect::<Vec<_>>().join("|")
+        }).collect();
+        let sql = format!("INSERT INTO t VALUES {}", sql.join(","));
+        let head = parse_head(sql.as_bytes(), Dialect::default()).unwrap();
+        prop_assert_eq!(&scan_text(&sql[head.values_at..]).unwrap(), &shown);
+        prop_assert_eq!(parsed(&sql), shown);
+    }
+}

@@ -1,0 +1,409 @@
+//! The one critical section: from an admitted load to its place in the log and the delta.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freshet_base::budget::Permit;
+use freshet_base::clock::Deadline;
+use freshet_base::{DbId, Error, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, bail};
+use freshet_meta::{Claim, LabelKind, RowsetMeta};
+use freshet_schema::{GroupCommitMode, TableSchema};
+use freshet_storage::delta::{self, DeltaEntry};
+use freshet_wal as wal;
+
+use crate::admit::Admitted;
+use crate::engine::Engine;
+use crate::group::{EndedGroup, JoinSize, JoinTime, TableLog};
+use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
+use crate::state::TableState;
+use crate::sweep::InFlight;
+
+/// Payloads from here on are shared between log and delta instead of copied under the lock.
+const SHARED_BYTES_MIN: usize = 64 << 10;
+
+/// A label with its database, and some.
+const LABEL_BYTES_MAX: usize = 256;
+
+/// Where one connection encodes a load: the head of its part, then its rows. Used again for
+/// every load, so a small INSERT allocates nothing.
+#[derive(Default)]
+pub struct LoadBuffer {
+    payload: Vec<u8>,
+}
+
+impl LoadBuffer {
+    /// Empties the buffer and gives the place that rows are appended to. What stands before
+    /// is the head; whoever appends leaves it alone.
+    pub fn begin(&mut self) -> &mut Vec<u8> {
+        self.payload.clear();
+        self.payload.resize(PART_HEAD_BYTES, 0);
+        &mut self.payload
+    }
+
+    /// Bytes of the record's payload so far, without a label.
+    pub fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The encoded rows.
+    pub fn rows(&self) -> &[u8] {
+        &self.payload[PART_HEAD_BYTES.min(self.payload.len())..]
+    }
+}
+
+/// A label that a client gave, claimed for one load.
+pub struct LabelClaim {
+    /// Its database.
+    pub db: DbId,
+    /// How long it is remembered.
+    pub kind: LabelKind,
+    /// The claim, with the label's text.
+    pub claim: Claim,
+}
+
+impl LabelClaim {
+    fn write(&self, payload: &mut Vec<u8>, committed_micros: i64) {
+        let text = self.claim.label();
+        let label = record::Label { db: self.db, kind: self.kind, committed_micros, text };
+        record::write_label(payload, &label);
+    }
+
+    /// The label belongs to its record from here on, whatever becomes of the request.
+    /// Called under the log's lock, so that a recycling of the log cannot overlook it.
+    fn appended(self, txn: TxnId, lsn: Lsn) {
+        self.claim.appended(txn, lsn);
+    }
+}
+
+/// A load that is in the log: nothing can fail or be cancelled any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// It is acknowledged and readable once the horizon has reached this.
+    pub lsn: Lsn,
+    /// What the reply reports.
+    pub txn: TxnId,
+}
+
+/// A small load: the rows of one table that stand in a [`LoadBuffer`].
+pub struct Load<'a> {
+    /// The table.
+    pub table: &'a Arc<TableState>,
+    /// What the rows are encoded under.
+    pub schema_version: SchemaVersion,
+    /// How many rows.
+    pub rows: u32,
+    /// Which loads it shares a group with.
+    pub mode: GroupCommitMode,
+    /// The label that the client gave.
+    pub label: Option<LabelClaim>,
+}
+
+/// What a part of a load brings.
+pub enum PartBody {
+    /// Encoded rows and the memory they take.
+    Rows {
+        /// The rows.
+        bytes: Bytes,
+        /// Their memory.
+        permit: Permit,
+    },
+    /// Rowsets whose files are synced; their LSN is the record's.
+    Rowsets {
+        /// What metadata will know of them.
+        metas: Vec<RowsetMeta>,
+        /// Keeps the sweep off their files until the record names them.
+        in_flight: InFlight,
+    },
+}
+
+/// One table's part of a load of several, or of a large one.
+pub struct PartLoad {
+    /// The table.
+    pub table: Arc<TableState>,
+    /// What its rows are in.
+    pub schema: Arc<TableSchema>,
+    /// How many rows.
+    pub rows: u32,
+    /// The rows.
+    pub body: PartBody,
+}
+
+impl Engine {
+    /// Appends the rows of `buffer` as one load of one table. The buffer is free afterwards.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when the table was dropped meanwhile; nothing happened then.
+    pub fn append_rows(
+        &self,
+        load: Load<'_>,
+        buffer: &mut LoadBuffer,
+        admitted: Admitted,
+    ) -> Result<Appended> {
+        let rows_end = buffer.payload.len();
+        let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
+        let head = &mut buffer.payload[..PART_HEAD_BYTES];
+        record::write_part_head(head, load.table.id, false, load.schema_version, load.rows, len);
+        if let Some(label) = &load.label {
+            label.write(&mut buffer.payload, self.clock().wall_micros());
+        }
+        if buffer.payload.len() < SHARED_BYTES_MIN {
+            let payload = &buffer.payload[..];
+            let bytes = delta::Payload::Copied(&payload[PART_HEAD_BYTES..rows_end]);
+            self.append_load(load, wal::Payload::Slice(payload), bytes, admitted)
+        } else {
+            let payload = Bytes::from(std::mem::take(&mut buffer.payload));
+            let bytes = delta::Payload::Shared(payload.slice(PART_HEAD_BYTES..rows_end));
+            self.append_load(load, wal::Payload::Shared(payload), bytes, admitted)
+        }
+    }
+
+    fn append_load(
+        &self,
+        load: Load<'_>,
+        payload: wal::Payload<'_>,
+        rows: delta::Payload<'_>,
+        admitted: Admitted,
+    ) -> Result<Appended> {
+        let Admitted { permit, room } = admitted;
+        let bytes = match &rows {
+            delta::Payload::Copied(rows) => rows.len(),
+            delta::Payload::Shared(rows) => rows.len(),
+        };
+        let txn = self.meta().ids().txn()?;
+        let size = JoinSize { rows: u64::from(load.rows), bytes: bytes as u64 };
+        let (lsn, outcome) = self.wal().append(Kind::Load as u8, payload, room, |lsn, stamp| {
+            let mut log = load.table.log.lock();
+            let joined = self.join(&mut log, load.table, load.mode, txn, size)?;
+            stamp.extend_from_slice(&1u16.to_le_bytes());
+            record::write_part_stamp(stamp, &joined.stamp);
+            log.last_lsn = lsn;
+            if let Some(ended) = &joined.ended {
+                log.tell_end(ended.txn, lsn);
+            }
+            // Pushed under the log's lock, so that delta order equals log order.
+            let delta_entry = DeltaEntry {
+                lsn,
+                txn: joined.stamp.txn,
+                // A group that its load filled ends with the note that follows it.
+                ends_group: joined.stamp.ends_with.is_some() && joined.ended.is_none(),
+                schema_version: load.schema_version,
+                rows: load.rows,
+                payload: rows,
+            };
+            let full = load.table.delta.push_rows(delta_entry, permit);
+            if let Some(ended) = &joined.ended {
+                load.table.delta.end_group(ended.txn, lsn);
+            }
+            if let Some(label) = load.label {
+                label.appended(joined.stamp.txn, lsn);
+            }
+            Ok::<_, Error>((joined, full))
+        })?;
+        let (joined, full) = outcome;
+        self.after_join(&joined, size);
+        if let Some(chunk) = full {
+            self.roll_later(chunk);
+        }
+        Ok(Appended { lsn, txn: joined.stamp.txn })
+    }
+
+    /// Appends one record of several parts: a transaction, or a large load.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when a table was dropped meanwhile, `SnapshotTooOld` when rows that are
+    /// files already meet a TRUNCATE; nothing happened then.
+    pub fn append_parts(
+        &self,
+        parts: Vec<PartLoad>,
+        expected: &[(TableId, Incarnation)],
+        label: Option<LabelClaim>,
+        admitted_room: wal::Room,
+    ) -> Result<Appended> {
+        let mut payload = encode_parts(&parts);
+        if let Some(label) = &label {
+            label.write(&mut payload, self.clock().wall_micros());
+        }
+        let txn = self.meta().ids().txn()?;
+        let mut sizes = Vec::with_capacity(parts.len());
+        let payload = wal::Payload::Shared(Bytes::from(payload));
+        let (lsn, joined) =
+            self.wal().append(Kind::Load as u8, payload, admitted_room, |lsn, stamp| {
+                check_parts(&parts, expected)?;
+                let count = u16::try_from(parts.len()).expect("a record has few tables");
+                stamp.extend_from_slice(&count.to_le_bytes());
+                let mut joined = Vec::with_capacity(parts.len());
+                for part in parts {
+                    sizes.push(part.size());
+                    joined.push(self.stamp_part(part, txn, lsn, stamp));
+                }
+                if let Some(label) = label {
+                    label.appended(txn, lsn);
+                }
+                Ok::<_, Error>(joined)
+            })?;
+        for (joined, size) in joined.iter().zip(sizes) {
+            self.after_join(joined, size);
+        }
+        Ok(Appended { lsn, txn })
+    }
+
+    /// Room in the log for a record of these parts.
+    ///
+    /// # Errors
+    /// `OutOfRoom` when there is none until `deadline`.
+    pub async fn room_for(&self, parts: &[PartLoad], deadline: Deadline) -> Result<wal::Room> {
+        let bytes = parts.iter().map(PartLoad::record_bytes).sum::<usize>() + LABEL_BYTES_MAX;
+        self.admission().room_until(bytes, deadline).await
+    }
+
+    fn stamp_part(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Stamped {
+        let size = part.size();
+        let mut log = part.table.log.lock();
+        let joined = self
+            .join(&mut log, &part.table, GroupCommitMode::Off, txn, size)
+            .expect("the tables were checked under the same lock");
+        record::write_part_stamp(stamp, &joined.stamp);
+        log.last_lsn = lsn;
+        match part.body {
+            PartBody::Rowsets { metas, in_flight: _in_flight } => {
+                let rowsets = self.loaded_rowsets(part.table.id, &part.schema, metas, lsn);
+                part.table.delta.push_rowsets(lsn, rowsets);
+            }
+            PartBody::Rows { bytes, permit } => {
+                let entry = DeltaEntry {
+                    lsn,
+                    txn,
+                    ends_group: true,
+                    schema_version: part.schema.version,
+                    rows: part.rows,
+                    payload: delta::Payload::Shared(bytes),
+                };
+                if let Some(chunk) = part.table.delta.push_rows(entry, permit) {
+                    self.roll_later(chunk);
+                }
+            }
+        }
+        joined
+    }
+
+    /// Gives a load its group; called under the log's lock with the table's state.
+    fn join(
+        &self,
+        log: &mut TableLog,
+        table: &TableState,
+        mode: GroupCommitMode,
+        txn: TxnId,
+        size: JoinSize,
+    ) -> Result<Stamped> {
+        if log.dropped {
+            bail!(NoSuchTable, "Table '{}' doesn't exist", table.name());
+        }
+        let (joined, ended) = match mode {
+            GroupCommitMode::Off => (log.alone(txn), None),
+            GroupCommitMode::Sync | GroupCommitMode::Async => {
+                let clock = self.clock();
+                let time = JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
+                log.join(txn, size, table.group_limits(), time)
+            }
+        };
+        let due = if joined.opened { log.open.as_ref().map(|open| open.due()) } else { None };
+        let stamp = PartStamp {
+            table: log.table,
+            partition: log.partition,
+            incarnation: log.incarnation,
+            txn: joined.txn,
+            ends_with: joined.ends_with,
+        };
+        Ok(Stamped { stamp, ended, due })
+    }
+
+    fn after_join(&self, joined: &Stamped, size: JoinSize) {
+        let metrics = self.metrics();
+        metrics.loads.inc();
+        metrics.rows.inc_by(size.rows);
+        metrics.load_bytes.inc_by(size.bytes);
+        if let Some(due) = joined.due {
+            self.keeper().group_opened(joined.stamp.table, due);
+        }
+        if let Some(ended) = &joined.ended {
+            self.group_ended(ended.clone());
+        }
+    }
+}
+
+struct Stamped {
+    stamp: PartStamp,
+    ended: Option<EndedGroup>,
+    /// When the group that the load opened is due.
+    due: Option<std::time::Duration>,
+}
+
+impl PartLoad {
+    /// What it takes in its record, stamp included.
+    fn record_bytes(&self) -> usize {
+        const STAMP_BYTES: usize = 64;
+        /// The JSON of one segment's metadata, at most.
+        const SEGMENT_JSON_BYTES: usize = 512;
+        let body = match &self.body {
+            PartBody::Rows { bytes, .. } => bytes.len(),
+            PartBody::Rowsets { metas, .. } => {
+                metas.iter().map(|meta| (1 + meta.segments.len()) * SEGMENT_JSON_BYTES).sum()
+            }
+        };
+        PART_HEAD_BYTES + STAMP_BYTES + body
+    }
+
+    fn size(&self) -> JoinSize {
+        let bytes = match &self.body {
+            PartBody::Rows { bytes, .. } => bytes.len() as u64,
+            PartBody::Rowsets { metas, .. } => metas.iter().map(RowsetMeta::bytes).sum(),
+        };
+        JoinSize { rows: u64::from(self.rows), bytes }
+    }
+}
+
+fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for part in parts {
+        let at = payload.len();
+        payload.resize(at + PART_HEAD_BYTES, 0);
+        let rowsets = match &part.body {
+            PartBody::Rows { bytes, .. } => {
+                payload.extend_from_slice(bytes);
+                false
+            }
+            PartBody::Rowsets { metas, .. } => {
+                serde_json::to_writer(&mut payload, metas)
+                    .expect("metadata of files is plain data");
+                true
+            }
+        };
+        let len = u32::try_from(payload.len() - at - PART_HEAD_BYTES)
+            .expect("a record is far below 4 GiB");
+        let head = &mut payload[at..at + PART_HEAD_BYTES];
+        let version = part.schema.version;
+        record::write_part_head(head, part.table.id, rowsets, version, part.rows, len);
+    }
+    payload
+}
+
+/// Checks all tables before the first is touched: a record is appended whole or not at all.
+fn check_parts(parts: &[PartLoad], expected: &[(TableId, Incarnation)]) -> Result<()> {
+    for part in parts {
+        let log = part.table.log.lock();
+        if log.dropped {
+            bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
+        }
+        let began_in = expected.iter().find(|(table, _)| *table == log.table);
+        if matches!(part.body, PartBody::Rowsets { .. })
+            && began_in.is_some_and(|(_, incarnation)| *incarnation != log.incarnation)
+        {
+            bail!(
+                SnapshotTooOld,
+                "table '{}' was truncated while the load ran; nothing was loaded, send it again",
+                part.table.name()
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! Large loads: rows stream into synced files first, and one small record names them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use freshet_base::budget::Permit;
+use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, err, task};
+use freshet_meta::{KeyRange, RowsetMeta};
+use freshet_schema::TableSchema;
+use freshet_schema::columns::ColumnsBuilder;
+use freshet_storage::Rowset;
+
+use crate::append::{PartBody, PartLoad};
+use crate::engine::Engine;
+use crate::state::TableState;
+use crate::sweep::InFlight;
+
+/// Encoded rows gathered before they are sorted and written as segments.
+const STRETCH_BYTES: usize = 32 << 20;
+
+/// One large load of one table, being written.
+pub struct Bulk {
+    table: Arc<TableState>,
+    schema: Arc<TableSchema>,
+    incarnation: Incarnation,
+    stretch: Vec<(Vec<u8>, u32)>,
+    stretch_bytes: usize,
+    permits: Vec<Permit>,
+    rows: u32,
+    written: Vec<RowsetMeta>,
+    in_flight: InFlight,
+}
+
+impl Bulk {
+    /// The incarnation it began in: a TRUNCATE meanwhile makes it fail.
+    pub fn began_in(&self) -> (TableId, Incarnation) {
+        (self.table.id, self.incarnation)
+    }
+
+    /// Adds encoded rows with their memory; writes a stretch when enough have gathered.
+    ///
+    /// # Errors
+    /// When files cannot be written; the load is to be dropped then, its files are swept.
+    pub async fn push(
+        &mut self,
+        engine: &Engine,
+        bytes: Vec<u8>,
+        rows: u32,
+        permit: Permit,
+    ) -> Result<()> {
+        self.rows = self
+            .rows
+            .checked_add(rows)
+            .ok_or_else(|| err!(OutOfRoom, "a load may have at most {} rows", u32::MAX))?;
+        self.stretch_bytes += bytes.len();
+        self.stretch.push((bytes, rows));
+        self.permits.push(permit);
+        if self.stretch_bytes >= STRETCH_BYTES { self.write(engine).await } else { Ok(()) }
+    }
+
+    /// Writes what is left and hands over the part that the load's record names.
+    ///
+    /// # Errors
+    /// When files cannot be written.
+    pub async fn finish(mut self, engine: &Engine) -> Result<PartLoad> {
+        self.write(engine).await?;
+        let rowsets = joined(self.written);
+        let rows = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
+        assert_eq!(rows, u64::from(self.rows), "rows of a large load are the rows in its files");
+        Ok(PartLoad {
+            table: self.table,
+            schema: self.schema,
+            rows: self.rows,
+            body: PartBody::Rowsets { metas: rowsets, in_flight: self.in_flight },
+        })
+    }
+
+    async fn write(&mut self, engine: &Engine) -> Result<()> {
+        let stretch = std::mem::take(&mut self.stretch);
+        if stretch.is_empty() {
+            return Ok(());
+        }
+        let Some(view) = engine.views().load().tables.get(&self.table.id).cloned() else {
+            return Err(err!(NoSuchTable, "Table '{}' doesn't exist", self.table.name()));
+        };
+        let schema = Arc::clone(&self.schema);
+        let batches = task::run(&**engine.pool(), move || {
+            stretch
+                .into_iter()
+                .map(|(bytes, rows)| {
+                    let mut columns = ColumnsBuilder::new(&schema, rows as usize);
+                    columns.append(&bytes, rows as usize);
+                    columns.finish()
+                })
+                .collect::<Vec<_>>()
+        })
+        .await;
+        // The place in the log is known when the record is appended.
+        let nowhere = (Lsn::ZERO, Lsn::ZERO);
+        let metas = engine.write_rowsets(&view, &self.schema, batches, nowhere).await?;
+        for meta in &metas {
+            let dir = engine.data_dir().tablet(self.table.id, meta.tablet);
+            self.in_flight.add(&dir, meta);
+        }
+        self.written.extend(metas);
+        self.stretch_bytes = 0;
+        self.permits.clear();
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Begins a large load.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when the table was dropped.
+    pub fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
+        let log = table.log.lock();
+        if log.dropped {
+            return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
+        }
+        Ok(Bulk {
+            table: Arc::clone(table),
+            schema: Arc::clone(schema),
+            incarnation: log.incarnation,
+            stretch: Vec::new(),
+            stretch_bytes: 0,
+            permits: Vec::new(),
+            rows: 0,
+            written: Vec::new(),
+            in_flight: self.in_flight(),
+        })
+    }
+
+    /// The rowsets of a large load whose record stands at `lsn`.
+    pub(crate) fn loaded_rowsets(
+        &self,
+        table: TableId,
+        schema: &Arc<TableSchema>,
+        metas: Vec<RowsetMeta>,
+        lsn: Lsn,
+    ) -> Vec<Arc<Rowset>> {
+        let open = |mut meta: RowsetMeta| {
+            (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
+            let dir = self.data_dir().tablet(table, meta.tablet);
+            Arc::new(Rowset::new(self.fs(), &dir, meta, schema))
+        };
+        metas.into_iter().map(open).collect()
+    }
+}
+
+/// Exactly one rowset per tablet, with all its segments, so that a record has one place.
+fn joined(written: Vec<RowsetMeta>) -> Vec<RowsetMeta> {
+    let mut tablets: BTreeMap<TabletId, RowsetMeta> = BTreeMap::new();
+    for meta in written {
+        let Some(rowset) = tablets.get_mut(&meta.tablet) else {
+            tablets.insert(meta.tablet, meta);
+            continue;
+        };
+        rowset.rows += meta.rows;
+        rowset.keys = match (rowset.keys, meta.keys) {
+            (Some(a), Some(b)) => Some(KeyRange { min: a.min.min(b.min), max: a.max.max(b.max) }),
+            _ => None,
+        };
+        for mut segment in meta.segments {
+            let last = rowset.segments.last().expect("a rowset has a segment");
+            segment.id = SegmentId(last.id.get() + 1);
+            rowset.segments.push(segment);
+        }
+    }
+    tablets.into_values().collect()
+}

@@ -1,0 +1,372 @@
+//! CREATE, DROP, TRUNCATE and ALTER: a barrier in the log where rows are touched, then the
+//! metadata commit that follows it. One at a time; loads go on.
+
+use std::sync::Arc;
+
+use freshet_base::{Lsn, Result, TableId, Version, bail, err, task};
+use freshet_meta::{Catalog, Created, Database, SchemaChange, TableSpec};
+use freshet_schema::{Table, TableSchema};
+use freshet_storage::delta::Delta;
+use freshet_storage::view::TableView;
+
+use crate::engine::Engine;
+use crate::group::{EndedGroup, PendingCut};
+use crate::record::{self, BarrierAction, BarrierStamp, GroupEndReason, Kind};
+use crate::settle::SMALL_RECORD_BYTES;
+use crate::state::TableState;
+
+/// What the stamp of one table of a barrier takes.
+const BARRIER_STAMP_BYTES: usize = 32;
+
+impl Engine {
+    /// Creates a database.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn create_database(
+        self: &Arc<Self>,
+        name: &str,
+        if_not_exists: bool,
+    ) -> Result<Created<Database>> {
+        let _one = self.ddl().lock().await;
+        let (engine, name) = (Arc::clone(self), name.to_owned());
+        let created =
+            task::run(&**self.pool(), move || engine.meta().create_database(&name, if_not_exists))
+                .await?;
+        self.show_catalog();
+        Ok(created)
+    }
+
+    /// Drops a database with its tables.
+    ///
+    /// # Errors
+    /// `DatabaseDropMissing` without IF EXISTS, and those of log and metadata.
+    pub async fn drop_database(self: &Arc<Self>, name: &str, if_exists: bool) -> Result<()> {
+        let _one = self.ddl().lock().await;
+        let catalog = self.catalog();
+        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
+        let tables = database.tables.values().map(|table| table.id).collect::<Vec<_>>();
+        self.drop_all(&tables).await?;
+        let (engine, id) = (Arc::clone(self), database.id);
+        task::run(&**self.pool(), move || engine.meta().drop_database(id)).await?;
+        self.show_catalog();
+        Ok(())
+    }
+
+    /// Creates a table; it can be written and read when this returns.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn create_table(
+        self: &Arc<Self>,
+        database: &str,
+        spec: TableSpec,
+        if_not_exists: bool,
+    ) -> Result<Created<Table>> {
+        let _one = self.ddl().lock().await;
+        let (engine, name) = (Arc::clone(self), database.to_owned());
+        let created = task::run(&**self.pool(), move || {
+            engine.meta().create_table(&name, &spec, if_not_exists)
+        })
+        .await?;
+        if !created.existed {
+            self.add_table(&created.object, Version(1), Lsn::ZERO);
+        }
+        self.show_catalog();
+        Ok(created)
+    }
+
+    /// Drops a table. `None` in `table` was missing and may be.
+    ///
+    /// # Errors
+    /// `TableDropMissing`, and those of log and metadata.
+    pub async fn drop_table(
+        self: &Arc<Self>,
+        database: &str,
+        name: &str,
+        if_exists: bool,
+    ) -> Result<bool> {
+        let _one = self.ddl().lock().await;
+        let catalog = self.catalog();
+        let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {
+            return Ok(false);
+        };
+        self.drop_all(&[table.id]).await?;
+        Ok(true)
+    }
+
+    async fn drop_all(self: &Arc<Self>, ids: &[TableId]) -> Result<()> {
+        let states = self.states_of(ids)?;
+        self.barrier(BarrierAction::Drop, &states, None).await?;
+        for state in states {
+            let _settling = state.settling.lock().await;
+            let (engine, id) = (Arc::clone(self), state.id);
+            task::run(&**self.pool(), move || engine.meta().drop_table(id)).await?;
+            let view = self.views().load().tables.get(&id).cloned();
+            self.remove_table(id);
+            if let Some(view) = view {
+                self.sweeper.retire(view.tablets.iter().flat_map(|tablet| &tablet.rowsets));
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties tables, all at one place of the log. Constant time in rows. Returns warnings.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, and those of the log; a full disk behind the barrier is a warning.
+    pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
+        let _one = self.ddl().lock().await;
+        let states = self.states_of(ids)?;
+        let lsn = self.barrier(BarrierAction::Truncate, &states, None).await?;
+        let mut warnings = Vec::new();
+        for state in states {
+            let _settling = state.settling.lock().await;
+            if let Err(error) = self.settle_cuts(&state, lsn).await {
+                warnings.push(format!("table is empty, its old files are kept for now: {error}"));
+            }
+        }
+        self.show_catalog();
+        Ok(warnings)
+    }
+
+    /// Adds, drops or renames columns. Rows of before are adapted when they are read.
+    ///
+    /// # Errors
+    /// Those of metadata for the new columns, and of the log.
+    pub async fn alter_columns(
+        self: &Arc<Self>,
+        id: TableId,
+        changes: Vec<SchemaChange>,
+    ) -> Result<Vec<String>> {
+        let _one = self.ddl().lock().await;
+        let states = self.states_of(&[id])?;
+        let engine = Arc::clone(self);
+        let schema =
+            task::run(&**self.pool(), move || engine.meta().prepare_schema(id, &changes)).await?;
+        for state in &states {
+            state.delta.know_schema(&schema);
+        }
+        self.barrier(BarrierAction::Alter, &states, Some(&schema)).await?;
+        for state in &states {
+            let _settling = state.settling.lock().await;
+            if let Err(error) = self.settle_altered(state).await {
+                return Ok(vec![format!("the change holds, and is written down later: {error}")]);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Brings an ALTER into metadata that the log has.
+    ///
+    /// # Errors
+    /// When metadata cannot be written; the change holds and is written down later.
+    pub(crate) async fn settle_altered(self: &Arc<Self>, state: &TableState) -> Result<()> {
+        let Some((schema, lsn)) = state.log.lock().altered.clone() else { return Ok(()) };
+        let (engine, id) = (Arc::clone(self), state.id);
+        let table =
+            task::run(&**self.pool(), move || engine.meta().adopt_schema(id, &schema, lsn)).await?;
+        state.log.lock().altered = None;
+        self.show_table(&table);
+        Ok(())
+    }
+
+    /// Sets table properties. Returns warnings.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn set_properties(
+        self: &Arc<Self>,
+        id: TableId,
+        pairs: Vec<(String, String)>,
+    ) -> Result<Vec<String>> {
+        let _one = self.ddl().lock().await;
+        let engine = Arc::clone(self);
+        let (table, warnings) =
+            task::run(&**self.pool(), move || engine.meta().set_properties(id, &pairs)).await?;
+        self.show_table(&table);
+        Ok(warnings)
+    }
+
+    /// Renames a table inside its database.
+    ///
+    /// # Errors
+    /// Those of metadata.
+    pub async fn rename_table(self: &Arc<Self>, id: TableId, name: String) -> Result<()> {
+        let _one = self.ddl().lock().await;
+        let engine = Arc::clone(self);
+        let table =
+            task::run(&**self.pool(), move || engine.meta().rename_table(id, &name)).await?;
+        self.show_table(&table);
+        Ok(())
+    }
+
+    /// Changes users through metadata, one at a time, on a thread that may block.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub async fn change_users<T: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&freshet_meta::Meta) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let _one = self.ddl().lock().await;
+        let engine = Arc::clone(self);
+        let answer = task::run(&**self.pool(), move || change(engine.meta())).await?;
+        self.show_catalog();
+        Ok(answer)
+    }
+
+    fn states_of(&self, ids: &[TableId]) -> Result<Vec<Arc<TableState>>> {
+        ids.iter()
+            .map(|id| self.table_state(*id).ok_or_else(|| err!(NoSuchTable, "Table was dropped")))
+            .collect()
+    }
+
+    /// Appends one barrier over tables and waits until it is durable. An ALTER has a schema.
+    async fn barrier(
+        &self,
+        action: BarrierAction,
+        states: &[Arc<TableState>],
+        schema: Option<&Arc<TableSchema>>,
+    ) -> Result<Lsn> {
+        if states.is_empty() {
+            return Ok(self.wal().horizon().get());
+        }
+        let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES;
+        let room = self.wal().try_reserve_privileged(bytes).ok_or_else(|| {
+            err!(OutOfRoom, "the log has no room left even for this statement; retry")
+        })?;
+        let payload = [action as u8];
+        let now = self.clock().wall_micros();
+        let (lsn, ended) =
+            self.wal().append(Kind::Barrier as u8, &payload[..], room, |lsn, stamp| {
+                stamp_barrier(action, states, lsn, now, stamp, schema)
+            })?;
+        for group in ended {
+            self.group_ended(group);
+        }
+        self.wal().horizon().wait(lsn).await;
+        self.failpoints()
+            .pass("barrier-durable")
+            .map_err(|error| freshet_base::Error::io("barrier", error))?;
+        Ok(lsn)
+    }
+
+    /// Shows readers and writers a table that metadata has just got.
+    pub(crate) fn add_table(&self, table: &Arc<Table>, version: Version, flushed: Lsn) {
+        let delta = Arc::new(Delta::new(table.id, table.history.versions()));
+        let view = TableView {
+            schema: Arc::clone(table.schema()),
+            flushed,
+            version,
+            tablets: TableView::empty_tablets(table),
+            head: delta.head(),
+            delta: Arc::clone(&delta),
+            table: Arc::clone(table),
+        };
+        let catalog = self.meta().catalog();
+        let db = database_name(&catalog, table);
+        let state = TableState::new(table, &db, delta, version, flushed);
+        self.put_state(Arc::new(state));
+        self.views().update(|store| {
+            store.tables.insert(table.id, Arc::new(view));
+            store.catalog = catalog;
+        });
+        self.catalog_changed();
+    }
+
+    pub(crate) fn remove_table(&self, id: TableId) {
+        let catalog = self.meta().catalog();
+        self.views().update(|store| {
+            store.tables.remove(&id);
+            store.catalog = catalog;
+        });
+        self.remove_state(id);
+        self.catalog_changed();
+    }
+
+    /// Shows a definition that metadata has just changed.
+    pub(crate) fn show_table(&self, table: &Arc<Table>) {
+        let catalog = self.meta().catalog();
+        if let Some(state) = self.table_state(table.id) {
+            state.adopt(table, &database_name(&catalog, table));
+        }
+        self.views().update(|store| {
+            if let Some(current) = store.tables.get(&table.id) {
+                let mut next = TableView::clone(current);
+                next.table = Arc::clone(table);
+                store.tables.insert(table.id, Arc::new(next));
+            }
+            store.catalog = catalog;
+        });
+        self.catalog_changed();
+    }
+
+    /// Shows the catalog as metadata has it now.
+    pub(crate) fn show_catalog(&self) {
+        let catalog = self.meta().catalog();
+        self.views().update(|store| store.catalog = catalog);
+        self.catalog_changed();
+    }
+}
+
+/// `database`, for messages.
+pub(crate) fn database_name(catalog: &Catalog, table: &Table) -> String {
+    catalog.database_by_id(table.db).map_or_else(String::new, |db| db.name.clone())
+}
+
+/// Stamps a barrier under the log's lock: every table's group ends, and its state and delta
+/// know from here on what the barrier does.
+fn stamp_barrier(
+    action: BarrierAction,
+    states: &[Arc<TableState>],
+    lsn: Lsn,
+    now_micros: i64,
+    stamp: &mut Vec<u8>,
+    schema: Option<&Arc<TableSchema>>,
+) -> Result<Vec<EndedGroup>> {
+    for state in states {
+        if state.log.lock().dropped {
+            bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
+        }
+    }
+    let count = u16::try_from(states.len()).expect("a barrier has few tables");
+    stamp.extend_from_slice(&count.to_le_bytes());
+    let mut ended = Vec::new();
+    for state in states {
+        let mut log = state.log.lock();
+        let group = log.end_open(GroupEndReason::Barrier, now_micros);
+        log.last_lsn = lsn;
+        if let Some(group) = &group {
+            log.tell_end(group.txn, lsn);
+            state.delta.end_group(group.txn, lsn);
+        }
+        match action {
+            BarrierAction::Truncate => {
+                log.incarnation = log.incarnation.next();
+                let (version, incarnation) = (log.version, log.incarnation);
+                log.cuts.push(PendingCut { lsn, version, incarnation });
+                state.delta.push_cut(lsn);
+            }
+            BarrierAction::Alter => {
+                let schema = schema.expect("an ALTER has a schema");
+                log.schema_version = schema.version;
+                log.altered = Some((Arc::clone(schema), lsn));
+                state.delta.push_schema(lsn, Arc::clone(schema));
+            }
+            BarrierAction::Drop => {
+                log.dropped = true;
+                state.delta.push_drop(lsn);
+            }
+        }
+        let barrier = BarrierStamp {
+            table: state.id,
+            incarnation: log.incarnation,
+            schema_version: log.schema_version,
+            ended: group.as_ref().map(|group| (group.txn, group.version)),
+        };
+        record::write_barrier_stamp(stamp, &barrier);
+        ended.extend(group);
+    }
+    Ok(ended)
+}

@@ -1,0 +1,279 @@
+//! Entry points for fuzzing: whatever the bytes, nothing panics, rows that are reported are
+//! valid, and a refusal leaves nothing behind.
+
+use std::sync::Arc;
+
+use freshet_base::{ColumnId, SchemaVersion};
+use freshet_schema::row::validate;
+use freshet_schema::{Collation, Column, ColumnType, LengthUnit, OnBad, Rules, TableSchema, Zone};
+
+use super::csv::{CsvDecoder, CsvFormat};
+use super::json::{JsonDecoder, JsonFormat, JsonPath};
+use super::params::{Params, PreparedRows};
+use super::values::{Dialect, parse_head, scan_rows};
+use super::{InsertPlan, SourcePlan};
+
+/// Most parameters that the bytes of [`params`] stand for.
+const PARAMS_MAX: usize = 24;
+
+/// Scans `bytes` as a statement and as the text behind VALUES, by every rule.
+pub fn values(bytes: &[u8]) {
+    let plan = plan(&Rules::default());
+    each_rules(|rules| {
+        for bits in 0..4 {
+            let dialect = Dialect { no_backslash_escapes: bits & 1 > 0, ansi_quotes: bits & 2 > 0 };
+            if let Some(head) = parse_head(bytes, dialect) {
+                assert!(head.values_at <= bytes.len(), "the head is part of the statement");
+            }
+            let mut out = Vec::new();
+            match scan_rows(bytes, &plan, rules, dialect, &mut out) {
+                Ok(scanned) => {
+                    assert!(scanned.consumed <= bytes.len(), "no more is read than there is");
+                    check(&plan, &out, scanned.rows);
+                }
+                Err(_) => assert!(out.is_empty(), "a refused statement leaves no rows"),
+            }
+        }
+    });
+}
+
+/// Reads `bytes` as the parameters of as many values as its first byte says.
+pub fn params(bytes: &[u8]) {
+    let Some((&count, block)) = bytes.split_first() else { return };
+    let plan = plan(&Rules::default());
+    let count = usize::from(count) % PARAMS_MAX;
+    each_rules(|rules| {
+        let mut types = Vec::new();
+        let Ok(params) = Params::parse(count, block, &mut types, &[]) else { return };
+        for text in [&b"(?,?,?,?,?,?,?,?)"[..], b"(1,?,?,'x',?,?,DEFAULT,NULL)"] {
+            let mut out = Vec::new();
+            let rows = PreparedRows::new(text, Dialect::default());
+            match rows.rows(params, &plan, rules, &mut out) {
+                Ok(scanned) => check(&plan, &out, scanned.rows),
+                Err(_) => assert!(out.is_empty(), "refused parameters leave no rows"),
+            }
+        }
+    });
+}
+
+/// Decodes `bytes` as a CSV body, cut anywhere: every cut gives the same rows and rejects.
+pub fn csv(bytes: &[u8]) {
+    let formats = [
+        CsvFormat { separator: b",".to_vec(), ..CsvFormat::default() },
+        CsvFormat { separator: b",".to_vec(), enclose: Some(b'"'), ..CsvFormat::default() },
+        CsvFormat {
+            separator: b",,".to_vec(),
+            delimiter: b"\r\n".to_vec(),
+            trim_double_quotes: true,
+            empty_field_as_null: true,
+            skip_lines: 1,
+            ..CsvFormat::default()
+        },
+    ];
+    each_rules(|rules| {
+        let source = source(rules);
+        for format in &formats {
+            let decode = |part_bytes: usize| {
+                let mut decoder = CsvDecoder::new(format.clone(), &source, rules);
+                let mut out = Vec::new();
+                let fed =
+                    bytes.chunks(part_bytes).try_for_each(|part| decoder.feed(part, &mut out));
+                let done = fed.and_then(|()| decoder.finish(&mut out));
+                check(&source.plan, &out, decoder.rows());
+                let (lines, rejected) = (decoder.lines(), decoder.into_rejects().0.count());
+                done.is_ok().then_some((out, lines, rejected))
+            };
+            let whole = decode(bytes.len().max(1));
+            assert_eq!(whole, decode(1), "a body decodes alike however it is cut");
+            assert_eq!(whole, decode(7), "a body decodes alike however it is cut");
+        }
+    });
+}
+
+/// Decodes `bytes` as a JSON body, cut anywhere.
+pub fn json(bytes: &[u8]) {
+    let paths = ["$.i", "$.d", "$.f.a[0]"].map(|path| JsonPath::parse(path).unwrap_or_default());
+    let formats = [
+        JsonFormat::default(),
+        JsonFormat { strip_outer_array: true, ..JsonFormat::default() },
+        JsonFormat { paths: paths.to_vec(), num_as_string: true, ..JsonFormat::default() },
+    ];
+    each_rules(|rules| {
+        let source = source(rules);
+        for format in &formats {
+            let decode = |part_bytes: usize| {
+                let mut decoder = JsonDecoder::new(format.clone(), &source, rules);
+                let mut out = Vec::new();
+                let fed =
+                    bytes.chunks(part_bytes).try_for_each(|part| decoder.feed(part, &mut out));
+                let done = fed.and_then(|()| decoder.finish(&mut out));
+                check(&source.plan, &out, decoder.rows());
+                let objects = decoder.objects();
+                done.is_ok().then_some((out, objects, decoder.into_rejects().0.count()))
+            };
+            assert_eq!(decode(bytes.len().max(1)), decode(3), "alike however it is cut");
+        }
+    });
+}
+
+fn each_rules(mut run: impl FnMut(&Rules)) {
+    for on_bad in [OnBad::Refuse, OnBad::Clamp, OnBad::Null] {
+        run(&Rules { on_bad, zone: Zone::UTC });
+    }
+}
+
+fn check(plan: &InsertPlan, bytes: &[u8], rows: usize) {
+    let valid = validate(plan.schema(), bytes, rows);
+    assert_eq!(valid, Ok(()), "what a decoder appends is what the log reader takes");
+}
+
+fn schema() -> Arc<TableSchema> {
+    let types = [
+        ("i", ColumnType::Int { unsigned: false }),
+        ("d", ColumnType::Decimal { precision: 9, scale: 2 }),
+        ("f", ColumnType::Double),
+        ("v", ColumnType::VarChar { len: 5 }),
+        ("b", ColumnType::VarBinary { len: 5 }),
+        ("t", ColumnType::DateTime { fsp: 3 }),
+        ("j", ColumnType::Json),
+        ("o", ColumnType::Boolean),
+    ];
+    let column = |(at, (name, ty)): (usize, (&str, ColumnType))| Column {
+        id: ColumnId(at as u32),
+        name: name.to_owned(),
+        ty,
+        nullable: at != 0,
+        default: None,
+        comment: String::new(),
+        collation: Collation::Utf8mb4Bin,
+        length_unit: LengthUnit::Characters,
+    };
+    let columns = types.into_iter().enumerate().map(column).collect();
+    Arc::new(TableSchema::new(SchemaVersion(1), columns, Vec::new()))
+}
+
+fn plan(rules: &Rules) -> InsertPlan {
+    InsertPlan::new::<&str>(&schema(), None, 0, rules).expect("all columns are given")
+}
+
+fn source(rules: &Rules) -> SourcePlan {
+    let names = ["t", "dropped", "i", "d", "f"];
+    SourcePlan::new(&schema(), Some(&names), 0, rules).expect("no column is named twice")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    /// Bytes that come near to what the decoders read.
+    fn pieces(alphabet: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(alphabet), 0..60)
+            .prop_map(|pieces| pieces.concat().into_bytes())
+    }
+
+    const SQL: &[&str] = &[
+        "(",
+        ")",
+        ",",
+        "1",
+        "-",
+        ".5",
+        "1e9",
+        "'",
+        "\"",
+        "\\",
+        "a",
+        "NULL",
+        "DEFAULT",
+        "TRUE",
+        "0x41",
+        "x'41'",
+        "b'1'",
+        "DATE",
+        "'2024-01-01'",
+        " ",
+        "/*",
+        "*/",
+        "--",
+        "#",
+        "\n",
+        ";",
+        "?",
+        "_binary",
+        "N'x'",
+        "\u{e9}",
+        "INSERT",
+        " INTO ",
+        " t ",
+        "VALUES",
+        "`",
+        "''",
+        "(1,2,3,'a','b','2024-01-01','{}',1)",
+    ];
+    const CSV: &[&str] = &[
+        ",",
+        "\n",
+        "\r",
+        "\r\n",
+        "\"",
+        "\\",
+        "\\N",
+        "1",
+        "2.5",
+        "abc",
+        "2024-01-01",
+        "",
+        "\u{feff}",
+        "\u{e9}",
+        ",,",
+        "2024-01-01,x,1,2,3\n",
+    ];
+    const JSON: &[&str] = &[
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"i\"",
+        "\"d\"",
+        "\"f\"",
+        "\"t\"",
+        "1",
+        "-2.5e3",
+        "null",
+        "true",
+        "\"\\u00e9\"",
+        "\"\\ud800\"",
+        "\n",
+        " ",
+        "{\"i\":1}\n",
+        "{\"a\":[7]}",
+        "[{\"i\":1},{\"i\":2}]",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            super::values(&bytes);
+            super::params(&bytes);
+            super::csv(&bytes);
+            super::json(&bytes);
+        }
+
+        #[test]
+        fn near_sql(bytes in pieces(SQL)) {
+            super::values(&bytes);
+        }
+
+        #[test]
+        fn near_csv(bytes in pieces(CSV)) {
+            super::csv(&bytes);
+        }
+
+        #[test]
+        fn near_json(bytes in pieces(JSON)) {
+            super::json(&bytes);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The engine: everything below SQL, put together.
+//!
+//! Read it in this order: `append` (the critical section), `group`, `settle` (files and
+//! metadata catch up), `replay` (the log into memory), `recycle` (log files are used again).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use freshet_base::budget::Budget;
+use freshet_base::clock::ClockRef;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::FsRef;
+use freshet_base::metrics::Metrics;
+use freshet_base::task::PoolRef;
+use freshet_base::{Result, TableId};
+use freshet_meta::{Catalog, Meta};
+use freshet_schema::Table;
+use freshet_storage::DataDir;
+use freshet_storage::delta::{Chunk, Freshness};
+use freshet_storage::flush::Files;
+use freshet_storage::flush_policy::Limits;
+use freshet_storage::view::{Snapshot, Views};
+use freshet_wal::{Horizon, Wal};
+use imbl::HashMap;
+
+use crate::admit::Admission;
+use crate::compact::Compactor;
+use crate::config::EngineConfig;
+use crate::group::EndedGroup;
+use crate::history::History;
+use crate::keeper::Keeper;
+use crate::record::GroupEndReason;
+use crate::recycle::Recycler;
+use crate::state::TableState;
+use crate::sweep::Sweeper;
+
+/// The part of the write budget above which the largest delta is flushed.
+const PRESSURE_PERCENT: u64 = 60;
+
+/// What the engine gets from outside.
+#[derive(Clone)]
+pub struct World {
+    /// Files.
+    pub fs: FsRef,
+    /// Time.
+    pub clock: ClockRef,
+    /// Tasks and threads.
+    pub pool: PoolRef,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Places where tests fail it.
+    pub failpoints: Failpoints,
+    /// Ends the process after a failed sync; called with a message for people.
+    pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Random numbers: the salts of runs.
+    pub draw: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// Everything below SQL.
+pub struct Engine {
+    pub(crate) config: EngineConfig,
+    pub(crate) world: World,
+    pub(crate) meta: Meta,
+    pub(crate) wal: Arc<Wal>,
+    pub(crate) admission: Admission,
+    pub(crate) views: Views,
+    pub(crate) tables: ArcSwap<HashMap<TableId, Arc<TableState>>>,
+    pub(crate) files: Files,
+    pub(crate) keeper: Keeper,
+    pub(crate) recycler: Recycler,
+    pub(crate) compactor: Compactor,
+    pub(crate) sweeper: Sweeper,
+    pub(crate) history: History,
+    pub(crate) ddl: futures::lock::Mutex<()>,
+    /// Rises whenever a name may mean something else: cached plans are made anew then.
+    pub(crate) catalog_generation: AtomicU64,
+    /// Keeps other processes off the store.
+    pub(crate) _lock: Box<dyn Send + Sync>,
+}
+
+impl Engine {
+    /// Sizes and times.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// Time.
+    pub fn clock(&self) -> &ClockRef {
+        &self.world.clock
+    }
+
+    /// Tasks and threads.
+    pub fn pool(&self) -> &PoolRef {
+        &self.world.pool
+    }
+
+    /// Files.
+    pub fn fs(&self) -> &FsRef {
+        &self.world.fs
+    }
+
+    /// Counters.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.world.metrics
+    }
+
+    /// Places where tests fail it.
+    pub fn failpoints(&self) -> &Failpoints {
+        &self.world.failpoints
+    }
+
+    /// Metadata.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The log.
+    pub fn wal(&self) -> &Arc<Wal> {
+        &self.wal
+    }
+
+    /// How far the log is durable: no reply for a load before the horizon has reached it.
+    pub fn horizon(&self) -> &Horizon {
+        self.wal.horizon()
+    }
+
+    /// The one place where loads wait.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// What readers pin.
+    pub fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// Names and definitions as readers see them now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.views.load().catalog)
+    }
+
+    /// Rises whenever a name may mean something else.
+    pub fn catalog_generation(&self) -> u64 {
+        self.catalog_generation.load(Ordering::Acquire)
+    }
+
+    /// One snapshot over all tables: exactly the log up to the horizon.
+    pub fn snapshot(&self, freshness: Freshness) -> Snapshot {
+        self.views.pin(freshness, || self.horizon().get())
+    }
+
+    /// A table inside the engine.
+    pub fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
+        self.tables.load().get(&id).cloned()
+    }
+
+    /// A table by name, with its definition, to load into.
+    ///
+    /// # Errors
+    /// 1049 and 1146.
+    pub fn resolve(&self, database: &str, table: &str) -> Result<(Arc<TableState>, Arc<Table>)> {
+        let catalog = self.catalog();
+        let table = catalog.require_table(database, table)?;
+        let state = self.table_state(table.id).ok_or_else(|| {
+            freshet_base::err!(NoSuchTable, "Table '{database}.{}' doesn't exist", table.name)
+        })?;
+        Ok((state, Arc::clone(table)))
+    }
+
+    /// All tables inside the engine.
+    pub fn table_states(&self) -> Vec<Arc<TableState>> {
+        self.tables.load().values().cloned().collect()
+    }
+
+    /// Groups that ended lately.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    pub(crate) fn ddl(&self) -> &futures::lock::Mutex<()> {
+        &self.ddl
+    }
+
+    pub(crate) fn data_dir(&self) -> &DataDir {
+        &self.files.dir
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(crate) fn put_state(&self, state: Arc<TableState>) {
+        self.tables.rcu(|tables| tables.update(state.id, Arc::clone(&state)));
+    }
+
+    pub(crate) fn remove_state(&self, id: TableId) {
+        self.tables.rcu(|tables| tables.without(&id));
+    }
+
+    pub(crate) fn catalog_changed(&self) {
+        self.catalog_generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn group_ended(&self, group: EndedGroup) {
+        self.metrics().groups_ended.with_label_values(&[group.reason.name()]).inc();
+        self.history.push(group);
+    }
+
+    /// Turns a full chunk into columns in good time, before a query asks for them.
+    pub(crate) fn roll_later(&self, chunk: Arc<Chunk>) {
+        self.pool().execute(Box::new(move || chunk.roll()));
+    }
+
+    pub(crate) fn flush_limits(&self) -> Limits {
+        Limits {
+            flush_bytes: self.config.flush_bytes.bytes(),
+            flush_bytes_min: self.config.flush_bytes_min.bytes(),
+            log_wanted: self.recycler.wanted(),
+            memory_short: self.memory_short(),
+        }
+    }
+
+    /// Whether work that nobody waits for is under way.
+    fn is_busy(&self) -> bool {
+        self.recycler.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy()
+    }
+
+    fn memory_short(&self) -> bool {
+        let memory: &Budget = self.admission.memory();
+        let high = memory.limit_bytes() / 100 * PRESSURE_PERCENT;
+        memory.used_bytes() >= high || memory.waiting() > 0
+    }
+
+    /// The table with the largest delta, when memory for writes runs short.
+    pub(crate) fn largest_under_pressure(&self) -> Option<Arc<TableState>> {
+        if !self.memory_short() {
+            return None;
+        }
+        let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
+        self.table_states().into_iter().filter(|state| bytes(state) > 0).max_by_key(bytes)
+    }
+
+    /// Brings everything of a table that is in the log now into files: `FLUSH TABLES`.
+    ///
+    /// # Errors
+    /// Those of `settle`.
+    pub async fn flush_table(self: &Arc<Self>, state: &Arc<TableState>) -> Result<()> {
+        self.settle(state, freshet_storage::flush_policy::FlushReason::Manual).await
+    }
+
+    /// Open groups with rows, as `get_wal_size` counts them.
+    pub fn open_groups(&self) -> usize {
+        self.table_states().iter().filter(|state| state.log.lock().open.is_some()).count()
+    }
+
+    /// Where log files stand, and how much room each directory has left.
+    pub(crate) fn roomiest_wal_dir(&self) -> PathBuf {
+        let room = |dir: &&PathBuf| self.fs().available_bytes(dir).unwrap_or(0);
+        self.config.wal_dirs.iter().max_by_key(room).expect("there is a log directory").clone()
+    }
+
+    /// Lets the engine's tasks end without any of the steps of [`Engine::stop`]: as a crash
+    /// would, but for the process. What was appended may or may not become durable.
+    pub fn abandon(&self) {
+        self.keeper.stop();
+        self.wal.stop();
+    }
+
+    /// Stops in order: ends the open groups, makes everything durable, lets the log end.
+    /// Nothing may be loaded any more when it is called. Flushes nothing.
+    ///
+    /// # Errors
+    /// When the end of a group finds no room; everything acknowledged is durable all the same.
+    pub async fn stop(self: &Arc<Self>) -> Result<()> {
+        self.keeper.stop();
+        let mut result = Ok(());
+        for state in self.table_states() {
+            if let Err(error) = self.end_group(&state, GroupEndReason::Shutdown, |_| true) {
+                result = Err(error);
+            }
+        }
+        let last = self.wal.stats().next_lsn.get() - 1;
+        self.horizon().wait(freshet_base::Lsn(last)).await;
+        while !self.keeper.is_stopped() || self.is_busy() {
+            self.clock().sleep(std::time::Duration::from_millis(5)).await;
+        }
+        self.wal.stop();
+        result
+    }
+}

@@ -1,0 +1,179 @@
+//! The keeper: what must happen without a client asking. It ends groups that are due, starts
+//! flushes and compactions, keeps log files ready, recycles the log, reserves ids.
+//!
+//! It decides on its own task and lets others do: a slow disk never delays the end of a group.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use freshet_base::clock::{Deadline, until};
+use freshet_base::{Result, TableId};
+use freshet_storage::flush_policy::{self, FlushReason, TableStats};
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use crate::engine::Engine;
+use crate::group;
+use crate::record::GroupEndReason;
+use crate::state::TableState;
+
+/// How often flushes and the log are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a table whose flush failed is left alone, times its failures in a row.
+const FAILED_FLUSH_PAUSE: Duration = Duration::from_millis(500);
+
+/// What the keeper is told by others.
+#[derive(Default)]
+pub struct Keeper {
+    /// When open groups are due, earliest first.
+    due: Mutex<BinaryHeap<Reverse<(Duration, TableId)>>>,
+    busy: Mutex<HashSet<TableId>>,
+    waker: AtomicWaker,
+    woken: AtomicBool,
+    stopping: AtomicBool,
+    stopped: AtomicBool,
+}
+
+impl Keeper {
+    /// A group of `table` was opened that is due then.
+    pub fn group_opened(&self, table: TableId, due: Duration) {
+        let mut heap = self.due.lock();
+        let earliest = heap.peek().is_none_or(|Reverse((first, _))| due < *first);
+        heap.push(Reverse((due, table)));
+        drop(heap);
+        if earliest {
+            self.wake();
+        }
+    }
+
+    /// Something changed that the keeper should look at.
+    pub fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Lets the keeper end.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether it has ended and no flush of its runs any more.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    async fn woken(&self) {
+        std::future::poll_fn(|context| {
+            self.waker.register(context.waker());
+            match self.woken.swap(false, Ordering::AcqRel) {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    fn take_due(&self, now: Duration) -> Vec<TableId> {
+        let mut heap = self.due.lock();
+        let mut tables = Vec::new();
+        while let Some(Reverse((due, table))) = heap.peek().copied() {
+            if due > now {
+                break;
+            }
+            heap.pop();
+            tables.push(table);
+        }
+        tables
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        self.due.lock().peek().map(|Reverse((due, _))| *due)
+    }
+}
+
+/// Runs until the engine stops.
+pub async fn run(engine: Arc<Engine>) {
+    let keeper = engine.keeper();
+    while !keeper.is_stopping() {
+        end_due_groups(&engine);
+        plan_flushes(&engine);
+        engine.keep_log();
+        engine.plan_compaction();
+        engine.plan_sweep();
+        let tick = engine.clock().now().saturating_add(TICK);
+        let next = keeper.next_due().map_or(tick, |due| due.min(tick));
+        let _ = until(&**engine.clock(), Deadline(next), keeper.woken()).await;
+    }
+    keeper.stopped.store(true, Ordering::Release);
+}
+
+/// Ends the groups whose interval is over.
+fn end_due_groups(engine: &Arc<Engine>) {
+    let now = engine.clock().now();
+    for table in engine.keeper().take_due(now) {
+        let Some(state) = engine.table_state(table) else { continue };
+        if let Err(error) = end_if_due(engine, &state, now) {
+            // The log is full to the brim; the group ends as soon as there is room.
+            tracing::warn!(%table, %error, "a group could not be ended");
+            engine.keeper().due.lock().push(Reverse((now + TICK, table)));
+        }
+    }
+}
+
+fn end_if_due(engine: &Engine, state: &TableState, now: Duration) -> Result<()> {
+    let is_due = |open: &group::OpenGroup| group::why(open, now).is_some();
+    engine.end_group(state, GroupEndReason::Interval, is_due)?;
+    Ok(())
+}
+
+/// Starts a flush for every table that the policy names and that is not being flushed.
+fn plan_flushes(engine: &Arc<Engine>) {
+    let limits = engine.flush_limits();
+    let largest = engine.largest_under_pressure().map(|state| state.id);
+    for state in engine.table_states() {
+        let delta = state.delta.stats();
+        if delta.entries == 0 {
+            continue;
+        }
+        let stats = TableStats {
+            delta,
+            group_bytes: state.group_limits().bytes_max,
+            asked: false,
+            largest: largest == Some(state.id),
+        };
+        if let Some(why) = flush_policy::why(&stats, &limits) {
+            start_flush(engine, state, why);
+        }
+    }
+}
+
+/// Flushes a table apart from the keeper, unless somebody does already.
+pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: FlushReason) {
+    if !engine.keeper().busy.lock().insert(state.id) {
+        return;
+    }
+    let flushing = Arc::clone(engine);
+    let task = async move {
+        match flushing.settle(&state, why).await {
+            Ok(()) => state.flush_failures.store(0, Ordering::Relaxed),
+            Err(error) => {
+                let failures = state.flush_failures.fetch_add(1, Ordering::Relaxed) + 1;
+                flushing.metrics().flushes_failed.inc();
+                tracing::warn!(table = state.name(), %error, failures, "flush failed, tried again");
+                let pause = FAILED_FLUSH_PAUSE * u32::try_from(failures.min(20)).unwrap_or(20);
+                flushing.clock().sleep(pause).await;
+            }
+        }
+        flushing.keeper().busy.lock().remove(&state.id);
+        flushing.keeper().wake();
+    };
+    engine.pool().spawn("flush", Box::pin(task));
+}

@@ -1,0 +1,338 @@
+//! Opening a store: metadata, then the log in order, then service.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use freshet_base::budget::Budget;
+use freshet_base::clock::ClockRef;
+use freshet_base::io::FsRef;
+use freshet_base::{Error, Lsn, Result, SchemaVersion, bail, err};
+use freshet_meta::{Meta, MetaConfig, RedbStore, RunRecord, StoredTable};
+use freshet_schema::TableSchema;
+use freshet_storage::delta::Delta;
+use freshet_storage::flush::Files;
+use freshet_storage::view::{StoreView, TableView, Views};
+use freshet_storage::{DataDir, Rowset, side};
+use freshet_wal::{
+    Hole, LogFile, NewRun, RunBounds, Scan, ScanInput, Wal, WalOptions, WalWorld, scan,
+};
+use imbl::HashMap;
+
+use crate::admit::Admission;
+use crate::compact::Compactor;
+use crate::config::EngineConfig;
+use crate::ddl::database_name;
+use crate::engine::{Engine, World};
+use crate::history::History;
+use crate::keeper::{self, Keeper};
+use crate::record::BarrierStamp;
+use crate::recycle::{Recycler, side_dir};
+use crate::replay::{Replay, Replayed};
+use crate::state::TableState;
+use crate::sweep::Sweeper;
+
+/// The name of the lock that keeps a second server off a store.
+const LOCK_FILE: &str = "LOCK";
+/// The name of the metadata file.
+pub const META_FILE: &str = "meta.redb";
+
+impl Engine {
+    /// Opens the store in `config.data_dir`, makes it if there is none, brings the log into
+    /// memory and starts the log's thread and the keeper.
+    ///
+    /// # Errors
+    /// When another server has the store, when the log or metadata is damaged or of a newer
+    /// version, when the disk is full.
+    pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
+        let lock = lock_store(&world.fs, &config)?;
+        let meta = open_meta(&config, &world)?;
+        let stored = meta.tables_on_open()?;
+        let scan = scan_log(&config, &world, &meta)?;
+        let runs = meta.runs()?;
+        let run = begin_run(&world, &meta, &scan)?;
+        let wal = start_wal(&config, &world, &scan, &run)?;
+        let counted = stored.iter().map(|t| (t.table.id, t.flushed.version_lsn)).collect();
+        let engine = Arc::new(Self::assemble(config, world, meta, wal, stored, lock)?);
+        let started = engine.clock().now();
+        let run_starts = runs.iter().map(|run| run.first_lsn).collect();
+        let mut replay = Replay::new(&engine, counted, run_starts);
+        replay_side(&engine, &mut replay)?;
+        let mut records = scan.records();
+        while let Some(record) = records.next_record().map_err(damaged)? {
+            replay.record(&record).await?;
+        }
+        let replayed = replay.finish();
+        engine.meta().discard_all_prepared()?;
+        engine.show_catalog();
+        tell(&engine, replayed, engine.clock().now().saturating_sub(started));
+        engine.start()?;
+        Ok(engine)
+    }
+
+    fn assemble(
+        config: EngineConfig,
+        world: World,
+        meta: Meta,
+        wal: Arc<Wal>,
+        stored: Vec<StoredTable>,
+        lock: Box<dyn Send + Sync>,
+    ) -> Result<Self> {
+        let data = DataDir::new(config.data_dir.join("data"));
+        let catalog = meta.catalog();
+        let mut views = HashMap::new();
+        let mut states = HashMap::new();
+        for table in stored {
+            let view = table_view(&world.fs, &data, &table)?;
+            let db = database_name(&catalog, &table.table);
+            let delta = Arc::clone(&view.delta);
+            let (version, flushed) = (table.flushed.version, table.flushed.lsn);
+            let state = TableState::new(&table.table, &db, delta, version, flushed);
+            states.insert(table.table.id, Arc::new(state));
+            views.insert(table.table.id, Arc::new(view));
+        }
+        let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
+        let admission = Admission::new(memory, Arc::clone(&wal), Arc::clone(&world.clock));
+        let files = Files { fs: Arc::clone(&world.fs), dir: data, pool: Arc::clone(&world.pool) };
+        Ok(Self {
+            meta,
+            wal,
+            admission,
+            views: Views::new(StoreView { catalog, tables: views }),
+            tables: ArcSwap::from_pointee(states),
+            files,
+            keeper: Keeper::default(),
+            recycler: Recycler::default(),
+            compactor: Compactor::default(),
+            sweeper: Sweeper::new(config.orphan_grace),
+            history: History::default(),
+            ddl: futures::lock::Mutex::new(()),
+            catalog_generation: std::sync::atomic::AtomicU64::new(1),
+            config,
+            world,
+            _lock: lock,
+        })
+    }
+
+    /// Lets the log write and the keeper keep. Log files are there before the first load.
+    fn start(self: &Arc<Self>) -> Result<()> {
+        while self.wal().needs_file() {
+            self.make_log_file()?;
+        }
+        self.pool().dedicate("wal", Box::pin(Arc::clone(self.wal()).run()));
+        self.pool().spawn("keeper", Box::pin(keeper::run(Arc::clone(self))));
+        Ok(())
+    }
+
+    /// An ALTER that metadata may not have adopted before the crash.
+    pub(crate) fn replay_alter(
+        &self,
+        state: &TableState,
+        barrier: &BarrierStamp,
+        lsn: Lsn,
+    ) -> Result<()> {
+        let known = self
+            .meta()
+            .catalog()
+            .table_by_id(state.id)
+            .is_some_and(|table| table.history.at(barrier.schema_version).is_some());
+        if known {
+            return Ok(());
+        }
+        let schema = self.prepared(state, barrier.schema_version)?;
+        state.delta.know_schema(&schema);
+        let table = self.meta().adopt_schema(state.id, &schema, lsn)?;
+        state.log.lock().schema_version = schema.version;
+        self.show_table(&table);
+        Ok(())
+    }
+
+    fn prepared(&self, state: &TableState, version: SchemaVersion) -> Result<Arc<TableSchema>> {
+        let prepared = self.meta().prepared_schema(state.id)?;
+        prepared.filter(|schema| schema.version == version).ok_or_else(|| {
+            err!(
+                Corruption,
+                "the log says that table '{}' has schema version {version}, metadata lacks it",
+                state.name()
+            )
+        })
+    }
+
+    /// A DROP that metadata may not reflect.
+    pub(crate) fn replay_drop(&self, state: &TableState) -> Result<()> {
+        self.meta().drop_table(state.id)?;
+        self.remove_table(state.id);
+        Ok(())
+    }
+}
+
+fn lock_store(fs: &FsRef, config: &EngineConfig) -> Result<Box<dyn Send + Sync>> {
+    let dir = &config.data_dir;
+    let side = side_dir(dir);
+    for path in config.wal_dirs.iter().chain([dir, &side]) {
+        make_dir(fs, path)?;
+    }
+    fs.lock(&dir.join(LOCK_FILE)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => err!(
+            Io,
+            "another server has the store in {}; stop it first or choose another --data-dir",
+            dir.display()
+        ),
+        _ => Error::io(format_args!("lock {}", dir.display()), error),
+    })
+}
+
+fn make_dir(fs: &FsRef, path: &Path) -> Result<()> {
+    let failed = |error| Error::io(format_args!("make directory {}", path.display()), error);
+    fs.create_dir_all(path).map_err(failed)?;
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => fs.sync_dir(parent).map_err(failed),
+        None => Ok(()),
+    }
+}
+
+fn open_meta(config: &EngineConfig, world: &World) -> Result<Meta> {
+    let on_fatal = Arc::clone(&world.on_fatal);
+    let path = config.data_dir.join(META_FILE);
+    let store = RedbStore::open(
+        Arc::clone(&world.fs),
+        path,
+        Arc::new(move |message: &str| on_fatal(message)),
+    )?;
+    let meta_config = MetaConfig { labels: config.labels };
+    Meta::open(Arc::new(store), ClockRef::clone(&world.clock), meta_config)
+}
+
+fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableView> {
+    let table = Arc::clone(&stored.table);
+    let delta = Arc::new(Delta::new(table.id, table.history.versions()));
+    let mut tablets = TableView::empty_tablets(&table);
+    for meta in &stored.rowsets {
+        let schema = table.history.at(meta.schema_version).ok_or_else(|| {
+            err!(
+                Corruption,
+                "files of '{}' name schema version {}",
+                table.name,
+                meta.schema_version
+            )
+        })?;
+        let Some(tablet) = tablets.iter_mut().find(|tablet| tablet.id == meta.tablet) else {
+            bail!(Corruption, "files of '{}' are of unknown tablet {}", table.name, meta.tablet);
+        };
+        let dir = data.tablet(table.id, meta.tablet);
+        tablet.rowsets.push(Arc::new(Rowset::new(fs, &dir, meta.clone(), schema)));
+    }
+    Ok(TableView {
+        schema: Arc::clone(table.schema()),
+        flushed: stored.flushed.lsn,
+        version: stored.flushed.version,
+        tablets,
+        head: delta.head(),
+        delta,
+        table,
+    })
+}
+
+/// The run bounds that the log's reader wants, from what metadata keeps.
+pub fn run_bounds(runs: &[RunRecord]) -> Vec<RunBounds> {
+    let ends = runs.iter().skip(1).map(|next| Some(next.ended_at)).chain([None]);
+    runs.iter()
+        .zip(ends)
+        .map(|(run, last_lsn)| RunBounds {
+            run: run.number,
+            salt: run.salt,
+            first_lsn: run.first_lsn,
+            last_lsn,
+        })
+        .collect()
+}
+
+fn scan_log(config: &EngineConfig, world: &World, meta: &Meta) -> Result<Scan> {
+    let state = meta.log_state();
+    let files =
+        state.files.iter().map(|file| LogFile { id: file.id, path: file.path.clone().into() });
+    let holes = state.holes.iter().map(|hole| Hole { first: hole.first, last: hole.last });
+    let (files, holes) = (files.collect::<Vec<_>>(), holes.collect::<Vec<_>>());
+    let runs = run_bounds(&meta.runs()?);
+    scan(ScanInput {
+        fs: Arc::clone(&world.fs),
+        file_bytes: config.wal_file_bytes.bytes(),
+        files: &files,
+        runs: &runs,
+        recycled_to: state.recycled_to,
+        durable_known: durable_known(meta)?,
+        accepted_holes: &holes,
+    })
+    .map_err(damaged)
+}
+
+/// The highest LSN that metadata names: everything up to it was durable.
+pub fn durable_known(meta: &Meta) -> Result<Lsn> {
+    let mut known = meta.log_state().recycled_to;
+    for table in meta.tables_on_open()? {
+        known = known.max(table.flushed.lsn).max(table.flushed.version_lsn);
+    }
+    Ok(known)
+}
+
+fn damaged(error: freshet_wal::ScanError) -> Error {
+    let message = format!(
+        "{error}. The server does not start on it; `freshet repair --data-dir DIR` shows what \
+         would be lost"
+    );
+    Error::new(freshet_base::ErrorCode::Corruption, message).with_source(error)
+}
+
+fn begin_run(world: &World, meta: &Meta, scan: &Scan) -> Result<RunRecord> {
+    let first_lsn = scan.end_lsn.next();
+    meta.begin_run(scan.end_lsn, first_lsn, || (world.draw)())
+}
+
+fn start_wal(
+    config: &EngineConfig,
+    world: &World,
+    scan: &Scan,
+    run: &RunRecord,
+) -> Result<Arc<Wal>> {
+    let file_bytes = config.wal_file_bytes.bytes();
+    let options = WalOptions {
+        file_bytes,
+        wal_bytes_max: config.wal_bytes_max.bytes(),
+        kept_bytes: file_bytes / 4,
+        ..WalOptions::default()
+    };
+    let on_fatal = Arc::clone(&world.on_fatal);
+    let wal_world = WalWorld {
+        fs: Arc::clone(&world.fs),
+        clock: Arc::clone(&world.clock),
+        metrics: Arc::clone(&world.metrics),
+        failpoints: world.failpoints.clone(),
+        on_fatal: Box::new(move |message: &str| on_fatal(message)),
+    };
+    let new_run = NewRun { run: run.number, salt: run.salt, first_lsn: run.first_lsn };
+    Wal::start(options, wal_world, new_run, scan.files.clone())
+        .map_err(|error| Error::io("open the log", error))
+}
+
+fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {
+    if let Some(name) = engine.meta().log_state().side_file {
+        for entry in side::read(&**engine.fs(), &engine.side_path(&name))? {
+            replay.side(&entry)?;
+        }
+    }
+    Ok(())
+}
+
+fn tell(engine: &Engine, replayed: Replayed, took: std::time::Duration) {
+    if replayed.records > 0 {
+        let gib = replayed.bytes as f64 / (1u64 << 30) as f64;
+        tracing::info!(
+            records = replayed.records,
+            rows = replayed.rows,
+            seconds = took.as_secs_f64(),
+            seconds_per_gib = took.as_secs_f64() / gib.max(f64::MIN_POSITIVE),
+            tables = engine.table_states().len(),
+            "log replayed"
+        );
+    }
+}

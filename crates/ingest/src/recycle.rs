@@ -1,0 +1,210 @@
+//! Log room: files are made ahead, and used again by turns (log.md 20 to 23).
+//!
+//! A turn moves everything up to an LSN out of the log: large tables are flushed, what small
+//! tables have goes into one side file, one metadata commit names it, and only then are the
+//! log files used again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use freshet_base::{Error, Lsn, Result, TableId, Version, err, task};
+use freshet_meta::{LogFileRecord, RecycleCommit};
+use freshet_storage::flush_policy::FlushReason;
+use freshet_storage::side::{self, SideEntry};
+use freshet_wal::{LogFile, make_file};
+
+use crate::engine::Engine;
+use crate::record::GroupEndReason;
+use crate::state::TableState;
+
+/// A turn begins when this part of the log is in use, and frees about as much.
+const TURN_PARTS: u64 = 4;
+
+/// What is going on with log room.
+#[derive(Default)]
+pub(crate) struct Recycler {
+    turning: AtomicBool,
+    making: AtomicBool,
+    refilling: AtomicBool,
+    /// The LSN up to which the log is wanted back; zero: nothing is.
+    wanted: AtomicU64,
+}
+
+impl Recycler {
+    /// Up to where the log is wanted back now.
+    pub fn wanted(&self) -> Option<Lsn> {
+        let lsn = self.wanted.load(Ordering::Acquire);
+        (lsn > 0).then_some(Lsn(lsn))
+    }
+
+    /// Whether a file is being made or a turn runs.
+    pub fn is_busy(&self) -> bool {
+        let flags = [&self.turning, &self.making, &self.refilling];
+        flags.iter().any(|flag| flag.load(Ordering::Acquire))
+    }
+}
+
+impl Engine {
+    /// Looks after files, ids and turns; called by the keeper at every tick.
+    pub(crate) fn keep_log(self: &Arc<Self>) {
+        if self.wal().needs_file() && !self.recycler.making.swap(true, Ordering::AcqRel) {
+            let engine = Arc::clone(self);
+            self.pool().execute(Box::new(move || {
+                if let Err(error) = engine.make_log_file() {
+                    tracing::warn!(%error, "no further log file can be made");
+                }
+                engine.recycler.making.store(false, Ordering::Release);
+            }));
+        }
+        if !self.recycler.refilling.swap(true, Ordering::AcqRel) {
+            let engine = Arc::clone(self);
+            self.pool().execute(Box::new(move || {
+                if let Err(error) = engine.meta().ids().refill() {
+                    tracing::warn!(%error, "ids cannot be reserved ahead");
+                }
+                engine.recycler.refilling.store(false, Ordering::Release);
+            }));
+        }
+        if let Some(up_to) = self.turn_due()
+            && !self.recycler.turning.swap(true, Ordering::AcqRel)
+        {
+            let engine = Arc::clone(self);
+            let turn = async move {
+                engine.recycler.wanted.store(up_to.get(), Ordering::Release);
+                if let Err(error) = engine.turn(up_to).await {
+                    tracing::warn!(%error, "the log cannot be recycled yet");
+                    engine.clock().sleep(std::time::Duration::from_millis(500)).await;
+                }
+                engine.recycler.wanted.store(0, Ordering::Release);
+                engine.recycler.turning.store(false, Ordering::Release);
+                engine.keeper().wake();
+            };
+            self.pool().spawn("recycle", Box::pin(turn));
+        }
+    }
+
+    /// Makes one more log file, lists it, and hands it to the log.
+    ///
+    /// # Errors
+    /// When the disk has no room.
+    pub(crate) fn make_log_file(&self) -> Result<()> {
+        let id = self.meta().log_state().files.last().map_or(1, |file| file.id + 1);
+        let dir = self.roomiest_wal_dir();
+        let path = dir.join(format!("{id:08}.log"));
+        make_file(&**self.fs(), &path, self.config().wal_file_bytes.bytes())
+            .map_err(|e| Error::io(format_args!("make log file {}", path.display()), e))?;
+        let listed = path.to_str().ok_or_else(|| err!(Io, "{} is no text", path.display()))?;
+        let identity = (self.world.draw)();
+        self.meta().add_log_file(LogFileRecord { id, path: listed.to_owned(), identity })?;
+        self.wal()
+            .offer_file(LogFile { id, path: path.clone() })
+            .map_err(|e| Error::io(format_args!("open log file {}", path.display()), e))
+    }
+
+    /// Up to where the log should be freed now, if it should.
+    fn turn_due(&self) -> Option<Lsn> {
+        let stats = self.wal().stats();
+        let turn_bytes = self.config().wal_bytes_max.bytes() / TURN_PARTS;
+        if stats.live_bytes < turn_bytes && stats.room_waiters == 0 {
+            return None;
+        }
+        // The file being written cannot be used again; of the full ones, all but the youngest
+        // quarter of a turn stay, so that trickling tables are not pushed out at once.
+        let full = stats.live_files.split_last()?.1;
+        full.last().map(|file| file.last)
+    }
+
+    /// Frees the log up to `up_to`.
+    async fn turn(self: &Arc<Self>, up_to: Lsn) -> Result<()> {
+        let mut small = Vec::new();
+        for state in self.table_states() {
+            match state.delta.stats().oldest {
+                Some(oldest) if oldest <= up_to => {}
+                _ => continue,
+            }
+            if self.goes_to_files(&state) || !self.fits_side_file(&state) {
+                self.settle(&state, FlushReason::LogRoom).await?;
+            } else {
+                small.push(state);
+            }
+        }
+        let mut versions = Vec::new();
+        let mut entries = Vec::new();
+        for state in &small {
+            let _settling = state.settling.lock().await;
+            self.settle_altered(state).await?;
+            self.settle_cuts(state, up_to).await?;
+            self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
+            let (version, rows) = self.side_entries(state, up_to)?;
+            versions.push((state.id, version));
+            entries.extend(rows);
+        }
+        self.commit_turn(up_to, versions, entries).await
+    }
+
+    /// Whether a table holds enough for files of its own.
+    fn goes_to_files(&self, state: &TableState) -> bool {
+        state.delta.stats().bytes >= self.config().flush_bytes_min.bytes()
+    }
+
+    /// Whether all a table has unflushed are rows, which a side file can hold.
+    fn fits_side_file(&self, state: &TableState) -> bool {
+        let view = self.views().load();
+        view.tables.get(&state.id).is_some_and(|view| view.delta_holds_only_rows())
+    }
+
+    /// What a small table has unflushed up to `up_to`, and its version there.
+    fn side_entries(&self, state: &TableState, up_to: Lsn) -> Result<(Version, Vec<SideEntry>)> {
+        // The state is locked so that version and delta are of the same instant.
+        let log = state.log.lock();
+        let view = self.views().load();
+        let Some(view) = view.tables.get(&state.id) else { return Ok((log.version, vec![])) };
+        let rows = view.side_rows(up_to)?;
+        let version = Version(log.version.get() - rows.versions_after);
+        Ok((version, rows.entries))
+    }
+
+    async fn commit_turn(
+        self: &Arc<Self>,
+        up_to: Lsn,
+        versions: Vec<(TableId, Version)>,
+        entries: Vec<SideEntry>,
+    ) -> Result<()> {
+        self.horizon().wait(up_to).await;
+        let before = self.meta().log_state().side_file;
+        let engine = Arc::clone(self);
+        task::run(&**self.pool(), move || {
+            let side_file = match entries.is_empty() {
+                true => None,
+                false => {
+                    let name = format!("side-{up_to}.rows");
+                    side::write(&**engine.fs(), &engine.side_path(&name), &entries)?;
+                    Some(name)
+                }
+            };
+            let commit = RecycleCommit { recycled_to: up_to, side_file, versions };
+            engine.meta().recycle_commit(&commit)?;
+            let recycled = engine.wal().recycle(up_to);
+            tracing::debug!(%up_to, recycled, side_rows = entries.len(), "log recycled");
+            if let Some(name) = before
+                && engine.meta().log_state().side_file.as_ref() != Some(&name)
+            {
+                let path = engine.side_path(&name);
+                engine.fs().remove_file(&path).map_err(|e| Error::io("remove side file", e))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Where side files stand.
+    pub(crate) fn side_path(&self, name: &str) -> PathBuf {
+        side_dir(&self.config().data_dir).join(name)
+    }
+}
+
+/// The directory of side files.
+pub(crate) fn side_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("side")
+}

@@ -1,0 +1,328 @@
+//! Settling: metadata and files catch up with the log, table by table.
+//!
+//! One settling at a time per table, in LSN order: first the truncations that metadata does not
+//! reflect yet, then the rows up to the cut. Each commit says from which LSN to which; the log
+//! has already decided, so a commit that cannot be made now (no room) is made later.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use freshet_base::task;
+use freshet_base::{Error, Lsn, Result, Version, err};
+use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate, Truncated};
+use freshet_schema::TableSchema;
+use freshet_storage::Rowset;
+use freshet_storage::delta::{Bounds, Cut, DeltaPart, DeltaRead, DeltaRows, Freshness};
+use freshet_storage::flush::{FlushInput, flush};
+use freshet_storage::flush_policy::FlushReason;
+use freshet_storage::view::TableView;
+
+use crate::engine::Engine;
+use crate::group::{OpenGroup, PendingCut};
+use crate::record::{self, EndStamp, GroupEndReason, Kind};
+use crate::state::TableState;
+
+/// Room of a record that ends a group or is a barrier over a few tables.
+pub(crate) const SMALL_RECORD_BYTES: usize = 256;
+
+impl Engine {
+    /// Brings everything of a table that is in the log now into files.
+    ///
+    /// # Errors
+    /// When files or metadata cannot be written; rows stay in the delta and in the log, and
+    /// the next call tries again.
+    pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
+        let _settling = table.settling.lock().await;
+        let started = self.clock().now();
+        let (cut, version) = self.cut(table)?;
+        self.wal().horizon().wait(cut.lsn).await;
+        self.settle_altered(table).await?;
+        self.settle_cuts(table, cut.lsn).await?;
+        let Some(view) = self.views().load().tables.get(&table.id).cloned() else {
+            return Ok(());
+        };
+        if cut.lsn <= view.flushed {
+            return Ok(());
+        }
+        let read = read_up_to(&view, cut.lsn);
+        let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
+        let rowsets = self.write_files(&view, &schema, read.parts).await?;
+        self.publish(table, &view, &cut, version, &schema, rowsets).await?;
+        self.metrics().flushes.with_label_values(&[why.name()]).inc();
+        let took = self.clock().now().saturating_sub(started);
+        self.metrics().flush_seconds.observe(took.as_secs_f64());
+        Ok(())
+    }
+
+    /// Ends the open group and cuts the delta behind its end, so that files hold whole groups.
+    fn cut(&self, table: &TableState) -> Result<(Cut, Version)> {
+        if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
+            return Ok(cut);
+        }
+        // No group is open: pushes of this table are held off while its state is locked.
+        let log = table.log.lock();
+        Ok((table.delta.cut(), log.version))
+    }
+
+    /// Ends the open group if `wanted`, with a record of its own. Returns the cut behind it.
+    pub(crate) fn end_group(
+        &self,
+        table: &TableState,
+        reason: GroupEndReason,
+        wanted: impl FnOnce(&OpenGroup) -> bool,
+    ) -> Result<Option<(Cut, Version)>> {
+        if table.log.lock().open.is_none() {
+            return Ok(None);
+        }
+        let room = self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
+            err!(OutOfRoom, "the log has no room left even for the end of a group")
+        })?;
+        let ended = self.wal().append(Kind::GroupEnd as u8, &[][..], room, |lsn, stamp| {
+            let mut log = table.log.lock();
+            if !log.open.as_ref().is_some_and(wanted) {
+                return Err(None::<Infallible>);
+            }
+            let now = self.clock().wall_micros();
+            let ended = log.end_open(reason, now).expect("it is open, as just seen");
+            let (txn, version) = (ended.txn, ended.version);
+            let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
+            record::write_end_stamp(stamp, &end);
+            log.last_lsn = lsn;
+            log.tell_end(txn, lsn);
+            table.delta.end_group(txn, lsn);
+            Ok((ended, table.delta.cut()))
+        });
+        match ended {
+            Ok((_, (ended, cut))) => {
+                let version = ended.version;
+                self.group_ended(ended);
+                Ok(Some((cut, version)))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Writes the rows of each stretch between large loads into rowsets, and takes the large
+    /// loads' own along; all in LSN order.
+    async fn write_files(
+        &self,
+        view: &TableView,
+        schema: &Arc<TableSchema>,
+        parts: Vec<DeltaPart>,
+    ) -> Result<Vec<Arc<Rowset>>> {
+        let mut rowsets = Vec::new();
+        let mut stretch = Vec::new();
+        for part in parts {
+            match part {
+                DeltaPart::Rows(rows) => stretch.push(rows),
+                DeltaPart::Rowsets(_, loaded) => {
+                    let written = std::mem::take(&mut stretch);
+                    rowsets.extend(self.write_stretch(view, schema, written).await?);
+                    rowsets.extend(loaded);
+                }
+            }
+        }
+        rowsets.extend(self.write_stretch(view, schema, stretch).await?);
+        Ok(rowsets)
+    }
+
+    async fn write_stretch(
+        &self,
+        view: &TableView,
+        schema: &Arc<TableSchema>,
+        stretch: Vec<DeltaRows>,
+    ) -> Result<Vec<Arc<Rowset>>> {
+        let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else {
+            return Ok(Vec::new());
+        };
+        let lsns = (first.lsns.0, last.lsns.1);
+        let rows = stretch.iter().map(DeltaRows::rows).sum::<u64>();
+        let columns = Arc::clone(schema);
+        let batches = task::run(&**self.pool(), move || roll(&stretch, &columns)).await?;
+        let metas = self.write_rowsets(view, schema, batches, lsns).await?;
+        let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
+        assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
+        Ok(metas.into_iter().map(|meta| Arc::new(self.open_rowset(view, meta, schema))).collect())
+    }
+
+    /// Writes batches of `schema` into one synced rowset per tablet that has rows.
+    pub(crate) async fn write_rowsets(
+        &self,
+        view: &TableView,
+        schema: &Arc<TableSchema>,
+        batches: Vec<RecordBatch>,
+        lsns: (Lsn, Lsn),
+    ) -> Result<Vec<RowsetMeta>> {
+        self.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
+        let input = FlushInput {
+            table: Arc::clone(&view.table),
+            schema: Arc::clone(schema),
+            batches,
+            lsns,
+            // Spreads the rows of RANDOM tables evenly over flushes.
+            turn: view.tablets.iter().flat_map(|t| &t.rowsets).map(|r| r.rows()).sum(),
+        };
+        // Ids are taken before, where running out of them can still be an error.
+        let ids = view.tablets.iter().map(|_| self.meta().ids().rowset());
+        let mut ids = ids.collect::<Result<Vec<_>>>()?;
+        let next_id = || ids.pop().expect("there is an id for each tablet");
+        let segment_bytes_max = self.config().segment_bytes_max.bytes();
+        let metas = flush(self.files(), input, segment_bytes_max, next_id).await?;
+        self.failpoints().pass("flush-after-write").map_err(|e| Error::io("flush", e))?;
+        Ok(metas)
+    }
+
+    /// The rowset of files just written for a table.
+    pub(crate) fn open_rowset(
+        &self,
+        view: &TableView,
+        meta: RowsetMeta,
+        schema: &Arc<TableSchema>,
+    ) -> Rowset {
+        let dir = self.data_dir().tablet(view.table.id, meta.tablet);
+        Rowset::new(self.fs(), &dir, meta, schema)
+    }
+
+    /// Commits a flush to metadata and swaps the view in one step.
+    async fn publish(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        view: &TableView,
+        cut: &Cut,
+        version: Version,
+        schema: &Arc<TableSchema>,
+        rowsets: Vec<Arc<Rowset>>,
+    ) -> Result<()> {
+        let publish = Publish {
+            table: table.id,
+            from: view.flushed,
+            to: cut.lsn,
+            version,
+            rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
+        };
+        let engine = Arc::clone(self);
+        let outcome = task::run(&**self.pool(), move || engine.meta().publish(&publish)).await?;
+        self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
+        match outcome {
+            PublishOutcome::Applied(()) => {}
+            // A table that is gone has nothing to show; the sweep removes its files.
+            PublishOutcome::Gone => return Ok(()),
+            PublishOutcome::Stale { stands } => {
+                panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
+            }
+        }
+        self.views().update(|store| {
+            let Some(current) = store.tables.get(&table.id) else { return };
+            let mut next = TableView::clone(current);
+            next.flushed = cut.lsn;
+            next.version = version;
+            next.schema = Arc::clone(schema);
+            next.head = Arc::clone(&cut.next);
+            add_rowsets(&mut next, rowsets);
+            store.tables.insert(table.id, Arc::new(next));
+        });
+        table.delta.flushed(cut.lsn);
+        Ok(())
+    }
+
+    /// Brings truncations up to `up_to` into metadata.
+    ///
+    /// # Errors
+    /// When metadata cannot be written; the truncation has happened and is tried again.
+    pub(crate) async fn settle_cuts(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        up_to: Lsn,
+    ) -> Result<()> {
+        loop {
+            let first = table.log.lock().cuts.first().copied();
+            let Some(pending) = first.filter(|pending| pending.lsn <= up_to) else {
+                return Ok(());
+            };
+            self.settle_cut(table, pending).await?;
+            table.log.lock().cuts.remove(0);
+        }
+    }
+
+    async fn settle_cut(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        pending: PendingCut,
+    ) -> Result<()> {
+        let Some(view) = self.views().load().tables.get(&table.id).cloned() else {
+            return Ok(());
+        };
+        let partitions = view.table.partitions.iter();
+        let truncate = Truncate {
+            table: table.id,
+            from: view.flushed,
+            to: pending.lsn,
+            version: pending.version,
+            incarnations: partitions.map(|p| (p.id, pending.incarnation)).collect(),
+        };
+        let engine = Arc::clone(self);
+        let outcome = task::run(&**self.pool(), move || engine.meta().truncate(&truncate)).await?;
+        match outcome {
+            PublishOutcome::Applied(truncated) => {
+                self.show_truncated(table, &view, pending, truncated)
+            }
+            PublishOutcome::Gone => {}
+            PublishOutcome::Stale { stands } => {
+                panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
+            }
+        }
+        Ok(())
+    }
+
+    fn show_truncated(
+        &self,
+        table: &TableState,
+        before: &TableView,
+        pending: PendingCut,
+        truncated: Truncated,
+    ) {
+        let read = read_up_to(before, pending.lsn);
+        table.delta.flushed(pending.lsn);
+        let head = table.delta.head();
+        let catalog = self.meta().catalog();
+        self.views().update(|store| {
+            let Some(current) = store.tables.get(&table.id) else { return };
+            let mut next = TableView::clone(current);
+            next.table = Arc::clone(&truncated.table);
+            next.schema = read.schema.unwrap_or_else(|| Arc::clone(&before.schema));
+            next.flushed = pending.lsn;
+            next.version = pending.version;
+            next.tablets = TableView::empty_tablets(&truncated.table);
+            next.head = head;
+            store.tables.insert(table.id, Arc::new(next));
+            store.catalog = catalog;
+        });
+        self.sweeper.retire(before.tablets.iter().flat_map(|tablet| &tablet.rowsets));
+    }
+}
+
+/// What a table's delta holds above its files, up to `lsn`.
+fn read_up_to(view: &TableView, lsn: Lsn) -> DeltaRead {
+    let bounds = Bounds { flushed: view.flushed, horizon: lsn, freshness: Freshness::Committed };
+    DeltaRead::new(&view.delta.chunks(&view.head), bounds)
+}
+
+fn roll(stretch: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    for rows in stretch {
+        rows.batches(schema, &mut batches)?;
+    }
+    Ok(batches)
+}
+
+/// Adds published rowsets to their tablets, which keep them in LSN order.
+fn add_rowsets(view: &mut TableView, rowsets: Vec<Arc<Rowset>>) {
+    for rowset in rowsets {
+        let tablet = view.tablets.iter_mut().find(|tablet| tablet.id == rowset.meta().tablet);
+        let tablet = tablet.expect("a flush writes to tablets that the table has");
+        let last = tablet.rowsets.last().map(|before| before.meta().lsn_last);
+        assert!(last < Some(rowset.meta().lsn_first), "rowsets of a tablet follow each other");
+        tablet.rowsets.push(rowset);
+    }
+}

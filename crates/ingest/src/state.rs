@@ -1,0 +1,83 @@
+//! One table inside the engine: its delta, what the log made of it, and its one flush at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use freshet_base::{Lsn, TableId, Version};
+use freshet_schema::Table;
+use freshet_storage::delta::Delta;
+use parking_lot::Mutex;
+
+use crate::group::{GroupLimits, TableLog};
+
+/// One table inside the engine.
+pub struct TableState {
+    /// Its id.
+    pub id: TableId,
+    /// Its records above the flushed LSN.
+    pub delta: Arc<Delta>,
+    /// What the log has made of it; changed under the log's append lock only.
+    pub log: Mutex<TableLog>,
+    /// Held by whoever writes the table's metadata: a flush, a TRUNCATE, a DROP.
+    pub settling: futures::lock::Mutex<()>,
+    name: Mutex<String>,
+    interval_ms: AtomicU64,
+    data_bytes: AtomicU64,
+    /// Flushes that failed in a row: the table alone is refused when it goes on.
+    pub flush_failures: AtomicU64,
+}
+
+impl TableState {
+    /// The state of a table that stands at `flushed` with `version`, and has `delta` above it.
+    pub fn new(
+        table: &Table,
+        db_name: &str,
+        delta: Arc<Delta>,
+        version: Version,
+        flushed: Lsn,
+    ) -> Self {
+        let partition = table.partitions.first().expect("a table has a partition");
+        let log = TableLog::new(
+            table.id,
+            partition.id,
+            partition.incarnation,
+            table.schema().version,
+            version,
+            flushed,
+        );
+        let state = Self {
+            id: table.id,
+            delta,
+            log: Mutex::new(log),
+            settling: futures::lock::Mutex::new(()),
+            name: Mutex::new(String::new()),
+            interval_ms: AtomicU64::new(0),
+            data_bytes: AtomicU64::new(0),
+            flush_failures: AtomicU64::new(0),
+        };
+        state.adopt(table, db_name);
+        state
+    }
+
+    /// Takes over name and properties of a definition that changed.
+    pub fn adopt(&self, table: &Table, db_name: &str) {
+        *self.name.lock() = format!("{db_name}.{}", table.name);
+        let properties = &table.properties;
+        self.interval_ms.store(properties.group_commit_interval_ms, Ordering::Relaxed);
+        self.data_bytes.store(properties.group_commit_data_bytes, Ordering::Relaxed);
+    }
+
+    /// `database.table`, for messages.
+    pub fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+
+    /// The ceilings of the next group.
+    pub fn group_limits(&self) -> GroupLimits {
+        GroupLimits {
+            interval: Duration::from_millis(self.interval_ms.load(Ordering::Relaxed)),
+            bytes_max: self.data_bytes.load(Ordering::Relaxed),
+        }
+    }
+}

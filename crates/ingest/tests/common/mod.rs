@@ -1,0 +1,184 @@
+//! A store on real files, and loads of two-int rows.
+#![allow(dead_code, clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int32Type;
+use freshet_base::clock::SystemClock;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::RealFs;
+use freshet_base::metrics::Metrics;
+use freshet_base::task::Threads;
+use freshet_base::{ByteSize, Result, TableId};
+use freshet_ingest::{Appended, Engine, EngineConfig, Load, LoadBuffer, Transaction, World};
+use freshet_meta::{
+    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+};
+use freshet_schema::{ColumnType, GroupCommitMode, TableForm};
+use freshet_storage::delta::Freshness;
+use freshet_storage::segment::ScanRequest;
+use freshet_storage::view::TableSnapshot;
+use futures::executor::block_on;
+
+/// A store in a directory of its own.
+pub struct Store {
+    dir: tempfile::TempDir,
+    small: bool,
+}
+
+impl Store {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), small: false }
+    }
+
+    /// With a log and memory so small that they are used again and again.
+    pub fn small() -> Self {
+        Self { small: true, ..Self::new() }
+    }
+
+    pub fn config(&self) -> EngineConfig {
+        let mut config = EngineConfig::new(self.dir.path().join("store"), ByteSize::mib(64));
+        config.wal_file_bytes = ByteSize::mib(4);
+        config.wal_bytes_max = ByteSize::mib(64);
+        if self.small {
+            config.wal_file_bytes = ByteSize::mib(1);
+            config.wal_bytes_max = ByteSize::mib(8);
+            config.write_memory_bytes = ByteSize::mib(16);
+            config.flush_bytes = ByteSize::mib(4);
+            config.flush_bytes_min = ByteSize::kib(64);
+        }
+        config
+    }
+
+    pub fn try_open(&self) -> Result<Arc<Engine>> {
+        static SALT: AtomicU64 = AtomicU64::new(1);
+        let world = World {
+            fs: Arc::new(RealFs),
+            clock: Arc::new(SystemClock::new()),
+            pool: Arc::new(Threads::start(2).unwrap()),
+            metrics: Arc::new(Metrics::new()),
+            failpoints: Failpoints::default(),
+            on_fatal: Arc::new(|message| panic!("fatal: {message}")),
+            draw: Arc::new(|| SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)),
+        };
+        block_on(Engine::open(self.config(), world))
+    }
+
+    pub fn open(&self) -> Arc<Engine> {
+        self.try_open().unwrap()
+    }
+
+    /// Lets go of an engine without any of the steps of an orderly stop; the log's thread and
+    /// the keeper end, so that the next one may have the store.
+    pub fn crash(&self, engine: Arc<Engine>) {
+        engine.abandon();
+        wait_until("the engine is gone", || Arc::strong_count(&engine) == 1);
+    }
+
+    pub fn stop(&self, engine: Arc<Engine>) {
+        block_on(engine.stop()).unwrap();
+    }
+}
+
+/// Waits up to ten seconds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what}: not within ten seconds");
+}
+
+pub fn int_column(name: &str) -> ColumnSpec {
+    ColumnSpec {
+        name: name.to_owned(),
+        ty: ColumnType::Int { unsigned: false },
+        nullable: true,
+        default: DefaultSpec::Unset,
+        comment: String::new(),
+    }
+}
+
+/// `d.name (a INT, b INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 2`.
+pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
+    block_on(engine.create_database("d", true)).unwrap();
+    let spec = TableSpec {
+        name: name.to_owned(),
+        form: TableForm::Olap,
+        columns: vec![int_column("a"), int_column("b")],
+        key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] }),
+        declared_keys: Vec::new(),
+        distribution: Some(DistributionSpec::Hash(vec!["a".to_owned()])),
+        buckets: BucketsSpec::Count(2),
+        properties: Vec::new(),
+        comment: String::new(),
+        engine: None,
+    };
+    block_on(engine.create_table("d", spec, false)).unwrap().object.id
+}
+
+fn encode(buffer: &mut LoadBuffer, rows: &[(i32, i32)]) {
+    let bytes = buffer.begin();
+    for (a, b) in rows {
+        bytes.push(0);
+        bytes.extend_from_slice(&a.to_le_bytes());
+        bytes.extend_from_slice(&b.to_le_bytes());
+    }
+}
+
+/// Loads rows into `d.table` and waits for the acknowledgement.
+pub fn insert(
+    engine: &Arc<Engine>,
+    table: &str,
+    mode: GroupCommitMode,
+    rows: &[(i32, i32)],
+) -> Appended {
+    let (state, definition) = engine.resolve("d", table).unwrap();
+    let mut buffer = LoadBuffer::default();
+    encode(&mut buffer, rows);
+    let patience = Duration::from_secs(10);
+    let admitted = block_on(engine.admission().admit(buffer.payload_bytes(), patience)).unwrap();
+    let version = definition.schema().version;
+    let count = u32::try_from(rows.len()).unwrap();
+    let load = Load { table: &state, schema_version: version, rows: count, mode, label: None };
+    let appended = engine.append_rows(load, &mut buffer, admitted).unwrap();
+    block_on(engine.horizon().wait(appended.lsn));
+    appended
+}
+
+/// Adds rows of `d.table` to a transaction.
+pub fn add(engine: &Engine, transaction: &mut Transaction, table: &str, rows: &[(i32, i32)]) {
+    let (state, definition) = engine.resolve("d", table).unwrap();
+    let mut buffer = LoadBuffer::default();
+    encode(&mut buffer, rows);
+    let permit = engine.admission().memory().try_acquire(1024).unwrap();
+    let count = u32::try_from(rows.len()).unwrap();
+    transaction.add(&state, definition.schema(), count, &buffer, permit);
+}
+
+/// All rows of a snapshot, files first.
+pub fn batches(snapshot: &TableSnapshot) -> Vec<RecordBatch> {
+    let request = ScanRequest::all(&snapshot.schema);
+    let files = snapshot.rowsets.iter().flat_map(|rowset| rowset.scan(request.clone()));
+    let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();
+    batches.extend(snapshot.delta_batches().unwrap());
+    batches
+}
+
+/// The rows that a reader sees, sorted.
+pub fn rows_of(engine: &Engine, table: TableId, freshness: Freshness) -> Vec<(i32, i32)> {
+    let snapshot = engine.snapshot(freshness).table(table).unwrap();
+    let mut rows = Vec::new();
+    for batch in batches(&snapshot) {
+        let a = batch.column(0).as_primitive::<Int32Type>().values();
+        let b = batch.column(1).as_primitive::<Int32Type>().values();
+        rows.extend(a.iter().copied().zip(b.iter().copied()));
+    }
+    rows.sort_unstable();
+    rows
+}

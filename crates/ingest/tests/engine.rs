@@ -1,0 +1,187 @@
+//! The engine on real files: what is acknowledged is there, before and after a crash.
+
+mod common;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int32Type;
+use common::{Store, create_table, insert, rows_of};
+use freshet_ingest::Transaction;
+use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
+use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode};
+use freshet_storage::delta::Freshness;
+use futures::executor::block_on;
+
+#[test]
+fn a_row_is_readable_at_its_acknowledgement_and_after_a_crash() {
+    let store = Store::new();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    insert(&engine, "t", GroupCommitMode::Off, &[(1, 10), (2, 20)]);
+    insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), [(1, 10), (2, 20), (3, 30)]);
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), [(1, 10), (2, 20), (3, 30)]);
+    store.stop(engine);
+}
+
+#[test]
+fn published_readers_see_ended_groups_only() {
+    let store = Store::new();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    let open = insert(&engine, "t", GroupCommitMode::Sync, &[(1, 10)]);
+    insert(&engine, "t", GroupCommitMode::Off, &[(2, 20)]);
+    let joined = insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
+    assert_eq!(open.txn, joined.txn, "loads of a window share a transaction");
+    assert_eq!(rows_of(&engine, table, Freshness::Published), [(2, 20)]);
+    let state = engine.table_state(table).unwrap();
+    block_on(engine.flush_table(&state)).unwrap();
+    assert_eq!(rows_of(&engine, table, Freshness::Published), [(1, 10), (2, 20), (3, 30)]);
+    store.stop(engine);
+}
+
+#[test]
+fn flushed_rows_stand_in_files_once_and_later_rows_in_the_delta() {
+    let store = Store::new();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    insert(&engine, "t", GroupCommitMode::Off, &[(2, 20), (1, 10)]);
+    let state = engine.table_state(table).unwrap();
+    block_on(engine.flush_table(&state)).unwrap();
+    insert(&engine, "t", GroupCommitMode::Off, &[(3, 30)]);
+    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+    assert_eq!((snapshot.file_rows(), snapshot.delta_rows()), (2, 1));
+    drop(snapshot);
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), [(1, 10), (2, 20), (3, 30)]);
+    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+    assert_eq!((snapshot.file_rows(), snapshot.delta_rows()), (2, 1));
+    store.stop(engine);
+}
+
+#[test]
+fn truncated_rows_never_come_back_and_later_ones_stay() {
+    let store = Store::new();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    insert(&engine, "t", GroupCommitMode::Off, &[(1, 10)]);
+    let state = engine.table_state(table).unwrap();
+    block_on(engine.flush_table(&state)).unwrap();
+    insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
+    let before = engine.snapshot(Freshness::Committed);
+    assert_eq!(block_on(engine.truncate(&[table])).unwrap(), Vec::<String>::new());
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), []);
+    assert_eq!(before.table(table).unwrap().rows(), 2, "an open snapshot keeps what it pinned");
+    insert(&engine, "t", GroupCommitMode::Off, &[(3, 30)]);
+    drop(before);
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), [(3, 30)]);
+    block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+    assert_eq!(rows_of(&engine, table, Freshness::Committed), [(3, 30)]);
+    store.stop(engine);
+}
+
+#[test]
+fn a_dropped_table_is_gone_and_its_name_is_free() {
+    let store = Store::new();
+    let engine = store.open();
+    let old = create_table(&engine, "t");
+    insert(&engine, "t", GroupCommitMode::Off, &[(1, 10)]);
+    assert!(block_on(engine.drop_table("d", "t", false)).unwrap());
+    assert!(engine.snapshot(Freshness::Committed).table(old).is_none());
+    let error = block_on(engine.drop_table("d", "t", false)).unwrap_err();
+    assert_eq!(error.code().errno(), 1051);
+    let new = create_table(&engine, "t");
+    insert(&engine, "t", GroupCommitMode::Off, &[(2, 20)]);
+    store.crash(engine);
+    let engine = store.open();
+    assert!(engine.table_state(old).is_none());
+    assert_eq!(rows_of(&engine, new, Freshness::Committed), [(2, 20)]);
+    store.stop(engine);
+}
+
+#[test]
+fn an_added_column_reads_its_default_in_rows_of_before() {
+    let store = Store::new();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    insert(&engine, "t", GroupCommitMode::Async, &[(1, 10)]);
+    let column = ColumnSpec {
+        name: "c".to_owned(),
+        ty: ColumnType::Int { unsigned: false },
+        nullable: true,
+        default: DefaultSpec::Value(DefaultValue::Literal("7".to_owned())),
+        comment: String::new(),
+    };
+    let add = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
+    block_on(engine.alter_columns(table, vec![add])).unwrap();
+    let check = |engine: &std::sync::Arc<freshet_ingest::Engine>| {
+        let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+        assert_eq!(snapshot.schema.columns.len(), 3);
+        for batch in common::batches(&snapshot) {
+            assert_eq!(batch.column(2).as_primitive::<Int32Type>().values(), &[7]);
+        }
+        assert_eq!(snapshot.rows(), 1);
+    };
+    check(&engine);
+    store.crash(engine);
+    let engine = store.open();
+    check(&engine);
+    block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+    check(&engine);
+    store.stop(engine);
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing_over_two_tables() {
+    let store = Store::new();
+    let engine = store.open();
+    let (a, b) = (create_table(&engine, "a"), create_table(&engine, "b"));
+    let mut transaction = Transaction::default();
+    common::add(&engine, &mut transaction, "a", &[(1, 10)]);
+    common::add(&engine, &mut transaction, "b", &[(2, 20), (3, 30)]);
+    assert_eq!(rows_of(&engine, a, Freshness::Committed), []);
+    let own = transaction.overlay(b, engine.resolve("d", "b").unwrap().1.schema()).unwrap();
+    assert_eq!(own.num_rows(), 2);
+    let patience = std::time::Duration::from_secs(1);
+    let appended = block_on(engine.commit(transaction, None, patience)).unwrap().unwrap();
+    block_on(engine.horizon().wait(appended.lsn));
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!(rows_of(&engine, a, Freshness::Committed), [(1, 10)]);
+    assert_eq!(rows_of(&engine, b, Freshness::Committed), [(2, 20), (3, 30)]);
+    store.stop(engine);
+}
+
+#[test]
+fn the_log_is_used_again_and_small_tables_survive_it() {
+    let store = Store::small();
+    let engine = store.open();
+    let (large, small) = (create_table(&engine, "large"), create_table(&engine, "small"));
+    insert(&engine, "small", GroupCommitMode::Async, &[(1, 10)]);
+    let rows = (0..2_000).map(|k| (k, k)).collect::<Vec<_>>();
+    for _ in 0..400 {
+        insert(&engine, "large", GroupCommitMode::Async, &rows);
+    }
+    common::wait_until("the log was recycled", || engine.meta().log_state().recycled_to.get() > 0);
+    assert_eq!(rows_of(&engine, small, Freshness::Committed), [(1, 10)]);
+    insert(&engine, "small", GroupCommitMode::Async, &[(2, 20)]);
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!(rows_of(&engine, small, Freshness::Committed), [(1, 10), (2, 20)]);
+    let snapshot = engine.snapshot(Freshness::Committed).table(large).unwrap();
+    assert_eq!(snapshot.rows(), 400 * 2_000);
+    store.stop(engine);
+}
+
+#[test]
+fn a_second_server_is_refused() {
+    let store = Store::new();
+    let engine = store.open();
+    let error = store.try_open().err().expect("the store is taken");
+    assert!(error.message().contains("another server has the store"), "{error}");
+    store.stop(engine);
+}
