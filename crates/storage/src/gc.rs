@@ -150,7 +150,7 @@ mod tests {
             |seconds| sweep.run(&RealFs, dir.path(), Duration::from_secs(seconds), &named).unwrap();
         assert!(at(0).is_empty());
         assert!(at(9).is_empty());
-        assert_eq!(at(10), [orphan.clone()]);
+        assert_eq!(at(10), std::slice::from_ref(&orphan));
         assert!(RealFs.exists(&kept) && !RealFs.exists(&orphan));
     }
 

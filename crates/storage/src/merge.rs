@@ -69,7 +69,7 @@ impl Merge {
             self.comparators[run * count + other] = None;
             self.comparators[other * count + run] = None;
         }
-        while let Some(batch) = self.runs[run].next() {
+        for batch in self.runs[run].by_ref() {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 let prefixes = prefixes(&batch, &self.schema);

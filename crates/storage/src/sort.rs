@@ -193,7 +193,10 @@ mod tests {
         }
 
         #[test]
-        fn radix_is_a_stable_sort(keys in prop::collection::vec(any::<u64>(), 0..2000), mask in any::<u64>()) {
+        fn radix_is_a_stable_sort(
+            keys in prop::collection::vec(any::<u64>(), 0..2000),
+            mask in any::<u64>(),
+        ) {
             let keyed = keys.iter().zip(0..).map(|(key, row)| Keyed { key: key & mask, row });
             let mut rows = keyed.collect::<Vec<_>>();
             let mut expected = rows.clone();

@@ -230,3 +230,6 @@ impl TableSnapshot {
         Ok(range)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,7 +140,7 @@ impl DeltaRead {
         let ranges = match bounds.freshness {
             Freshness::Committed => {
                 let rows = chunk.rows_before(first)..chunk.entries[end - 1].rows_end;
-                vec![rows.start as usize..rows.end as usize]
+                std::iter::once(rows.start as usize..rows.end as usize).collect()
             }
             Freshness::Published => ended_ranges(chunk, first..end, ended),
         };

@@ -201,14 +201,14 @@ struct Sink {
 
 /// Data is checked block by block, the footer part as a whole.
 enum Part {
-    Data(Summer),
+    Data(Box<Summer>),
     Footer(Vec<u8>),
 }
 
 impl Sink {
     fn new(file: FileRef) -> Self {
         let buffer = Vec::with_capacity(WRITE_BYTES);
-        Self { file, buffer, came: 0, written: 0, part: Part::Data(Summer::new()) }
+        Self { file, buffer, came: 0, written: 0, part: Part::Data(Box::new(Summer::new())) }
     }
 
     fn end_data(&mut self) -> (u64, Blocks) {

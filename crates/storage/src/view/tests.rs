@@ -1,0 +1,179 @@
+use freshet_base::io::RealFs;
+use freshet_base::task::InlinePool;
+use freshet_base::{RowsetId, SchemaVersion, TxnId};
+use futures::executor::block_on;
+
+use super::*;
+use crate::DataDir;
+use crate::delta::{DeltaEntry, Payload};
+use crate::flush::{Files, FlushInput, flush};
+use crate::segment::ScanRequest;
+use crate::testing::{TABLE, batch, encode, keys, permit, schema, table};
+
+/// A store of one table, as an engine would drive it.
+struct Store {
+    _dir: tempfile::TempDir,
+    files: Files,
+    delta: Arc<Delta>,
+    views: Views,
+}
+
+impl Store {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let table = Arc::new(table(&[schema(1), schema(2)], 1));
+        let delta = Arc::new(Delta::new(TABLE, table.history.versions()));
+        let view = TableView {
+            table: Arc::clone(&table),
+            schema: schema(1),
+            flushed: Lsn::ZERO,
+            version: Version::ZERO,
+            tablets: TableView::empty_tablets(&table),
+            delta: Arc::clone(&delta),
+            head: delta.head(),
+        };
+        let tables = HashMap::unit(TABLE, Arc::new(view));
+        let views = Views::new(StoreView { catalog: Arc::new(Catalog::default()), tables });
+        let data = DataDir::new(dir.path());
+        let files = Files { fs: Arc::new(RealFs), dir: data, pool: Arc::new(InlinePool) };
+        Self { _dir: dir, files, delta, views }
+    }
+
+    fn push(&self, lsn: u64, txn: u64, keys: &[i64]) {
+        let bytes = encode(&schema(1), keys);
+        let entry = DeltaEntry {
+            lsn: Lsn(lsn),
+            txn: TxnId(txn),
+            ends_group: txn == 0,
+            schema_version: SchemaVersion(1),
+            rows: keys.len() as u32,
+            payload: Payload::Copied(&bytes),
+        };
+        self.delta.push_rows(entry, permit(0));
+    }
+
+    fn pin(&self, horizon: u64) -> Snapshot {
+        self.views.pin(Freshness::Committed, || Lsn(horizon))
+    }
+
+    fn keys(&self, snapshot: &Snapshot) -> Vec<i64> {
+        let table = snapshot.table(TABLE).unwrap();
+        let files = table.rowsets.iter().flat_map(|rowset| {
+            rowset.scan(ScanRequest::all(&table.schema)).map(Result::unwrap).collect::<Vec<_>>()
+        });
+        let batches = files.chain(table.delta_batches().unwrap()).collect::<Vec<_>>();
+        assert!(batches.iter().all(|batch| batch.schema() == *table.schema.arrow()));
+        let keys = keys(&batches);
+        assert_eq!(keys.len() as u64, table.rows(), "the count is exact");
+        keys
+    }
+
+    /// Flushes everything: files in, rows out, in one swap.
+    fn flush(&self) {
+        let cut = self.delta.cut();
+        let before = self.pin(cut.lsn.get());
+        let view = Arc::clone(&before.view.tables[&TABLE]);
+        let rows = before.table(TABLE).unwrap();
+        let input = FlushInput {
+            table: Arc::new(table(&[schema(1)], 1)),
+            schema: schema(1),
+            batches: rows.delta_batches().unwrap(),
+            lsns: (view.flushed.next(), cut.lsn),
+            turn: 0,
+        };
+        let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(cut.lsn.get())));
+        let mut next = TableView::clone(&view);
+        for meta in meta.unwrap() {
+            let dir = self.files.dir.tablet(TABLE, meta.tablet);
+            let rowset = Rowset::new(&self.files.fs, &dir, meta, &schema(1));
+            next.tablets[0].rowsets.push(Arc::new(rowset));
+        }
+        (next.flushed, next.head) = (cut.lsn, cut.next);
+        self.views.update(|store| {
+            store.tables.insert(TABLE, Arc::new(next));
+        });
+        self.delta.flushed(cut.lsn);
+    }
+}
+
+#[test]
+fn each_record_is_seen_in_one_place_before_and_after_a_flush() {
+    let store = Store::new();
+    store.push(1, 0, &[1, 2]);
+    store.push(2, 0, &[3]);
+    let before = store.pin(1);
+    store.flush();
+    store.push(3, 0, &[4]);
+    store.push(4, 0, &[5]);
+    assert_eq!(store.keys(&before), [1, 2], "a pin stays where it was pinned");
+    assert_eq!(store.keys(&store.pin(3)), [1, 2, 3, 4]);
+    let table = store.pin(3).table(TABLE).unwrap();
+    assert_eq!((table.file_rows(), table.delta_rows()), (3, 1));
+    store.flush();
+    assert_eq!(store.keys(&store.pin(4)), [1, 2, 3, 4, 5]);
+    assert_eq!(store.delta.stats().rows, 0);
+}
+
+#[test]
+fn a_truncate_hides_files_and_rows_below_it_at_its_lsn_and_not_before() {
+    let store = Store::new();
+    store.push(1, 0, &[1]);
+    store.flush();
+    store.push(2, 0, &[2]);
+    store.delta.push_cut(Lsn(3));
+    store.push(4, 0, &[4]);
+    assert_eq!(store.keys(&store.pin(2)), [1, 2]);
+    assert!(store.keys(&store.pin(3)).is_empty());
+    assert_eq!(store.keys(&store.pin(4)), [4]);
+}
+
+#[test]
+fn an_alter_and_a_drop_count_from_their_lsn_on() {
+    let store = Store::new();
+    store.push(1, 0, &[1]);
+    store.flush();
+    store.delta.push_schema(Lsn(2), schema(2));
+    store.push(3, 0, &[3]);
+    store.delta.push_drop(Lsn(4));
+    assert_eq!(store.pin(1).table(TABLE).unwrap().schema.version, SchemaVersion(1));
+    assert_eq!(store.pin(3).table(TABLE).unwrap().schema.version, SchemaVersion(2));
+    assert_eq!(store.keys(&store.pin(3)), [1, 3], "rows of both versions have the new columns");
+    assert!(store.pin(4).table(TABLE).is_none());
+    assert!(store.pin(3).table(freshet_base::TableId(1)).is_none());
+}
+
+#[test]
+fn published_readers_wait_for_the_end_of_a_group() {
+    let store = Store::new();
+    store.push(1, 5, &[1]);
+    store.push(2, 0, &[2]);
+    store.delta.end_group(TxnId(5), Lsn(3));
+    let published = |lsn| store.keys(&store.views.pin(Freshness::Published, || Lsn(lsn)));
+    assert_eq!(published(2), [2]);
+    assert_eq!(published(3), [1, 2]);
+}
+
+#[test]
+fn a_session_sees_its_own_rows_besides() {
+    let store = Store::new();
+    store.push(1, 0, &[1]);
+    let table = store.pin(1).table(TABLE).unwrap().with_overlay([batch(&schema(1), &[7, 8])]);
+    assert_eq!(table.rows(), 3);
+    assert_eq!(keys(&table.delta_batches().unwrap()), [1, 7, 8]);
+}
+
+#[test]
+fn bounds_are_known_when_all_rows_are_in_files() {
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
+    let store = Store::new();
+    store.push(1, 0, &[5, 9]);
+    let range = || store.pin(9).table(TABLE).unwrap().column_range(ColumnId(1)).unwrap();
+    assert!(range().is_none());
+    store.flush();
+    store.push(2, 0, &[-3]);
+    store.flush();
+    let range = range().unwrap();
+    assert_eq!(range.min.as_primitive::<Int64Type>().value(0), -3);
+    assert_eq!(range.max.as_primitive::<Int64Type>().value(0), 9);
+}
