@@ -82,17 +82,14 @@ pub async fn flush(
     let (rows, tablets) = sort_tablets(files, &input, next_id).await?;
     let segment_rows = segment_bytes_max.saturating_mul(handed) / bytes.max(1);
     let jobs = jobs(&rows, &tablets, segment_rows.max(1) as usize);
-    for tablet in &tablets {
-        let dir = files.dir.tablet(input.table.id, tablet.tablet);
-        files.fs.create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
-    }
     let written = join_all(jobs.into_iter().map(|job| {
         let (files, input) = (files.clone(), Arc::clone(&input));
         async move { run(&*files.pool.clone(), move || job.write(&files, &input)).await }
     }));
-    let written = keep_all_or_none(files, &input, &tablets, written.await)?;
-    sync_dirs(files, &input, &tablets)?;
-    let rowsets = rowsets(&input, &tablets, written);
+    let written = written.await;
+    let on = files.clone();
+    let settle = move || settle(&on, &input, &tablets, written);
+    let rowsets = run(&*files.pool, settle).await?;
     let in_files = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
     assert_eq!(in_files, handed, "rows handed to a flush are rows in its files");
     Ok(rowsets)
@@ -145,6 +142,7 @@ impl Job {
     /// Writes the segment; once more under another name when the file system failed.
     fn write(&self, files: &Files, input: &FlushInput) -> Result<(RowsetId, SegmentMeta)> {
         let dir = files.dir.tablet(input.table.id, self.sorted.tablet);
+        files.fs.create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
         let mut attempt = 0;
         loop {
             let path = dir.join(segment_file(self.sorted.rowset, self.segment, attempt));
@@ -179,6 +177,18 @@ impl Job {
         }
         writer.finish(self.segment)
     }
+}
+
+/// The rowsets, once all segments and the directories they are in are durable.
+fn settle(
+    files: &Files,
+    input: &FlushInput,
+    tablets: &[Arc<TabletSort>],
+    written: Vec<Result<(RowsetId, SegmentMeta)>>,
+) -> Result<Vec<RowsetMeta>> {
+    let written = keep_all_or_none(files, input, tablets, written)?;
+    sync_dirs(files, input, tablets)?;
+    Ok(rowsets(input, tablets, written))
 }
 
 /// The segments if all were written; else the first error, and no file.
