@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
@@ -14,7 +15,7 @@ use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::PoolRef;
-use freshet_base::{Result, TableId};
+use freshet_base::{Lsn, Result, TableId};
 use freshet_meta::{Catalog, Meta};
 use freshet_schema::Table;
 use freshet_storage::DataDir;
@@ -38,6 +39,9 @@ use crate::sweep::Sweeper;
 
 /// The part of the write budget above which the largest delta is flushed.
 const PRESSURE_PERCENT: u64 = 60;
+
+/// How often a stop looks whether work under way has ended.
+const IDLE_LOOK: Duration = Duration::from_millis(5);
 
 /// What the engine gets from outside.
 #[derive(Clone)]
@@ -265,32 +269,30 @@ impl Engine {
         self.config.wal_dirs.iter().max_by_key(room).expect("there is a log directory").clone()
     }
 
-    /// Lets the engine's tasks end without any of the steps of [`Engine::stop`]: as a crash
-    /// would, but for the process. What was appended may or may not become durable.
-    pub fn abandon(&self) {
-        self.keeper.stop();
-        self.wal.stop();
-    }
-
     /// Stops in order: ends the open groups, makes everything durable, lets the log end.
     /// Nothing may be loaded any more when it is called. Flushes nothing.
     ///
     /// # Errors
     /// When the end of a group finds no room; everything acknowledged is durable all the same.
     pub async fn stop(self: &Arc<Self>) -> Result<()> {
+        let states = self.table_states();
+        let end = |state: &Arc<TableState>| {
+            self.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
+        };
+        let ended = states.iter().map(end).fold(Ok(()), Result::and);
+        self.halt().await;
+        ended
+    }
+
+    /// Lets the engine's own tasks end, and then the log: what was appended is durable. Open
+    /// groups stay open, as after a crash.
+    pub async fn halt(&self) {
         self.keeper.stop();
-        let mut result = Ok(());
-        for state in self.table_states() {
-            if let Err(error) = self.end_group(&state, GroupEndReason::Shutdown, |_| true) {
-                result = Err(error);
-            }
-        }
         let last = self.wal.stats().next_lsn.get() - 1;
-        self.horizon().wait(freshet_base::Lsn(last)).await;
+        self.horizon().wait(Lsn(last)).await;
         while !self.keeper.is_stopped() || self.is_busy() {
-            self.clock().sleep(std::time::Duration::from_millis(5)).await;
+            self.clock().sleep(IDLE_LOOK).await;
         }
         self.wal.stop();
-        result
     }
 }

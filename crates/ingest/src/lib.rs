@@ -20,6 +20,7 @@
 pub mod admit;
 pub mod append;
 mod bulk;
+pub mod check;
 mod compact;
 mod config;
 mod ddl;
@@ -44,6 +45,6 @@ pub use append::{Appended, LabelClaim, Load, LoadBuffer, PartBody, PartLoad};
 pub use bulk::Bulk;
 pub use config::EngineConfig;
 pub use engine::{Engine, World};
-pub use open::{META_FILE, durable_known, run_bounds};
+pub use open::META_FILE;
 pub use state::TableState;
 pub use transaction::Transaction;

@@ -1,6 +1,6 @@
 //! Opening a store: metadata, then the log in order, then service.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -8,14 +8,16 @@ use freshet_base::budget::Budget;
 use freshet_base::clock::ClockRef;
 use freshet_base::io::FsRef;
 use freshet_base::{Error, Lsn, Result, SchemaVersion, bail, err};
-use freshet_meta::{Meta, MetaConfig, RedbStore, RunRecord, StoredTable};
+use freshet_meta::{
+    AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, RunRecord, StoredTable,
+};
 use freshet_schema::TableSchema;
 use freshet_storage::delta::Delta;
 use freshet_storage::flush::Files;
 use freshet_storage::view::{StoreView, TableView, Views};
 use freshet_storage::{DataDir, Rowset, side};
 use freshet_wal::{
-    Hole, LogFile, NewRun, RunBounds, Scan, ScanInput, Wal, WalOptions, WalWorld, scan,
+    Hole, LogFile, NewRun, RunBounds, Scan, ScanError, ScanInput, Wal, WalOptions, WalWorld, scan,
 };
 use imbl::HashMap;
 
@@ -45,17 +47,14 @@ impl Engine {
     /// When another server has the store, when the log or metadata is damaged or of a newer
     /// version, when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
-        let lock = lock_store(&world.fs, &config)?;
-        let meta = open_meta(&config, &world)?;
-        let stored = meta.tables_on_open()?;
-        let scan = scan_log(&config, &world, &meta)?;
-        let runs = meta.runs()?;
-        let run = begin_run(&world, &meta, &scan)?;
+        let store = StoppedStore::open(&config, &world)?;
+        let scan = store.scan().map_err(damaged)?;
+        let run = begin_run(&world, &store.meta, &scan)?;
         let wal = start_wal(&config, &world, &scan, &run)?;
-        let counted = stored.iter().map(|t| (t.table.id, t.flushed.version_lsn)).collect();
-        let engine = Arc::new(Self::assemble(config, world, meta, wal, stored, lock)?);
+        let counted = store.tables.iter().map(|t| (t.table.id, t.flushed.version_lsn)).collect();
+        let run_starts = store.runs.iter().map(|run| run.first_lsn).collect();
+        let engine = Arc::new(Self::assemble(store, world, wal)?);
         let started = engine.clock().now();
-        let run_starts = runs.iter().map(|run| run.first_lsn).collect();
         let mut replay = Replay::new(&engine, counted, run_starts);
         replay_side(&engine, &mut replay)?;
         let mut records = scan.records();
@@ -70,15 +69,8 @@ impl Engine {
         Ok(engine)
     }
 
-    fn assemble(
-        config: EngineConfig,
-        world: World,
-        meta: Meta,
-        wal: Arc<Wal>,
-        stored: Vec<StoredTable>,
-        lock: Box<dyn Send + Sync>,
-    ) -> Result<Self> {
-        let data = DataDir::new(config.data_dir.join("data"));
+    fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>) -> Result<Self> {
+        let StoppedStore { meta, data, tables: stored, config, lock, .. } = store;
         let catalog = meta.catalog();
         let mut views = HashMap::new();
         let mut states = HashMap::new();
@@ -234,7 +226,7 @@ fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableV
 }
 
 /// The run bounds that the log's reader wants, from what metadata keeps.
-pub fn run_bounds(runs: &[RunRecord]) -> Vec<RunBounds> {
+fn run_bounds(runs: &[RunRecord]) -> Vec<RunBounds> {
     let ends = runs.iter().skip(1).map(|next| Some(next.ended_at)).chain([None]);
     runs.iter()
         .zip(ends)
@@ -247,35 +239,73 @@ pub fn run_bounds(runs: &[RunRecord]) -> Vec<RunBounds> {
         .collect()
 }
 
-fn scan_log(config: &EngineConfig, world: &World, meta: &Meta) -> Result<Scan> {
-    let state = meta.log_state();
-    let files =
-        state.files.iter().map(|file| LogFile { id: file.id, path: file.path.clone().into() });
-    let holes = state.holes.iter().map(|hole| Hole { first: hole.first, last: hole.last });
-    let (files, holes) = (files.collect::<Vec<_>>(), holes.collect::<Vec<_>>());
-    let runs = run_bounds(&meta.runs()?);
-    scan(ScanInput {
-        fs: Arc::clone(&world.fs),
-        file_bytes: config.wal_file_bytes.bytes(),
-        files: &files,
-        runs: &runs,
-        recycled_to: state.recycled_to,
-        durable_known: durable_known(meta)?,
-        accepted_holes: &holes,
-    })
-    .map_err(damaged)
+/// A store that no server has: locked, its metadata open.
+pub(crate) struct StoppedStore {
+    pub fs: FsRef,
+    pub meta: Meta,
+    pub data: DataDir,
+    /// Every table as metadata has it.
+    pub tables: Vec<StoredTable>,
+    runs: Vec<RunRecord>,
+    config: EngineConfig,
+    lock: Box<dyn Send + Sync>,
 }
 
-/// The highest LSN that metadata names: everything up to it was durable.
-pub fn durable_known(meta: &Meta) -> Result<Lsn> {
-    let mut known = meta.log_state().recycled_to;
-    for table in meta.tables_on_open()? {
-        known = known.max(table.flushed.lsn).max(table.flushed.version_lsn);
+impl StoppedStore {
+    /// Locks the store in `config.data_dir` and opens its metadata; makes it if there is none.
+    ///
+    /// # Errors
+    /// When another server has it, or metadata cannot be read.
+    pub fn open(config: &EngineConfig, world: &World) -> Result<Self> {
+        let lock = lock_store(&world.fs, config)?;
+        let meta = open_meta(config, world)?;
+        Ok(Self {
+            fs: Arc::clone(&world.fs),
+            tables: meta.tables_on_open()?,
+            runs: meta.runs()?,
+            data: DataDir::new(config.data_dir.join("data")),
+            config: config.clone(),
+            meta,
+            lock,
+        })
     }
-    Ok(known)
+
+    /// Finds the end of the log.
+    ///
+    /// # Errors
+    /// [`ScanError`]: what stands in the way of a start.
+    pub fn scan(&self) -> Result<Scan, ScanError> {
+        let state = self.meta.log_state();
+        let file = |file: &LogFileRecord| LogFile { id: file.id, path: file.path.clone().into() };
+        let files = state.files.iter().map(file).collect::<Vec<_>>();
+        let hole = |hole: &AcceptedHole| Hole { first: hole.first, last: hole.last };
+        let holes = state.holes.iter().map(hole).collect::<Vec<_>>();
+        let runs = run_bounds(&self.runs);
+        scan(ScanInput {
+            fs: Arc::clone(&self.fs),
+            file_bytes: self.config.wal_file_bytes.bytes(),
+            files: &files,
+            runs: &runs,
+            recycled_to: state.recycled_to,
+            durable_known: self.durable_known(),
+            accepted_holes: &holes,
+        })
+    }
+
+    /// The highest LSN that metadata names: everything up to it was durable.
+    fn durable_known(&self) -> Lsn {
+        let flushed = self.tables.iter().map(|t| t.flushed.lsn.max(t.flushed.version_lsn));
+        flushed.chain([self.meta.log_state().recycled_to]).max().unwrap_or(Lsn::ZERO)
+    }
+
+    /// The side file that metadata names.
+    pub fn side_file(&self) -> Option<PathBuf> {
+        let name = self.meta.log_state().side_file?;
+        Some(side_dir(&self.config.data_dir).join(name))
+    }
 }
 
-fn damaged(error: freshet_wal::ScanError) -> Error {
+pub(crate) fn damaged(error: freshet_wal::ScanError) -> Error {
     let message = format!(
         "{error}. The server does not start on it; `freshet repair --data-dir DIR` shows what \
          would be lost"

@@ -249,6 +249,29 @@ pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
     stamp.extend_from_slice(&version.get().to_le_bytes());
 }
 
+/// The tables that a stamp names, as far as it can be read: of a record whose payload cannot.
+pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
+    /// What stands behind the table of a part and of a barrier.
+    const PART_REST_BYTES: usize = 28;
+    const BARRIER_REST_BYTES: usize = 24;
+    let mut stamp = Reader(stamp);
+    let mut tables = Vec::new();
+    let rest = match Kind::from_stored(kind) {
+        Ok(Kind::GroupEnd) => return stamp.u64().map(TableId).into_iter().collect(),
+        Ok(Kind::Load) => PART_REST_BYTES,
+        Ok(Kind::Barrier) => BARRIER_REST_BYTES,
+        Ok(Kind::Removal) | Err(_) => return tables,
+    };
+    for _ in 0..stamp.u16().unwrap_or(0) {
+        let Ok(table) = stamp.u64() else { break };
+        tables.push(TableId(table));
+        if stamp.take(rest).is_err() {
+            break;
+        }
+    }
+    tables
+}
+
 /// Decodes a record whose checksums held.
 ///
 /// # Errors
@@ -423,6 +446,7 @@ mod tests {
         for part in &stamps {
             write_part_stamp(&mut stamp, part);
         }
+        assert_eq!(stamped_tables(1, &stamp), [TableId(5), TableId(6)]);
         let Record::Load { parts, label } = decode(1, &stamp, &payload).unwrap() else { panic!() };
         assert_eq!(label, Some(my_label));
         assert_eq!(parts[0].0, stamps[0]);
@@ -448,6 +472,7 @@ mod tests {
         let mut stamp = 1u16.to_le_bytes().to_vec();
         write_barrier_stamp(&mut stamp, &barrier);
         let tables = vec![barrier];
+        assert_eq!(stamped_tables(3, &stamp), [TableId(1)]);
         let expected = Record::Barrier { action: BarrierAction::Truncate, tables };
         assert_eq!(decode(3, &stamp, &[1]).unwrap(), expected);
     }

@@ -220,7 +220,7 @@ impl<'a> Replay<'a> {
 
     fn label(&self, label: &Label<'_>, txn: TxnId, lsn: Lsn) {
         let book = self.engine.meta().labels();
-        book.replayed(label.db, label.text, txn, lsn);
+        book.replayed(label.db, label.text, label.kind, txn, lsn, label.committed_micros);
     }
 
     fn end_group(&mut self, table: TableId, txn: TxnId, version: Version, lsn: Lsn) {

@@ -309,22 +309,40 @@ impl LabelBook {
         records.collect()
     }
 
-    /// Remembers the label of a record that replay met; it never refuses one. Records do not
-    /// say whose retention a label has, so it gets the longer one.
-    pub fn replayed(&self, db: DbId, label: &str, txn: TxnId, lsn: Lsn) {
+    /// Remembers the label of a record that replay met; it never refuses one.
+    pub fn replayed(
+        &self,
+        db: DbId,
+        label: &str,
+        kind: LabelKind,
+        txn: TxnId,
+        lsn: Lsn,
+        finished_micros: i64,
+    ) {
         // A record whose label is in the store already changes nothing.
         if self.get(db, label).is_none_or(|used| used.lsn != Some(lsn)) {
-            self.committed(db, label, LabelKind::Statement, txn, lsn);
+            self.finish(db, label, kind, txn, lsn, finished_micros);
         }
     }
 
     fn committed(&self, db: DbId, label: &str, kind: LabelKind, txn: TxnId, lsn: Lsn) {
+        self.finish(db, label, kind, txn, lsn, self.clock.wall_micros());
+    }
+
+    fn finish(
+        &self,
+        db: DbId,
+        label: &str,
+        kind: LabelKind,
+        txn: TxnId,
+        lsn: Lsn,
+        finished_micros: i64,
+    ) {
         let keep = match kind {
             LabelKind::Statement => self.limits.keep,
             LabelKind::Streaming => self.limits.keep_streaming,
         };
         let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-        let finished_micros = self.clock.wall_micros();
         let record = LabelRecord {
             db,
             label: label.to_owned(),

@@ -236,7 +236,7 @@ impl<'a> CsvDecoder<'a> {
             if let Err(fault) = self.record.encode(line, self.source, &self.format, &mut encoder) {
                 encoder.abort_row();
                 let (record, source, format) = (&self.record, self.source, &self.format);
-                self.rejects.add(self.lines, line, || match fault {
+                self.rejects.add(self.lines, line, || match *fault {
                     Fault::Count { .. } => record.count_reason(line, source, format),
                     fault => reason(&fault, &source.plan),
                 });
@@ -250,7 +250,11 @@ impl<'a> CsvDecoder<'a> {
 
 /// Writes one field as the next value.
 #[inline]
-fn put_field(field: &[u8], format: &CsvFormat, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+fn put_field(
+    field: &[u8],
+    format: &CsvFormat,
+    encoder: &mut RowEncoder<'_>,
+) -> Result<(), Box<Fault>> {
     let mut field = field;
     if format.trim_double_quotes
         && let [b'"', inner @ .., b'"'] = field

@@ -192,10 +192,10 @@ impl<'a> RowEncoder<'a> {
         &mut self,
         literal: Literal<'_>,
         write: impl FnOnce(&Column, &Rules, &mut Vec<u8>) -> Result<Put, BadValue>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         let plan = self.plan;
         let Some(&at) = plan.columns.get(self.position) else {
-            return Err(Fault::Count { expected: plan.width() });
+            return Err(Box::new(Fault::Count { expected: plan.width() }));
         };
         let column = &plan.schema().columns[at];
         self.position += 1;
@@ -204,7 +204,9 @@ impl<'a> RowEncoder<'a> {
         let write = |out: &mut Vec<u8>| {
             write(column, rules, out)
                 .or_else(|bad| mend(column, literal, bad, rules, row, warnings, out))
-                .map_err(|bad| Fault::Value { column: at, bad, value: beginning(literal) })
+                .map_err(|bad| {
+                    Box::new(Fault::Value { column: at, bad, value: beginning(literal) })
+                })
         };
         if self.scattered {
             let start = self.scratch.len();
@@ -222,14 +224,14 @@ impl<'a> RowEncoder<'a> {
 
     /// Writes NULL.
     #[inline]
-    pub fn put_null(&mut self) -> Result<(), Fault> {
+    pub fn put_null(&mut self) -> Result<(), Box<Fault>> {
         self.put(Literal::Null, |column, _, _| put_null(column))
     }
 
     /// Writes the default of the column.
-    pub fn put_default(&mut self) -> Result<(), Fault> {
+    pub fn put_default(&mut self) -> Result<(), Box<Fault>> {
         let Some(&at) = self.plan.columns.get(self.position) else {
-            return Err(Fault::Count { expected: self.plan.width() });
+            return Err(Box::new(Fault::Count { expected: self.plan.width() }));
         };
         match &self.plan.fillers[at] {
             Filler::Cell(cell) => self.put(Literal::Null, |_, _, out| {
@@ -237,22 +239,22 @@ impl<'a> RowEncoder<'a> {
                 Ok(Put::Value)
             }),
             Filler::Null => self.put_null(),
-            filler => Err(no_filler(filler, at)),
+            filler => Err(Box::new(no_filler(filler, at))),
         }
     }
 
     /// Completes a row that must have given every value.
     #[inline]
-    pub fn end_row(&mut self) -> Result<(), Fault> {
+    pub fn end_row(&mut self) -> Result<(), Box<Fault>> {
         if self.position != self.plan.width() {
-            return Err(Fault::Count { expected: self.plan.width() });
+            return Err(Box::new(Fault::Count { expected: self.plan.width() }));
         }
         self.end_partial_row()
     }
 
     /// Completes a row; what it did not give takes the columns' defaults.
     #[inline]
-    pub fn end_partial_row(&mut self) -> Result<(), Fault> {
+    pub fn end_partial_row(&mut self) -> Result<(), Box<Fault>> {
         if self.scattered {
             self.gather()?;
         } else {
@@ -265,7 +267,7 @@ impl<'a> RowEncoder<'a> {
     }
 
     /// Moves the cells of a scattered row to their places.
-    fn gather(&mut self) -> Result<(), Fault> {
+    fn gather(&mut self) -> Result<(), Box<Fault>> {
         self.writer.begin_row();
         for slot in &self.slots {
             match *slot {
@@ -293,12 +295,12 @@ impl<'a> RowEncoder<'a> {
 
 /// Writes the default of the next column.
 #[inline]
-fn fill(plan: &InsertPlan, writer: &mut RowWriter<'_>) -> Result<(), Fault> {
+fn fill(plan: &InsertPlan, writer: &mut RowWriter<'_>) -> Result<(), Box<Fault>> {
     let at = writer.column();
     match &plan.fillers[at] {
         Filler::Cell(cell) => writer.put_encoded(cell),
         Filler::Null => writer.put_null(),
-        filler => return Err(no_filler(filler, at)),
+        filler => return Err(Box::new(no_filler(filler, at))),
     }
     Ok(())
 }

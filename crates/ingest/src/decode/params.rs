@@ -118,7 +118,7 @@ pub fn params_to_rows(
         }
         Ok(())
     };
-    let encoded: Result<(), Fault> = encode();
+    let encoded: Result<(), Box<Fault>> = encode();
     let result = encoded.map_err(|fault| {
         reader.broken().unwrap_or_else(|| fault.error(plan, encoder.row_number()))
     });
@@ -154,7 +154,7 @@ impl<'a> ParamReader<'a> {
 
     /// Writes the next parameter as the next value of the row.
     #[inline]
-    pub(super) fn put_next(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+    pub(super) fn put_next(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let at = self.at;
         self.at += 1;
         let Some(&ty) = self.params.types.get(at) else {
@@ -195,7 +195,7 @@ impl<'a> ParamReader<'a> {
         }
     }
 
-    fn put_big(&mut self, unsigned: bool, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+    fn put_big(&mut self, unsigned: bool, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let Some((bytes, rest)) = self.rest.split_first_chunk() else {
             return self.fail("is cut off");
         };
@@ -212,7 +212,7 @@ impl<'a> ParamReader<'a> {
         &mut self,
         read: impl Fn([u8; N]) -> f64,
         encoder: &mut RowEncoder<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         let Some((bytes, rest)) = self.rest.split_first_chunk() else {
             return self.fail("is cut off");
         };
@@ -222,7 +222,7 @@ impl<'a> ParamReader<'a> {
     }
 
     /// DATE, DATETIME, TIMESTAMP: a length of 0, 4, 7 or 11, and so much of the fields.
-    fn put_datetime(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+    fn put_datetime(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let Some(fields) = self.take_fields::<11>() else {
             return self.fail("is not a date");
         };
@@ -244,7 +244,7 @@ impl<'a> ParamReader<'a> {
 
     /// TIME: a length of 0, 8 or 12, and so much of sign, days, hours, minutes, seconds,
     /// microseconds.
-    fn put_time(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+    fn put_time(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let Some(fields) = self.take_fields::<12>() else {
             return self.fail("is not a time");
         };
@@ -269,19 +269,19 @@ impl<'a> ParamReader<'a> {
     }
 
     #[cold]
-    fn fail(&mut self, why: &'static str) -> Result<(), Fault> {
+    fn fail(&mut self, why: &'static str) -> Result<(), Box<Fault>> {
         self.broken = Some(why);
-        Err(Fault::Count { expected: self.params.count() })
+        Err(Box::new(Fault::Count { expected: self.params.count() }))
     }
 }
 
 #[inline]
-fn put_int(encoder: &mut RowEncoder<'_>, value: i64) -> Result<(), Fault> {
+fn put_int(encoder: &mut RowEncoder<'_>, value: i64) -> Result<(), Box<Fault>> {
     encoder.put(Literal::Int(value.into()), |column, rules, out| put_i64(column, value, rules, out))
 }
 
 #[inline]
-fn put_string(encoder: &mut RowEncoder<'_>, text: &[u8]) -> Result<(), Fault> {
+fn put_string(encoder: &mut RowEncoder<'_>, text: &[u8]) -> Result<(), Box<Fault>> {
     encoder.put(Literal::Text(text), |column, rules, out| {
         put_text(column, text, Encoding::Unknown, rules, out)
     })

@@ -49,11 +49,11 @@ enum Stop {
     /// Something that is no literal.
     NotLiteral,
     /// A value that is wrong.
-    Fault(Fault),
+    Fault(Box<Fault>),
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
+impl From<Box<Fault>> for Stop {
+    fn from(fault: Box<Fault>) -> Self {
         Self::Fault(fault)
     }
 }

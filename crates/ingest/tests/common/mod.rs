@@ -53,9 +53,9 @@ impl Store {
         config
     }
 
-    pub fn try_open(&self) -> Result<Arc<Engine>> {
+    pub fn world(&self) -> World {
         static SALT: AtomicU64 = AtomicU64::new(1);
-        let world = World {
+        World {
             fs: Arc::new(RealFs),
             clock: Arc::new(SystemClock::new()),
             pool: Arc::new(Threads::start(2).unwrap()),
@@ -63,18 +63,21 @@ impl Store {
             failpoints: Failpoints::default(),
             on_fatal: Arc::new(|message| panic!("fatal: {message}")),
             draw: Arc::new(|| SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)),
-        };
-        block_on(Engine::open(self.config(), world))
+        }
+    }
+
+    pub fn try_open(&self) -> Result<Arc<Engine>> {
+        block_on(Engine::open(self.config(), self.world()))
     }
 
     pub fn open(&self) -> Arc<Engine> {
         self.try_open().unwrap()
     }
 
-    /// Lets go of an engine without any of the steps of an orderly stop; the log's thread and
-    /// the keeper end, so that the next one may have the store.
+    /// Lets go of an engine without the ends of groups that an orderly stop writes; its tasks
+    /// end, so that the next one may have the store.
     pub fn crash(&self, engine: Arc<Engine>) {
-        engine.abandon();
+        block_on(engine.halt());
         wait_until("the engine is gone", || Arc::strong_count(&engine) == 1);
     }
 

@@ -110,11 +110,11 @@ fn a_commit_saves_labels_up_to_its_lsn_and_removes_forgotten_ones() {
 #[test]
 fn replay_brings_labels_back_and_refuses_none() {
     let book = book(&Arc::default(), LabelLimits::default());
-    book.replayed(DB, "a", TxnId(1), Lsn(5));
-    book.replayed(DB, "a", TxnId(1), Lsn(5));
+    book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), 0);
+    book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), 0);
     assert_eq!(book.finished(DB).len(), 1);
     // A label that was forgotten and used again: the later record counts.
-    book.replayed(DB, "a", TxnId(2), Lsn(6));
+    book.replayed(DB, "a", LabelKind::Statement, TxnId(2), Lsn(6), 0);
     assert_eq!(used(&book, "a").txn, Some(TxnId(2)));
     assert_eq!(book.finished(DB).len(), 1);
 }

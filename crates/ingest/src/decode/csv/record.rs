@@ -147,17 +147,17 @@ impl Record {
         source: &SourcePlan,
         format: &CsvFormat,
         encoder: &mut RowEncoder<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         encoder.begin_row();
         let mut targets = source.fields.iter();
         let put = |field: &[u8], encoder: &mut RowEncoder<'_>| match targets.next() {
             Some(Some(_)) => put_field(field, format, encoder),
             Some(None) => Ok(()),
-            None => Err(Fault::Count { expected: source.fields.len() }),
+            None => Err(Box::new(Fault::Count { expected: source.fields.len() })),
         };
         self.each_field(line, put, encoder)?;
         if targets.next().is_some() {
-            return Err(Fault::Count { expected: source.fields.len() });
+            return Err(Box::new(Fault::Count { expected: source.fields.len() }));
         }
         encoder.end_row()
     }
@@ -166,9 +166,9 @@ impl Record {
     fn each_field<E>(
         &self,
         line: &[u8],
-        mut each: impl FnMut(&[u8], &mut E) -> Result<(), Fault>,
+        mut each: impl FnMut(&[u8], &mut E) -> Result<(), Box<Fault>>,
         with: &mut E,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         if self.enclose.is_some() {
             let mut start = 0;
             for &end in &self.ends {

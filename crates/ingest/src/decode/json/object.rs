@@ -38,7 +38,7 @@ impl<'a> ObjectReader<'a> {
         &self,
         object: &str,
         encoder: &mut RowEncoder<'_>,
-    ) -> Result<Result<(), Fault>, String> {
+    ) -> Result<Result<(), Box<Fault>>, String> {
         let mut fault = None;
         let seed = Members { reader: self, encoder, fault: &mut fault };
         let mut deserializer = serde_json::Deserializer::from_str(object);
@@ -59,7 +59,7 @@ impl<'a> ObjectReader<'a> {
         &self,
         object: &str,
         encoder: &mut RowEncoder<'_>,
-    ) -> Result<Result<(), Fault>, String> {
+    ) -> Result<Result<(), Box<Fault>>, String> {
         if let Err(error) = serde_json::from_str::<&RawValue>(object) {
             return Err(format!("Parse json data for JsonDoc failed: {error}"));
         }
@@ -87,7 +87,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Writes a member's text as the next value.
-    fn put(&self, value: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+    fn put(&self, value: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let bytes = value.as_bytes();
         let wants_json =
             encoder.column().is_some_and(|column| column.ty == freshet_schema::ColumnType::Json);
@@ -120,14 +120,14 @@ fn is_text(column: &Column) -> bool {
     column.ty.is_text()
 }
 
-fn put_string(text: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+fn put_string(text: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
     let text = text.as_bytes();
     encoder.put(Literal::Text(text), |column, rules, out| {
         put_text(column, text, Encoding::Utf8, rules, out)
     })
 }
 
-fn put_bool(value: i64, encoder: &mut RowEncoder<'_>) -> Result<(), Fault> {
+fn put_bool(value: i64, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
     encoder.put(Literal::Int(value.into()), |column, rules, out| put_i64(column, value, rules, out))
 }
 
@@ -136,7 +136,7 @@ struct Members<'r, 'a, 'e, 'o> {
     reader: &'r ObjectReader<'a>,
     encoder: &'e mut RowEncoder<'o>,
     /// The fault of a member, which the parser cannot carry.
-    fault: &'e mut Option<Fault>,
+    fault: &'e mut Option<Box<Fault>>,
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_, '_, '_, '_> {

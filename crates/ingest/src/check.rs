@@ -1,0 +1,218 @@
+//! A stopped store, looked at and mended: `freshet check` and `freshet repair`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+use freshet_base::{Lsn, Result, TableId, err};
+use freshet_meta::{AcceptedHole, Catalog};
+use freshet_schema::row;
+pub use freshet_storage::recover::Finding;
+use freshet_storage::recover::open_table;
+use freshet_storage::side;
+use freshet_wal::{Corruption, Scan, ScanError};
+
+use crate::config::EngineConfig;
+use crate::engine::World;
+use crate::open::{StoppedStore, damaged};
+use crate::record::{self, Body, Record};
+
+/// What was looked at, and what was found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Tables in metadata.
+    pub tables: usize,
+    /// Rowsets in metadata.
+    pub rowsets: usize,
+    /// Bytes of data files.
+    pub data_bytes: u64,
+    /// Records in the log.
+    pub log_records: u64,
+    /// What does not hold.
+    pub findings: Vec<Finding>,
+}
+
+/// Verifies every checksum and what must hold between log, metadata and files of a stopped
+/// store.
+///
+/// # Errors
+/// When another server has the store, or metadata cannot be read at all.
+pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
+    let store = StoppedStore::open(config, world)?;
+    let mut report = Report::default();
+    check_files(&store, &mut report)?;
+    check_side(&store, &mut report);
+    match store.scan() {
+        Ok(scan) => check_log(&store, &scan, &mut report),
+        Err(error) => report.findings.push(log_finding(&error)),
+    }
+    Ok(report)
+}
+
+fn check_files(store: &StoppedStore, report: &mut Report) -> Result<()> {
+    for stored in &store.tables {
+        report.tables += 1;
+        report.rowsets += stored.rowsets.len();
+        report.data_bytes += stored.rowsets.iter().map(|rowset| rowset.bytes()).sum::<u64>();
+        let (tablets, findings) =
+            open_table(&store.fs, &store.data, &stored.table, stored.rowsets.clone())?;
+        let missing = findings.iter().map(|finding| finding.file.clone()).collect::<BTreeSet<_>>();
+        let read = freshet_storage::check::check(&tablets);
+        let read = read.into_iter().filter(|finding| !missing.contains(&finding.file));
+        report.findings.extend(findings.into_iter().chain(read));
+    }
+    Ok(())
+}
+
+fn check_side(store: &StoppedStore, report: &mut Report) {
+    let Some(path) = store.side_file() else { return };
+    if let Err(error) = side::read(&*store.fs, &path) {
+        report.findings.push(Finding { file: path, offset: None, what: error.to_string() });
+    }
+}
+
+fn check_log(store: &StoppedStore, scan: &Scan, report: &mut Report) {
+    let catalog = store.meta.catalog();
+    let mut records = scan.records();
+    loop {
+        match records.next_record() {
+            Ok(None) => return,
+            Ok(Some(record)) => {
+                report.log_records += 1;
+                if let Err(error) = check_record(&catalog, &record) {
+                    let what = format!("record {}: {error}", record.lsn);
+                    let file = PathBuf::from("log");
+                    report.findings.push(Finding { file, offset: None, what });
+                }
+            }
+            Err(error) => {
+                report.findings.push(log_finding(&error));
+                return;
+            }
+        }
+    }
+}
+
+/// Whether a record can be replayed: it decodes, and its rows fit the schema they name.
+fn check_record(catalog: &Catalog, record: &freshet_wal::Record<'_>) -> Result<()> {
+    let Record::Load { parts, .. } = record::decode(record.kind, record.stamp, record.payload)?
+    else {
+        return Ok(());
+    };
+    for (_, part) in parts {
+        let Some(table) = catalog.table_by_id(part.table) else { continue };
+        let schema = table.history.at(part.schema_version).ok_or_else(|| {
+            err!(Corruption, "table '{}' never had schema {}", table.name, part.schema_version)
+        })?;
+        if let Body::Rows(bytes) = part.body {
+            row::validate(schema, bytes, part.rows as usize)
+                .map_err(|fault| err!(Corruption, "rows of table '{}': {fault}", table.name))?;
+        }
+    }
+    Ok(())
+}
+
+fn log_finding(error: &ScanError) -> Finding {
+    let (file, offset) = match error {
+        ScanError::Missing { file }
+        | ScanError::WrongLength { file, .. }
+        | ScanError::Io { file, .. } => (file.path.clone(), None),
+        ScanError::Corruption(corruption) => match &corruption.place {
+            Some(place) => (place.file.path.clone(), Some(place.offset)),
+            None => (PathBuf::from("log"), None),
+        },
+    };
+    Finding { file, offset, what: error.to_string() }
+}
+
+/// A loss that only somebody who knows the data can accept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// A log file that metadata lists cannot be used: missing, or of another length.
+    File {
+        /// Its number.
+        id: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Durable records cannot be read.
+    Records {
+        /// The first.
+        first: Lsn,
+        /// The last.
+        last: Lsn,
+        /// Where, and why.
+        what: String,
+        /// Tables of which rows are lost, as far as headers can be read.
+        tables: Vec<String>,
+    },
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { what, .. } => {
+                write!(f, "{what}; accepting it gives up the records that stood in it")
+            }
+            Self::Records { first, last, what, tables } => {
+                let count = last.get() - first.get() + 1;
+                write!(f, "{what}; accepting it gives up {count} records, LSN {first} to {last}")?;
+                match tables.is_empty() {
+                    true => f.write_str(", of tables that cannot be told any more"),
+                    false => write!(f, ", among them rows of {}", tables.join(", ")),
+                }
+            }
+        }
+    }
+}
+
+/// What stands between a stopped store and its start, one loss at a time; `None`: nothing.
+///
+/// # Errors
+/// When another server has the store, or a file cannot be read for another reason.
+pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
+    let store = StoppedStore::open(config, world)?;
+    match store.scan() {
+        Ok(_) => Ok(None),
+        Err(ScanError::Corruption(corruption)) => {
+            Ok(Some(lost_records(&store.meta.catalog(), &corruption)))
+        }
+        Err(error) => match &error {
+            ScanError::Missing { file } | ScanError::WrongLength { file, .. } => {
+                Ok(Some(Loss::File { id: file.id, what: error.to_string() }))
+            }
+            ScanError::Io { .. } | ScanError::Corruption(_) => Err(damaged(error)),
+        },
+    }
+}
+
+/// Records in metadata that somebody accepts the loss; replay passes it from now on.
+///
+/// # Errors
+/// Those of metadata.
+pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
+    let store = StoppedStore::open(config, world)?;
+    match loss {
+        Loss::File { id, .. } => store.meta.remove_log_file(*id),
+        Loss::Records { first, last, .. } => {
+            store.meta.accept_hole(AcceptedHole { first: *first, last: *last })
+        }
+    }
+}
+
+fn lost_records(catalog: &Catalog, corruption: &Corruption) -> Loss {
+    let mut ids = BTreeSet::new();
+    for damaged in &corruption.damaged {
+        ids.extend(record::stamped_tables(damaged.kind, &damaged.stamp));
+    }
+    let name = |id: &TableId| match catalog.table_by_id(*id) {
+        Some(table) => format!("'{}'", table.name),
+        None => format!("dropped table {id}"),
+    };
+    Loss::Records {
+        first: corruption.hole.first,
+        last: corruption.hole.last,
+        what: corruption.to_string(),
+        tables: ids.iter().map(name).collect(),
+    }
+}
