@@ -166,6 +166,11 @@ impl ColumnType {
         matches!(self, Self::Char { .. } | Self::VarChar { .. } | Self::Text | Self::Json)
     }
 
+    /// Whether the length of the type may count characters: TEXT and JSON always count bytes.
+    pub const fn counts_characters(self) -> bool {
+        matches!(self, Self::Char { .. } | Self::VarChar { .. })
+    }
+
     /// Whether values are bytes without a character set.
     pub const fn is_binary(self) -> bool {
         matches!(self, Self::VarBinary { .. } | Self::Blob)

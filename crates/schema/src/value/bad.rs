@@ -9,7 +9,17 @@ use crate::{Column, ColumnType, LengthUnit};
 /// Most characters of a value that a message shows.
 const SHOWN_CHARS_MAX: usize = 32;
 
-/// Why a value is not stored.
+/// Why a text is no JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadJson {
+    /// Where it stops being JSON, in bytes.
+    pub at: usize,
+    /// In a few words.
+    pub reason: String,
+}
+
+/// Why a value is not stored. It is kept to two words, because every cell's way is a `Result`
+/// with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BadValue {
     /// NULL, and the column takes none.
@@ -22,9 +32,9 @@ pub enum BadValue {
     /// Longer than the column.
     TooLong {
         /// In the column's unit.
-        actual: usize,
+        actual: u32,
         /// In the column's unit.
-        limit: usize,
+        limit: u32,
     },
     /// Not a number at all.
     NotNumber,
@@ -35,17 +45,19 @@ pub enum BadValue {
     /// Not UTF-8.
     NotUtf8,
     /// Not JSON.
-    NotJson {
-        /// Where it stops being JSON, in bytes.
-        at: usize,
-        /// Why, in a few words.
-        reason: String,
-    },
+    NotJson(Box<BadJson>),
     /// A literal that this type does not take, like a hex literal of nine bytes for a number.
     NotStorable,
 }
 
 impl BadValue {
+    /// A value of `actual` units in a column of `limit`.
+    #[cold]
+    pub(super) fn too_long(actual: usize, limit: usize) -> Self {
+        let clip = |length| u32::try_from(length).unwrap_or(u32::MAX);
+        Self::TooLong { actual: clip(actual), limit: clip(limit) }
+    }
+
     /// The MySQL error.
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -54,7 +66,7 @@ impl BadValue {
             Self::TooLong { .. } => ErrorCode::TooLong,
             Self::Trailing => ErrorCode::Truncated,
             Self::NotTemporal => ErrorCode::WrongValue,
-            Self::NotJson { .. } => ErrorCode::InvalidJson,
+            Self::NotJson(_) => ErrorCode::InvalidJson,
             Self::NotNumber | Self::NotUtf8 | Self::NotStorable => ErrorCode::WrongFieldValue,
         }
     }
@@ -81,9 +93,10 @@ impl BadValue {
             Self::Trailing => format!(
                 "Data truncated for column '{name}' at row {row}: '{shown}' is not only a number"
             ),
-            Self::NotJson { at, reason } => format!(
-                "Invalid JSON text: \"{reason}\" at position {at} in value for column '{name}' \
-                 at row {row}: '{shown}'"
+            Self::NotJson(json) => format!(
+                "Invalid JSON text: \"{}\" at position {} in value for column '{name}' at row \
+                 {row}: '{shown}'",
+                json.reason, json.at
             ),
             Self::NotNumber | Self::NotTemporal | Self::NotUtf8 | Self::NotStorable => format!(
                 "Incorrect {} value: '{shown}' for column '{name}' at row {row}",
@@ -102,9 +115,10 @@ impl BadValue {
                  bytes of input str: [{shown}] schema length: {limit}; actual length: {actual}"
             ),
             Self::NotUtf8 => "Unable to display, only support csv data in utf8 codec".to_owned(),
-            Self::NotJson { at, reason } => {
-                format!("column({name}), value '{shown}' is no JSON: {reason} at position {at}")
-            }
+            Self::NotJson(json) => format!(
+                "column({name}), value '{shown}' is no JSON: {} at position {}",
+                json.reason, json.at
+            ),
             _ => format!("column({name}), value '{shown}' cannot be stored as {}", column.ty),
         }
     }
@@ -112,7 +126,7 @@ impl BadValue {
 
 fn unit(column: &Column) -> &'static str {
     match column.length_unit {
-        LengthUnit::Characters if column.ty.is_text() => "characters",
+        LengthUnit::Characters if column.ty.counts_characters() => "characters",
         _ => "bytes",
     }
 }

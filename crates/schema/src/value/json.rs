@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::bad::BadValue;
+use super::bad::{BadJson, BadValue};
 use crate::TEXT_BYTES_MAX;
 use crate::row::{Put, put_bytes};
 
@@ -14,7 +14,7 @@ pub(super) fn put(text: &[u8], out: &mut Vec<u8>) -> Result<Put, BadValue> {
     write(&value, &mut normal);
     let limit = TEXT_BYTES_MAX as usize;
     if normal.len() > limit {
-        return Err(BadValue::TooLong { actual: normal.len(), limit });
+        return Err(BadValue::too_long(normal.len(), limit));
     }
     put_bytes(out, &normal);
     Ok(Put::Value)
@@ -25,7 +25,7 @@ fn describe(text: &[u8], error: &serde_json::Error) -> BadValue {
     let before = lines.map(|line| line.len() + 1).sum::<usize>();
     let full = error.to_string();
     let reason = full.split(" at line ").next().unwrap_or(&full).to_owned();
-    BadValue::NotJson { at: before + error.column().saturating_sub(1), reason }
+    BadValue::NotJson(Box::new(BadJson { at: before + error.column().saturating_sub(1), reason }))
 }
 
 fn write(value: &Value, out: &mut Vec<u8>) {

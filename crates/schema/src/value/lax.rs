@@ -17,8 +17,8 @@ pub fn adjust(
 ) -> Result<Put, BadValue> {
     match (&bad, rules.on_bad) {
         (_, OnBad::Refuse) | (BadValue::Null, _) => Err(bad),
-        (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit, bad, out),
-        (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson { .. }, OnBad::Clamp) => Err(bad),
+        (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit as usize, bad, out),
+        (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson(_), OnBad::Clamp) => Err(bad),
         (BadValue::NotUtf8, OnBad::Clamp) => valid_part(column, literal, bad, rules, out),
         (BadValue::OutOfRange { .. }, OnBad::Clamp) => bound(column, bad, out),
         (BadValue::NotNumber | BadValue::Trailing, OnBad::Clamp) => {
@@ -71,7 +71,7 @@ fn valid_part(
     let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid()).as_bytes();
     match put_text(column, valid, Encoding::Utf8, rules, out) {
         Err(BadValue::TooLong { limit, .. }) => {
-            put_bytes(out, &valid[..limit_bytes(column, valid, limit)]);
+            put_bytes(out, &valid[..limit_bytes(column, valid, limit as usize)]);
             Ok(Put::Value)
         }
         other => other,

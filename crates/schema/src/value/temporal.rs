@@ -116,7 +116,7 @@ pub fn parse(text: &[u8]) -> Option<Civil> {
 
 /// The usual form, `yyyy-mm-dd`, without a loop.
 #[inline]
-fn parse_plain_date(text: &[u8]) -> Option<i32> {
+pub(super) fn parse_plain_date(text: &[u8]) -> Option<i32> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return None };
     let digits = [y1, y2, y3, y4, m1, m2, d1, d2].map(|byte| byte.wrapping_sub(b'0'));
     if digits.iter().any(|&digit| digit > 9) {

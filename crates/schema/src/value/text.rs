@@ -40,6 +40,10 @@ pub fn put_text(
             put_string(column, text, len, encoding, out)
         }
         ColumnType::VarBinary { .. } | ColumnType::Blob => put_binary(column, text, rules, out),
+        ColumnType::Date if let Some(days) = temporal::parse_plain_date(text) => {
+            out.extend_from_slice(&days.to_le_bytes());
+            Ok(Put::Value)
+        }
         ColumnType::Date | ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
             let civil = temporal::parse(text).ok_or(BadValue::NotTemporal)?;
             put_civil(column, civil, rules, out)
@@ -105,24 +109,18 @@ fn check_utf8(text: &[u8], encoding: Encoding) -> Result<(), BadValue> {
 fn shorten<'a>(column: &Column, text: &'a [u8], limit: usize) -> Result<&'a [u8], BadValue> {
     let end = limit_bytes(column, text, limit);
     let spare = &text[end..];
-    let blanks =
-        column.length_unit == LengthUnit::Characters && !matches!(column.ty, ColumnType::Text);
-    if spare.is_empty() || blanks && spare.iter().all(|&byte| byte == b' ') {
+    let characters = counts_characters(column);
+    if spare.is_empty() || characters && spare.iter().all(|&byte| byte == b' ') {
         return Ok(&text[..end]);
     }
-    let actual = match column.length_unit {
-        LengthUnit::Characters if column.ty != ColumnType::Text => count_characters(text),
-        _ => text.len(),
-    };
-    Err(BadValue::TooLong { actual, limit })
+    let actual = if characters { count_characters(text) } else { text.len() };
+    Err(BadValue::too_long(actual, limit))
 }
 
 /// How many bytes of `text` fit `limit` of the column's unit, whole characters only.
 pub(super) fn limit_bytes(column: &Column, text: &[u8], limit: usize) -> usize {
     let starts = |byte: u8| byte & 0xc0 != 0x80;
-    if column.length_unit == LengthUnit::Characters
-        && matches!(column.ty, ColumnType::Char { .. } | ColumnType::VarChar { .. })
-    {
+    if counts_characters(column) {
         let starts_at = text.iter().enumerate().filter(|(_, byte)| starts(**byte));
         return starts_at.map(|(at, _)| at).nth(limit).unwrap_or(text.len());
     }
@@ -130,6 +128,10 @@ pub(super) fn limit_bytes(column: &Column, text: &[u8], limit: usize) -> usize {
         return text.len();
     }
     (0..=limit).rev().find(|&at| starts(text[at])).unwrap_or(0)
+}
+
+fn counts_characters(column: &Column) -> bool {
+    column.length_unit == LengthUnit::Characters && column.ty.counts_characters()
 }
 
 fn count_characters(text: &[u8]) -> usize {
@@ -162,7 +164,7 @@ pub fn put_binary(
         _ => return Err(BadValue::NotTemporal),
     };
     if bytes.len() > limit {
-        return Err(BadValue::TooLong { actual: bytes.len(), limit });
+        return Err(BadValue::too_long(bytes.len(), limit));
     }
     put_bytes(out, bytes);
     Ok(Put::Value)
