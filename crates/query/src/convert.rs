@@ -131,9 +131,7 @@ pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
 pub fn bytes(array: &ArrayRef) -> Result<BinaryViewArray> {
     match array.data_type() {
         DataType::BinaryView => Ok(array.as_binary_view().clone()),
-        ty if is_binary(ty) => {
-            Ok(cast(array, &DataType::BinaryView)?.as_binary_view().clone())
-        }
+        ty if is_binary(ty) => Ok(cast(array, &DataType::BinaryView)?.as_binary_view().clone()),
         _ => {
             let values = text(array)?;
             let mut builder = BinaryViewBuilder::with_capacity(values.len());
@@ -146,17 +144,12 @@ pub fn bytes(array: &ArrayRef) -> Result<BinaryViewArray> {
 /// A column as 64-bit integers: numbers rounded, dates as their digits.
 pub fn int(array: &ArrayRef) -> Result<Int64Array> {
     Ok(match array.data_type() {
-        ty if is_text(ty) => {
-            text(array)?.iter().map(|value| value.map(integer_prefix)).collect()
-        }
-        ty if is_binary(ty) => {
-            text(array)?.iter().map(|value| value.map(integer_prefix)).collect()
-        }
+        ty if is_text(ty) => text(array)?.iter().map(|value| value.map(integer_prefix)).collect(),
+        ty if is_binary(ty) => text(array)?.iter().map(|value| value.map(integer_prefix)).collect(),
         #[allow(clippy::cast_possible_truncation)] // `as` saturates, as MySQL does.
-        DataType::Float32 | DataType::Float64 => double(array)?
-            .iter()
-            .map(|value| value.map(|v| v.round_ties_even() as i64))
-            .collect(),
+        DataType::Float32 | DataType::Float64 => {
+            double(array)?.iter().map(|value| value.map(|v| v.round_ties_even() as i64)).collect()
+        }
         DataType::Decimal128(_, scale) => {
             let scale = u32::try_from(*scale).unwrap_or(0);
             let values = array.as_primitive::<Decimal128Type>();

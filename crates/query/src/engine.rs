@@ -171,8 +171,7 @@ impl QueryEngine {
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
         }
         let planner = self.state.query_planner();
-        let physical =
-            planner.create_physical_plan(&logical, &self.state).await.map_err(mapped)?;
+        let physical = planner.create_physical_plan(&logical, &self.state).await.map_err(mapped)?;
         let stream = execute_stream(physical, Arc::clone(&self.task)).map_err(mapped)?;
         Ok(Rows { stream })
     }

@@ -130,10 +130,7 @@ fn worded(message: &str) -> Error {
         );
     }
     if is("different number of columns") {
-        return err!(
-            SetColumns,
-            "The used SELECT statements have a different number of columns"
-        );
+        return err!(SetColumns, "The used SELECT statements have a different number of columns");
     }
     if is("returned more than one row") || is("more than one row returned by a subquery") {
         return err!(SubqueryRows, "Subquery returns more than 1 row");

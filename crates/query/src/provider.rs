@@ -82,7 +82,8 @@ impl StoredTable {
         }
         let one = |array: &_| ScalarValue::try_from_array(&without_zone(array), 0).ok();
         let exact = column.ty.is_integer() || matches!(column.ty.arrow(), DataType::Date32);
-        let precise = |value| if exact { Precision::Exact(value) } else { Precision::Inexact(value) };
+        let precise =
+            |value| if exact { Precision::Exact(value) } else { Precision::Inexact(value) };
         if let (Some(min), Some(max)) = (one(&range.min), one(&range.max)) {
             statistics.min_value = precise(min);
             statistics.max_value = precise(max);

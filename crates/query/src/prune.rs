@@ -99,11 +99,7 @@ impl PruningStatistics for Asked<'_> {
         Some(Arc::new(UInt64Array::from(self.containers.rows.clone())))
     }
 
-    fn contained(
-        &self,
-        _column: &Column,
-        _values: &HashSet<ScalarValue>,
-    ) -> Option<BooleanArray> {
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         None
     }
 }

@@ -246,12 +246,7 @@ fn decimal(name: String, precision: u8, scale: u8) -> ResultColumn {
 
 fn temporal(name: String, ty: ResultType, length: u32, fsp: u8) -> ResultColumn {
     let length = if fsp > 0 { length + 1 + u32::from(fsp) } else { length };
-    ResultColumn {
-        decimals: fsp,
-        flags: flags::BINARY,
-        binary: true,
-        ..plain(name, ty, length)
-    }
+    ResultColumn { decimals: fsp, flags: flags::BINARY, binary: true, ..plain(name, ty, length) }
 }
 
 /// The description of an expression of this type.
@@ -267,9 +262,7 @@ fn described(name: String, ty: &DataType) -> ResultColumn {
         ty if ty.is_integer() => number(name, ResultType::LongLong, 21, 0),
         DataType::Float32 => number(name, ResultType::Float, 12, ANY_DECIMALS),
         DataType::Float64 => number(name, ResultType::Double, 23, ANY_DECIMALS),
-        DataType::Decimal128(precision, scale) => {
-            decimal(name, *precision, scale.unsigned_abs())
-        }
+        DataType::Decimal128(precision, scale) => decimal(name, *precision, scale.unsigned_abs()),
         DataType::Date32 => temporal(name, ResultType::Date, 10, 0),
         DataType::Timestamp(_, _) => temporal(name, ResultType::DateTime, 19, 0),
         DataType::Duration(_) => temporal(name, ResultType::Time, 10, 0),
@@ -362,7 +355,12 @@ impl Cells {
     /// A type that no expression of MySQL has.
     pub fn of(batch: &RecordBatch, columns: &[ResultColumn]) -> Result<Vec<Self>> {
         assert_eq!(batch.num_columns(), columns.len(), "a description for each column");
-        batch.columns().iter().zip(columns).map(|(array, column)| Self::new(array, column)).collect()
+        batch
+            .columns()
+            .iter()
+            .zip(columns)
+            .map(|(array, column)| Self::new(array, column))
+            .collect()
     }
 
     fn new(array: &ArrayRef, column: &ResultColumn) -> Result<Self> {

@@ -285,7 +285,7 @@ mod tests {
         };
         let threads = spread(vec![part(1), part(10), part(4), part(6)], 2);
         let rows = |thread: &Vec<Part>| thread.iter().map(Part::rows).sum::<u64>();
-        assert_eq!(threads.iter().map(rows).collect::<Vec<_>>(), [10, 11]);
+        assert_eq!(threads.iter().map(rows).collect::<Vec<_>>(), [11, 10]);
         assert_eq!(spread(Vec::new(), 2).len(), 1);
     }
 }

@@ -147,8 +147,7 @@ pub fn parse_datetime(text: &str) -> Option<i64> {
         if at >= bytes.len() {
             break;
         }
-        let separators =
-            bytes[at..].iter().take_while(|byte| !byte.is_ascii_digit()).count();
+        let separators = bytes[at..].iter().take_while(|byte| !byte.is_ascii_digit()).count();
         let ok = bytes[at..at + separators]
             .iter()
             .all(|byte| byte.is_ascii_punctuation() || byte.is_ascii_whitespace() || *byte == b'T');

@@ -12,8 +12,18 @@ const EPOCH_DAYS: i64 = 719_528;
 const DAYS_MAX: i64 = 3_652_424;
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -242,7 +252,13 @@ fn of_times() -> Vec<RowFunction> {
             #[allow(clippy::cast_possible_truncation)] // saturates
             time((row.double(0) * 1e6).round() as i64)
         }),
-        RowFunction::new("maketime", &[Kind::Int, Kind::Int, Kind::Double], (3, 3), Kind::Time, maketime),
+        RowFunction::new(
+            "maketime",
+            &[Kind::Int, Kind::Int, Kind::Double],
+            (3, 3),
+            Kind::Time,
+            maketime,
+        ),
         RowFunction::new("to_seconds", DT, (1, 1), Kind::Int, |row| {
             int(row.datetime(0).div_euclid(SECOND) + EPOCH_DAYS * 86_400)
         }),
@@ -252,9 +268,13 @@ fn of_times() -> Vec<RowFunction> {
         RowFunction::new("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| {
             time(row.time(0) - row.time(1))
         }),
-        RowFunction::new("mysql_addtime", &[Kind::DateTime, Kind::Time], (2, 2), Kind::DateTime, |row| {
-            row.datetime(0).checked_add(row.time(1)).map(Out::DateTime)
-        }),
+        RowFunction::new(
+            "mysql_addtime",
+            &[Kind::DateTime, Kind::Time],
+            (2, 2),
+            Kind::DateTime,
+            |row| row.datetime(0).checked_add(row.time(1)).map(Out::DateTime),
+        ),
         RowFunction::new("mysql_addtime_time", TM, (2, 2), Kind::Time, |row| {
             time(row.time(0) + row.time(1))
         }),
@@ -266,10 +286,34 @@ fn of_times() -> Vec<RowFunction> {
             Kind::Int,
             |row| interval::difference(row.text(0), row.datetime(1), row.datetime(2)).map(Out::Int),
         ),
-        RowFunction::new("mysql_extract", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
-        RowFunction::new("unix_timestamp", &[Kind::DateTime, Kind::Text], (2, 2), Kind::Int, unix_timestamp),
-        RowFunction::new("from_unixtime", &[Kind::Double, Kind::Text], (2, 2), Kind::DateTime, from_unixtime),
-        RowFunction::new("convert_tz", &[Kind::DateTime, Kind::Text, Kind::Text], (3, 3), Kind::DateTime, convert_tz),
+        RowFunction::new(
+            "mysql_extract",
+            &[Kind::Text, Kind::DateTime],
+            (2, 2),
+            Kind::Int,
+            extract,
+        ),
+        RowFunction::new(
+            "unix_timestamp",
+            &[Kind::DateTime, Kind::Text],
+            (2, 2),
+            Kind::Int,
+            unix_timestamp,
+        ),
+        RowFunction::new(
+            "from_unixtime",
+            &[Kind::Double, Kind::Text],
+            (2, 2),
+            Kind::DateTime,
+            from_unixtime,
+        ),
+        RowFunction::new(
+            "convert_tz",
+            &[Kind::DateTime, Kind::Text, Kind::Text],
+            (3, 3),
+            Kind::DateTime,
+            convert_tz,
+        ),
         RowFunction::new("mysql_midnight", DT, (1, 1), Kind::DateTime, |row| {
             Some(Out::DateTime(row.datetime(0).div_euclid(DAY) * DAY))
         }),

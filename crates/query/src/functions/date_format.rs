@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Date32Array, DurationMicrosecondArray, TimestampMicrosecondArray,
-};
+use arrow::array::{ArrayRef, Date32Array, DurationMicrosecondArray, TimestampMicrosecondArray};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::ScalarUDF;
@@ -188,7 +186,8 @@ impl Reading {
         match sign {
             'Y' | 'X' | 'x' => {
                 let (value, rest) = digits(text, 4)?;
-                let target = if sign == 'Y' { &mut self.parts.year } else { self.week_year.insert(0) };
+                let target =
+                    if sign == 'Y' { &mut self.parts.year } else { self.week_year.insert(0) };
                 *target = year(value)?;
                 Some(rest)
             }

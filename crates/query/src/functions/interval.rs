@@ -167,14 +167,10 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::new(moved.collect::<arrow::array::DurationMicrosecondArray>()));
     }
     let values = convert::datetime(&args[0])?;
-    let moved = values
-        .iter()
-        .enumerate()
-        .map(|(row, value)| add(value?, span_at(row)?, signs.value(row)));
+    let moved =
+        values.iter().enumerate().map(|(row, value)| add(value?, span_at(row)?, signs.value(row)));
     Ok(match ty {
-        DataType::Date32 => {
-            Arc::new(moved.map(|v| v.map(temporal::days)).collect::<Date32Array>())
-        }
+        DataType::Date32 => Arc::new(moved.map(|v| v.map(temporal::days)).collect::<Date32Array>()),
         DataType::Timestamp(_, _) => Arc::new(moved.collect::<TimestampMicrosecondArray>()),
         other => return exec_err!("DATE_ADD returns {other}"),
     })

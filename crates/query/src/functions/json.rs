@@ -48,15 +48,13 @@ fn print(out: &mut String, value: &Value) {
 
 /// Reads an argument as JSON.
 fn document(row: &Row<'_>, arg: usize) -> Result<Value> {
-    serde_json::from_str(row.text(arg)).map_err(|error| {
-        exec_datafusion_err!("Invalid JSON text in argument {}: {error}", arg + 1)
-    })
+    serde_json::from_str(row.text(arg))
+        .map_err(|error| exec_datafusion_err!("Invalid JSON text in argument {}: {error}", arg + 1))
 }
 
 fn path(row: &Row<'_>, arg: usize) -> Result<Path> {
-    Path::parse(row.text(arg)).ok_or_else(|| {
-        exec_datafusion_err!("Invalid JSON path expression '{}'", row.text(arg))
-    })
+    Path::parse(row.text(arg))
+        .ok_or_else(|| exec_datafusion_err!("Invalid JSON path expression '{}'", row.text(arg)))
 }
 
 fn json(value: &Value) -> Option<Out> {
@@ -275,7 +273,11 @@ pub fn all() -> Vec<ScalarUDF> {
             // What a JSON function made is taken as it is.
             let nested = text.starts_with(['{', '['])
                 && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-            if nested { Some(Out::Text(text.to_owned())) } else { json(&Value::String(text.into())) }
+            if nested {
+                Some(Out::Text(text.to_owned()))
+            } else {
+                json(&Value::String(text.into()))
+            }
         }),
         try_fn("json_length", (1, 2), Kind::Int, length),
         try_fn("json_depth", (1, 1), Kind::Int, |row| Ok(int(depth(&document(row, 0)?)))),

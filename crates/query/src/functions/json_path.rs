@@ -98,9 +98,8 @@ fn key(text: &str) -> Option<(Leg, &str)> {
         let key = values.next()?.ok()?;
         return Some((Leg::Key(key), &text[values.byte_offset()..]));
     }
-    let end = text
-        .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
-        .unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(text.len());
     (end > 0).then(|| (Leg::Key(text[..end].to_owned()), &text[end..]))
 }
 
@@ -111,7 +110,11 @@ fn index(text: &str) -> Option<(Leg, &str)> {
         Leg::AnyIndex
     } else if let Some(back) = inside.strip_prefix("last") {
         let back = back.trim();
-        Leg::FromEnd(if back.is_empty() { 0 } else { back.strip_prefix('-')?.trim().parse().ok()? })
+        Leg::FromEnd(if back.is_empty() {
+            0
+        } else {
+            back.strip_prefix('-')?.trim().parse().ok()?
+        })
     } else {
         Leg::Index(inside.parse().ok()?)
     };

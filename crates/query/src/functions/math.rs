@@ -111,46 +111,50 @@ pub fn all() -> Vec<ScalarUDF> {
         bitwise!("mysql_shift_right", |a, b| shift(a, b, u64::checked_shr)),
     ];
     let one_or_two = (1, 2);
-    all.extend([
-        RowFunction::new("pi", D, (0, 0), Kind::Double, |_| Some(Out::Double(std::f64::consts::PI))),
-        RowFunction::new("pow", D, (2, 2), Kind::Double, |row| {
-            finite(row.double(0).powf(row.double(1)))
-        }),
-        RowFunction::new("log", D, one_or_two, Kind::Double, log),
-        RowFunction::new("atan", D, one_or_two, Kind::Double, |row| {
-            let y = row.double(0);
-            finite(if row.len() == 2 { y.atan2(row.double(1)) } else { y.atan() })
-        }),
-        RowFunction::new("sign", D, (1, 1), Kind::Int, |row| {
-            let value = row.double(0);
-            Some(Out::Int(i64::from(value > 0.0) - i64::from(value < 0.0)))
-        }),
-        RowFunction::new("conv", &[Kind::Text, Kind::Int], (3, 3), Kind::Text, conv),
-        RowFunction::new("bin", I, (1, 1), Kind::Text, |row| {
-            Some(Out::Text(in_base(row.int(0).cast_unsigned(), 2)))
-        }),
-        RowFunction::new("oct", I, (1, 1), Kind::Text, |row| {
-            Some(Out::Text(in_base(row.int(0).cast_unsigned(), 8)))
-        }),
-        RowFunction::new("bit_count", I, (1, 1), Kind::Int, |row| {
-            Some(Out::Int(row.int(0).count_ones().into()))
-        }),
-        RowFunction::new("mysql_bit_not", I, (1, 1), Kind::UInt, |row| {
-            Some(Out::UInt(!row.int(0).cast_unsigned()))
-        }),
-        RowFunction::new("rand", I, (0, 1), Kind::Double, |row| {
-            Some(Out::Double(if row.len() == 1 { seeded(row.int(0)) } else { rand::random() }))
-        })
-        .volatile(),
-        RowFunction::new("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
-        RowFunction::new("mysql_unsigned", I, (1, 1), Kind::UInt, |row| {
-            Some(Out::UInt(row.int(0).cast_unsigned()))
-        }),
-        RowFunction::new("mysql_double", D, (1, 1), Kind::Double, |row| {
-            Some(Out::Double(row.double(0)))
-        }),
-    ]
-    .map(RowFunction::udf));
+    all.extend(
+        [
+            RowFunction::new("pi", D, (0, 0), Kind::Double, |_| {
+                Some(Out::Double(std::f64::consts::PI))
+            }),
+            RowFunction::new("pow", D, (2, 2), Kind::Double, |row| {
+                finite(row.double(0).powf(row.double(1)))
+            }),
+            RowFunction::new("log", D, one_or_two, Kind::Double, log),
+            RowFunction::new("atan", D, one_or_two, Kind::Double, |row| {
+                let y = row.double(0);
+                finite(if row.len() == 2 { y.atan2(row.double(1)) } else { y.atan() })
+            }),
+            RowFunction::new("sign", D, (1, 1), Kind::Int, |row| {
+                let value = row.double(0);
+                Some(Out::Int(i64::from(value > 0.0) - i64::from(value < 0.0)))
+            }),
+            RowFunction::new("conv", &[Kind::Text, Kind::Int], (3, 3), Kind::Text, conv),
+            RowFunction::new("bin", I, (1, 1), Kind::Text, |row| {
+                Some(Out::Text(in_base(row.int(0).cast_unsigned(), 2)))
+            }),
+            RowFunction::new("oct", I, (1, 1), Kind::Text, |row| {
+                Some(Out::Text(in_base(row.int(0).cast_unsigned(), 8)))
+            }),
+            RowFunction::new("bit_count", I, (1, 1), Kind::Int, |row| {
+                Some(Out::Int(row.int(0).count_ones().into()))
+            }),
+            RowFunction::new("mysql_bit_not", I, (1, 1), Kind::UInt, |row| {
+                Some(Out::UInt(!row.int(0).cast_unsigned()))
+            }),
+            RowFunction::new("rand", I, (0, 1), Kind::Double, |row| {
+                Some(Out::Double(if row.len() == 1 { seeded(row.int(0)) } else { rand::random() }))
+            })
+            .volatile(),
+            RowFunction::new("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
+            RowFunction::new("mysql_unsigned", I, (1, 1), Kind::UInt, |row| {
+                Some(Out::UInt(row.int(0).cast_unsigned()))
+            }),
+            RowFunction::new("mysql_double", D, (1, 1), Kind::Double, |row| {
+                Some(Out::Double(row.double(0)))
+            }),
+        ]
+        .map(RowFunction::udf),
+    );
     all
 }
 

@@ -72,22 +72,40 @@ pub fn all() -> Vec<ScalarUDF> {
 /// Functions that are one thing for numbers or times and another for text.
 fn typed() -> Vec<ScalarUDF> {
     vec![
-        Typed::udf("hex", (1, 1), |_| Ok(DataType::Utf8View), |args, types| {
-            let number = types[0].is_numeric();
-            Ok(super::call(if number { "mysql_hex_int" } else { "mysql_hex_text" }, args))
-        }),
-        Typed::udf("mysql_json_literal", (1, 1), |_| Ok(DataType::Utf8View), |args, types| {
-            // Text becomes a JSON string, numbers are JSON already.
-            let text = crate::convert::is_text(&types[0]);
-            Ok(super::call(if text { "mysql_json_text" } else { "mysql_text" }, args))
-        }),
-        Typed::udf("isnull", (1, 1), |_| Ok(DataType::Boolean), |mut args, _| {
-            Ok(args.remove(0).is_null())
-        }),
-        Typed::udf("timediff", (2, 2), |_| Ok(crate::convert::TIME), |args, types| {
-            let dates = types.iter().any(|ty| matches!(ty, DataType::Timestamp(_, _)));
-            Ok(super::call(if dates { "mysql_timediff" } else { "mysql_timediff_time" }, args))
-        }),
+        Typed::udf(
+            "hex",
+            (1, 1),
+            |_| Ok(DataType::Utf8View),
+            |args, types| {
+                let number = types[0].is_numeric();
+                Ok(super::call(if number { "mysql_hex_int" } else { "mysql_hex_text" }, args))
+            },
+        ),
+        Typed::udf(
+            "mysql_json_literal",
+            (1, 1),
+            |_| Ok(DataType::Utf8View),
+            |args, types| {
+                // Text becomes a JSON string, numbers are JSON already.
+                let text = crate::convert::is_text(&types[0]);
+                Ok(super::call(if text { "mysql_json_text" } else { "mysql_text" }, args))
+            },
+        ),
+        Typed::udf(
+            "isnull",
+            (1, 1),
+            |_| Ok(DataType::Boolean),
+            |mut args, _| Ok(args.remove(0).is_null()),
+        ),
+        Typed::udf(
+            "timediff",
+            (2, 2),
+            |_| Ok(crate::convert::TIME),
+            |args, types| {
+                let dates = types.iter().any(|ty| matches!(ty, DataType::Timestamp(_, _)));
+                Ok(super::call(if dates { "mysql_timediff" } else { "mysql_timediff_time" }, args))
+            },
+        ),
         Typed::udf("addtime", (2, 2), time_type, |args, types| Ok(add_time(args, types))),
         Typed::udf("subtime", (2, 2), time_type, |mut args, types| {
             let negated = super::call("mysql_negate_time", vec![args.remove(1)]);

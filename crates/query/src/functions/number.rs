@@ -166,11 +166,7 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 }
 
 /// `+`, `-` or `*` on integers that may not fit 64 bits.
-fn checked(
-    args: &[ArrayRef],
-    sign: &str,
-    each: fn(i64, i64) -> Option<i64>,
-) -> Result<ArrayRef> {
+fn checked(args: &[ArrayRef], sign: &str, each: fn(i64, i64) -> Option<i64>) -> Result<ArrayRef> {
     let (left, right) = (convert::int(&args[0])?, convert::int(&args[1])?);
     let mut values = Int64Array::builder(left.len());
     for (l, r) in left.iter().zip(&right) {
@@ -222,7 +218,8 @@ fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
             let values = convert::decimal(&args[0], 38, from)?;
             let values = values.as_primitive::<Decimal128Type>();
             let (from, to) = (i64::from(from), i64::from(scale));
-            let each = |v, d: i64| Some(cut(cut(v, from - d.min(from), up)?, 0, up)? / unit(from - to)?);
+            let each =
+                |v, d: i64| Some(cut(cut(v, from - d.min(from), up)?, 0, up)? / unit(from - to)?);
             let rounded: Decimal128Array = pairs(values, &digits, each).collect();
             Arc::new(rounded.with_precision_and_scale(precision, scale)?)
         }
@@ -233,8 +230,7 @@ fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
         }
         _ => {
             let each = |v: f64, d: i64| Some(round_double(v, d, up));
-            let rounded: Float64Array =
-                pairs(&convert::double(&args[0])?, &digits, each).collect();
+            let rounded: Float64Array = pairs(&convert::double(&args[0])?, &digits, each).collect();
             Arc::new(rounded)
         }
     })
@@ -284,7 +280,9 @@ fn abs(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
             let values: Int64Array = convert::int(&args[0])?.unary(i64::saturating_abs);
             Arc::new(values)
         }
-        _ => Arc::new(convert::double(&args[0])?.unary::<_, arrow::datatypes::Float64Type>(f64::abs)),
+        _ => {
+            Arc::new(convert::double(&args[0])?.unary::<_, arrow::datatypes::Float64Type>(f64::abs))
+        }
     })
 }
 
@@ -353,12 +351,8 @@ pub fn all() -> Vec<ScalarUDF> {
         Vector::udf("mysql_div", (2, 2), int_type, integer_divide),
         Vector::udf("mod", (2, 2), modulo_type, modulo),
         Vector::udf("mysql_add", (2, 2), int_type, |a, _| checked(a, "+", i64::checked_add)),
-        Vector::udf("mysql_subtract", (2, 2), int_type, |a, _| {
-            checked(a, "-", i64::checked_sub)
-        }),
-        Vector::udf("mysql_multiply", (2, 2), int_type, |a, _| {
-            checked(a, "*", i64::checked_mul)
-        }),
+        Vector::udf("mysql_subtract", (2, 2), int_type, |a, _| checked(a, "-", i64::checked_sub)),
+        Vector::udf("mysql_multiply", (2, 2), int_type, |a, _| checked(a, "*", i64::checked_mul)),
         Vector::udf("round", (1, 2), round_type, |args, ty| rounding(args, ty, true)),
         Vector::udf("truncate", (2, 2), round_type, |args, ty| rounding(args, ty, false)),
         Vector::udf("abs", (1, 1), same_type, abs),

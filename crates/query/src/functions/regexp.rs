@@ -26,7 +26,9 @@ fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T)
             return Ok(use_it(regex));
         }
         let regex = RegexBuilder::new(pattern)
-            .case_insensitive(flags.rfind(['c', 'i']).is_some_and(|at| flags[at..].starts_with('i')))
+            .case_insensitive(
+                flags.rfind(['c', 'i']).is_some_and(|at| flags[at..].starts_with('i')),
+            )
             .multi_line(flags.contains('m'))
             .dot_matches_new_line(flags.contains('n'))
             .size_limit(PATTERN_BYTES_MAX)
@@ -101,8 +103,7 @@ fn instr(row: &Row<'_>) -> Result<Option<Out>> {
 
 /// Whether `text` is like a pattern of `%`, `_` and `\`.
 pub fn is_like(text: &str, pattern: &str) -> bool {
-    let (text, pattern) =
-        (text.chars().collect::<Vec<_>>(), pattern.chars().collect::<Vec<_>>());
+    let (text, pattern) = (text.chars().collect::<Vec<_>>(), pattern.chars().collect::<Vec<_>>());
     let (mut at, mut sign) = (0, 0);
     // Where to go on when the text under the last `%` was taken too short.
     let mut retry = None;

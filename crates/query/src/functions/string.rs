@@ -191,20 +191,25 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     if !padded.is_ascii() {
         return None;
     }
-    (0..padded.len()).step_by(2).map(|at| u8::from_str_radix(&padded[at..at + 2], 16).ok()).collect()
+    (0..padded.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&padded[at..at + 2], 16).ok())
+        .collect()
 }
 
 /// `SHA2(text, bits)`.
 fn sha2(row: &Row<'_>) -> Option<Out> {
     let bytes = row.bytes(0);
-    text(match row.int(1) {
-        0 | 256 => hex(&sha2::Sha256::digest(bytes)),
-        224 => hex(&sha2::Sha224::digest(bytes)),
-        384 => hex(&sha2::Sha384::digest(bytes)),
-        512 => hex(&sha2::Sha512::digest(bytes)),
-        _ => return None,
-    }
-    .to_lowercase())
+    text(
+        match row.int(1) {
+            0 | 256 => hex(&sha2::Sha256::digest(bytes)),
+            224 => hex(&sha2::Sha224::digest(bytes)),
+            384 => hex(&sha2::Sha384::digest(bytes)),
+            512 => hex(&sha2::Sha512::digest(bytes)),
+            _ => return None,
+        }
+        .to_lowercase(),
+    )
 }
 
 /// `FORMAT(number, digits)`: with a comma between thousands.
@@ -214,7 +219,8 @@ fn format_number(row: &Row<'_>) -> Option<Out> {
     let value = crate::convert::decimal_prefix(row.text(0), digits, limit);
     let mut plain = String::new();
     crate::format::decimal(&mut plain, value, digits);
-    let (whole, part) = plain.split_once('.').map_or((&plain[..], ""), |(whole, part)| (whole, part));
+    let (whole, part) =
+        plain.split_once('.').map_or((&plain[..], ""), |(whole, part)| (whole, part));
     let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |rest| ("-", rest));
     let mut out = String::from(sign);
     for (at, digit) in whole.chars().enumerate() {
@@ -270,9 +276,7 @@ fn simple() -> Vec<RowFunction> {
         map!("ltrim", |text| text.trim_start_matches(' ').to_owned()),
         map!("rtrim", |text| text.trim_end_matches(' ').to_owned()),
         map!("mysql_text", str::to_owned),
-        map!("quote", |text| {
-            format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
-        }),
+        map!("quote", |text| { format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")) }),
         RowFunction::new("length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len())),
         RowFunction::new("bit_length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len() * 8)),
         RowFunction::new("char_length", T, (1, 1), Kind::Int, |row| count(chars(row.text(0)))),
@@ -287,9 +291,13 @@ fn simple() -> Vec<RowFunction> {
         RowFunction::new("rpad", &[Kind::Text, Kind::Int, Kind::Text], (2, 3), Kind::Text, |row| {
             pad(row, false)
         }),
-        RowFunction::new("locate", &[Kind::Text, Kind::Text, Kind::Int], (2, 3), Kind::Int, |row| {
-            position(row.text(1), row.text(0), row.int_or(2, 1))
-        }),
+        RowFunction::new(
+            "locate",
+            &[Kind::Text, Kind::Text, Kind::Int],
+            (2, 3),
+            Kind::Int,
+            |row| position(row.text(1), row.text(0), row.int_or(2, 1)),
+        ),
         RowFunction::new("instr", T, (2, 2), Kind::Int, |row| {
             position(row.text(0), row.text(1), 1)
         }),
@@ -341,9 +349,7 @@ fn of_bytes() -> Vec<RowFunction> {
         RowFunction::new("mysql_hex_int", &[Kind::Int], (1, 1), Kind::Text, |row| {
             text(format!("{:X}", row.int(0)))
         }),
-        RowFunction::new("unhex", T, (1, 1), Kind::Bytes, |row| {
-            unhex(row.text(0)).map(Out::Bytes)
-        }),
+        RowFunction::new("unhex", T, (1, 1), Kind::Bytes, |row| unhex(row.text(0)).map(Out::Bytes)),
         RowFunction::new("sha1", B, (1, 1), Kind::Text, |row| {
             text(hex(&sha1::Sha1::digest(row.bytes(0))).to_lowercase())
         }),

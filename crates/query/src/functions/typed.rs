@@ -29,6 +29,7 @@ pub struct Typed {
 }
 
 impl Typed {
+    /// A function of `arity.0` to `arity.1` arguments.
     pub fn udf(
         name: &'static str,
         arity: (usize, usize),
@@ -81,8 +82,7 @@ impl ScalarUDFImpl for Typed {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let types =
-            args.iter().map(|arg| info.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
+        let types = args.iter().map(|arg| info.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
         let wanted = (self.returns)(&types)?;
         let expanded = (self.expand)(args, &types)?;
         let expanded = if info.get_data_type(&expanded)? == wanted {
@@ -113,7 +113,9 @@ pub fn integer_digits(ty: &DataType) -> Option<u8> {
 
 /// The type that holds the values of both, as MySQL joins the branches of CASE or UNION.
 pub fn common(left: &DataType, right: &DataType) -> DataType {
-    use DataType::{Boolean, Date32, Decimal128, Decimal256, Float32, Float64, Int64, Null, UInt64};
+    use DataType::{
+        Boolean, Date32, Decimal128, Decimal256, Float32, Float64, Int64, Null, UInt64,
+    };
     match (left, right) {
         (a, b) if a == b => a.clone(),
         (Null, other) | (other, Null) => other.clone(),
@@ -132,7 +134,9 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
             Decimal256(*p, *s)
         }
         (Decimal128(p1, s1), Decimal128(p2, s2)) => wider((*p1, *s1), (*p2, *s2)),
-        (Decimal128(p, s), other) | (other, Decimal128(p, s)) if integer_digits(other).is_some() => {
+        (Decimal128(p, s), other) | (other, Decimal128(p, s))
+            if integer_digits(other).is_some() =>
+        {
             wider((*p, *s), (integer_digits(other).unwrap_or(20), 0))
         }
         (UInt64, other) | (other, UInt64) if integer_digits(other).is_some() => {
@@ -256,29 +260,42 @@ fn text_type(types: &[DataType]) -> Result<DataType> {
 /// Calls DataFusion's `date_part`, which knows ranges of a column that make a part constant.
 macro_rules! part {
     ($name:literal) => {
-        Typed::udf($name, (1, 1), |_| Ok(DataType::Int64), |mut args, types| {
-            let arg = args.remove(0);
-            let arg = match types[0] {
-                DataType::Date32 => arg,
-                ref ty => converted(arg, ty, &convert::DATETIME),
-            };
-            let part = if $name == "dayofmonth" { "day" } else { $name };
-            Ok(cast(super::call("date_part", vec![lit(part), arg]), DataType::Int64))
-        })
+        Typed::udf(
+            $name,
+            (1, 1),
+            |_| Ok(DataType::Int64),
+            |mut args, types| {
+                let arg = args.remove(0);
+                let arg = match types[0] {
+                    DataType::Date32 => arg,
+                    ref ty => converted(arg, ty, &convert::DATETIME),
+                };
+                let part = if $name == "dayofmonth" { "day" } else { $name };
+                Ok(cast(super::call("date_part", vec![lit(part), arg]), DataType::Int64))
+            },
+        )
     };
 }
 
 /// The time parts of a date are zero, which `date_part` refuses to say.
 macro_rules! clock_part {
     ($name:literal, $divisor:literal, $modulus:literal) => {
-        Typed::udf($name, (1, 1), |_| Ok(DataType::Int64), |mut args, types| {
-            let arg = args.remove(0);
-            if matches!(types[0], DataType::Timestamp(_, _)) {
-                return Ok(cast(super::call("date_part", vec![lit($name), arg]), DataType::Int64));
-            }
-            let micros = super::call("mysql_time_micros", vec![arg]);
-            Ok((micros / lit($divisor)) % lit($modulus))
-        })
+        Typed::udf(
+            $name,
+            (1, 1),
+            |_| Ok(DataType::Int64),
+            |mut args, types| {
+                let arg = args.remove(0);
+                if matches!(types[0], DataType::Timestamp(_, _)) {
+                    return Ok(cast(
+                        super::call("date_part", vec![lit($name), arg]),
+                        DataType::Int64,
+                    ));
+                }
+                let micros = super::call("mysql_time_micros", vec![arg]);
+                Ok((micros / lit($divisor)) % lit($modulus))
+            },
+        )
     };
 }
 
@@ -309,24 +326,32 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),
-        Typed::udf("nullif", (2, 2), |types| Ok(types[0].clone()), |args, types| {
-            let [left, right] = <[Expr; 2]>::try_from(args).expect("arity is checked");
-            let equal = super::operators::compare(
-                (left.clone(), &types[0]),
-                datafusion::logical_expr::Operator::Eq,
-                (right, &types[1]),
-            );
-            when(equal, lit(ScalarValue::Null)).otherwise(left)
-        }),
+        Typed::udf(
+            "nullif",
+            (2, 2),
+            |types| Ok(types[0].clone()),
+            |args, types| {
+                let [left, right] = <[Expr; 2]>::try_from(args).expect("arity is checked");
+                let equal = super::operators::compare(
+                    (left.clone(), &types[0]),
+                    datafusion::logical_expr::Operator::Eq,
+                    (right, &types[1]),
+                );
+                when(equal, lit(ScalarValue::Null)).otherwise(left)
+            },
+        ),
         Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
         }),
         Typed::udf("mysql_like_text", (1, 1), text_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &text_type(types)?))
         }),
-        Typed::udf("mysql_signed", (1, 1), |_| Ok(DataType::Int64), |mut args, types| {
-            Ok(converted(args.remove(0), &types[0], &DataType::Int64))
-        }),
+        Typed::udf(
+            "mysql_signed",
+            (1, 1),
+            |_| Ok(DataType::Int64),
+            |mut args, types| Ok(converted(args.remove(0), &types[0], &DataType::Int64)),
+        ),
         greatest_or_least("greatest", "greatest"),
         greatest_or_least("least", "least"),
     ];

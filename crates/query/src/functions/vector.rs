@@ -84,8 +84,7 @@ impl ScalarUDFImpl for Vector {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
-        let arrays =
-            args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let result = (self.eval)(&arrays, args.return_field.data_type())?;
         assert_eq!(result.len(), rows, "a function returns as many values as there are rows");
         if constant {

@@ -6,7 +6,9 @@ use sqlparser::ast::{
     UnaryOperator, Value,
 };
 
-use super::values::{as_text, call, case, int, literal, null, number, of_variable, take, text, truth};
+use super::values::{
+    as_text, call, case, int, literal, null, number, of_variable, take, text, truth,
+};
 use super::{Rewriter, function};
 use crate::session::Scope;
 
@@ -201,10 +203,19 @@ fn niladic(ident: &Ident) -> Option<&'static str> {
     if ident.quote_style.is_some() {
         return None;
     }
-    ["current_date", "current_time", "current_timestamp", "current_user", "localtime",
-     "localtimestamp", "utc_date", "utc_time", "utc_timestamp"]
-        .into_iter()
-        .find(|name| ident.value.eq_ignore_ascii_case(name))
+    [
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "localtime",
+        "localtimestamp",
+        "utc_date",
+        "utc_time",
+        "utc_timestamp",
+    ]
+    .into_iter()
+    .find(|name| ident.value.eq_ignore_ascii_case(name))
 }
 
 /// Makes the name of a column lower case.
@@ -256,11 +267,8 @@ fn unary(expr: &mut Expr) {
 fn between(expr: &mut Expr) {
     let Expr::Between { expr: body, negated, low, high } = expr else { return };
     let body = take(body);
-    let compare = |op, bound| Expr::BinaryOp {
-        left: Box::new(body.clone()),
-        op,
-        right: Box::new(bound),
-    };
+    let compare =
+        |op, bound| Expr::BinaryOp { left: Box::new(body.clone()), op, right: Box::new(bound) };
     let both = Expr::BinaryOp {
         left: Box::new(compare(BinaryOperator::GtEq, take(low))),
         op: BinaryOperator::And,
@@ -425,7 +433,9 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             call("mysql_signed", vec![inner])
         }
         _ if name.starts_with("YEAR") => call("year", vec![inner]),
-        other => bail!(NotSupported, "This version of Freshet doesn't yet support 'CAST AS {other}'"),
+        other => {
+            bail!(NotSupported, "This version of Freshet doesn't yet support 'CAST AS {other}'")
+        }
     })
 }
 

@@ -12,11 +12,36 @@ use crate::temporal::SECOND;
 
 /// Functions of the session and of this moment.
 const OF_SESSION: [&str; 31] = [
-    "benchmark", "charset", "coercibility", "collation", "connection_id", "curdate",
-    "current_date", "current_role", "current_time", "current_timestamp", "current_user",
-    "curtime", "database", "found_rows", "get_lock", "is_free_lock", "is_used_lock",
-    "last_insert_id", "localtime", "localtimestamp", "now", "release_lock", "row_count",
-    "schema", "session_user", "sysdate", "system_user", "user", "utc_date", "utc_time",
+    "benchmark",
+    "charset",
+    "coercibility",
+    "collation",
+    "connection_id",
+    "curdate",
+    "current_date",
+    "current_role",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "curtime",
+    "database",
+    "found_rows",
+    "get_lock",
+    "is_free_lock",
+    "is_used_lock",
+    "last_insert_id",
+    "localtime",
+    "localtimestamp",
+    "now",
+    "release_lock",
+    "row_count",
+    "schema",
+    "session_user",
+    "sysdate",
+    "system_user",
+    "user",
+    "utc_date",
+    "utc_time",
     "utc_timestamp",
 ];
 
@@ -54,7 +79,9 @@ pub fn before(function: &mut Function) -> Result<()> {
             }
         }
         "date_trunc" | "datetrunc" => {}
-        "get_format" => bail!(NotSupported, "This version of Freshet doesn't yet support 'GET_FORMAT'"),
+        "get_format" => {
+            bail!(NotSupported, "This version of Freshet doesn't yet support 'GET_FORMAT'")
+        }
         "date_add" | "date_sub" | "adddate" | "subdate" => {
             let subtract = name.ends_with("sub") || name.starts_with("sub");
             let (Some(value), Some(amount)) = (args.next(), args.next()) else { return Ok(()) };
@@ -107,11 +134,37 @@ impl Rewriter<'_> {
     /// Scalar functions that become something else.
     fn scalar(&mut self, name: &str, function: &mut Function) -> Result<Option<Expr>> {
         const CHANGED: [&str; 31] = [
-            "if", "ifnull", "nvl", "coalesce", "nullif", "greatest", "least", "date", "time",
-            "timestamp", "timestampadd", "extract", "unix_timestamp", "from_unixtime", "insert",
-            "json_object", "json_array", "json_set", "json_insert", "json_replace", "decode",
-            "sleep", "regexp", "position", "binary", "if_null", "to_date", "json_value", "values",
-            "convert", "date_trunc",
+            "if",
+            "ifnull",
+            "nvl",
+            "coalesce",
+            "nullif",
+            "greatest",
+            "least",
+            "date",
+            "time",
+            "timestamp",
+            "timestampadd",
+            "extract",
+            "unix_timestamp",
+            "from_unixtime",
+            "insert",
+            "json_object",
+            "json_array",
+            "json_set",
+            "json_insert",
+            "json_replace",
+            "decode",
+            "sleep",
+            "regexp",
+            "position",
+            "binary",
+            "if_null",
+            "to_date",
+            "json_value",
+            "values",
+            "convert",
+            "date_trunc",
         ];
         if !CHANGED.contains(&name) {
             return Ok(None);

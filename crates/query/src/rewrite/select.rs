@@ -63,9 +63,13 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
             {
                 idents.last().map(|ident| ident.value.clone())
             }
-            SelectItem::UnnamedExpr(Expr::Value(value)) => {
-                Some(value.value.clone().into_string().unwrap_or_else(|| written(at, &Expr::Value(value.clone()))))
-            }
+            SelectItem::UnnamedExpr(Expr::Value(value)) => Some(
+                value
+                    .value
+                    .clone()
+                    .into_string()
+                    .unwrap_or_else(|| written(at, &Expr::Value(value.clone()))),
+            ),
             SelectItem::UnnamedExpr(expr) => Some(written(at, expr)),
             SelectItem::ExprWithAliases { .. }
             | SelectItem::Wildcard(_)
@@ -124,9 +128,10 @@ fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
 /// Gives every item that is no column a name of its own: what MySQL calls it in a derived
 /// table, and something unique where two would be called the same in the outermost select.
 fn name_items(select: &mut Select, outermost: bool) {
-    let wild = select.projection.iter().any(|item| {
-        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
-    });
+    let wild = select
+        .projection
+        .iter()
+        .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut taken = HashSet::new();
     for item in &mut select.projection {
         let (expr, wanted, column) = match item {

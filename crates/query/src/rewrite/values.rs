@@ -1,7 +1,7 @@
 //! Pieces of syntax trees.
 
 use sqlparser::ast::{
-    CaseWhen, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Value, ValueWithSpan,
 };
 use sqlparser::tokenizer::Span;
@@ -87,8 +87,16 @@ pub fn is_truth(expr: &Expr) -> bool {
         Expr::Nested(inner) => is_truth(inner),
         Expr::BinaryOp { op, .. } => matches!(
             op,
-            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or
-                | Op::Xor | Op::Spaceship
+            Op::Eq
+                | Op::NotEq
+                | Op::Lt
+                | Op::LtEq
+                | Op::Gt
+                | Op::GtEq
+                | Op::And
+                | Op::Or
+                | Op::Xor
+                | Op::Spaceship
         ),
         Expr::UnaryOp { op, .. } => *op == sqlparser::ast::UnaryOperator::Not,
         Expr::IsFalse(_)
@@ -128,16 +136,6 @@ pub fn case(whens: Vec<CaseWhen>, otherwise: Option<Expr>) -> Expr {
     }
     args.push(otherwise.map_or_else(null, number));
     call("mysql_case", args)
-}
-
-pub fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: sqlparser::ast::CastKind::Cast,
-        expr: Box::new(expr),
-        data_type,
-        array: false,
-        format: None,
-    }
 }
 
 /// Takes an expression out of its place.

@@ -1,0 +1,126 @@
+//! Values of placeholders, as the protocol brings them.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+use sqlparser::ast::{
+    Expr, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr,
+    helpers::attached_token::AttachedToken,
+};
+
+use crate::temporal;
+
+/// The value of a placeholder.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Parameter {
+    /// NULL.
+    Null,
+    /// An integer.
+    Int(i64),
+    /// An integer without sign.
+    UInt(u64),
+    /// A float or double.
+    Double(f64),
+    /// Text where it is UTF-8, bytes where not.
+    Bytes(Vec<u8>),
+    /// Days since 1970.
+    Date(i32),
+    /// Microseconds since 1970, wall time.
+    DateTime(i64),
+    /// Microseconds.
+    Time(i64),
+}
+
+/// A date of these fields; what is no date is its text.
+pub fn date(year: i32, month: u32, day: u32) -> Parameter {
+    match temporal::days_of(year, month, day) {
+        Some(days) => Parameter::Date(days),
+        None => Parameter::Bytes(format!("{year:04}-{month:02}-{day:02}").into_bytes()),
+    }
+}
+
+/// A date with so many microseconds of its day; what is no date is its text.
+pub fn datetime(year: i32, month: u32, day: u32, micros: i64) -> Parameter {
+    match temporal::days_of(year, month, day) {
+        Some(days) => Parameter::DateTime(i64::from(days) * temporal::DAY + micros),
+        None => date(year, month, day),
+    }
+}
+
+/// The types of values, for planning; NULL has none.
+pub fn types(parameters: &[Parameter]) -> Vec<Option<DataType>> {
+    parameters
+        .iter()
+        .map(|parameter| match parameter {
+            Parameter::Null => None,
+            other => Some(scalar(other.clone()).data_type()),
+        })
+        .collect()
+}
+
+/// Values as the planner takes them.
+pub fn values(parameters: Vec<Parameter>) -> Vec<ScalarValue> {
+    parameters.into_iter().map(scalar).collect()
+}
+
+fn scalar(parameter: Parameter) -> ScalarValue {
+    match parameter {
+        Parameter::Null => ScalarValue::Null,
+        Parameter::Int(value) => ScalarValue::Int64(Some(value)),
+        Parameter::UInt(value) => ScalarValue::UInt64(Some(value)),
+        Parameter::Double(value) => ScalarValue::Float64(Some(value)),
+        Parameter::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => ScalarValue::Utf8View(Some(text)),
+            Err(error) => ScalarValue::BinaryView(Some(error.into_bytes())),
+        },
+        Parameter::Date(days) => ScalarValue::Date32(Some(days)),
+        Parameter::DateTime(micros) => ScalarValue::TimestampMicrosecond(Some(micros), None),
+        Parameter::Time(micros) => ScalarValue::DurationMicrosecond(Some(micros)),
+    }
+}
+
+/// Whether a type is one of instants and wall times.
+pub fn is_datetime(ty: &DataType) -> bool {
+    matches!(ty, DataType::Timestamp(TimeUnit::Microsecond, _))
+}
+
+/// `SELECT` of these expressions, from nothing.
+pub fn select_of(exprs: Vec<Expr>) -> Query {
+    let select = Select {
+        select_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection: exprs.into_iter().map(SelectItem::UnnamedExpr).collect(),
+        exclude: None,
+        into: None,
+        from: Vec::new(),
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection: None,
+        connect_by: Vec::new(),
+        group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        window_before_qualify: false,
+        qualify: None,
+        value_table_mode: None,
+        flavor: SelectFlavor::Standard,
+    };
+    Query {
+        with: None,
+        body: Box::new(SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}

@@ -1,0 +1,502 @@
+//! From text to statements: `sqlparser` for queries and expressions, our own for the rest, on
+//! the same tokens.
+
+mod alter;
+mod create;
+mod cursor;
+mod dialect;
+mod insert;
+mod set;
+mod show;
+mod types;
+mod users;
+
+#[cfg(test)]
+mod tests;
+
+use freshet_base::{Result, err};
+use sqlparser::ast::Query;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+pub use alter::AlterAction;
+pub use create::CreateTable;
+pub use cursor::TableName;
+use cursor::{Cursor, Source, refuse};
+use dialect::MySql;
+pub use insert::{Insert, InsertSource};
+pub use set::{Assignment, SetTarget};
+pub use show::{Filter, Show, ShowWhat};
+pub use users::{GrantTarget, Granting, Identified};
+
+use crate::session::SqlMode;
+
+/// How deep a statement may be nested.
+const NESTING_MAX: usize = 200;
+/// The most statements of one text.
+const STATEMENTS_MAX: usize = 10_000;
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Statement {
+    /// SELECT, VALUES, TABLE, WITH, and their unions.
+    Query(Box<Query>),
+    /// EXPLAIN.
+    Explain(Box<Statement>),
+    /// DESCRIBE of a table, or of one of its columns.
+    Describe(TableName, Option<String>),
+    /// INSERT.
+    Insert(Box<Insert>),
+    /// CREATE DATABASE.
+    CreateDatabase {
+        /// Its name.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// DROP DATABASE.
+    DropDatabase {
+        /// Its name.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// CREATE TABLE.
+    CreateTable(Box<CreateTable>),
+    /// DROP TABLE.
+    DropTable {
+        /// Which.
+        tables: Vec<TableName>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// TRUNCATE TABLE.
+    Truncate(TableName),
+    /// ALTER TABLE.
+    AlterTable(TableName, AlterAction),
+    /// USE.
+    Use(String),
+    /// SET.
+    Set(Vec<Assignment>),
+    /// BEGIN or START TRANSACTION.
+    Begin {
+        /// WITH LABEL.
+        label: Option<String>,
+        /// READ ONLY.
+        read_only: bool,
+    },
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK.
+    Rollback,
+    /// SHOW.
+    Show(Box<Show>),
+    /// KILL.
+    Kill {
+        /// QUERY: the connection stays.
+        query_only: bool,
+        /// Which connection.
+        id: u64,
+    },
+    /// CREATE USER.
+    CreateUser {
+        /// Who, and how they are identified.
+        users: Vec<(freshet_meta::Account, Identified)>,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// ALTER USER.
+    AlterUser(Vec<(freshet_meta::Account, Identified)>),
+    /// DROP USER.
+    DropUser {
+        /// Who.
+        users: Vec<freshet_meta::Account>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// GRANT.
+    Grant(Granting),
+    /// REVOKE.
+    Revoke(Granting),
+    /// FLUSH TABLES; all of them if none are named.
+    FlushTables(Vec<TableName>),
+    /// `DO SLEEP(n)` and `SELECT SLEEP(n)`: waits so many seconds.
+    Sleep(sqlparser::ast::Expr),
+    /// What is accepted and has no effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
+    Nothing(&'static str),
+}
+
+/// A statement with its text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parsed {
+    /// What it says.
+    pub statement: Statement,
+    /// Its own text, without the statements around it.
+    pub text: String,
+    /// How many `?` it has.
+    pub parameters: usize,
+    /// The items of its outermost select as written: how its columns are called.
+    pub items: Vec<String>,
+}
+
+/// Parses the statements of a text.
+///
+/// # Errors
+/// 1064 with the place for what cannot be understood, 1065 for no statement at all, 1235 for
+/// what is understood and not done.
+pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
+    let dialect = MySql { mode };
+    let source = Source::new(sql);
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| source.syntax(error.location))?;
+    let mut statements = Vec::new();
+    for piece in tokens.split(|token| token.token == Token::SemiColon) {
+        let Some((first, last)) = bounds(piece) else { continue };
+        if statements.len() == STATEMENTS_MAX {
+            return Err(err!(Syntax, "more than {STATEMENTS_MAX} statements in one text"));
+        }
+        let tokens = numbered(piece);
+        let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
+        let parser = Parser::new(&dialect)
+            .with_recursion_limit(NESTING_MAX)
+            .with_tokens_with_locations(tokens);
+        let mut cursor = Cursor::new(parser, &source);
+        let statement = statement(&mut cursor)?;
+        cursor.expect_end()?;
+        statements.push(Parsed {
+            statement,
+            text: source.between(first, last).to_owned(),
+            parameters,
+            items: items(piece, &source),
+        });
+    }
+    if statements.is_empty() {
+        return Err(err!(EmptyQuery, "Query was empty"));
+    }
+    Ok(statements)
+}
+
+/// Where a statement begins and ends; `None` where there is none.
+fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
+    let mut said =
+        tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let first = said.next()?;
+    let last = said.next_back().unwrap_or(first);
+    Some((first.span.start, last.span.end))
+}
+
+/// The tokens with `?` numbered, so that each names its own value.
+fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut count = 0;
+    let number = |token: &TokenWithSpan| match &token.token {
+        Token::Placeholder(mark) if mark == "?" => {
+            count += 1;
+            TokenWithSpan { token: Token::Placeholder(format!("${count}")), span: token.span }
+        }
+        _ => token.clone(),
+    };
+    tokens.iter().map(number).collect()
+}
+
+/// The texts of the items of the outermost select.
+fn items(tokens: &[TokenWithSpan], source: &Source<'_>) -> Vec<String> {
+    const MODIFIERS: [&str; 12] = [
+        "ALL",
+        "DISTINCT",
+        "DISTINCTROW",
+        "HIGH_PRIORITY",
+        "STRAIGHT_JOIN",
+        "SQL_SMALL_RESULT",
+        "SQL_BIG_RESULT",
+        "SQL_BUFFER_RESULT",
+        "SQL_NO_CACHE",
+        "SQL_CACHE",
+        "SQL_CALC_FOUND_ROWS",
+        "SELECT",
+    ];
+    const ENDS: [&str; 12] = [
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "FOR",
+        "INTO",
+        "WINDOW",
+    ];
+    let mut depth = 0_usize;
+    let mut open: Option<(Location, Location)> = None;
+    let mut found = Vec::new();
+    let mut inside = false;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let word = match &token.token {
+            Token::Word(word) if word.quote_style.is_none() && depth == 0 => {
+                word.value.to_uppercase()
+            }
+            _ => String::new(),
+        };
+        if !inside {
+            inside = word == "SELECT";
+            continue;
+        }
+        if open.is_none() && MODIFIERS.contains(&word.as_str()) {
+            continue;
+        }
+        let ends = token.token == Token::EOF || ENDS.contains(&word.as_str());
+        if ends || (depth == 0 && token.token == Token::Comma) {
+            found.extend(open.take().map(|(from, to)| source.between(from, to).to_owned()));
+            if ends {
+                return found;
+            }
+            continue;
+        }
+        open = Some((open.map_or(token.span.start, |(from, _)| from), token.span.end));
+    }
+    found.extend(open.map(|(from, to)| source.between(from, to).to_owned()));
+    found
+}
+
+fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if matches!(cursor.peek().token, Token::LParen) {
+        return cursor.query().map(Statement::Query);
+    }
+    let word = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
+    match word.as_str() {
+        "SELECT" | "WITH" | "TABLE" => return query(cursor),
+        "VALUES" => return query(cursor),
+        "REPLACE" | "DELETE" | "UPDATE" | "MERGE" | "CALL" | "LOAD" | "HANDLER" | "PREPARE"
+        | "EXECUTE" | "DEALLOCATE" | "SAVEPOINT" | "RELEASE" | "RENAME" | "XA" | "RECOVER"
+        | "EXPORT" | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
+        _ => {}
+    }
+    cursor.parser.advance_token();
+    match word.as_str() {
+        "EXPLAIN" | "DESC" | "DESCRIBE" => describe(cursor),
+        "INSERT" => insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert))),
+        "CREATE" => create(cursor),
+        "DROP" => drop(cursor),
+        "TRUNCATE" => {
+            cursor.words("TABLE");
+            let table = cursor.table()?;
+            if cursor.words("PARTITION") {
+                return Err(refuse("TRUNCATE ... PARTITION"));
+            }
+            cursor.words("FORCE");
+            Ok(Statement::Truncate(table))
+        }
+        "ALTER" => alter(cursor),
+        "USE" => cursor.name_or_text().map(Statement::Use),
+        "SET" => set::set(cursor).map(Statement::Set),
+        "SHOW" => show::show(cursor).map(|show| Statement::Show(Box::new(show))),
+        "GRANT" => users::granting(cursor, "TO").map(Statement::Grant),
+        "REVOKE" => users::granting(cursor, "FROM").map(Statement::Revoke),
+        "KILL" => {
+            let query_only = cursor.words("QUERY");
+            cursor.words("CONNECTION");
+            Ok(Statement::Kill { query_only, id: cursor.number()? })
+        }
+        _ => control(cursor, &word),
+    }
+}
+
+fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.query().map(|query| match sleep(&query) {
+        Some(seconds) => Statement::Sleep(seconds),
+        None => Statement::Query(query),
+    })
+}
+
+/// The seconds of `SELECT SLEEP(n)`.
+fn sleep(query: &Query) -> Option<sqlparser::ast::Expr> {
+    use sqlparser::ast::{
+        Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr,
+    };
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let [SelectItem::UnnamedExpr(Expr::Function(function))] = &select.projection[..] else {
+        return None;
+    };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(seconds))] = &list.args[..] else {
+        return None;
+    };
+    let sleeps = function.name.to_string().eq_ignore_ascii_case("sleep") && select.from.is_empty();
+    sleeps.then(|| seconds.clone())
+}
+
+/// EXPLAIN of a statement, or DESCRIBE of a table.
+fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let _ = cursor.words("EXTENDED") || cursor.words("VERBOSE") || cursor.words("ANALYZE");
+    if cursor.words("FORMAT") {
+        cursor.expect(&Token::Eq)?;
+        cursor.name_or_text()?;
+    }
+    let explained = ["SELECT", "WITH", "INSERT", "VALUES", "REPLACE", "DELETE", "UPDATE"];
+    let parens = matches!(cursor.peek().token, Token::LParen);
+    if parens || cursor.peek_word(0).is_some_and(|word| explained.contains(&word.as_str())) {
+        return Ok(Statement::Explain(Box::new(statement(cursor)?)));
+    }
+    let table = cursor.table()?;
+    let column = match cursor.at_end() {
+        true => None,
+        false => Some(cursor.name_or_text()?).filter(|column| !column.eq_ignore_ascii_case("all")),
+    };
+    Ok(Statement::Describe(table, column))
+}
+
+fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if cursor.words("DATABASE") || cursor.words("SCHEMA") {
+        let if_not_exists = cursor.words("IF NOT EXISTS");
+        let name = cursor.name()?;
+        // CHARACTER SET, COLLATE and PROPERTIES have no effect.
+        cursor.skip();
+        return Ok(Statement::CreateDatabase { name, if_not_exists });
+    }
+    if cursor.words("TABLE") || cursor.words("EXTERNAL TABLE") {
+        let create = create::create_table(cursor)?;
+        return Ok(Statement::CreateTable(Box::new(create)));
+    }
+    if cursor.words("USER") {
+        let if_not_exists = cursor.words("IF NOT EXISTS");
+        let users = users::identified_accounts(cursor)?;
+        return Ok(Statement::CreateUser { users, if_not_exists });
+    }
+    let known = [
+        "VIEW",
+        "INDEX",
+        "UNIQUE INDEX",
+        "FULLTEXT INDEX",
+        "TEMPORARY TABLE",
+        "PROCEDURE",
+        "FUNCTION",
+        "TRIGGER",
+        "EVENT",
+        "ROLE",
+        "OR REPLACE",
+        "MATERIALIZED VIEW",
+        "CATALOG",
+        "ALGORITHM",
+        "DEFINER",
+        "SQL",
+        "RESOURCE",
+        "ROUTINE",
+    ];
+    match cursor.one_of(&known) {
+        Some(what) => Err(refuse(&format!("CREATE {what}"))),
+        None => Err(cursor.error()),
+    }
+}
+
+fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if cursor.words("DATABASE") || cursor.words("SCHEMA") {
+        let if_exists = cursor.words("IF EXISTS");
+        let name = cursor.name()?;
+        cursor.words("FORCE");
+        return Ok(Statement::DropDatabase { name, if_exists });
+    }
+    let temporary = cursor.words("TEMPORARY");
+    if cursor.words("TABLE") || cursor.words("TABLES") {
+        let if_exists = cursor.words("IF EXISTS") || temporary;
+        let tables = cursor.list(Cursor::table)?;
+        cursor.one_of(&["FORCE", "RESTRICT", "CASCADE"]);
+        return Ok(Statement::DropTable { tables, if_exists });
+    }
+    if cursor.words("USER") {
+        let if_exists = cursor.words("IF EXISTS");
+        let users = cursor.list(users::account)?;
+        return Ok(Statement::DropUser { users, if_exists });
+    }
+    let known = ["VIEW", "INDEX", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "ROLE", "PREPARE"];
+    match cursor.one_of(&known) {
+        Some(what) => Err(refuse(&format!("DROP {what}"))),
+        None => Err(cursor.error()),
+    }
+}
+
+fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if cursor.words("TABLE") {
+        let (table, action) = alter::alter_table(cursor)?;
+        return Ok(Statement::AlterTable(table, action));
+    }
+    if cursor.words("USER") {
+        cursor.words("IF EXISTS");
+        return users::identified_accounts(cursor).map(Statement::AlterUser);
+    }
+    match cursor.one_of(&["DATABASE", "SCHEMA", "VIEW", "EVENT", "PROCEDURE", "SYSTEM"]) {
+        Some(what) => Err(refuse(&format!("ALTER {what}"))),
+        None => Err(cursor.error()),
+    }
+}
+
+/// Transactions, and what has no effect.
+fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
+    match word {
+        "BEGIN" => {
+            cursor.words("WORK");
+            let labelled = cursor.words("WITH LABEL") && !cursor.at_end();
+            let label = labelled.then(|| cursor.name_or_text()).transpose()?;
+            Ok(Statement::Begin { label, read_only: false })
+        }
+        "START" => {
+            cursor.expect_words("TRANSACTION")?;
+            let mut read_only = false;
+            if !cursor.at_end() {
+                cursor.list(|cursor| {
+                    read_only |= cursor.words("READ ONLY");
+                    let _ = cursor.words("READ WRITE") || cursor.words("WITH CONSISTENT SNAPSHOT");
+                    Ok(())
+                })?;
+            }
+            Ok(Statement::Begin { label: None, read_only })
+        }
+        "COMMIT" | "ROLLBACK" => {
+            cursor.words("WORK");
+            if cursor.words("TO") {
+                return Err(refuse("SAVEPOINT"));
+            }
+            let _ = cursor.words("AND NO CHAIN") || cursor.words("NO RELEASE");
+            Ok(if word == "COMMIT" { Statement::Commit } else { Statement::Rollback })
+        }
+        "FLUSH" => flush(cursor),
+        "DO" => {
+            let seconds = cursor.words("SLEEP").then(|| cursor.expr()).transpose()?;
+            cursor.skip();
+            Ok(seconds.map_or(Statement::Nothing("DO"), Statement::Sleep))
+        }
+        "UNLOCK" | "LOCK" | "ANALYZE" | "OPTIMIZE" | "CHECK" | "RESET" | "PURGE" | "SWITCH"
+        | "SYNC" | "HELP" => {
+            cursor.skip();
+            Ok(Statement::Nothing("accepted without effect"))
+        }
+        _ => {
+            cursor.parser.prev_token();
+            Err(cursor.error())
+        }
+    }
+}
+
+fn flush(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let _ = cursor.words("LOCAL") || cursor.words("NO_WRITE_TO_BINLOG");
+    if cursor.words("TABLES") || cursor.words("TABLE") {
+        let mut tables = Vec::new();
+        let named = !cursor.at_end() && cursor.peek_word(0).as_deref() != Some("WITH");
+        if named {
+            tables = cursor.list(Cursor::table)?;
+        }
+        // WITH READ LOCK has no effect: tables are not locked.
+        cursor.skip();
+        return Ok(Statement::FlushTables(tables));
+    }
+    cursor.skip();
+    Ok(Statement::Nothing("FLUSH"))
+}

@@ -1,0 +1,399 @@
+//! CREATE TABLE, in the form of Doris and of MySQL.
+
+use freshet_base::{Result, err};
+use freshet_meta::{
+    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
+    TableSpec,
+};
+use freshet_schema::{DeclaredKeyKind, DefaultValue, TableForm};
+use sqlparser::ast::Query;
+use sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, TableName, refuse};
+use super::types::column_type;
+
+/// CREATE TABLE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateTable {
+    /// Database, where one is named.
+    pub database: Option<String>,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// The table; without columns where `like` or `query` say them.
+    pub spec: TableSpec,
+    /// LIKE.
+    pub like: Option<TableName>,
+    /// AS SELECT.
+    pub query: Option<Box<Query>>,
+}
+
+/// Reads what stands behind CREATE TABLE.
+pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
+    let if_not_exists = cursor.words("IF NOT EXISTS");
+    let name = cursor.table()?;
+    let mut create = CreateTable {
+        database: name.database,
+        if_not_exists,
+        spec: empty(name.table),
+        like: None,
+        query: None,
+    };
+    if cursor.words("LIKE") {
+        create.like = Some(cursor.table()?);
+        return Ok(create);
+    }
+    let mut keys = Vec::new();
+    if cursor.token(&Token::LParen) {
+        if cursor.words("LIKE") {
+            create.like = Some(cursor.table()?);
+            cursor.expect(&Token::RParen)?;
+            return Ok(create);
+        }
+        cursor.list(|cursor| element(cursor, &mut create.spec, &mut keys))?;
+        cursor.expect(&Token::RParen)?;
+    }
+    options(cursor, &mut create.spec)?;
+    if cursor.words("AS") || cursor.peek_word(0).is_some_and(|w| w == "SELECT" || w == "WITH") {
+        create.query = Some(cursor.query()?);
+    }
+    finish(&mut create.spec, keys);
+    if create.spec.columns.is_empty() && create.query.is_none() {
+        return Err(err!(Syntax, "A table must have at least 1 column"));
+    }
+    Ok(create)
+}
+
+fn empty(name: String) -> TableSpec {
+    TableSpec {
+        name,
+        form: TableForm::MySql,
+        columns: Vec::new(),
+        key: None,
+        declared_keys: Vec::new(),
+        distribution: None,
+        buckets: BucketsSpec::Unset,
+        properties: Vec::new(),
+        comment: String::new(),
+        engine: None,
+    }
+}
+
+/// A column or a key; columns marked KEY go to `keys`.
+fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>) -> Result<()> {
+    let word = cursor.peek_word(0).unwrap_or_default();
+    let second = cursor.peek_word(1).unwrap_or_default();
+    let parens = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::LParen);
+    let key = second == "KEY" || second == "INDEX" || parens;
+    match word.as_str() {
+        "CONSTRAINT" => {
+            cursor.name()?;
+            if !["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"]
+                .contains(&cursor.peek_word(0).unwrap_or_default().as_str())
+            {
+                cursor.name()?;
+            }
+            return element(cursor, spec, keys);
+        }
+        "PRIMARY" if second == "KEY" => declared(cursor, spec, DeclaredKeyKind::Primary),
+        "UNIQUE" if key || cursor.peek_word(1).is_some() && !is_type(&second) => {
+            declared(cursor, spec, DeclaredKeyKind::Unique)
+        }
+        "KEY" | "INDEX" if parens || !is_type(&second) => {
+            declared(cursor, spec, DeclaredKeyKind::Index)
+        }
+        "FULLTEXT" | "SPATIAL" if second == "KEY" || second == "INDEX" => {
+            return Err(refuse(&format!("{word} KEY")));
+        }
+        "FOREIGN" if second == "KEY" => return Err(refuse("FOREIGN KEY")),
+        "CHECK" if parens => return Err(refuse("CHECK")),
+        _ => {
+            let column = column(cursor, &mut spec.declared_keys, keys)?;
+            spec.columns.push(column);
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a word is a type, so that the word before it is the name of a column.
+fn is_type(word: &str) -> bool {
+    [
+        "INT",
+        "BIGINT",
+        "VARCHAR",
+        "CHAR",
+        "TEXT",
+        "STRING",
+        "SMALLINT",
+        "TINYINT",
+        "DECIMAL",
+        "DOUBLE",
+        "FLOAT",
+        "DATE",
+        "DATETIME",
+        "TIMESTAMP",
+        "LARGEINT",
+        "BOOLEAN",
+        "JSON",
+    ]
+    .contains(&word)
+}
+
+/// PRIMARY KEY, UNIQUE KEY or KEY among the columns.
+fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind) -> Result<()> {
+    cursor.name()?;
+    let _ = cursor.words("KEY") || cursor.words("INDEX");
+    let mut name = None;
+    if !matches!(cursor.peek().token, Token::LParen)
+        && cursor.peek_word(0).as_deref() != Some("USING")
+    {
+        name = Some(cursor.name()?);
+    }
+    if cursor.words("USING") {
+        cursor.name()?;
+    }
+    let columns = cursor.in_parens(|cursor| {
+        let column = cursor.name()?;
+        if cursor.token(&Token::LParen) {
+            cursor.number()?;
+            cursor.expect(&Token::RParen)?;
+        }
+        let _ = cursor.words("ASC") || cursor.words("DESC");
+        Ok(column)
+    })?;
+    loop {
+        if cursor.words("USING") {
+            cursor.name()?;
+        } else if cursor.words("COMMENT") {
+            cursor.text()?;
+        } else if cursor.words("PROPERTIES") {
+            cursor.properties()?;
+        } else {
+            break;
+        }
+    }
+    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns });
+    Ok(())
+}
+
+/// Reads a column; keys it declares go to `declared`, its name to `keys` if it is marked KEY.
+pub fn column(
+    cursor: &mut Cursor<'_>,
+    declared: &mut Vec<DeclaredKeySpec>,
+    keys: &mut Vec<String>,
+) -> Result<ColumnSpec> {
+    let name = cursor.name()?;
+    let ty = column_type(cursor)?;
+    let mut column = ColumnSpec {
+        name,
+        ty,
+        nullable: true,
+        default: DefaultSpec::Unset,
+        comment: String::new(),
+    };
+    loop {
+        let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
+        if cursor.words("NOT NULL") {
+            column.nullable = false;
+        } else if cursor.words("NULL") {
+            column.nullable = true;
+        } else if cursor.words("PRIMARY KEY") {
+            declared.push(key(DeclaredKeyKind::Primary));
+        } else if cursor.words("UNIQUE") {
+            cursor.words("KEY");
+            declared.push(key(DeclaredKeyKind::Unique));
+        } else if cursor.words("KEY") {
+            keys.push(column.name.clone());
+        } else if cursor.words("DEFAULT") {
+            column.default = default(cursor)?;
+        } else if cursor.words("COMMENT") {
+            column.comment = cursor.text()?;
+        } else if cursor.words("COLLATE") || cursor.words("CHARACTER SET") {
+            cursor.name_or_text()?;
+        } else if let Some(refused) = refused_attribute(cursor) {
+            return Err(refused);
+        } else {
+            return Ok(column);
+        }
+    }
+}
+
+fn refused_attribute(cursor: &mut Cursor<'_>) -> Option<freshet_base::Error> {
+    const AGGREGATES: [&str; 8] = [
+        "SUM",
+        "MAX",
+        "MIN",
+        "REPLACE",
+        "REPLACE_IF_NOT_NULL",
+        "HLL_UNION",
+        "BITMAP_UNION",
+        "QUANTILE_UNION",
+    ];
+    if let Some(function) = cursor.one_of(&AGGREGATES) {
+        return Some(refuse(&format!("AGGREGATE KEY tables (column function {function})")));
+    }
+    let others = [
+        "AUTO_INCREMENT",
+        "ON UPDATE",
+        "GENERATED",
+        "AS",
+        "REFERENCES",
+        "CHECK",
+        "INVISIBLE",
+        "STORED",
+        "VIRTUAL",
+    ];
+    cursor.one_of(&others).map(refuse)
+}
+
+fn default(cursor: &mut Cursor<'_>) -> Result<DefaultSpec> {
+    if cursor.words("NULL") {
+        return Ok(DefaultSpec::Null);
+    }
+    let parens = cursor.token(&Token::LParen);
+    let value = default_value(cursor)?;
+    if parens {
+        cursor.expect(&Token::RParen)?;
+    }
+    Ok(DefaultSpec::Value(value))
+}
+
+fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
+    let now = ["CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"];
+    if cursor.one_of(&now).is_some() {
+        optional_parens(cursor)?;
+        return Ok(DefaultValue::CurrentTimestamp);
+    }
+    if cursor.one_of(&["CURRENT_DATE", "CURDATE"]).is_some() {
+        optional_parens(cursor)?;
+        return Ok(DefaultValue::CurrentDate);
+    }
+    if cursor.words("TRUE") {
+        return Ok(DefaultValue::Literal("1".to_owned()));
+    }
+    if cursor.words("FALSE") {
+        return Ok(DefaultValue::Literal("0".to_owned()));
+    }
+    let sign = if cursor.token(&Token::Minus) { "-" } else { "" };
+    if let Some(text) = cursor.text_opt() {
+        return Ok(DefaultValue::Literal(text));
+    }
+    let Token::Number(digits, _) = &cursor.peek().token else { return Err(cursor.error()) };
+    let literal = format!("{sign}{digits}");
+    cursor.parser.advance_token();
+    Ok(DefaultValue::Literal(literal))
+}
+
+fn optional_parens(cursor: &mut Cursor<'_>) -> Result<()> {
+    if cursor.token(&Token::LParen) {
+        cursor.number_opt();
+        cursor.expect(&Token::RParen)?;
+    }
+    Ok(())
+}
+
+/// What stands behind the columns.
+fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
+    loop {
+        cursor.token(&Token::Comma);
+        let key = |model| -> Result<Option<KeyModelSpec>> { Ok(Some(model)) };
+        let model = if cursor.words("DUPLICATE KEY") {
+            key(KeyModelSpec::Duplicate)?
+        } else if cursor.words("UNIQUE KEY") {
+            key(KeyModelSpec::Unique)?
+        } else if cursor.words("AGGREGATE KEY") {
+            key(KeyModelSpec::Aggregate)?
+        } else {
+            None
+        };
+        if let Some(model) = model {
+            spec.form = TableForm::Olap;
+            spec.key = Some(KeySpec { model, columns: cursor.in_parens(Cursor::name)? });
+        } else if cursor.words("DISTRIBUTED BY") {
+            distribution(cursor, spec)?;
+        } else if cursor.words("PROPERTIES") {
+            spec.form = TableForm::Olap;
+            spec.properties = cursor.properties()?;
+        } else if cursor.words("ENGINE") {
+            cursor.token(&Token::Eq);
+            let engine = cursor.name_or_text()?;
+            if engine.eq_ignore_ascii_case("olap") {
+                spec.form = TableForm::Olap;
+            }
+            spec.engine = Some(engine);
+        } else if cursor.words("COMMENT") {
+            cursor.token(&Token::Eq);
+            spec.comment = cursor.text()?;
+        } else if cursor.words("PARTITION BY") || cursor.words("AUTO PARTITION BY") {
+            return Err(refuse("PARTITION BY"));
+        } else if cursor.words("ROLLUP") {
+            return Err(refuse("ROLLUP"));
+        } else if !mysql_option(cursor)? {
+            return Ok(());
+        }
+    }
+}
+
+fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
+    spec.form = TableForm::Olap;
+    spec.distribution = Some(if cursor.words("RANDOM") {
+        DistributionSpec::Random
+    } else {
+        cursor.expect_words("HASH")?;
+        DistributionSpec::Hash(cursor.in_parens(Cursor::name)?)
+    });
+    if cursor.words("BUCKETS") {
+        spec.buckets = match cursor.words("AUTO") {
+            true => BucketsSpec::Auto,
+            false => BucketsSpec::Count(cursor.number()?),
+        };
+    }
+    Ok(())
+}
+
+/// An option of MySQL's that has no effect here.
+fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
+    const OPTIONS: [&str; 16] = [
+        "DEFAULT CHARSET",
+        "DEFAULT CHARACTER SET",
+        "DEFAULT COLLATE",
+        "CHARSET",
+        "CHARACTER SET",
+        "COLLATE",
+        "ROW_FORMAT",
+        "AUTO_INCREMENT",
+        "STATS_PERSISTENT",
+        "KEY_BLOCK_SIZE",
+        "MAX_ROWS",
+        "MIN_ROWS",
+        "AVG_ROW_LENGTH",
+        "PACK_KEYS",
+        "CHECKSUM",
+        "DELAY_KEY_WRITE",
+    ];
+    if cursor.one_of(&OPTIONS).is_none() {
+        return Ok(false);
+    }
+    cursor.token(&Token::Eq);
+    if cursor.number_opt().is_none() {
+        cursor.name_or_text()?;
+    }
+    Ok(true)
+}
+
+/// Columns marked KEY are the key: the primary one in MySQL's form.
+fn finish(spec: &mut TableSpec, keys: Vec<String>) {
+    if keys.is_empty() {
+        return;
+    }
+    match spec.form {
+        TableForm::Olap if spec.key.is_none() => {
+            spec.key = Some(KeySpec { model: KeyModelSpec::Duplicate, columns: keys });
+        }
+        TableForm::Olap => {}
+        TableForm::MySql => spec.declared_keys.push(DeclaredKeySpec {
+            kind: DeclaredKeyKind::Primary,
+            name: None,
+            columns: keys,
+        }),
+    }
+}

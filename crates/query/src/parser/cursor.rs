@@ -1,0 +1,262 @@
+//! Reading tokens of one statement.
+
+use freshet_base::{Error, ErrorCode, Result, err};
+use sqlparser::ast::{Expr, Query};
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+/// How much of a statement an error repeats, in characters.
+const NEAR_CHARACTERS_MAX: usize = 80;
+
+/// The database, where one is named, and the name of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableName {
+    /// The database, where one is named.
+    pub database: Option<String>,
+    /// The table.
+    pub table: String,
+}
+
+/// The tokens of one statement.
+pub struct Cursor<'a> {
+    pub parser: Parser<'a>,
+    source: &'a Source<'a>,
+}
+
+/// The text that tokens are of.
+pub struct Source<'a> {
+    text: &'a str,
+    /// Where each line starts, in bytes.
+    lines: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(text: &'a str) -> Self {
+        let lines = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { text, lines: std::iter::once(0).chain(lines).collect() }
+    }
+
+    /// The byte of a place that the tokenizer tells by line and column.
+    pub fn offset(&self, place: Location) -> usize {
+        let line = usize::try_from(place.line.saturating_sub(1)).unwrap_or(0);
+        let Some(&start) = self.lines.get(line) else { return self.text.len() };
+        let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(0);
+        let rest = &self.text[start..];
+        start + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at)
+    }
+
+    /// The text between two places.
+    pub fn between(&self, from: Location, to: Location) -> &'a str {
+        let (from, to) = (self.offset(from), self.offset(to));
+        self.text.get(from..to.max(from)).unwrap_or("").trim()
+    }
+
+    /// MySQL's error of a statement that is wrong from `place` on.
+    pub fn syntax(&self, place: Location) -> Error {
+        let at = self.offset(place);
+        let near = self.text[at..].chars().take(NEAR_CHARACTERS_MAX).collect::<String>();
+        err!(
+            Syntax,
+            "You have an error in your SQL syntax; check the manual that corresponds to your \
+             Freshet server version for the right syntax to use near '{near}' at line {}",
+            place.line.max(1)
+        )
+    }
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(parser: Parser<'a>, source: &'a Source<'a>) -> Self {
+        Self { parser, source }
+    }
+
+    /// An error at the next token.
+    pub fn error(&self) -> Error {
+        let token = self.parser.peek_token_ref();
+        self.source.syntax(match token.token {
+            Token::EOF => Location { line: self.source.lines.len() as u64, column: u64::MAX },
+            _ => token.span.start,
+        })
+    }
+
+    /// An error of `sqlparser`, at the place that it names, or else at the next token.
+    pub fn refused(&self, error: &ParserError) -> Error {
+        let message = error.to_string();
+        if matches!(error, ParserError::RecursionLimitExceeded) {
+            return err!(Syntax, "the statement is nested too deeply");
+        }
+        let number = |name: &str| {
+            let rest = message.rsplit_once(name)?.1.trim_start();
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..end].parse::<u64>().ok()
+        };
+        match (number("Line:"), number("Column:")) {
+            (Some(line), Some(column)) => self.source.syntax(Location { line, column }),
+            _ => self.error(),
+        }
+    }
+
+    pub fn peek(&self) -> &TokenWithSpan {
+        self.parser.peek_token_ref()
+    }
+
+    /// The next token as a bare word in upper case.
+    pub fn peek_word(&self, ahead: usize) -> Option<String> {
+        match &self.parser.peek_nth_token_ref(ahead).token {
+            Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_uppercase()),
+            _ => None,
+        }
+    }
+
+    /// Whether the next words are these; they are taken if so.
+    pub fn words(&mut self, words: &str) -> bool {
+        let wanted = words.split(' ').collect::<Vec<_>>();
+        let found = wanted
+            .iter()
+            .enumerate()
+            .all(|(at, word)| self.peek_word(at).is_some_and(|found| found == *word));
+        if found {
+            wanted.iter().for_each(|_| self.parser.advance_token());
+        }
+        found
+    }
+
+    /// The word that comes next, if it is one of these; it is taken if so.
+    pub fn one_of(&mut self, words: &[&'static str]) -> Option<&'static str> {
+        words.iter().find(|word| self.words(word)).copied()
+    }
+
+    pub fn expect_words(&mut self, words: &str) -> Result<()> {
+        if self.words(words) { Ok(()) } else { Err(self.error()) }
+    }
+
+    /// Whether this token comes next; it is taken if so.
+    pub fn token(&mut self, token: &Token) -> bool {
+        self.parser.consume_token(token)
+    }
+
+    pub fn expect(&mut self, token: &Token) -> Result<()> {
+        if self.token(token) { Ok(()) } else { Err(self.error()) }
+    }
+
+    pub fn at_end(&self) -> bool {
+        matches!(self.peek().token, Token::EOF)
+    }
+
+    pub fn expect_end(&self) -> Result<()> {
+        if self.at_end() { Ok(()) } else { Err(self.error()) }
+    }
+
+    /// A name: a word, or anything in backquotes.
+    pub fn name(&mut self) -> Result<String> {
+        match &self.peek().token {
+            Token::Word(word) => {
+                let name = word.value.clone();
+                self.parser.advance_token();
+                Ok(name)
+            }
+            _ => Err(self.error()),
+        }
+    }
+
+    /// A name, or text in quotes.
+    pub fn name_or_text(&mut self) -> Result<String> {
+        match self.text_opt() {
+            Some(text) => Ok(text),
+            None => self.name(),
+        }
+    }
+
+    /// Text in quotes, if it comes next.
+    pub fn text_opt(&mut self) -> Option<String> {
+        let text = match &self.peek().token {
+            Token::SingleQuotedString(text)
+            | Token::DoubleQuotedString(text)
+            | Token::NationalStringLiteral(text) => text.clone(),
+            _ => return None,
+        };
+        self.parser.advance_token();
+        Some(text)
+    }
+
+    pub fn text(&mut self) -> Result<String> {
+        self.text_opt().ok_or_else(|| self.error())
+    }
+
+    /// A number without sign or point, if it comes next.
+    pub fn number_opt(&mut self) -> Option<u64> {
+        let Token::Number(digits, _) = &self.peek().token else { return None };
+        let value = digits.parse().ok()?;
+        self.parser.advance_token();
+        Some(value)
+    }
+
+    pub fn number(&mut self) -> Result<u64> {
+        self.number_opt().ok_or_else(|| self.error())
+    }
+
+    pub fn table(&mut self) -> Result<TableName> {
+        let first = self.name()?;
+        if !self.token(&Token::Period) {
+            return Ok(TableName { database: None, table: first });
+        }
+        Ok(TableName { database: Some(first), table: self.name()? })
+    }
+
+    /// One and more of something, with commas between.
+    pub fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut all = vec![one(self)?];
+        while self.token(&Token::Comma) {
+            all.push(one(self)?);
+        }
+        Ok(all)
+    }
+
+    /// The same in parentheses.
+    pub fn in_parens<T>(&mut self, one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.expect(&Token::LParen)?;
+        let all = self.list(one)?;
+        self.expect(&Token::RParen)?;
+        Ok(all)
+    }
+
+    pub fn expr(&mut self) -> Result<Expr> {
+        let parsed = self.parser.parse_expr();
+        parsed.map_err(|error| self.refused(&error))
+    }
+
+    pub fn query(&mut self) -> Result<Box<Query>> {
+        let parsed = self.parser.parse_query();
+        let query = parsed.map_err(|error| self.refused(&error))?;
+        // What is read is not locked, since nothing changes it.
+        self.words("LOCK IN SHARE MODE");
+        Ok(query)
+    }
+
+    /// `("key" = "value", ...)`.
+    pub fn properties(&mut self) -> Result<Vec<(String, String)>> {
+        self.in_parens(|cursor| {
+            let key = cursor.name_or_text()?;
+            cursor.expect(&Token::Eq)?;
+            let value = match cursor.number_opt() {
+                Some(number) => number.to_string(),
+                None => cursor.name_or_text()?,
+            };
+            Ok((key, value))
+        })
+    }
+
+    /// Takes everything up to the end, for statements that are accepted without effect.
+    pub fn skip(&mut self) {
+        while !self.at_end() {
+            self.parser.advance_token();
+        }
+    }
+}
+
+/// The error of what is known and not done.
+pub fn refuse(what: &str) -> Error {
+    Error::new(
+        ErrorCode::NotSupported,
+        format!("This version of Freshet doesn't yet support '{what}'"),
+    )
+}

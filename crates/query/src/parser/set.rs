@@ -1,0 +1,176 @@
+//! SET.
+
+use freshet_base::Result;
+use sqlparser::ast::{Expr, Value, ValueWithSpan};
+use sqlparser::tokenizer::{Span, Token};
+
+use super::cursor::{Cursor, refuse};
+use super::users::{Account, account};
+use crate::session::Scope;
+
+/// What an assignment of SET is to.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SetTarget {
+    /// A system variable, its name in lower case.
+    System {
+        /// Whose.
+        scope: Scope,
+        /// Its name.
+        name: String,
+    },
+    /// A user variable, its name in lower case.
+    User(String),
+    /// SET NAMES; DEFAULT is `None`.
+    Names {
+        /// The character set.
+        charset: Option<String>,
+        /// COLLATE.
+        collation: Option<String>,
+    },
+    /// SET CHARACTER SET; DEFAULT is `None`.
+    Charset(Option<String>),
+    /// SET PASSWORD, for the session's own account if none is named.
+    Password {
+        /// FOR.
+        account: Option<Account>,
+        /// The new one, in clear.
+        password: String,
+    },
+    /// SET TRANSACTION.
+    Transaction {
+        /// Whose; `Any` is the next transaction alone.
+        scope: Scope,
+        /// ISOLATION LEVEL, as `REPEATABLE-READ`.
+        isolation: Option<String>,
+        /// READ ONLY or READ WRITE.
+        read_only: Option<bool>,
+    },
+}
+
+/// One assignment of SET.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Assignment {
+    /// To what.
+    pub target: SetTarget,
+    /// What; `None` is DEFAULT, and for targets that say it themselves.
+    pub value: Option<Expr>,
+}
+
+/// Reads what stands behind SET.
+pub fn set(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
+    cursor.list(assignment)
+}
+
+fn of(target: SetTarget) -> Assignment {
+    Assignment { target, value: None }
+}
+
+fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
+    if cursor.words("NAMES") {
+        let charset = or_default(cursor)?;
+        let collation = cursor.words("COLLATE").then(|| cursor.name_or_text()).transpose()?;
+        return Ok(of(SetTarget::Names { charset, collation }));
+    }
+    if cursor.words("CHARACTER SET") || cursor.words("CHARSET") {
+        return Ok(of(SetTarget::Charset(or_default(cursor)?)));
+    }
+    if cursor.words("PASSWORD") {
+        return password(cursor);
+    }
+    if cursor.peek_word(0).as_deref() == Some("ROLE") || cursor.words("DEFAULT ROLE") {
+        return Err(refuse("SET ROLE"));
+    }
+    let scope = match cursor.one_of(&["GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY"]) {
+        Some("GLOBAL" | "PERSIST" | "PERSIST_ONLY") => Some(Scope::Global),
+        Some(_) => Some(Scope::Session),
+        None => None,
+    };
+    if cursor.words("TRANSACTION") {
+        return transaction(cursor, scope.unwrap_or(Scope::Any));
+    }
+    let target = variable(cursor, scope)?;
+    if !cursor.token(&Token::Eq) {
+        cursor.expect(&Token::Assignment)?;
+    }
+    Ok(Assignment { target, value: value(cursor)? })
+}
+
+fn or_default(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    if cursor.words("DEFAULT") {
+        return Ok(None);
+    }
+    cursor.name_or_text().map(Some)
+}
+
+/// `x`, `@@x`, `@@session.x`, `@@global.x` or `@x`.
+fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> {
+    // The name of a user variable may be in quotes of its own.
+    if cursor.token(&Token::AtSign) {
+        return Ok(SetTarget::User(cursor.name_or_text()?.to_lowercase()));
+    }
+    let name = cursor.name()?.to_lowercase();
+    if let Some(system) = name.strip_prefix("@@") {
+        let (scope, name) = match system {
+            "global" | "persist" if cursor.token(&Token::Period) => (Scope::Global, cursor.name()?),
+            "session" | "local" if cursor.token(&Token::Period) => (Scope::Session, cursor.name()?),
+            _ => (Scope::Session, system.to_owned()),
+        };
+        return Ok(SetTarget::System { scope, name: name.to_lowercase() });
+    }
+    if let Some(user) = name.strip_prefix('@') {
+        return Ok(SetTarget::User(user.to_owned()));
+    }
+    Ok(SetTarget::System { scope: scope.unwrap_or(Scope::Session), name })
+}
+
+/// An expression; a word alone, such as ON or `async_mode`, is its text.
+fn value(cursor: &mut Cursor<'_>) -> Result<Option<Expr>> {
+    let ends = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::Comma | Token::EOF);
+    let Some(word) = cursor.peek_word(0).filter(|_| ends) else { return cursor.expr().map(Some) };
+    match word.as_str() {
+        "DEFAULT" => {
+            cursor.name()?;
+            Ok(None)
+        }
+        "TRUE" | "FALSE" | "NULL" => cursor.expr().map(Some),
+        _ if word.starts_with('@') => cursor.expr().map(Some),
+        _ => {
+            let value = Value::SingleQuotedString(cursor.name()?);
+            Ok(Some(Expr::Value(ValueWithSpan { value, span: Span::empty() })))
+        }
+    }
+}
+
+fn password(cursor: &mut Cursor<'_>) -> Result<Assignment> {
+    let account = cursor.words("FOR").then(|| account(cursor)).transpose()?;
+    cursor.expect(&Token::Eq)?;
+    let wrapped = cursor.words("PASSWORD");
+    if wrapped {
+        cursor.expect(&Token::LParen)?;
+    }
+    let password = cursor.text()?;
+    if wrapped {
+        cursor.expect(&Token::RParen)?;
+    }
+    Ok(of(SetTarget::Password { account, password }))
+}
+
+/// Reads what stands behind SET TRANSACTION.
+fn transaction(cursor: &mut Cursor<'_>, scope: Scope) -> Result<Assignment> {
+    let (mut isolation, mut read_only) = (None, None);
+    loop {
+        if cursor.words("ISOLATION LEVEL") {
+            let levels = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
+            let level = cursor.one_of(&levels).ok_or_else(|| cursor.error())?;
+            isolation = Some(level.replace(' ', "-"));
+        } else if cursor.words("READ ONLY") {
+            read_only = Some(true);
+        } else {
+            cursor.expect_words("READ WRITE")?;
+            read_only = Some(false);
+        }
+        if !cursor.token(&Token::Comma) {
+            return Ok(of(SetTarget::Transaction { scope, isolation, read_only }));
+        }
+    }
+}

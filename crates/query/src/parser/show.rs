@@ -1,0 +1,307 @@
+//! SHOW.
+
+use freshet_base::Result;
+use freshet_meta::Account;
+use sqlparser::ast::Expr;
+
+use super::cursor::{Cursor, TableName, refuse};
+use super::users::account;
+use crate::session::Scope;
+
+/// Which of the things that there are is shown.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Filter {
+    /// LIKE.
+    Like(String),
+    /// WHERE, over the columns of the answer.
+    Where(Expr),
+}
+
+/// What SHOW shows.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ShowWhat {
+    /// DATABASES or SCHEMAS.
+    Databases,
+    /// TABLES.
+    Tables {
+        /// FULL.
+        full: bool,
+        /// FROM.
+        database: Option<String>,
+    },
+    /// TABLE STATUS.
+    TableStatus {
+        /// FROM.
+        database: Option<String>,
+    },
+    /// OPEN TABLES.
+    OpenTables,
+    /// COLUMNS or FIELDS.
+    Columns {
+        /// FULL.
+        full: bool,
+        /// Of which table.
+        table: TableName,
+    },
+    /// INDEX, INDEXES or KEYS.
+    Index(TableName),
+    /// CREATE TABLE or VIEW.
+    CreateTable(TableName),
+    /// CREATE DATABASE.
+    CreateDatabase(String),
+    /// VARIABLES.
+    Variables(Scope),
+    /// STATUS.
+    Status(Scope),
+    /// WARNINGS, or ERRORS alone.
+    Warnings {
+        /// ERRORS.
+        errors_only: bool,
+        /// COUNT(*).
+        count: bool,
+    },
+    /// PROCESSLIST.
+    Processlist {
+        /// FULL.
+        full: bool,
+    },
+    /// GRANTS, of the session's own account if none is named.
+    Grants(Option<Account>),
+    /// PARTITIONS of a table.
+    Partitions(TableName),
+    /// TABLETS of a table.
+    Tablets(TableName),
+    /// TRANSACTION.
+    Transaction {
+        /// FROM.
+        database: Option<String>,
+    },
+    /// LAST INSERT.
+    LastInsert,
+    /// ALTER TABLE COLUMN.
+    AlterTableColumn {
+        /// FROM.
+        database: Option<String>,
+    },
+    /// A list that `information_schema` or the server has: ENGINES, CHARSET, BACKENDS, ...
+    Plain(&'static str),
+}
+
+/// SHOW.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Show {
+    /// What.
+    pub what: ShowWhat,
+    /// Which of it.
+    pub filter: Option<Filter>,
+    /// LIMIT: how many, and how many are left out before them.
+    pub limit: Option<(u64, u64)>,
+}
+
+/// Lists without anything to say of them.
+const PLAIN: [&str; 28] = [
+    "ENGINES",
+    "STORAGE ENGINES",
+    "PLUGINS",
+    "COLLATION",
+    "CHARACTER SET",
+    "CHARSET",
+    "PRIVILEGES",
+    "PROCEDURE STATUS",
+    "FUNCTION STATUS",
+    "TRIGGERS",
+    "EVENTS",
+    "MASTER STATUS",
+    "BINARY LOG STATUS",
+    "BINARY LOGS",
+    "MASTER LOGS",
+    "SLAVE STATUS",
+    "REPLICA STATUS",
+    "PROFILES",
+    "BACKENDS",
+    "FRONTENDS",
+    "LOAD WARNINGS",
+    "LOAD",
+    "STREAM LOAD",
+    "CATALOG RECYCLE BIN",
+    "VIEWS",
+    "FUNCTIONS",
+    "CATALOGS",
+    "DATA",
+];
+
+/// Reads what stands behind SHOW.
+pub fn show(cursor: &mut Cursor<'_>) -> Result<Show> {
+    let what = what(cursor)?;
+    if let ShowWhat::Plain("TRIGGERS" | "EVENTS" | "LOAD" | "STREAM LOAD" | "VIEWS") = what {
+        from(cursor)?;
+    }
+    let filter = filter(cursor)?;
+    if cursor.words("ORDER BY") {
+        cursor.list(|cursor| {
+            cursor.expr()?;
+            Ok(cursor.words("ASC") || cursor.words("DESC"))
+        })?;
+    }
+    let limit = limit(cursor)?;
+    Ok(Show { what, filter, limit })
+}
+
+fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
+    if cursor.words("COUNT") {
+        use sqlparser::tokenizer::Token;
+        cursor.expect(&Token::LParen)?;
+        cursor.expect(&Token::Mul)?;
+        cursor.expect(&Token::RParen)?;
+        let errors_only = cursor.words("ERRORS");
+        if !errors_only {
+            cursor.expect_words("WARNINGS")?;
+        }
+        return Ok(ShowWhat::Warnings { errors_only, count: true });
+    }
+    if let Some(plain) = cursor.one_of(&PLAIN) {
+        return Ok(ShowWhat::Plain(plain));
+    }
+    cursor.words("EXTENDED");
+    let full = cursor.words("FULL");
+    let scope = match cursor.one_of(&["GLOBAL", "SESSION", "LOCAL"]) {
+        Some("GLOBAL") => Scope::Global,
+        Some(_) => Scope::Session,
+        None => Scope::Any,
+    };
+    if cursor.words("TABLES") {
+        return Ok(ShowWhat::Tables { full, database: from(cursor)? });
+    }
+    if cursor.words("COLUMNS") || cursor.words("FIELDS") {
+        return Ok(ShowWhat::Columns { full, table: from_table(cursor)? });
+    }
+    if cursor.words("PROCESSLIST") {
+        return Ok(ShowWhat::Processlist { full });
+    }
+    if cursor.words("VARIABLES") {
+        return Ok(ShowWhat::Variables(scope));
+    }
+    if cursor.words("STATUS") {
+        return Ok(ShowWhat::Status(scope));
+    }
+    of_something(cursor)
+}
+
+fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
+    const KINDS: [&str; 18] = [
+        "DATABASES",
+        "SCHEMAS",
+        "TABLE STATUS",
+        "OPEN TABLES",
+        "INDEX",
+        "INDEXES",
+        "KEYS",
+        "CREATE TABLE",
+        "CREATE VIEW",
+        "CREATE DATABASE",
+        "CREATE SCHEMA",
+        "WARNINGS",
+        "ERRORS",
+        "GRANTS",
+        "PARTITIONS",
+        "TABLETS",
+        "TRANSACTION",
+        "LAST INSERT",
+    ];
+    if cursor.words("ALTER TABLE COLUMN") {
+        return Ok(ShowWhat::AlterTableColumn { database: from(cursor)? });
+    }
+    let Some(kind) = cursor.one_of(&KINDS) else { return Err(unknown(cursor)) };
+    Ok(match kind {
+        "DATABASES" | "SCHEMAS" => ShowWhat::Databases,
+        "TABLE STATUS" => ShowWhat::TableStatus { database: from(cursor)? },
+        "OPEN TABLES" => {
+            from(cursor)?;
+            ShowWhat::OpenTables
+        }
+        "INDEX" | "INDEXES" | "KEYS" => ShowWhat::Index(from_table(cursor)?),
+        "CREATE TABLE" | "CREATE VIEW" => ShowWhat::CreateTable(cursor.table()?),
+        "CREATE DATABASE" | "CREATE SCHEMA" => {
+            cursor.words("IF NOT EXISTS");
+            ShowWhat::CreateDatabase(cursor.name()?)
+        }
+        "WARNINGS" => ShowWhat::Warnings { errors_only: false, count: false },
+        "ERRORS" => ShowWhat::Warnings { errors_only: true, count: false },
+        "GRANTS" => {
+            let named = cursor.words("FOR");
+            let own = named && cursor.words("CURRENT_USER");
+            if own && cursor.token(&sqlparser::tokenizer::Token::LParen) {
+                cursor.expect(&sqlparser::tokenizer::Token::RParen)?;
+            }
+            ShowWhat::Grants((named && !own).then(|| account(cursor)).transpose()?)
+        }
+        "PARTITIONS" => ShowWhat::Partitions(from_table(cursor)?),
+        "TABLETS" => ShowWhat::Tablets(from_table(cursor)?),
+        "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
+        _ => ShowWhat::LastInsert,
+    })
+}
+
+fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
+    let known = [
+        "BINLOG",
+        "CREATE",
+        "ENGINE",
+        "PROFILE",
+        "RELAYLOG",
+        "REPLICAS",
+        "ROLES",
+        "SNAPSHOT",
+        "REPOSITORIES",
+        "RESOURCES",
+        "ROUTINE",
+        "BACKUP",
+        "RESTORE",
+        "EXPORT",
+        "PROC",
+        "VIEW",
+    ];
+    match cursor.one_of(&known) {
+        Some(what) => refuse(&format!("SHOW {what}")),
+        None => cursor.error(),
+    }
+}
+
+/// `FROM db` or `IN db`.
+fn from(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    (cursor.words("FROM") || cursor.words("IN")).then(|| cursor.name()).transpose()
+}
+
+/// `FROM t`, `FROM db.t` or `FROM t FROM db`.
+fn from_table(cursor: &mut Cursor<'_>) -> Result<TableName> {
+    if !(cursor.words("FROM") || cursor.words("IN")) {
+        return Err(cursor.error());
+    }
+    let mut table = cursor.table()?;
+    if let Some(database) = from(cursor)? {
+        table.database = Some(database);
+    }
+    Ok(table)
+}
+
+fn filter(cursor: &mut Cursor<'_>) -> Result<Option<Filter>> {
+    if cursor.words("LIKE") {
+        return Ok(Some(Filter::Like(cursor.text()?)));
+    }
+    if cursor.words("WHERE") {
+        return Ok(Some(Filter::Where(cursor.expr()?)));
+    }
+    Ok(None)
+}
+
+fn limit(cursor: &mut Cursor<'_>) -> Result<Option<(u64, u64)>> {
+    if !cursor.words("LIMIT") {
+        return Ok(None);
+    }
+    let first = cursor.number()?;
+    if cursor.token(&sqlparser::tokenizer::Token::Comma) {
+        return Ok(Some((cursor.number()?, first)));
+    }
+    let offset = if cursor.words("OFFSET") { cursor.number()? } else { 0 };
+    Ok(Some((first, offset)))
+}

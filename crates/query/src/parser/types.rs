@@ -1,0 +1,107 @@
+//! Types of columns.
+
+use freshet_base::{Result, err};
+use freshet_schema::ColumnType;
+use freshet_schema::types::{FSP_MAX, VARCHAR_LEN_MAX};
+use sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, refuse};
+
+/// Reads a type with its length, sign and character set.
+pub fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+    let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
+    let start = cursor.error();
+    cursor.name()?;
+    if name == "DOUBLE" || name == "CHARACTER" || name == "CHAR" || name == "LONG" {
+        let _ = cursor.words("PRECISION") || cursor.words("VARYING");
+    }
+    let arguments = arguments(cursor)?;
+    let unsigned = attributes(cursor)?;
+    let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
+    Ok(ty)
+}
+
+/// `(10,2)` or `(*)`, which is no number.
+fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
+    if !cursor.token(&Token::LParen) {
+        return Ok(Vec::new());
+    }
+    let all = match cursor.token(&Token::Mul) {
+        true => Vec::new(),
+        false => cursor.list(Cursor::number)?,
+    };
+    cursor.expect(&Token::RParen)?;
+    Ok(all)
+}
+
+/// UNSIGNED, ZEROFILL, CHARACTER SET and COLLATE; returns whether there is no sign.
+fn attributes(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let mut unsigned = false;
+    loop {
+        if cursor.words("UNSIGNED") || cursor.words("ZEROFILL") {
+            unsigned = true;
+        } else if cursor.words("CHARACTER SET")
+            || cursor.words("CHARSET")
+            || cursor.words("COLLATE")
+        {
+            cursor.name_or_text()?;
+        } else if !(cursor.words("SIGNED") || cursor.words("BINARY") || cursor.words("ASCII")) {
+            return Ok(unsigned);
+        }
+    }
+}
+
+/// The type of this name; `None` when there is none.
+fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType>> {
+    let argument = |at: usize| arguments.get(at).copied();
+    let length = |otherwise: u32| -> Result<u32> {
+        argument(0).map_or(Ok(otherwise), |length| {
+            let wrong = || err!(TooLongColumn, "Column length too big (max = {VARCHAR_LEN_MAX})");
+            u32::try_from(length).map_err(|_| wrong())
+        })
+    };
+    let small = |value: Option<u64>, otherwise: u8| -> u8 {
+        value.map_or(otherwise, |value| u8::try_from(value).unwrap_or(u8::MAX))
+    };
+    let fsp = || -> Result<u8> {
+        match small(argument(0), 0) {
+            fsp if fsp <= FSP_MAX => Ok(fsp),
+            fsp => {
+                Err(err!(TooLongColumn, "Too-big precision {fsp} specified. Maximum is {FSP_MAX}."))
+            }
+        }
+    };
+    Ok(Some(match name {
+        "BOOLEAN" | "BOOL" => ColumnType::Boolean,
+        "TINYINT" | "INT1" if argument(0) == Some(1) && !unsigned => ColumnType::Boolean,
+        "TINYINT" | "INT1" => ColumnType::TinyInt { unsigned },
+        "SMALLINT" | "INT2" => ColumnType::SmallInt { unsigned },
+        "MEDIUMINT" | "INT3" => ColumnType::MediumInt { unsigned },
+        "INT" | "INTEGER" | "INT4" => ColumnType::Int { unsigned },
+        "BIGINT" | "INT8" => ColumnType::BigInt { unsigned },
+        "LARGEINT" => ColumnType::LargeInt,
+        "FLOAT" if argument(0).is_some_and(|bits| bits > 24) => ColumnType::Double,
+        "FLOAT" | "FLOAT4" => ColumnType::Float,
+        "DOUBLE" | "REAL" | "FLOAT8" => ColumnType::Double,
+        "DECIMAL" | "NUMERIC" | "DEC" | "FIXED" | "DECIMALV2" | "DECIMALV3" => {
+            ColumnType::Decimal { precision: small(argument(0), 10), scale: small(argument(1), 0) }
+        }
+        "DATE" | "DATEV2" | "DATEV1" => ColumnType::Date,
+        "DATETIME" | "DATETIMEV2" | "DATETIMEV1" => ColumnType::DateTime { fsp: fsp()? },
+        "TIMESTAMP" => ColumnType::Timestamp { fsp: fsp()? },
+        "CHAR" | "NCHAR" | "CHARACTER" => ColumnType::Char { len: length(1)? },
+        "VARCHAR" | "NVARCHAR" | "VARCHAR2" => {
+            ColumnType::VarChar { len: length(VARCHAR_LEN_MAX)? }
+        }
+        "STRING" | "TEXT" | "TINYTEXT" | "MEDIUMTEXT" | "LONGTEXT" => ColumnType::Text,
+        "BINARY" => ColumnType::VarBinary { len: length(1)? },
+        "VARBINARY" => ColumnType::VarBinary { len: length(VARCHAR_LEN_MAX)? },
+        "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => ColumnType::Blob,
+        "JSON" | "JSONB" => ColumnType::Json,
+        "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE" | "BIT"
+        | "YEAR" | "TIME" | "ENUM" | "SET" | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
+            return Err(refuse(&format!("columns of type {name}")));
+        }
+        _ => return Ok(None),
+    }))
+}

@@ -1,0 +1,193 @@
+//! Users and what they may do.
+
+use freshet_base::{Result, err};
+pub use freshet_meta::Account;
+use freshet_meta::{GrantObject, Privilege, Privileges};
+use sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, refuse};
+
+/// How a user proves who they are.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Identified {
+    /// WITH.
+    pub plugin: Option<String>,
+    /// BY, in clear.
+    pub password: Option<String>,
+}
+
+/// Passwords stay out of logs.
+impl std::fmt::Debug for Identified {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identified({:?}, password: {})", self.plugin, self.password.is_some())
+    }
+}
+
+/// A grant or the end of one. `None` for the database means the selected one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Granting {
+    /// What may be done.
+    pub privileges: Privileges,
+    /// To what.
+    pub object: GrantTarget,
+    /// By whom.
+    pub accounts: Vec<Account>,
+}
+
+/// What a grant is on.
+#[derive(Clone, PartialEq, Debug)]
+pub enum GrantTarget {
+    /// `*.*`, `d.*` or `d.t`.
+    Object(GrantObject),
+    /// `*`: all of the selected database.
+    SelectedDatabase,
+    /// `t`: a table of the selected database.
+    SelectedTable(String),
+}
+
+/// `'user'@'host'` in any of its spellings; `user@host` is one word to the tokenizer.
+pub fn account(cursor: &mut Cursor<'_>) -> Result<Account> {
+    if cursor.words("CURRENT_USER") {
+        if cursor.token(&Token::LParen) {
+            cursor.expect(&Token::RParen)?;
+        }
+        return Err(refuse("CURRENT_USER as the name of an account"));
+    }
+    let quoted =
+        matches!(cursor.peek().token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_));
+    let first = cursor.name_or_text()?;
+    if !quoted && let Some((name, host)) = first.split_once('@') {
+        let host = if host.is_empty() { cursor.name_or_text()? } else { host_rest(cursor, host)? };
+        return Ok(Account { name: name.to_owned(), host });
+    }
+    if cursor.token(&Token::AtSign) {
+        let start = cursor.name_or_text()?;
+        return Ok(Account { name: first, host: host_rest(cursor, &start)? });
+    }
+    match cursor.peek_word(0) {
+        Some(word) if word.starts_with('@') => {
+            let word = cursor.name()?;
+            let host = match &word[1..] {
+                "" => cursor.name_or_text()?,
+                host => host_rest(cursor, host)?,
+            };
+            Ok(Account { name: first, host })
+        }
+        _ => Ok(Account::anywhere(first)),
+    }
+}
+
+/// The rest of an unquoted host with points in it.
+fn host_rest(cursor: &mut Cursor<'_>, start: &str) -> Result<String> {
+    let mut host = start.to_owned();
+    while cursor.token(&Token::Period) {
+        host.push('.');
+        match cursor.number_opt() {
+            Some(number) => host += &number.to_string(),
+            None => host += &cursor.name()?,
+        }
+    }
+    Ok(host)
+}
+
+/// `IDENTIFIED [WITH plugin] [BY 'password']`.
+pub fn identified(cursor: &mut Cursor<'_>) -> Result<Identified> {
+    let mut identified = Identified::default();
+    if !cursor.words("IDENTIFIED") {
+        return Ok(identified);
+    }
+    if cursor.words("WITH") {
+        identified.plugin = Some(cursor.name_or_text()?);
+    }
+    if cursor.words("BY PASSWORD") || cursor.words("AS") {
+        return Err(refuse("IDENTIFIED ... AS 'hash'"));
+    }
+    if cursor.words("BY") {
+        identified.password = Some(cursor.text()?);
+    }
+    Ok(identified)
+}
+
+/// Accounts with how they are identified; options behind them have no effect.
+pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Identified)>> {
+    let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
+    const OPTIONS: [&str; 9] = [
+        "REQUIRE",
+        "WITH",
+        "PASSWORD",
+        "ACCOUNT",
+        "COMMENT",
+        "ATTRIBUTE",
+        "DEFAULT ROLE",
+        "FAILED_LOGIN_ATTEMPTS",
+        "PASSWORD_LOCK_TIME",
+    ];
+    if cursor.one_of(&OPTIONS).is_some() {
+        cursor.skip();
+    }
+    Ok(all)
+}
+
+/// Reads what stands behind GRANT (`to` = "TO") or REVOKE ("FROM").
+pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<Granting> {
+    let mut privileges = Privileges::NONE;
+    for one in cursor.list(privilege)? {
+        privileges = one.iter().fold(privileges, Privileges::with);
+    }
+    cursor.expect_words("ON")?;
+    cursor.words("TABLE");
+    let object = object(cursor)?;
+    cursor.expect_words(to)?;
+    let accounts = cursor.list(|cursor| {
+        let account = account(cursor)?;
+        identified(cursor)?;
+        Ok(account)
+    })?;
+    if cursor.words("WITH GRANT OPTION") {
+        privileges = privileges.with(Privilege::GrantOption);
+    }
+    Ok(Granting { privileges, object, accounts })
+}
+
+fn privilege(cursor: &mut Cursor<'_>) -> Result<Privileges> {
+    let mut words = Vec::new();
+    while !matches!(cursor.peek().token, Token::Comma | Token::LParen | Token::EOF)
+        && cursor.peek_word(0).is_some_and(|word| word != "ON" && word != "TO" && word != "FROM")
+    {
+        words.push(cursor.name()?);
+    }
+    if matches!(cursor.peek().token, Token::LParen) {
+        return Err(refuse("privileges on columns"));
+    }
+    let name = words.join(" ");
+    if name.is_empty() {
+        return Err(cursor.error());
+    }
+    Privilege::parse(&name).ok_or_else(|| {
+        err!(Syntax, "You have an error in your SQL syntax; '{name}' is no privilege")
+    })
+}
+
+fn object(cursor: &mut Cursor<'_>) -> Result<GrantTarget> {
+    let star = |cursor: &mut Cursor<'_>| cursor.token(&Token::Mul);
+    if star(cursor) {
+        if !cursor.token(&Token::Period) {
+            return Ok(GrantTarget::SelectedDatabase);
+        }
+        cursor.expect(&Token::Mul)?;
+        // Doris: catalog.database.table.
+        if cursor.token(&Token::Period) {
+            cursor.expect(&Token::Mul)?;
+        }
+        return Ok(GrantTarget::Object(GrantObject::Server));
+    }
+    let first = cursor.name_or_text()?;
+    if !cursor.token(&Token::Period) {
+        return Ok(GrantTarget::SelectedTable(first));
+    }
+    if star(cursor) {
+        return Ok(GrantTarget::Object(GrantObject::Database(first)));
+    }
+    let table = cursor.name()?;
+    Ok(GrantTarget::Object(GrantObject::Table(first, table)))
+}

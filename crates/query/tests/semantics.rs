@@ -1,0 +1,298 @@
+//! Expressions and queries answer what MySQL answers.
+
+mod common;
+
+use common::Bench;
+
+#[track_caller]
+fn check(bench: &Bench, cases: &[(&str, &str)]) {
+    let mut wrong = Vec::new();
+    for (sql, wanted) in cases {
+        let answer = match bench.query(&format!("SELECT {sql}")) {
+            Ok(rows) => rows.iter().map(|row| row.join("|")).collect::<Vec<_>>().join(";"),
+            Err(error) => format!("{error:?}"),
+        };
+        if answer != *wanted {
+            wrong.push(format!("SELECT {sql}\n    wanted {wanted}\n    got    {answer}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn arithmetic() {
+    check(
+        &Bench::new(),
+        &[
+            ("1 + 1", "2"),
+            ("7 / 2", "3.5000"),
+            ("2 / 3", "0.6667"),
+            ("7 DIV 2", "3"),
+            ("-7 DIV 2", "-3"),
+            ("7 % 3, MOD(-7, 3)", "1|-1"),
+            ("1 / 0, 1 DIV 0, 1 % 0", "NULL|NULL|NULL"),
+            ("1.5 + 1, 1.50 * 2", "2.5|3.00"),
+            ("'3' + 4, '3abc' * 2", "7|6"),
+            ("1e3 + 1", "1001"),
+            ("TRUE + TRUE, 1 = 1, NOT 0", "2|1|1"),
+            ("5 & 3, 5 | 3, 5 ^ 3, 1 << 4, ~0", "1|7|6|16|18446744073709551615"),
+            ("-5, - -5, +5", "-5|5|5"),
+            ("9223372036854775807 + 0", "9223372036854775807"),
+            ("ROUND(2.5), ROUND(-2.5), ROUND(1.235, 2), ROUND(1234, -2)", "3|-3|1.24|1200"),
+            ("TRUNCATE(1.999, 1), CEIL(1.2), FLOOR(-1.2), ABS(-3)", "1.9|2|-2|3"),
+            ("POW(2, 10), SQRT(16), SQRT(-1)", "1024|4|NULL"),
+            ("GREATEST(1, 3, 2), LEAST('b', 'a')", "3|a"),
+            ("CONV('ff', 16, 10), HEX(255), HEX('abc'), BIN(5)", "255|FF|616263|101"),
+            ("UNIX_TIMESTAMP('2024-01-01 00:07:00') DIV 300 * 300", "1704067500"),
+        ],
+    );
+}
+
+#[test]
+fn comparisons_and_conditions() {
+    check(
+        &Bench::new(),
+        &[
+            ("1 = '1', '1abc' = 1, 'a' = 0", "1|1|1"),
+            ("NULL = NULL, NULL <=> NULL, 1 <=> NULL", "NULL|1|0"),
+            ("DATE '2024-01-02' = '2024-01-02', DATE '2024-01-02' < '2024-01-02 01:00:00'", "1|1"),
+            ("1 BETWEEN 0 AND 2, 'b' NOT BETWEEN 'a' AND 'c'", "1|0"),
+            ("2 IN (1, 2), 'x' IN ('y'), NULL IN (1)", "1|0|NULL"),
+            ("(1, 2) = (1, 2), (1, 2) IN ((3, 4), (1, 2))", "1|1"),
+            ("IF(1 > 2, 'a', 'b'), IF(NULL, 1, 2)", "b|2"),
+            ("IFNULL(NULL, 'x'), COALESCE(NULL, NULL, 3), NULLIF(1, 1)", "x|3|NULL"),
+            ("CASE 2 WHEN 1 THEN 'a' WHEN 2 THEN 'b' END", "b"),
+            ("CASE WHEN 0 THEN 1 ELSE 2.5 END", "2.5"),
+            ("1 XOR 1, 1 && 0, 1 || 0, !1", "0|0|1|0"),
+            ("'abc' LIKE 'a%', 'abc' NOT LIKE '_b', 12 LIKE '1%'", "1|1|1"),
+            ("'abc' REGEXP '^a.c$', 'abc' RLIKE 'x'", "1|0"),
+            ("1 IS TRUE, NULL IS NOT TRUE, NULL IS UNKNOWN", "1|1|1"),
+            ("IFNULL(DATE '2024-01-02', '')", "2024-01-02"),
+        ],
+    );
+}
+
+#[test]
+fn strings() {
+    check(
+        &Bench::new(),
+        &[
+            ("CONCAT('a', 1, 2.50), CONCAT('a', NULL)", "a12.50|NULL"),
+            ("CONCAT_WS('-', 'a', NULL, 'b')", "a-b"),
+            ("SUBSTRING('abcdef', 2, 3), SUBSTR('abc', -2), MID('abc' FROM 2)", "bcd|bc|bc"),
+            ("LEFT('abc', 2), RIGHT('abc', 2)", "ab|bc"),
+            ("LPAD('5', 3, '0'), RPAD('5', 3, 'x')", "005|5xx"),
+            ("TRIM('  a '), TRIM(LEADING 'x' FROM 'xxa'), LTRIM(' a')", "a|a|a"),
+            ("LOCATE('b', 'abc'), INSTR('abc', 'c'), POSITION('a' IN 'ba')", "2|3|2"),
+            ("REPLACE('aXa', 'X', 'b'), REVERSE('abc'), REPEAT('ab', 2)", "aba|cba|abab"),
+            ("LENGTH('h\u{e9}'), CHAR_LENGTH('h\u{e9}'), UPPER('a'), LCASE('B')", "3|2|A|b"),
+            (
+                "MD5('a'), SHA1('a')",
+                "0cc175b9c0f1b6a831c399e269772661|86f7e437faa5a7fce15d1ddcb9eaeaea377667b8",
+            ),
+            ("FORMAT(1234567.891, 2), FIELD('b', 'a', 'b')", "1,234,567.89|2"),
+            ("FIND_IN_SET('b', 'a,b'), SUBSTRING_INDEX('a.b.c', '.', -2)", "2|b.c"),
+            ("REGEXP_REPLACE('a1b2', '[0-9]', '#'), REGEXP_SUBSTR('ab12', '[0-9]+')", "a#b#|12"),
+            ("ASCII('A'), CHAR(65), STRCMP('a', 'b'), SPACE(2)", "65|A|-1|  "),
+            ("'it''s', \"dq\", 'a\\'b', 'a\\nb'", "it's|dq|a'b|a\nb"),
+            ("INSERT('abcd', 2, 2, 'X'), ELT(2, 'a', 'b')", "aXd|b"),
+        ],
+    );
+}
+
+#[test]
+fn dates() {
+    check(
+        &Bench::new(),
+        &[
+            ("DATE '2024-01-31' + INTERVAL 1 MONTH", "2024-02-29"),
+            ("'2024-01-31 10:00:00' - INTERVAL 90 MINUTE", "2024-01-31 08:30:00"),
+            (
+                "DATE_ADD('2024-01-01', INTERVAL 1 DAY), ADDDATE('2024-01-01', 31)",
+                "2024-01-02|2024-02-01",
+            ),
+            ("DATE_SUB('2024-01-01', INTERVAL '1:30' HOUR_MINUTE)", "2023-12-31 22:30:00"),
+            (
+                "DATEDIFF('2024-03-01', '2024-02-01'), TIMESTAMPDIFF(MONTH, '2024-01-31', '2024-03-01')",
+                "29|1",
+            ),
+            ("TIMEDIFF('10:00:00', '08:30:00'), TIME('2024-01-01 10:11:12')", "01:30:00|10:11:12"),
+            ("DATE_FORMAT('2024-02-03 04:05:06', '%Y/%m/%d %H-%i')", "2024/02/03 04-05"),
+            ("STR_TO_DATE('03.02.2024', '%d.%m.%Y'), STR_TO_DATE('x', '%Y')", "2024-02-03|NULL"),
+            (
+                "YEAR('2024-02-03'), MONTH('2024-02-03'), DAY('2024-02-03'), QUARTER('2024-05-01')",
+                "2024|2|3|2",
+            ),
+            ("HOUR('10:11:12'), MINUTE('2024-01-01 10:11:12'), SECOND('10:11:12')", "10|11|12"),
+            (
+                "WEEK('2008-02-20'), YEARWEEK('2024-01-01'), DAYOFWEEK('2024-01-01'), WEEKDAY('2024-01-01')",
+                "7|202353|2|0",
+            ),
+            (
+                "LAST_DAY('2024-02-03'), MAKEDATE(2024, 60), DAYOFYEAR('2024-12-31')",
+                "2024-02-29|2024-02-29|366",
+            ),
+            ("CONVERT_TZ('2024-01-01 12:00:00', '+00:00', '+08:00')", "2024-01-01 20:00:00"),
+            (
+                "EXTRACT(YEAR FROM '2024-02-03'), EXTRACT(YEAR_MONTH FROM '2024-02-03')",
+                "2024|202402",
+            ),
+            ("FROM_UNIXTIME(86400), UNIX_TIMESTAMP('1970-01-02')", "1970-01-02 00:00:00|86400"),
+            (
+                "TO_DAYS('2024-01-01'), FROM_DAYS(739251), DAYNAME('2024-01-01')",
+                "739251|2024-01-01|Monday",
+            ),
+            (
+                "NOW(), CURDATE(), UTC_TIMESTAMP()",
+                "2024-06-01 12:00:00|2024-06-01|2024-06-01 12:00:00",
+            ),
+            ("CURRENT_TIMESTAMP, CURRENT_DATE", "2024-06-01 12:00:00|2024-06-01"),
+            (
+                "time_format(timediff(now(), convert_tz(now(), @@GLOBAL.time_zone, '+00:00')), '%H:%i')",
+                "00:00",
+            ),
+            ("str_to_date(concat(yearweek('2024-05-15'),' Sunday'),'%X%V %W')", "2024-05-12"),
+            (
+                "TIMESTAMPADD(DAY, 1, '2024-01-01'), TIME_FORMAT('10:11:12', '%H.%i')",
+                "2024-01-02|10.11",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn json() {
+    check(
+        &Bench::new(),
+        &[
+            ("JSON_EXTRACT('{\"a\": [1, 2]}', '$.a[1]')", "2"),
+            ("JSON_UNQUOTE(JSON_EXTRACT('{\"a\": \"x\"}', '$.a'))", "x"),
+            ("'{\"a\": \"x\"}' ->> '$.a', '{\"a\": \"x\"}' -> '$.a'", "x|\"x\""),
+            (
+                "JSON_OBJECT('a', 1, 'b', 'x'), JSON_ARRAY(1, 'y', NULL)",
+                "{\"a\": 1, \"b\": \"x\"}|[1, \"y\", null]",
+            ),
+            ("JSON_VALID('{}'), JSON_VALID('x'), JSON_LENGTH('[1,2,3]')", "1|0|3"),
+            (
+                "JSON_CONTAINS('[1, 2]', '2'), JSON_TYPE('[]'), JSON_KEYS('{\"k\": 1}')",
+                "1|ARRAY|[\"k\"]",
+            ),
+            (
+                "JSON_SET('{\"a\": 1}', '$.b', 2), JSON_REMOVE('{\"a\": 1}', '$.a')",
+                "{\"a\": 1, \"b\": 2}|{}",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn casts_and_session() {
+    check(
+        &Bench::new(),
+        &[
+            ("CAST('12x' AS SIGNED), CAST(2.5 AS SIGNED), CAST('3' AS UNSIGNED)", "12|3|3"),
+            ("CAST('1.255' AS DECIMAL(5,2)), CAST(1 AS CHAR), CONVERT('7', SIGNED)", "1.26|1|7"),
+            (
+                "CAST('2024-01-02 03:04:05' AS DATE), CAST('2024-01-02' AS DATETIME)",
+                "2024-01-02|2024-01-02 00:00:00",
+            ),
+            ("CONVERT('a' USING utf8mb4), BINARY 'a', _utf8mb4'x'", "a|a|x"),
+            ("DATABASE(), CONNECTION_ID(), VERSION()", "d|7|8.0.36-freshet"),
+            ("@@version_comment, @@session.sql_mode, @u", "Freshet|STRICT_TRANS_TABLES|NULL"),
+            ("cast(cast(1704067500/300 as signed)*300 as signed)", "1704067500"),
+            ("LENGTH(UUID())", "36"),
+            ("1 FROM DUAL", "1"),
+        ],
+    );
+}
+
+#[test]
+fn queries() {
+    check(
+        &Bench::new(),
+        &[
+            (
+                "COUNT(*), SUM(score), AVG(score), MIN(name), MAX(Score) FROM t",
+                "4|100|33.3333|a|50",
+            ),
+            ("ID, Name FROM t WHERE SCORE > 15 ORDER BY id DESC", "3|c;2|b"),
+            ("t.id FROM d.t LIMIT 1, 2", "2;3"),
+            ("T1.id FROM t T1 JOIN t t2 USING (id) WHERE T1.id = 2", "2"),
+            ("score > 15 AS big, COUNT(*) c FROM t GROUP BY big HAVING c > 1", "1|2"),
+            ("COUNT(DISTINCT name, score) FROM t", "3"),
+            ("GROUP_CONCAT(name ORDER BY id DESC SEPARATOR '-') FROM t", "d-c-b-a"),
+            ("score, score FROM t WHERE id = 1", "20|20"),
+            ("* FROM t WHERE id = 1", "1|a|20|2024-01-01|1.50"),
+            ("*, id FROM t WHERE id = 1", "1|a|20|2024-01-01|1.50|1"),
+            ("id FROM t WHERE day = '2024-01-01'", "1"),
+            ("id FROM t WHERE day BETWEEN '2024-01-02' AND '2024-01-03' ORDER BY 1", "2;3"),
+            ("id FROM t WHERE name", ""),
+            ("id FROM t WHERE id = '2'", "2"),
+            ("id FROM t WHERE id IN ('1', '2') ORDER BY id", "1;2"),
+            ("SUM(price * 2), SUM(id = 1) FROM t", "13.00|1"),
+            ("(SELECT MAX(id) FROM t) + 1", "5"),
+            ("id FROM t WHERE EXISTS (SELECT 1 FROM t u WHERE u.id = t.id AND u.id = 3)", "3"),
+            ("x.`count(*)` FROM (SELECT COUNT(*) FROM t) x", "4"),
+            (
+                "name, SUM(id) FROM t GROUP BY name WITH ROLLUP ORDER BY 1",
+                "NULL|10;a|1;b|2;c|3;d|4",
+            ),
+            ("STDDEV(id), VARIANCE(id), BIT_OR(id) FROM t", "1.118033988749895|1.25|7"),
+            ("ROW_NUMBER() OVER (ORDER BY id DESC) r, id FROM t ORDER BY id LIMIT 1", "4|1"),
+            ("id FROM t UNION ALL SELECT 9 ORDER BY id DESC LIMIT 1", "9"),
+            ("ANY_VALUE(name) FROM t WHERE id = 2", "b"),
+            ("score FROM t ORDER BY score", "NULL;20;30;50"),
+            ("SUM(score) / COUNT(*) FROM t", "25.0000"),
+        ],
+    );
+}
+
+#[test]
+fn errors_have_mysqls_numbers() {
+    let bench = Bench::new();
+    for (sql, errno) in [
+        ("SELECT nope FROM t", 1054),
+        ("SELECT 1 FROM nope", 1146),
+        ("SELECT 1 FROM nodb.t", 1049),
+        ("SELECT id FROM t a, t b", 1052),
+        ("SELECT name, COUNT(*) FROM t GROUP BY id", 1055),
+        ("SELECT nofunction(1)", 1305),
+        ("SELECT 1 UNION SELECT 1, 2", 1222),
+        ("SELECT (SELECT id FROM t)", 1242),
+        ("SELECT @@nope", 1193),
+        ("SELECT 9223372036854775807 + 1", 1690),
+        ("SELECT 1 FROM t, t", 1066),
+        ("SELECT LEFT('a')", 1210),
+        ("SELECT JSON_EXTRACT('{', '$')", 3140),
+    ] {
+        match bench.query(sql) {
+            Ok(rows) => panic!("{sql}: {rows:?}"),
+            Err(error) => assert_eq!(error.code().errno(), errno, "{sql}: {error:?}"),
+        }
+    }
+}
+
+#[test]
+fn names_and_types_of_columns() {
+    let bench = Bench::new();
+    let columns = bench.columns("SELECT COUNT(*), ID, 1+1, t.Name AS n, 'x', price FROM t");
+    let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["COUNT(*)", "ID", "1+1", "n", "x", "price"]);
+    let price = &columns[5];
+    assert_eq!((price.ty, price.decimals), (freshet_query::result::ResultType::Decimal, 2));
+}
+
+#[test]
+fn placeholders_are_bound_at_execution() {
+    use datafusion::common::ScalarValue;
+    let bench = Bench::new();
+    let answer = bench.prepared(
+        "SELECT id FROM t WHERE id > ? AND name <> ? ORDER BY id LIMIT ?",
+        vec![
+            ScalarValue::Int64(Some(1)),
+            ScalarValue::Utf8(Some("c".into())),
+            ScalarValue::Int64(Some(1)),
+        ],
+    );
+    assert_eq!(answer.unwrap(), [["2"]]);
+}
