@@ -40,6 +40,12 @@ impl LoadBuffer {
         &mut self.payload
     }
 
+    /// The same place, to go on where the last rows end.
+    pub fn resume(&mut self) -> &mut Vec<u8> {
+        assert!(self.payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
+        &mut self.payload
+    }
+
     /// Bytes of the record's payload so far, without a label.
     pub fn payload_bytes(&self) -> usize {
         self.payload.len()
@@ -302,7 +308,7 @@ impl Engine {
             GroupCommitMode::Off => (log.alone(txn), None),
             GroupCommitMode::Sync | GroupCommitMode::Async => {
                 let clock = self.clock();
-                let time = JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
+                let time = || JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
                 log.join(txn, size, table.group_limits(), time)
             }
         };

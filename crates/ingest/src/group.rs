@@ -42,6 +42,11 @@ pub struct OpenGroup {
 }
 
 impl OpenGroup {
+    fn new(txn: TxnId, limits: GroupLimits, time: JoinTime) -> Self {
+        let JoinTime { now: opened, wall_micros: opened_micros } = time;
+        Self { txn, opened, opened_micros, limits, loads: 0, rows: 0, bytes: 0 }
+    }
+
     /// When it must end.
     pub fn due(&self) -> Duration {
         self.opened.saturating_add(self.limits.interval)
@@ -180,30 +185,24 @@ impl TableLog {
         Joined { txn, ends_with: Some(self.version), opened: false }
     }
 
-    /// A load joins the open group or opens one under `txn`; a full group ends with it.
+    /// A load joins the open group or opens one under `txn`; a full group ends with it. The
+    /// time is asked for only then: a load that just joins needs none.
     pub fn join(
         &mut self,
         txn: TxnId,
         size: JoinSize,
         limits: GroupLimits,
-        time: JoinTime,
+        time: impl Fn() -> JoinTime,
     ) -> (Joined, Option<EndedGroup>) {
         let opened = self.open.is_none();
-        let group = self.open.get_or_insert(OpenGroup {
-            txn,
-            opened: time.now,
-            opened_micros: time.wall_micros,
-            limits,
-            loads: 0,
-            rows: 0,
-            bytes: 0,
-        });
+        let group = self.open.get_or_insert_with(|| OpenGroup::new(txn, limits, time()));
         group.loads += 1;
         group.rows += size.rows;
         group.bytes += size.bytes;
         let txn = group.txn;
         let full = group.bytes >= group.limits.bytes_max;
-        let ended = full.then(|| self.end_open(GroupEndReason::Bytes, time.wall_micros)).flatten();
+        let ended =
+            full.then(|| self.end_open(GroupEndReason::Bytes, time().wall_micros)).flatten();
         let ends_with = ended.as_ref().map(|group| group.version);
         (Joined { txn, ends_with, opened }, ended)
     }
@@ -255,7 +254,9 @@ impl TableLog {
 mod tests {
     use super::*;
 
-    const TIME: JoinTime = JoinTime { now: Duration::from_secs(1), wall_micros: 1 };
+    fn time() -> JoinTime {
+        JoinTime { now: Duration::from_secs(1), wall_micros: 1 }
+    }
 
     fn log() -> TableLog {
         TableLog::new(
@@ -276,8 +277,8 @@ mod tests {
     fn loads_of_a_window_share_a_transaction_and_end_with_one_version() {
         let mut log = log();
         let size = JoinSize { rows: 1, bytes: 10 };
-        let (first, _) = log.join(TxnId(7), size, limits(100), TIME);
-        let (second, _) = log.join(TxnId(8), size, limits(100), TIME);
+        let (first, _) = log.join(TxnId(7), size, limits(100), time);
+        let (second, _) = log.join(TxnId(8), size, limits(100), time);
         assert_eq!((first.txn, second.txn), (TxnId(7), TxnId(7)));
         assert!(first.opened && !second.opened);
         assert_eq!(log.version, Version(1), "an open group has no version yet");
@@ -290,8 +291,8 @@ mod tests {
     fn a_full_group_ends_with_the_load_that_filled_it() {
         let mut log = log();
         let size = JoinSize { rows: 1, bytes: 60 };
-        assert!(log.join(TxnId(7), size, limits(100), TIME).1.is_none());
-        let (joined, ended) = log.join(TxnId(8), size, limits(100), TIME);
+        assert!(log.join(TxnId(7), size, limits(100), time).1.is_none());
+        let (joined, ended) = log.join(TxnId(8), size, limits(100), time);
         assert_eq!(joined.ends_with, Some(Version(2)));
         assert_eq!(ended.unwrap().reason, GroupEndReason::Bytes);
         assert!(log.open.is_none());
@@ -300,7 +301,7 @@ mod tests {
     #[test]
     fn a_load_alone_leaves_the_open_group_open() {
         let mut log = log();
-        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), TIME);
+        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), time);
         let joined = log.alone(TxnId(9));
         assert_eq!((joined.txn, joined.ends_with), (TxnId(9), Some(Version(2))));
         assert_eq!(log.open.as_ref().unwrap().txn, TxnId(7));
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn a_group_is_due_by_age_or_bytes() {
         let mut log = log();
-        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), TIME);
+        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), time);
         let group = log.open.as_mut().unwrap();
         assert_eq!(why(group, Duration::from_secs(10)), None);
         assert_eq!(why(group, Duration::from_secs(11)), Some(GroupEndReason::Interval));
@@ -320,7 +321,7 @@ mod tests {
     #[test]
     fn who_waits_for_an_end_is_told_its_lsn() {
         let mut log = log();
-        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), TIME);
+        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), time);
         let mut waits = log.wait_end(TxnId(7));
         assert_eq!(waits.try_recv(), Ok(None));
         log.end_open(GroupEndReason::Interval, 2);

@@ -149,6 +149,11 @@ impl<'a> CsvDecoder<'a> {
         Ok(())
     }
 
+    /// Bytes that wait for what follows them.
+    pub fn waiting_bytes(&self) -> usize {
+        self.tail.len()
+    }
+
     /// Rows appended.
     pub fn rows(&self) -> usize {
         self.rows

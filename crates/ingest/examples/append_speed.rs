@@ -1,0 +1,111 @@
+//! What one small load costs between decode and acknowledgement, without sockets.
+//!
+//! `cargo run --release -p freshet-ingest --example append_speed [SECONDS]`
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use freshet_base::clock::SystemClock;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::RealFs;
+use freshet_base::metrics::Metrics;
+use freshet_base::task::Threads;
+use freshet_base::{ByteSize, Lsn};
+use freshet_ingest::{Engine, EngineConfig, Load, LoadBuffer, World};
+use freshet_meta::{BucketsSpec, ColumnSpec, DefaultSpec, TableSpec};
+use freshet_schema::{ColumnType, GroupCommitMode, TableForm};
+use futures::executor::block_on;
+
+/// Loads that one thread has under way at most, as 250 connections would.
+const UNDER_WAY: usize = 250;
+
+fn main() {
+    let seconds = std::env::args().nth(1).map_or(3, |text| text.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let config = EngineConfig::new(dir.path(), ByteSize::gib(4));
+    let world = World {
+        fs: Arc::new(RealFs),
+        clock: Arc::new(SystemClock::new()),
+        pool: Arc::new(Threads::start(2).unwrap()),
+        metrics: Arc::new(Metrics::new()),
+        failpoints: Failpoints::default(),
+        on_fatal: Arc::new(|message| panic!("{message}")),
+        draw: Arc::new(|| 42),
+    };
+    let engine = block_on(Engine::open(config, world)).unwrap();
+    block_on(engine.create_database("d", true)).unwrap();
+    block_on(engine.create_table("d", spec(), false)).unwrap();
+    for mode in [GroupCommitMode::Off, GroupCommitMode::Async] {
+        for threads in [1, 2] {
+            let rows = measure(&engine, mode, threads, Duration::from_secs(seconds));
+            let rate = rows as f64 / seconds as f64 / 1000.0;
+            println!("{:10} {threads} threads  {rate:8.0} k loads/s", mode.name());
+        }
+    }
+    block_on(engine.stop()).unwrap();
+}
+
+fn measure(engine: &Arc<Engine>, mode: GroupCommitMode, threads: u32, time: Duration) -> u64 {
+    std::thread::scope(|scope| {
+        let start = |_| scope.spawn(move || writer(engine, mode, time));
+        let writers = (0..threads).map(start).collect::<Vec<_>>();
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    })
+}
+
+fn writer(engine: &Arc<Engine>, mode: GroupCommitMode, time: Duration) -> u64 {
+    let (state, table) = engine.resolve("d", "t").unwrap();
+    let mut buffer = LoadBuffer::default();
+    let mut under_way: VecDeque<Lsn> = VecDeque::new();
+    let start = Instant::now();
+    let mut acknowledged = 0;
+    while start.elapsed() < time {
+        for _ in 0..64 {
+            if under_way.len() == UNDER_WAY {
+                block_on(engine.horizon().wait(under_way[0]));
+                let horizon = engine.horizon().get();
+                while under_way.front().is_some_and(|lsn| *lsn <= horizon) {
+                    under_way.pop_front();
+                    acknowledged += 1;
+                }
+            }
+            let bytes = buffer.begin();
+            bytes.push(0);
+            bytes.extend_from_slice(&7i32.to_le_bytes());
+            bytes.extend_from_slice(&9i32.to_le_bytes());
+            let admitted =
+                engine.admission().try_admit(buffer.payload_bytes()).unwrap_or_else(|| {
+                    let patience = Duration::from_secs(30);
+                    block_on(engine.admission().admit(buffer.payload_bytes(), patience)).unwrap()
+                });
+            let schema_version = table.schema().version;
+            let load = Load { table: &state, schema_version, rows: 1, mode, label: None };
+            under_way.push_back(engine.append_rows(load, &mut buffer, admitted).unwrap().lsn);
+        }
+    }
+    acknowledged
+}
+
+fn spec() -> TableSpec {
+    let column = |name: &str| ColumnSpec {
+        name: name.to_owned(),
+        ty: ColumnType::Int { unsigned: false },
+        nullable: true,
+        default: DefaultSpec::Unset,
+        comment: String::new(),
+    };
+    TableSpec {
+        name: "t".to_owned(),
+        form: TableForm::Olap,
+        columns: vec![column("a"), column("b")],
+        key: None,
+        declared_keys: Vec::new(),
+        distribution: None,
+        buckets: BucketsSpec::Unset,
+        properties: Vec::new(),
+        comment: String::new(),
+        engine: None,
+    }
+}
