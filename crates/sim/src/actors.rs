@@ -1,0 +1,382 @@
+//! Who uses the store in a random run, and the random run itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::ByteSize;
+use freshet_meta::{ColumnPlace, SchemaChange};
+use freshet_schema::GroupCommitMode;
+use freshet_storage::delta::Freshness;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::fs::Faults;
+use crate::harness::{Death, Sim};
+use crate::loads::{Client, Outcome, data_files};
+use crate::model::Counts;
+
+/// Ordinary tables; the last one is dropped and made again.
+const TABLES: [&str; 4] = ["t0", "t1", "t2", "t3"];
+const BANK: [&str; 2] = ["bank_a", "bank_b"];
+const MODES: [GroupCommitMode; 3] =
+    [GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async];
+
+/// What a run is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Crashes and orderly stops.
+    pub lives: u32,
+    /// Statements of each actor in a life.
+    pub statements: u32,
+    /// Ceiling on the age of a group.
+    pub interval_ms: u64,
+    /// Ceiling on the bytes of a group.
+    pub group_bytes: u64,
+    /// Whether data files fail now and then.
+    pub disk_fails: bool,
+    /// Whether the disk fills up now and then.
+    pub disk_fills: bool,
+}
+
+/// What a run ended in; equal for equal seeds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Polls of tasks.
+    pub steps: u64,
+    /// What was done.
+    pub counts: Counts,
+}
+
+/// Runs `seed` from the first start to the last check.
+///
+/// # Panics
+/// When a promise is broken; the message says which.
+pub fn run_seed(seed: u64) -> Summary {
+    let mut sim = Sim::new(seed);
+    let plan = draw_plan(&mut sim);
+    sim.open();
+    create_tables(&sim, &plan);
+    for _ in 0..plan.lives {
+        live(&mut sim, &plan);
+    }
+    finish(&mut sim);
+    Summary { steps: sim.executor.steps(), counts: sim.model.lock().counts }
+}
+
+fn draw_plan(sim: &mut Sim) -> Plan {
+    let chance = &mut sim.chance;
+    let config = &mut sim.config;
+    config.wal_file_bytes = ByteSize::kib(*[128, 256, 512].choose(chance).expect("some"));
+    let files = chance.random_range(5..12);
+    config.wal_bytes_max = ByteSize(config.wal_file_bytes.bytes() * files);
+    config.write_memory_bytes = ByteSize::kib(chance.random_range(192..1024));
+    config.flush_bytes = ByteSize::kib(chance.random_range(4..48));
+    config.flush_bytes_min = ByteSize::kib(chance.random_range(1..8));
+    config.compaction = chance.random_bool(0.8);
+    let delay = *[0, 0, 3, 30].choose(chance).expect("some");
+    sim.executor.set_job_delay_max(Duration::from_millis(delay));
+    Plan {
+        lives: chance.random_range(2..6),
+        statements: chance.random_range(5..40),
+        interval_ms: *[5, 50, 1000, 10_000].choose(chance).expect("some"),
+        group_bytes: *[300, 4 << 10, 64 << 20].choose(chance).expect("some"),
+        disk_fails: chance.random_bool(0.2),
+        disk_fills: chance.random_bool(0.2),
+    }
+}
+
+fn properties(plan: &Plan) -> [(&'static str, u64); 2] {
+    [
+        ("group_commit_interval_ms", plan.interval_ms),
+        ("group_commit_data_bytes", plan.group_bytes),
+    ]
+}
+
+fn create_tables(sim: &Sim, plan: &Plan) {
+    let (client, plan) = (client(sim, plan), *plan);
+    let created = sim.run(async move {
+        client.engine.create_database("d", true).await.expect("an empty store takes a database");
+        for table in TABLES.into_iter().chain(BANK) {
+            let outcome = client.create(table, &properties(&plan)).await;
+            assert_ne!(outcome, Outcome::Refused, "an empty store takes tables");
+        }
+    });
+    created.expect("nobody dies at the first start");
+}
+
+fn client(sim: &Sim, plan: &Plan) -> Client {
+    Client {
+        engine: Arc::clone(sim.engine()),
+        executor: sim.executor.clone(),
+        fs: sim.fs.clone(),
+        model: Arc::clone(&sim.model),
+        disk_fails: plan.disk_fails,
+    }
+}
+
+/// One life: everybody acts, until all have done their share or the process dies.
+fn live(sim: &mut Sim, plan: &Plan) {
+    let dies = sim.chance.random_bool(0.6);
+    if dies {
+        sim.die_within_calls(u64::from(plan.statements) * 40);
+    }
+    let running = Arc::new(Mutex::new(0));
+    start_actors(sim, plan, &running);
+    let executor = sim.executor.clone();
+    // Some lives end between two steps.
+    let last_step = match sim.chance.random_bool(0.3) {
+        true => executor.steps() + sim.chance.random_range(100..20_000),
+        false => u64::MAX,
+    };
+    let is_over = || sim.is_dead() || *running.lock() == 0 || executor.steps() >= last_step;
+    assert!(executor.run_until(is_over), "everybody waits for somebody else");
+    assert!(sim.fatal().is_none() || sim.fs.has_crashed(), "it gave up: {:?}", sim.fatal());
+    end(sim);
+    if sim.chance.random_bool(0.3) {
+        // The next start dies while it recovers, too.
+        sim.die_within_calls(60);
+    }
+    sim.open();
+    if sim.chance.random_bool(0.3) {
+        sim.replay_again();
+    }
+}
+
+fn end(sim: &mut Sim) {
+    if sim.is_dead() {
+        let death = if sim.chance.random() { Death::PowerCut } else { Death::ProcessEnd };
+        return sim.end_life(death);
+    }
+    sim.fs.set_faults(Faults::default());
+    sim.fs.set_capacity_bytes(1 << 40);
+    match sim.chance.random_range(0..4) {
+        0 => sim.stop(),
+        1 => sim.end_life(Death::ProcessEnd),
+        _ => sim.end_life(Death::PowerCut),
+    }
+}
+
+/// The last life: all is sent that was not known to be loaded, everything settles, and the
+/// store is as it must be in every respect.
+fn finish(sim: &mut Sim) {
+    sim.fs.set_capacity_bytes(1 << 40);
+    let plan = Plan {
+        lives: 0,
+        statements: 0,
+        interval_ms: 5,
+        group_bytes: 0,
+        disk_fails: false,
+        disk_fills: false,
+    };
+    let client = client(sim, &plan);
+    let sent = sim.run(async move {
+        resend(&client).await;
+        for table in ["t0", "t1", "t2"] {
+            let outcome = client.load(table, 3, GroupCommitMode::Sync, None).await;
+            assert_ne!(outcome, Outcome::Refused, "a store with room takes loads");
+        }
+    });
+    sent.expect("nobody dies in the last life");
+    sim.check();
+    sim.settle_and_check_leaks();
+    sim.stop();
+    sim.open();
+    sim.stop();
+}
+
+/// Sends every labelled load again whose outcome is not known.
+async fn resend(client: &Client) {
+    let unknown = std::mem::take(&mut client.model.lock().unknown);
+    for load in unknown {
+        let mode = GroupCommitMode::Async;
+        client.load(&load.table, load.rows, mode, Some(load.label)).await;
+    }
+}
+
+/// One actor: a client, its own chance, and how often it acts.
+struct Actor {
+    client: Client,
+    chance: StdRng,
+    statements: u32,
+    plan: Plan,
+}
+
+fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
+    let mut start = |act: fn(Actor) -> futures::future::BoxFuture<'static, ()>| {
+        let chance = StdRng::from_rng(&mut sim.chance);
+        let actor =
+            Actor { client: client(sim, plan), chance, statements: plan.statements, plan: *plan };
+        let running = Arc::clone(running);
+        *running.lock() += 1;
+        sim.executor.start(async move {
+            act(actor).await;
+            *running.lock() -= 1;
+        });
+    };
+    for _ in 0..3 {
+        start(|actor| Box::pin(write(actor)));
+    }
+    start(|actor| Box::pin(write_large(actor)));
+    start(|actor| Box::pin(transfer(actor)));
+    start(|actor| Box::pin(read(actor)));
+    start(|actor| Box::pin(read(actor)));
+    start(|actor| Box::pin(alter(actor)));
+    start(|actor| Box::pin(truncate(actor)));
+    start(|actor| Box::pin(drop_and_create(actor)));
+    start(|actor| Box::pin(flush(actor)));
+    if plan.disk_fills {
+        start(|actor| Box::pin(fill_disk(actor)));
+    }
+    if plan.disk_fails {
+        start(|actor| Box::pin(fail_disk(actor)));
+    }
+}
+
+impl Actor {
+    async fn rest(&mut self, ms_max: u64) {
+        let micros = self.chance.random_range(0..ms_max * 1000);
+        self.client.sleep(Duration::from_micros(micros)).await;
+    }
+
+    fn table(&mut self) -> &'static str {
+        TABLES.choose(&mut self.chance).expect("there are tables")
+    }
+
+    fn mode(&mut self) -> GroupCommitMode {
+        *MODES.choose(&mut self.chance).expect("there are modes")
+    }
+}
+
+async fn write(mut actor: Actor) {
+    resend(&actor.client).await;
+    for _ in 0..actor.statements * 3 {
+        actor.rest(20).await;
+        let (table, mode) = (actor.table(), actor.mode());
+        let rows = match actor.chance.random_range(0..10) {
+            0 => actor.chance.random_range(50..800),
+            _ => actor.chance.random_range(1..10),
+        };
+        let label = actor.chance.random_bool(0.3).then(|| {
+            let number = actor.chance.random::<u32>();
+            let len = actor.chance.random_range(1..100);
+            format!("{number}-{}", "x".repeat(len))
+        });
+        let outcome = actor.client.load(table, rows, mode, label.clone()).await;
+        if let (Some(label), Outcome::Acknowledged(_)) = (label, outcome)
+            && actor.chance.random_bool(0.3)
+        {
+            // The client did not hear the answer and sends it again.
+            let again = actor.client.load(table, rows, mode, Some(label)).await;
+            assert!(again != Outcome::Refused, "the table and its label are there");
+        }
+    }
+}
+
+async fn write_large(mut actor: Actor) {
+    for _ in 0..actor.statements / 4 {
+        actor.rest(100).await;
+        let table = actor.table();
+        let (rows, pushes) = (actor.chance.random_range(1..500), actor.chance.random_range(1..4));
+        actor.client.load_large(table, rows, pushes).await;
+    }
+}
+
+async fn transfer(mut actor: Actor) {
+    for _ in 0..actor.statements {
+        actor.rest(30).await;
+        let rows = actor.chance.random_range(1..20);
+        actor.client.transfer(rows).await;
+    }
+}
+
+async fn read(mut actor: Actor) {
+    let mut seen = freshet_base::Lsn::ZERO;
+    for _ in 0..actor.statements {
+        actor.rest(30).await;
+        let freshness = match actor.chance.random_bool(0.3) {
+            true => Freshness::Published,
+            false => Freshness::Committed,
+        };
+        let snapshot = actor.client.engine.snapshot(freshness);
+        assert!(snapshot.horizon >= seen, "a session went back in time");
+        seen = snapshot.horizon;
+        actor.client.model.lock().check(&snapshot);
+        if actor.chance.random_bool(0.5) {
+            // Held over whatever the others do meanwhile.
+            actor.rest(3000).await;
+            actor.client.model.lock().check(&snapshot);
+        }
+    }
+}
+
+async fn alter(mut actor: Actor) {
+    for _ in 0..actor.statements / 3 {
+        actor.rest(200).await;
+        let table = *["t0", "t1"].choose(&mut actor.chance).expect("two");
+        let Ok((_, definition)) = actor.client.engine.resolve("d", table) else { continue };
+        let others = &definition.schema().columns[2..];
+        let fresh = format!("c{}", actor.chance.random_range(1..u32::MAX));
+        let change = match (others.choose(&mut actor.chance), actor.chance.random_range(0..3)) {
+            (Some(column), 0) => SchemaChange::DropColumn { name: column.name.clone() },
+            (Some(column), 1) => {
+                SchemaChange::RenameColumn { from: column.name.clone(), to: fresh }
+            }
+            _ => SchemaChange::AddColumn {
+                column: crate::rows::added_column(&fresh),
+                place: ColumnPlace::Last,
+            },
+        };
+        actor.client.alter(table, change).await;
+    }
+}
+
+async fn truncate(mut actor: Actor) {
+    for _ in 0..actor.statements / 5 {
+        actor.rest(400).await;
+        match actor.chance.random_range(0..4) {
+            0 => actor.client.truncate(&BANK).await,
+            1 => actor.client.truncate(&["t0", "t2"]).await,
+            _ => actor.client.truncate(&["t1"]).await,
+        };
+    }
+}
+
+async fn drop_and_create(mut actor: Actor) {
+    for _ in 0..actor.statements / 6 {
+        actor.rest(500).await;
+        actor.client.drop_table("t3").await;
+        actor.rest(20).await;
+        actor.client.create("t3", &properties(&actor.plan)).await;
+    }
+}
+
+async fn flush(mut actor: Actor) {
+    for _ in 0..actor.statements / 2 {
+        actor.rest(200).await;
+        let tables = [TABLES.as_slice(), &BANK].concat();
+        let table = tables.choose(&mut actor.chance).expect("there are tables");
+        actor.client.flush(table).await;
+    }
+}
+
+async fn fill_disk(mut actor: Actor) {
+    for _ in 0..actor.statements / 8 {
+        actor.rest(1000).await;
+        let left = actor.chance.random_range(0..200_000);
+        actor.client.fs.set_capacity_bytes(actor.client.fs.used_bytes() + left);
+        actor.rest(3000).await;
+        actor.client.fs.set_capacity_bytes(1 << 40);
+    }
+}
+
+async fn fail_disk(mut actor: Actor) {
+    actor.client.fs.set_faulty_dir(&data_files());
+    for _ in 0..actor.statements / 4 {
+        actor.rest(500).await;
+        let (writes, reads) =
+            (actor.chance.random_range(0..6), actor.chance.random_range(0..3));
+        actor.client.fs.fail_next(writes, reads);
+    }
+}

@@ -1,0 +1,518 @@
+//! A file system that keeps what is durable apart from what is only written.
+//!
+//! A power cut keeps, of what was never synced, any subset: each sector, each length, each name
+//! by itself. A direct write that it hits is torn the same way. What a sync failed to write
+//! stays readable and is never written, as page caches have it. The end of a process alone
+//! loses nothing and makes nothing durable. The disk fills up, fails calls, and flips bits on
+//! demand; all of it by one seeded source of chance.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use freshet_base::io::{Entry, File, FileRef, Fs, Mode};
+use parking_lot::Mutex;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+/// What reaches the device whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+/// A shared simulated disk. It outlives the process that a crash ends.
+#[derive(Clone)]
+pub struct SimFs(Arc<Mutex<Disk>>);
+
+struct Disk {
+    chance: StdRng,
+    inodes: Vec<Inode>,
+    /// What processes see.
+    names: BTreeMap<PathBuf, usize>,
+    /// What a crash leaves for certain.
+    durable_names: BTreeMap<PathBuf, usize>,
+    dirs: BTreeSet<PathBuf>,
+    locked: BTreeSet<PathBuf>,
+    capacity_bytes: u64,
+    /// Rises with each crash: files opened before belong to a process that is gone.
+    life: u64,
+    faults: Faults,
+    /// Only files below this directory fail writes and reads.
+    faulty_dir: PathBuf,
+}
+
+/// What goes wrong from now on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    /// The process dies in this call of a write or sync, counted from now; 0: it does not.
+    pub crash_in_calls: u64,
+    /// Writes of this many calls from now on fail.
+    pub failing_writes: u64,
+    /// Reads of this many calls from now on fail.
+    pub failing_reads: u64,
+}
+
+#[derive(Default)]
+struct Inode {
+    /// What processes read.
+    now: Vec<u8>,
+    /// What the device holds for certain.
+    durable: Vec<u8>,
+    /// Sectors that differ, perhaps.
+    dirty: BTreeSet<usize>,
+    /// Sectors whose sync failed: readable, and written by no later sync.
+    forgotten: BTreeSet<usize>,
+}
+
+impl SimFs {
+    /// An empty disk of `capacity_bytes`.
+    pub fn new(chance: StdRng, capacity_bytes: u64) -> Self {
+        Self(Arc::new(Mutex::new(Disk {
+            chance,
+            inodes: Vec::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            dirs: BTreeSet::from([PathBuf::from("/")]),
+            locked: BTreeSet::new(),
+            capacity_bytes,
+            life: 0,
+            faults: Faults::default(),
+            faulty_dir: PathBuf::from("/"),
+        })))
+    }
+
+    /// Sets what goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.0.lock().faults = faults;
+    }
+
+    /// Lets the next writes and reads fail, and leaves the other faults as they are.
+    pub fn fail_next(&self, writes: u64, reads: u64) {
+        let faults = &mut self.0.lock().faults;
+        (faults.failing_writes, faults.failing_reads) = (writes, reads);
+    }
+
+    /// Lets only files below `dir` fail writes and reads.
+    pub fn set_faulty_dir(&self, dir: &Path) {
+        self.0.lock().faulty_dir = dir.to_path_buf();
+    }
+
+    /// Whether the process has died in a call.
+    pub fn has_crashed(&self) -> bool {
+        self.0.lock().faults.crash_in_calls == u64::MAX
+    }
+
+    /// Sets how much fits.
+    pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
+        self.0.lock().capacity_bytes = capacity_bytes;
+    }
+
+    /// How much is written, zeros included.
+    pub fn used_bytes(&self) -> u64 {
+        self.0.lock().used_bytes()
+    }
+
+    /// The power goes: what was not synced stays or goes by chance. All open files are dead.
+    pub fn crash(&self) {
+        self.0.lock().crash();
+    }
+
+    /// The process ends and the machine goes on: nothing is lost, nothing more is durable.
+    pub fn end_process(&self) {
+        self.0.lock().end_process();
+    }
+
+    /// Flips one bit of a file, on the device and in the cache.
+    ///
+    /// # Panics
+    /// When there is no such file, or it is shorter.
+    pub fn flip(&self, path: &Path, offset: usize, bit: u8) {
+        let mut disk = self.0.lock();
+        let inode = disk.names[path];
+        let inode = &mut disk.inodes[inode];
+        for bytes in [&mut inode.now, &mut inode.durable] {
+            if let Some(byte) = bytes.get_mut(offset) {
+                *byte ^= 1 << bit;
+            }
+        }
+    }
+
+    /// All files with their lengths, by name.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        let disk = self.0.lock();
+        let len = |inode: &usize| disk.inodes[*inode].now.len() as u64;
+        disk.names.iter().map(|(path, inode)| (path.clone(), len(inode))).collect()
+    }
+}
+
+impl Disk {
+    fn used_bytes(&self) -> u64 {
+        self.names.values().map(|inode| self.inodes[*inode].now.len() as u64).sum()
+    }
+
+    /// Counts a call that changes the disk; errs when the process dies in it, or it fails.
+    fn changing(&mut self, path: &Path) -> io::Result<()> {
+        self.alive()?;
+        match self.faults.crash_in_calls {
+            0 => {}
+            1 => {
+                self.faults.crash_in_calls = u64::MAX;
+                return Err(dead());
+            }
+            _ => self.faults.crash_in_calls -= 1,
+        }
+        if self.faults.failing_writes > 0 && path.starts_with(&self.faulty_dir) {
+            self.faults.failing_writes -= 1;
+            return Err(io::Error::other("simulated EIO"));
+        }
+        Ok(())
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        if self.faults.crash_in_calls == u64::MAX { Err(dead()) } else { Ok(()) }
+    }
+
+    fn crash(&mut self) {
+        let Self { chance, inodes, .. } = self;
+        for inode in inodes.iter_mut() {
+            inode.crash(chance);
+        }
+        let changed = self
+            .names
+            .keys()
+            .chain(self.durable_names.keys())
+            .filter(|path| self.names.get(*path) != self.durable_names.get(*path))
+            .cloned()
+            .collect::<BTreeSet<_>>();
+        for path in changed {
+            let kept = if self.chance.random() { &self.names } else { &self.durable_names };
+            match kept.get(&path).copied() {
+                Some(inode) => self.durable_names.insert(path, inode),
+                None => self.durable_names.remove(&path),
+            };
+        }
+        self.names.clone_from(&self.durable_names);
+        self.forget_unnamed();
+        self.end_process();
+    }
+
+    fn end_process(&mut self) {
+        self.locked.clear();
+        self.life += 1;
+        self.faults = Faults::default();
+    }
+
+    /// Gives back the memory of files that no name leads to any more.
+    fn forget_unnamed(&mut self) {
+        let named = self.names.values().copied().collect::<BTreeSet<_>>();
+        for (at, inode) in self.inodes.iter_mut().enumerate() {
+            if !named.contains(&at) {
+                *inode = Inode::default();
+            }
+        }
+    }
+}
+
+impl Inode {
+    /// Writes into what processes read. The rest of a torn write is never written.
+    fn write(&mut self, bytes: &[u8], offset: usize) {
+        let end = offset + bytes.len();
+        if self.now.len() < end {
+            self.now.resize(end, 0);
+        }
+        self.now[offset..end].copy_from_slice(bytes);
+        for sector in offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
+            self.dirty.insert(sector);
+            self.forgotten.remove(&sector);
+        }
+    }
+
+    fn sync(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        self.sync_sectors(dirty);
+    }
+
+    /// What a direct write of so many bytes at `offset` makes durable.
+    fn sync_range(&mut self, offset: usize, len: usize) {
+        let sectors = offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES);
+        for sector in sectors.clone() {
+            self.dirty.remove(&sector);
+        }
+        self.sync_sectors(sectors);
+    }
+
+    fn sync_sectors(&mut self, sectors: impl IntoIterator<Item = usize>) {
+        let len = self.now.len();
+        self.durable.resize(len, 0);
+        for sector in sectors {
+            let range = sector_range(sector, len);
+            self.durable[range.clone()].copy_from_slice(&self.now[range]);
+        }
+    }
+
+    /// A sync failed: the system has dropped the marks that these sectors are to be written.
+    fn fail_sync(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        self.forgotten.extend(dirty);
+    }
+
+    /// The next read comes from the device.
+    fn drop_cache(&mut self) {
+        let len = self.now.len();
+        for sector in std::mem::take(&mut self.forgotten) {
+            let range = sector_range(sector, len);
+            self.now[range.clone()].copy_from_slice(&self.durable[range]);
+        }
+    }
+
+    fn crash(&mut self, chance: &mut StdRng) {
+        let len = match self.now.len() == self.durable.len() || chance.random() {
+            true => self.now.len(),
+            false => self.durable.len(),
+        };
+        self.durable.resize(len, 0);
+        self.now.resize(len, 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            let range = sector_range(sector, len);
+            if chance.random() {
+                self.durable[range.clone()].copy_from_slice(&self.now[range]);
+            }
+        }
+        self.forgotten.clear();
+        self.now.clone_from(&self.durable);
+    }
+}
+
+fn sector_range(sector: usize, len: usize) -> std::ops::Range<usize> {
+    (sector * SECTOR_BYTES).min(len)..((sector + 1) * SECTOR_BYTES).min(len)
+}
+
+fn dead() -> io::Error {
+    io::Error::other("the simulated process is dead")
+}
+
+fn missing(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{} is not there", path.display()))
+}
+
+struct SimFile {
+    fs: SimFs,
+    inode: usize,
+    path: PathBuf,
+    life: u64,
+    direct: bool,
+}
+
+impl Fs for SimFs {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
+        let mut disk = self.0.lock();
+        let inode = match (mode, disk.names.get(path).copied()) {
+            (Mode::CreateNew, Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Mode::CreateNew, None) => {
+                disk.changing(path)?;
+                let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+                if !disk.dirs.contains(parent) {
+                    return Err(missing(parent));
+                }
+                disk.inodes.push(Inode::default());
+                let inode = disk.inodes.len() - 1;
+                disk.names.insert(path.to_path_buf(), inode);
+                inode
+            }
+            (_, Some(inode)) => {
+                disk.alive()?;
+                inode
+            }
+            (_, None) => return Err(missing(path)),
+        };
+        let (fs, life, direct) = (self.clone(), disk.life, mode == Mode::Direct);
+        let path = path.to_path_buf();
+        Ok(Arc::new(SimFile { fs, inode, path, life, direct }))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        // Directories are made at start only; that their names may be lost is not simulated.
+        let mut disk = self.0.lock();
+        disk.alive()?;
+        disk.dirs.extend(path.ancestors().map(Path::to_path_buf));
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let disk = self.0.lock();
+        disk.alive()?;
+        if !disk.dirs.contains(path) {
+            return Err(missing(path));
+        }
+        let in_dir = |child: &Path| child.parent() == Some(path);
+        let dirs = disk.dirs.iter().filter(|dir| in_dir(dir));
+        let dirs = dirs.map(|dir| Entry { path: dir.clone(), is_dir: true, len_bytes: 0 });
+        let files = disk.names.iter().filter(|(file, _)| in_dir(file)).map(|(file, inode)| {
+            let len_bytes = disk.inodes[*inode].now.len() as u64;
+            Entry { path: file.clone(), is_dir: false, len_bytes }
+        });
+        let mut entries = dirs.chain(files).collect::<Vec<_>>();
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut disk = self.0.lock();
+        disk.changing(from)?;
+        let inode = disk.names.remove(from).ok_or_else(|| missing(from))?;
+        disk.names.insert(to.to_path_buf(), inode);
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.lock();
+        disk.changing(path)?;
+        disk.names.remove(path).map(|_| ()).ok_or_else(|| missing(path))
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.lock();
+        disk.changing(path)?;
+        disk.names.retain(|file, _| !file.starts_with(path));
+        disk.dirs.retain(|dir| !dir.starts_with(path));
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.lock();
+        disk.changing(path)?;
+        let in_dir = |file: &&PathBuf| file.parent() == Some(path);
+        let gone = disk.durable_names.keys().filter(in_dir).cloned().collect::<Vec<_>>();
+        for file in gone {
+            disk.durable_names.remove(&file);
+        }
+        let here = disk.names.iter().filter(|(file, _)| in_dir(file));
+        let here = here.map(|(file, inode)| (file.clone(), *inode)).collect::<Vec<_>>();
+        disk.durable_names.extend(here);
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        let disk = self.0.lock();
+        disk.names.contains_key(path) || disk.dirs.contains(path)
+    }
+
+    fn available_bytes(&self, _path: &Path) -> io::Result<u64> {
+        let disk = self.0.lock();
+        disk.alive()?;
+        Ok(disk.capacity_bytes.saturating_sub(disk.used_bytes()))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let mut disk = self.0.lock();
+        disk.alive()?;
+        if !disk.locked.insert(path.to_path_buf()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(LockGuard { fs: self.clone(), path: path.to_path_buf(), life: disk.life }))
+    }
+}
+
+struct LockGuard {
+    fs: SimFs,
+    path: PathBuf,
+    life: u64,
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        let mut disk = self.fs.0.lock();
+        if disk.life == self.life {
+            disk.locked.remove(&self.path);
+        }
+    }
+}
+
+impl SimFile {
+    fn of_this_life(&self, disk: &Disk) -> io::Result<()> {
+        if disk.life == self.life { Ok(()) } else { Err(dead()) }
+    }
+}
+
+impl File for SimFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut disk = self.fs.0.lock();
+        self.of_this_life(&disk)?;
+        disk.alive()?;
+        if disk.faults.failing_reads > 0 && self.path.starts_with(&disk.faulty_dir) {
+            disk.faults.failing_reads -= 1;
+            return Err(io::Error::other("simulated EIO"));
+        }
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        let bytes = disk.inodes[self.inode].now.get(start..start + buffer.len());
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut disk = self.fs.0.lock();
+        self.of_this_life(&disk)?;
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        let allowed = disk.changing(&self.path);
+        if allowed.is_err() && disk.faults.crash_in_calls != u64::MAX {
+            return allowed;
+        }
+        let growth = (start + bytes.len()).saturating_sub(disk.inodes[self.inode].now.len());
+        if disk.used_bytes() + growth as u64 > disk.capacity_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let inode = &mut disk.inodes[self.inode];
+        inode.write(bytes, start);
+        // The call that the process dies in has written, and nobody knows how much is there.
+        allowed?;
+        if self.direct {
+            inode.sync_range(start, bytes.len());
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut disk = self.fs.0.lock();
+        self.of_this_life(&disk)?;
+        let allowed = disk.changing(&self.path);
+        let dying = disk.faults.crash_in_calls == u64::MAX;
+        let inode = &mut disk.inodes[self.inode];
+        match allowed {
+            Ok(()) => inode.sync(),
+            // In a sync that the process dies in, the system may still write all of it.
+            Err(_) if dying => {}
+            Err(_) => inode.fail_sync(),
+        }
+        allowed
+    }
+
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        let mut disk = self.fs.0.lock();
+        self.of_this_life(&disk)?;
+        disk.changing(&self.path)?;
+        let len = usize::try_from(len_bytes).map_err(io::Error::other)?;
+        let growth = len.saturating_sub(disk.inodes[self.inode].now.len());
+        if disk.used_bytes() + growth as u64 > disk.capacity_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let inode = &mut disk.inodes[self.inode];
+        let before = inode.now.len();
+        inode.now.resize(len, 0);
+        inode.dirty.extend(before.min(len) / SECTOR_BYTES..len.div_ceil(SECTOR_BYTES));
+        Ok(())
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        let disk = self.fs.0.lock();
+        self.of_this_life(&disk)?;
+        Ok(disk.inodes[self.inode].now.len() as u64)
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        self.sync()?;
+        self.fs.0.lock().inodes[self.inode].drop_cache();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

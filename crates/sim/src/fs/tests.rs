@@ -1,0 +1,99 @@
+use rand::SeedableRng;
+
+use super::*;
+
+fn disk(seed: u64) -> SimFs {
+    let fs = SimFs::new(StdRng::seed_from_u64(seed), 1 << 20);
+    fs.create_dir_all(Path::new("/d")).unwrap();
+    fs
+}
+
+#[test]
+fn what_was_synced_survives_every_crash() {
+    for seed in 0..50 {
+        let fs = disk(seed);
+        let file = fs.open(Path::new("/d/a"), Mode::CreateNew).unwrap();
+        file.write_all_at(&[7; 2000], 0).unwrap();
+        file.sync().unwrap();
+        fs.sync_dir(Path::new("/d")).unwrap();
+        file.write_all_at(&[9; 2000], 0).unwrap();
+        fs.crash();
+        assert!(file.len_bytes().is_err(), "a file of before the crash is dead");
+        let bytes = fs.read(Path::new("/d/a")).unwrap();
+        assert_eq!(bytes.len(), 2000);
+        assert!(bytes.chunks(SECTOR_BYTES).all(|s| s.iter().all(|b| *b == s[0])));
+    }
+}
+
+#[test]
+fn what_was_not_synced_is_lost_in_some_crashes_and_torn_in_some() {
+    let (mut lost, mut torn) = (0, 0);
+    for seed in 0..50 {
+        let fs = disk(seed);
+        let file = fs.open(Path::new("/d/a"), Mode::CreateNew).unwrap();
+        file.write_all_at(&[7; 2048], 0).unwrap();
+        fs.crash();
+        match fs.read(Path::new("/d/a")) {
+            Err(_) => lost += 1,
+            Ok(bytes) if bytes.contains(&0) && bytes.contains(&7) => torn += 1,
+            Ok(_) => {}
+        }
+    }
+    assert!(lost > 5 && torn > 5, "{lost} lost, {torn} torn");
+}
+
+#[test]
+fn a_full_disk_refuses_growth_only() {
+    let fs = disk(1);
+    let file = fs.open(Path::new("/d/a"), Mode::CreateNew).unwrap();
+    file.write_all_at(&[1; 4096], 0).unwrap();
+    fs.set_capacity_bytes(4096);
+    file.write_all_at(&[2; 4096], 0).unwrap();
+    let error = file.write_all_at(&[3; 1], 4096).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn the_process_dies_in_the_call_it_is_told_to() {
+    let fs = disk(1);
+    let file = fs.open(Path::new("/d/a"), Mode::CreateNew).unwrap();
+    fs.set_faults(Faults { crash_in_calls: 2, ..Faults::default() });
+    file.write_all_at(&[1; 10], 0).unwrap();
+    assert!(file.write_all_at(&[1; 10], 0).is_err());
+    assert!(fs.has_crashed());
+    assert!(file.sync().is_err());
+    fs.crash();
+    assert!(!fs.has_crashed());
+}
+
+#[test]
+fn the_end_of_a_process_loses_nothing_and_makes_nothing_durable() {
+    let mut lost = 0;
+    for seed in 0..20 {
+        let fs = disk(seed);
+        let file = fs.open(Path::new("/d/a"), Mode::CreateNew).unwrap();
+        file.write_all_at(&[7; 2048], 0).unwrap();
+        fs.end_process();
+        assert!(file.sync().is_err(), "its files are dead");
+        assert_eq!(fs.read(Path::new("/d/a")).unwrap(), [7; 2048]);
+        fs.crash();
+        lost += usize::from(fs.read(Path::new("/d/a")).is_err());
+    }
+    assert!(lost > 2, "{lost} lost");
+}
+
+#[test]
+fn what_a_sync_failed_to_write_no_later_sync_writes() {
+    let fs = disk(1);
+    let file = fs.open(Path::new("/d/a"), Mode::CreateNew).unwrap();
+    file.write_all_at(&[1; 512], 0).unwrap();
+    file.sync().unwrap();
+    fs.sync_dir(Path::new("/d")).unwrap();
+    file.write_all_at(&[2; 512], 0).unwrap();
+    fs.set_faults(Faults { failing_writes: 1, ..Faults::default() });
+    assert!(file.sync().is_err());
+    file.sync().unwrap();
+    assert_eq!(fs.read(Path::new("/d/a")).unwrap(), [2; 512]);
+    file.drop_cache().unwrap();
+    assert_eq!(fs.read(Path::new("/d/a")).unwrap(), [1; 512]);
+}

@@ -1,0 +1,281 @@
+//! One store through its lives: opened, used, ended in one of many ways, opened again, compared.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::fail::Failpoints;
+use freshet_base::metrics::Metrics;
+use freshet_base::{ByteSize, Lsn, Result};
+use freshet_ingest::{Engine, EngineConfig, World};
+use freshet_storage::delta::Freshness;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::executor::Executor;
+use crate::fs::{Faults, SimFs};
+use crate::model::{Model, versions};
+
+/// Where the store stands on the simulated disk.
+pub const STORE: &str = "/store";
+/// Steps that no run needs; more is a livelock.
+const STEPS_MAX: u64 = 20_000_000;
+
+/// How a life of the store ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Death {
+    /// What was not synced may be lost.
+    PowerCut,
+    /// What was written stays in the page cache.
+    ProcessEnd,
+}
+
+/// A disk, a thread and a store on them.
+pub struct Sim {
+    /// The disk.
+    pub fs: SimFs,
+    /// The thread.
+    pub executor: Executor,
+    /// Sizes and times of the store.
+    pub config: EngineConfig,
+    /// What the log must hold.
+    pub model: Arc<Mutex<Model>>,
+    /// Failpoints of the next life.
+    pub failpoints: Failpoints,
+    /// The chance of actors and crashes.
+    pub chance: StdRng,
+    fatal: Arc<Mutex<Option<String>>>,
+    engine: Option<Arc<Engine>>,
+}
+
+impl Sim {
+    /// A world of its own for `seed`, with a store of tiny sizes.
+    pub fn new(seed: u64) -> Self {
+        let mut chance = StdRng::seed_from_u64(seed);
+        let fs = SimFs::new(StdRng::from_rng(&mut chance), 1 << 40);
+        let executor = Executor::new(StdRng::from_rng(&mut chance));
+        Self {
+            fs,
+            executor,
+            config: tiny_config(),
+            model: Arc::default(),
+            failpoints: Failpoints::default(),
+            chance,
+            fatal: Arc::default(),
+            engine: None,
+        }
+    }
+
+    /// The engine of this life.
+    ///
+    /// # Panics
+    /// Between lives.
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.engine.as_ref().expect("the store is open")
+    }
+
+    /// Whether this life is over: the process died in a call, or ended itself.
+    pub fn is_dead(&self) -> bool {
+        self.fs.has_crashed() || self.fatal.lock().is_some()
+    }
+
+    /// Why the process ended itself, if it did.
+    pub fn fatal(&self) -> Option<String> {
+        self.fatal.lock().clone()
+    }
+
+    /// Runs `task` until it ends; `None` when the process died first.
+    ///
+    /// # Panics
+    /// When nothing can go on any more, or never ends.
+    pub fn run<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let slot = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&slot);
+        self.executor.start(async move {
+            let value = task.await;
+            *result.lock() = Some(value);
+        });
+        let first_step = self.executor.steps();
+        let ended = self.executor.run_until(|| {
+            assert!(self.executor.steps() - first_step < STEPS_MAX, "the run does not end");
+            self.is_dead() || slot.lock().is_some()
+        });
+        assert!(ended, "everybody waits for somebody else");
+        if self.is_dead() { None } else { slot.lock().take() }
+    }
+
+    /// Opens the store; `None` when the process died meanwhile.
+    ///
+    /// # Errors
+    /// Those of opening a store.
+    pub fn try_open(&mut self) -> Option<Result<()>> {
+        let draws = Mutex::new(StdRng::from_rng(&mut self.chance));
+        let fatal = Arc::clone(&self.fatal);
+        let world = World {
+            fs: Arc::new(self.fs.clone()),
+            clock: Arc::new(self.executor.clone()),
+            pool: Arc::new(self.executor.clone()),
+            metrics: Arc::new(Metrics::new()),
+            failpoints: self.failpoints.clone(),
+            on_fatal: Arc::new(move |message| {
+                fatal.lock().get_or_insert_with(|| message.to_owned());
+            }),
+            draw: Arc::new(move || draws.lock().random()),
+        };
+        let opened = self.run(Engine::open(self.config.clone(), world))?;
+        Some(opened.map(|engine| self.engine = Some(engine)))
+    }
+
+    /// Opens the store as often as it takes, and compares it with what it must hold.
+    ///
+    /// # Panics
+    /// When it does not open, or differs.
+    pub fn open(&mut self) {
+        loop {
+            match self.try_open() {
+                Some(Ok(())) => break,
+                Some(Err(error)) => panic!("the store does not open: {error}"),
+                None => {
+                    // A crash while it opened; its fatal message is of the crash.
+                    assert!(self.fs.has_crashed(), "opening ended in {:?}", self.fatal());
+                    self.end_life(Death::PowerCut);
+                }
+            }
+        }
+        let log_end = self.log_end();
+        self.model.lock().reopened(self.engine(), log_end);
+        self.check();
+    }
+
+    /// Where the log ended before this life.
+    pub fn log_end(&self) -> Lsn {
+        let runs = self.engine().meta().runs().expect("metadata can be read");
+        runs.last().expect("this life has a run").ended_at
+    }
+
+    /// Compares what readers see now with the model.
+    pub fn check(&self) {
+        let engine = self.engine();
+        self.model.lock().check(&engine.snapshot(Freshness::Committed));
+        self.model.lock().check(&engine.snapshot(Freshness::Published));
+    }
+
+    /// Ends this life without any of the steps of an orderly end.
+    pub fn end_life(&mut self, death: Death) {
+        self.executor.kill_all();
+        self.engine = None;
+        match death {
+            Death::PowerCut => self.fs.crash(),
+            Death::ProcessEnd => self.fs.end_process(),
+        }
+        *self.fatal.lock() = None;
+    }
+
+    /// Ends this life and begins the next.
+    pub fn crash(&mut self, death: Death) {
+        self.end_life(death);
+        self.open();
+    }
+
+    /// Opens the store twice more, dying in between, and compares: recovery that is repeated
+    /// changes nothing.
+    ///
+    /// # Panics
+    /// When it does.
+    pub fn replay_again(&mut self) {
+        let before = versions(self.engine());
+        let death = if self.chance.random() { Death::PowerCut } else { Death::ProcessEnd };
+        self.crash(death);
+        assert_eq!(before, versions(self.engine()), "a second replay counts other versions");
+    }
+
+    /// Arms a death in one of the next calls of the disk.
+    pub fn die_within_calls(&mut self, calls_max: u64) {
+        let crash_in_calls = self.chance.random_range(1..=calls_max);
+        self.fs.set_faults(Faults { crash_in_calls, ..Faults::default() });
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, time: Duration) {
+        let clock = self.executor.clone();
+        self.run(async move { freshet_base::clock::Clock::sleep(&clock, time).await });
+    }
+
+    /// Stops the store in order and says what of its memory was not given back.
+    ///
+    /// # Panics
+    /// When it cannot be stopped.
+    pub fn stop(&mut self) {
+        let engine = Arc::clone(self.engine());
+        let stopped = self.run(async move { engine.stop().await });
+        if let Some(stopped) = stopped {
+            stopped.expect("the ends of groups have room kept back for them");
+            let last = self.engine().wal().stats().next_lsn.get() - 1;
+            assert_eq!(self.engine().horizon().get().get(), last, "all is durable at the end");
+        }
+        self.end_life(Death::ProcessEnd);
+    }
+
+    /// Brings everything into files; then no load holds memory any more, and every file on
+    /// the disk has a name that metadata knows.
+    ///
+    /// # Panics
+    /// When one does not.
+    pub fn settle_and_check_leaks(&mut self) {
+        let engine = Arc::clone(self.engine());
+        let flushed = self.run(async move {
+            for state in engine.table_states() {
+                engine.flush_table(&state).await?;
+            }
+            Ok::<_, freshet_base::Error>(())
+        });
+        flushed.expect("nobody dies here").expect("everything can be flushed at the end");
+        // Replaced rowsets go after a second, orphans after two sweeps a grace apart.
+        self.pass(self.config.orphan_grace * 4 + Duration::from_secs(10));
+        self.check();
+        let used = self.engine().admission().memory().used_bytes();
+        assert_eq!(used, 0, "memory of writes that nobody gave back");
+        self.check_files();
+    }
+
+    fn check_files(&self) {
+        let meta = self.engine().meta();
+        let data = freshet_storage::DataDir::new(self.config.data_dir.join("data"));
+        let mut named = vec![
+            self.config.data_dir.join(freshet_ingest::META_FILE),
+            self.config.data_dir.join("LOCK"),
+        ];
+        for stored in meta.tables_on_open().expect("metadata can be read") {
+            for rowset in &stored.rowsets {
+                let dir = data.tablet(stored.table.id, rowset.tablet);
+                named.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
+            }
+        }
+        let log = meta.log_state();
+        named.extend(log.files.iter().map(|file| PathBuf::from(&file.path)));
+        let side = self.config.data_dir.join("side");
+        named.extend(log.side_file.iter().map(|name| side.join(name)));
+        let is_ballast = |path: &Path| path.to_string_lossy().contains("ballast");
+        for (path, _) in self.fs.files() {
+            assert!(named.contains(&path) || is_ballast(&path), "nothing names {path:?}");
+        }
+    }
+}
+
+/// Sizes so small that every road is taken within a second.
+pub fn tiny_config() -> EngineConfig {
+    let mut config = EngineConfig::new(STORE, ByteSize::kib(512));
+    config.wal_file_bytes = ByteSize::kib(256);
+    config.wal_bytes_max = ByteSize::mib(2);
+    config.flush_bytes = ByteSize::kib(16);
+    config.flush_bytes_min = ByteSize::kib(4);
+    config.segment_bytes_max = ByteSize::kib(64);
+    config.load_patience = Duration::from_secs(5);
+    config.orphan_grace = Duration::from_secs(2);
+    config
+}

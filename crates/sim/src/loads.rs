@@ -1,0 +1,342 @@
+//! What clients do, and what they tell the model in the very step that it happens.
+
+use std::future::Future;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use freshet_base::clock::{Clock, Deadline};
+use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
+use freshet_ingest::{Appended, Engine, LabelClaim, Load, LoadBuffer, TableState, Transaction};
+use freshet_meta::{ClaimOutcome, LabelKind, SchemaChange};
+use freshet_schema::{GroupCommitMode, Table};
+use parking_lot::Mutex;
+
+use crate::executor::Executor;
+use crate::fs::SimFs;
+use crate::model::{Event, Model, Part, Unknown};
+use crate::rows;
+
+/// What an actor acts on.
+#[derive(Clone)]
+pub struct Client {
+    /// The store.
+    pub engine: Arc<Engine>,
+    /// Time.
+    pub executor: Executor,
+    /// The disk.
+    pub fs: SimFs,
+    /// What the log must hold.
+    pub model: Arc<Mutex<Model>>,
+    /// Whether the disk may fail at any time, so that I/O errors are no surprise.
+    pub disk_fails: bool,
+}
+
+/// What became of a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It is durable and readable.
+    Acknowledged(Lsn),
+    /// Its label is used by an earlier one.
+    LabelUsed,
+    /// It was refused with a clear error, and nothing happened.
+    Refused,
+}
+
+impl Client {
+    /// Lets time pass.
+    pub async fn sleep(&self, time: Duration) {
+        self.executor.sleep(time).await;
+    }
+
+    /// Loads `count` rows through the log.
+    pub async fn load(
+        &self,
+        table: &str,
+        count: i64,
+        mode: GroupCommitMode,
+        label: Option<String>,
+    ) -> Outcome {
+        let known = label.clone();
+        if let Some(label) = known.clone() {
+            let unknown = Unknown { label, table: table.to_owned(), rows: count };
+            self.model.lock().unknown.push(unknown);
+        }
+        let outcome = self.try_load(table, count, mode, label).await;
+        if let Some(label) = known {
+            self.model.lock().unknown.retain(|unknown| unknown.label != label);
+        }
+        self.outcome(outcome)
+    }
+
+    async fn try_load(
+        &self,
+        table: &str,
+        count: i64,
+        mode: GroupCommitMode,
+        label: Option<String>,
+    ) -> Result<Outcome> {
+        let engine = &self.engine;
+        let (state, definition) = engine.resolve("d", table)?;
+        let claim = match label.as_deref().map(|label| self.claim(&definition, label)) {
+            Some(claim) => match claim.await? {
+                Some(claim) => Some(claim),
+                None => return Ok(Outcome::LabelUsed),
+            },
+            None => None,
+        };
+        let schema = definition.schema();
+        let ids = self.model.lock().take_ids(count);
+        let mut buffer = LoadBuffer::default();
+        rows::encode(ids.clone(), false, schema, buffer.begin());
+        let patience = engine.config().load_patience;
+        let admitted = engine.admission().admit(buffer.payload_bytes(), patience).await?;
+        let load = Load {
+            table: &state,
+            schema_version: schema.version,
+            rows: u32::try_from(count).expect("loads are small"),
+            mode,
+            label: claim,
+        };
+        let appended = engine.append_rows(load, &mut buffer, admitted)?;
+        let grouped = mode != GroupCommitMode::Off;
+        let part = Part { grouped, ..part_of(&state, &definition, ids, appended) };
+        self.appended(appended.lsn, Event::Load(vec![part], label));
+        Ok(self.acknowledge(appended.lsn).await)
+    }
+
+    /// Loads `count` rows through files.
+    pub async fn load_large(&self, table: &str, count: i64, pushes: i64) -> Outcome {
+        let outcome = self.try_load_large(table, count, pushes).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_load_large(&self, table: &str, count: i64, pushes: i64) -> Result<Outcome> {
+        let engine = &self.engine;
+        let (state, definition) = engine.resolve("d", table)?;
+        let mut bulk = engine.bulk(&state, definition.schema())?;
+        let began_in = bulk.began_in();
+        let ids = self.model.lock().take_ids(count * pushes);
+        for push in 0..pushes {
+            let first = ids.start + push * count;
+            let mut bytes = Vec::new();
+            rows::encode(first..first + count, false, definition.schema(), &mut bytes);
+            let permit = self.memory(bytes.len()).await?;
+            let rows = u32::try_from(count).expect("loads are small");
+            bulk.push(engine, bytes, rows, permit).await?;
+        }
+        let parts = vec![bulk.finish(engine).await?];
+        let room = engine.room_for(&parts, self.deadline()).await?;
+        let appended = engine.append_parts(parts, &[began_in], None, room)?;
+        let part = part_of(&state, &definition, ids, appended);
+        self.appended(appended.lsn, Event::Load(vec![part], None));
+        Ok(self.acknowledge(appended.lsn).await)
+    }
+
+    /// Takes `count` amounts from one account and gives them to the other, in one transaction.
+    pub async fn transfer(&self, count: i64) -> Outcome {
+        let outcome = self.try_transfer(count).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_transfer(&self, count: i64) -> Result<Outcome> {
+        let engine = &self.engine;
+        let ids = self.model.lock().take_ids(count);
+        let mut transaction = Transaction::default();
+        let mut parts = Vec::new();
+        for (table, negative) in [("bank_a", false), ("bank_b", true)] {
+            let (state, definition) = engine.resolve("d", table)?;
+            let schema = definition.schema();
+            let mut buffer = LoadBuffer::default();
+            rows::encode(ids.clone(), negative, schema, buffer.begin());
+            let permit = self.memory(buffer.payload_bytes() + 64).await?;
+            let rows = u32::try_from(count).expect("transfers are small");
+            transaction.add(&state, schema, rows, &buffer, permit);
+            parts.push((state, definition, negative));
+        }
+        let patience = engine.config().load_patience;
+        let appended = engine.commit(transaction, None, patience).await?;
+        let appended = appended.expect("it has rows");
+        let parts = parts.iter().map(|(state, definition, negative)| Part {
+            negative: *negative,
+            ..part_of(state, definition, ids.clone(), appended)
+        });
+        self.appended(appended.lsn, Event::Load(parts.collect(), None));
+        Ok(self.acknowledge(appended.lsn).await)
+    }
+
+    /// Empties tables by name, all at once.
+    pub async fn truncate(&self, names: &[&str]) -> Outcome {
+        let outcome = self.try_truncate(names).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_truncate(&self, names: &[&str]) -> Result<Outcome> {
+        let engine = &self.engine;
+        let ids = names.iter().map(|name| Ok(engine.resolve("d", name)?.0.id));
+        let ids = ids.collect::<Result<Vec<TableId>>>()?;
+        let event = || Event::Truncate(ids.clone());
+        let (warnings, lsn) = self.watched(engine.truncate(&ids), event).await;
+        warnings?;
+        Ok(self.acknowledged(lsn.expect("a TRUNCATE is a record")))
+    }
+
+    /// Changes the columns of a table.
+    pub async fn alter(&self, table: &str, change: SchemaChange) -> Outcome {
+        let outcome = self.try_alter(table, change).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_alter(&self, table: &str, change: SchemaChange) -> Result<Outcome> {
+        let engine = &self.engine;
+        let (state, _) = engine.resolve("d", table)?;
+        let event = || {
+            let altered = state.log.lock().altered.clone();
+            Event::Alter(state.id, altered.expect("the barrier was just appended").0)
+        };
+        let (warnings, lsn) =
+            self.watched(engine.alter_columns(state.id, vec![change]), event).await;
+        warnings?;
+        Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
+    }
+
+    /// Drops a table.
+    pub async fn drop_table(&self, table: &str) -> Outcome {
+        let outcome = self.try_drop(table).await;
+        self.outcome(outcome)
+    }
+
+    async fn try_drop(&self, table: &str) -> Result<Outcome> {
+        let engine = &self.engine;
+        let (state, _) = engine.resolve("d", table)?;
+        let event = || Event::Drop(state.id);
+        let (dropped, lsn) = self.watched(engine.drop_table("d", table, false), event).await;
+        dropped?;
+        Ok(self.acknowledged(lsn.expect("a DROP is a record")))
+    }
+
+    /// Creates a table of groups with these ceilings.
+    pub async fn create(&self, table: &str, properties: &[(&str, u64)]) -> Outcome {
+        let spec = rows::table_spec(table, properties);
+        let created = self.engine.create_table("d", spec, true).await;
+        self.outcome(created.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
+    }
+
+    /// Brings a table into files.
+    pub async fn flush(&self, table: &str) -> Outcome {
+        let flushed = match self.engine.resolve("d", table) {
+            Ok((state, _)) => self.engine.flush_table(&state).await,
+            Err(error) => Err(error),
+        };
+        self.outcome(flushed.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
+    }
+
+    /// Claims a label as a client does: the answer that it is used waits until the record that
+    /// it tells of is durable.
+    async fn claim(&self, table: &Table, label: &str) -> Result<Option<LabelClaim>> {
+        let (db, kind) = (table.db, LabelKind::Streaming);
+        match self.engine.meta().labels().claim(db, label, kind, None)? {
+            ClaimOutcome::New(claim) => {
+                let stands = self.model.lock().label(label);
+                assert_eq!(stands, None, "label {label} is given away a second time");
+                Ok(Some(LabelClaim { db, kind, claim }))
+            }
+            ClaimOutcome::Used(used) => {
+                if let Some(lsn) = used.lsn {
+                    self.engine.horizon().wait(lsn).await;
+                    let stands = self.model.lock().label(label);
+                    assert_eq!(stands, Some(lsn), "label {label} names no load");
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    async fn memory(&self, bytes: usize) -> Result<freshet_base::budget::Permit> {
+        self.engine.admission().memory_until(bytes as u64, self.deadline()).await
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(&self.executor, self.engine.config().load_patience)
+    }
+
+    fn appended(&self, lsn: Lsn, event: Event) {
+        self.model.lock().appended(&self.engine, lsn, event);
+    }
+
+    async fn acknowledge(&self, lsn: Lsn) -> Outcome {
+        self.engine.horizon().wait(lsn).await;
+        self.acknowledged(lsn)
+    }
+
+    fn acknowledged(&self, lsn: Lsn) -> Outcome {
+        assert!(self.engine.horizon().get() >= lsn, "{lsn} is acknowledged above the horizon");
+        self.model.lock().acknowledged(lsn);
+        Outcome::Acknowledged(lsn)
+    }
+
+    /// Drives a statement that appends one barrier, and tells the model in that step.
+    async fn watched<T>(
+        &self,
+        statement: impl Future<Output = T>,
+        event: impl Fn() -> Event,
+    ) -> (T, Option<Lsn>) {
+        let mut statement = Box::pin(statement);
+        let mut barrier = None;
+        let next = || self.engine.wal().stats().next_lsn;
+        let result = std::future::poll_fn(|context| {
+            let before = next();
+            let polled = statement.as_mut().poll(context);
+            if next() > before {
+                assert_eq!(next(), before.next(), "a statement is one record");
+                self.appended(before, event());
+                barrier = Some(before);
+            }
+            match polled {
+                Poll::Ready(value) => Poll::Ready(value),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await;
+        (result, barrier)
+    }
+
+    fn outcome(&self, result: Result<Outcome>) -> Outcome {
+        match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                assert!(self.is_clear(&error), "not an error for this moment: {error:?}");
+                self.model.lock().counts.refused += 1;
+                Outcome::Refused
+            }
+        }
+    }
+
+    /// Whether a client may meet this error here.
+    fn is_clear(&self, error: &Error) -> bool {
+        use ErrorCode::{DiskFull, Io, NoSuchTable, OutOfRoom, SnapshotTooOld};
+        let ordinary = [OutOfRoom, DiskFull, NoSuchTable, SnapshotTooOld];
+        ordinary.contains(&error.code())
+            || error.code() == ErrorCode::TableDropMissing
+            || (error.code() == Io && self.disk_fails)
+            || self.fs.has_crashed()
+    }
+}
+
+fn part_of(state: &TableState, table: &Table, ids: Range<i64>, appended: Appended) -> Part {
+    Part {
+        table: state.id,
+        ids,
+        negative: false,
+        schema: Arc::clone(table.schema()),
+        txn: appended.txn,
+        grouped: false,
+    }
+}
+
+/// Where data files stand, which may fail without harm to the log.
+pub fn data_files() -> PathBuf {
+    PathBuf::from(crate::harness::STORE).join("data")
+}

@@ -1,0 +1,133 @@
+//! Rows whose every cell follows from the row's id, so that a torn or mixed row shows.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch};
+use arrow::datatypes::{Int32Type, Int64Type};
+use freshet_base::ColumnId;
+use freshet_meta::{
+    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+};
+use freshet_schema::{ColumnType, DefaultValue, TableForm, TableSchema};
+use freshet_storage::segment::ScanRequest;
+use freshet_storage::view::TableSnapshot;
+
+/// What an added column reads in rows of before.
+const ADDED_DEFAULT: i32 = 7;
+
+/// A row as a reader sees it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Row {
+    /// Given once.
+    pub id: i64,
+    /// Given to one account or taken from another.
+    pub amount: i64,
+    /// The other columns, by id.
+    pub others: Vec<(ColumnId, Option<i32>)>,
+}
+
+/// `name (id BIGINT, amount BIGINT, c0 INT) DUPLICATE KEY(id) .. BUCKETS 2`.
+pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
+    let big = ColumnType::BigInt { unsigned: false };
+    let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
+    TableSpec {
+        name: name.to_owned(),
+        form: TableForm::Olap,
+        columns: vec![
+            column("id", big.clone(), DefaultSpec::Unset),
+            column("amount", big, DefaultSpec::Unset),
+            added_column("c0"),
+        ],
+        key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["id".to_owned()] }),
+        declared_keys: Vec::new(),
+        distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
+        buckets: BucketsSpec::Count(2),
+        properties: properties.iter().map(pair).collect(),
+        comment: String::new(),
+        engine: None,
+    }
+}
+
+/// A column that ALTER adds.
+pub fn added_column(name: &str) -> ColumnSpec {
+    let default = DefaultSpec::Value(DefaultValue::Literal(ADDED_DEFAULT.to_string()));
+    column(name, ColumnType::Int { unsigned: false }, default)
+}
+
+fn column(name: &str, ty: ColumnType, default: DefaultSpec) -> ColumnSpec {
+    ColumnSpec { name: name.to_owned(), ty, nullable: true, default, comment: String::new() }
+}
+
+fn amount(id: i64, negative: bool) -> i64 {
+    let amount = id * 31 % 1009;
+    if negative { -amount } else { amount }
+}
+
+fn cell(id: i64, column: ColumnId) -> Option<i32> {
+    let mixed = (id * 7919 + i64::from(column.get()) * 104_729) % 1_000_003;
+    // Some are NULL.
+    (mixed % 11 != 0).then(|| i32::try_from(mixed).expect("below a million"))
+}
+
+/// Encodes rows under `schema`.
+pub fn encode(
+    ids: std::ops::Range<i64>,
+    negative: bool,
+    schema: &TableSchema,
+    out: &mut Vec<u8>,
+) {
+    let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
+        match at {
+            0 => Arc::new(Int64Array::from_iter_values(ids.clone())),
+            1 => Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| amount(id, negative)))),
+            _ => Arc::new(ids.clone().map(|id| cell(id, column.id)).collect::<Int32Array>()),
+        }
+    });
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns.collect());
+    let batch = batch.expect("the columns are those of the schema");
+    freshet_schema::encode(&batch, schema, out);
+}
+
+/// A row written under `written` as a reader of `schema` must see it.
+pub fn expected(id: i64, negative: bool, written: &TableSchema, schema: &TableSchema) -> Row {
+    let others = schema.columns[2..].iter().map(|column| match written.position_of(column.id) {
+        Some(_) => (column.id, cell(id, column.id)),
+        None => (column.id, Some(ADDED_DEFAULT)),
+    });
+    Row { id, amount: amount(id, negative), others: others.collect() }
+}
+
+/// All rows that a table shows, sorted.
+///
+/// # Errors
+/// When a file cannot be read, as the one of the disk that fails now.
+pub fn read(snapshot: &TableSnapshot) -> Result<Vec<Row>, freshet_storage::Error> {
+    let request = ScanRequest::all(&snapshot.schema);
+    let mut rows = Vec::new();
+    for rowset in &snapshot.rowsets {
+        for batch in rowset.scan(request.clone()) {
+            take(&batch?, &snapshot.schema, &mut rows);
+        }
+    }
+    for batch in snapshot.delta_batches()? {
+        take(&batch, &snapshot.schema, &mut rows);
+    }
+    rows.sort();
+    Ok(rows)
+}
+
+fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
+    let ids = batch.column(0).as_primitive::<Int64Type>();
+    let amounts = batch.column(1).as_primitive::<Int64Type>();
+    for at in 0..batch.num_rows() {
+        let others = schema.columns.iter().zip(batch.columns()).skip(2).map(|(column, array)| {
+            let array = array.as_primitive::<Int32Type>();
+            (column.id, array.is_valid(at).then(|| array.value(at)))
+        });
+        rows.push(Row {
+            id: ids.value(at),
+            amount: amounts.value(at),
+            others: others.collect(),
+        });
+    }
+}
