@@ -200,7 +200,8 @@ fn logs() -> (Arc<TableSchema>, String, String) {
             .expect("a String takes everything");
         writeln!(
             json,
-            "{{\"c0\":\"{time}\",\"c1\":\"{ip}\",\"c2\":\"GET\",\"c3\":\"{path}\",\"c4\":{status},\"c5\":{size},\"c6\":\"{agent}\"}}"
+            "{{\"c0\":\"{time}\",\"c1\":\"{ip}\",\"c2\":\"GET\",\
+             \"c3\":\"{path}\",\"c4\":{status},\"c5\":{size},\"c6\":\"{agent}\"}}"
         )
         .expect("a String takes everything");
     }

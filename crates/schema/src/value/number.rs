@@ -200,7 +200,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_agrees_with_the_long_way(text in "-?[0-9]{1,9}(\\.[0-9]{0,9})?", scale in 0u8..12) {
+        fn the_short_way_agrees_with_the_long_way(
+            text in "-?[0-9]{1,9}(\\.[0-9]{0,9})?",
+            scale in 0u8..12,
+        ) {
             let (short, taken) = take_short(text.as_bytes()).unwrap();
             let (long, long_taken) = take(text.as_bytes()).unwrap();
             prop_assert_eq!(taken, long_taken);

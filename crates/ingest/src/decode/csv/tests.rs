@@ -60,11 +60,18 @@ fn bad_lines_are_rejected_one_by_one() {
     let reasons: Vec<_> =
         loaded.rejects.kept().iter().map(|r| (r.row, r.reason.as_str())).collect();
     assert_eq!(reasons[0].0, 2);
-    assert!(reasons[0].1.contains("csv file is  less than  schema column number.actual number: 2, schema column number: 3; line delimiter: [\\n], column separator: [,], result values:[2, b]"));
+    assert!(reasons[0].1.contains(
+        "csv file is  less than  schema column number.actual \
+         number: 2, schema column number: 3; line delimiter: [\\n], column \
+         separator: [,], result values:[2, b]"
+    ));
     assert!(reasons[1].1.contains(" is  more than  "));
     assert_eq!(reasons[2].1, "column(id), value 'x' cannot be stored as int");
     assert_eq!(reasons[3].1, "column(id) values is null while columns is not nullable");
-    assert!(reasons[4].1.starts_with("column_name[name], the length of input is too long than schema. first 32 bytes of input str: [12345678901] schema length: 10; actual length: 11"));
+    assert!(reasons[4].1.starts_with(
+        "column_name[name], the length of input is too long than schema. first 32 \
+         bytes of input str: [12345678901] schema length: 10; actual length: 11"
+    ));
     assert_eq!(loaded.rejects.kept()[0].line, "2,b");
 }
 

@@ -34,7 +34,8 @@ fn array() -> JsonFormat {
 
 #[test]
 fn an_object_a_line() {
-    let body = "{\"id\":1,\"name\":\"a\\n\\u00e9\",\"ok\":true}\n\n{\"OK\":false,\"x\":[1],\"Id\":\"2\"}\n{\"id\":3,\"name\":null}";
+    let body = "{\"id\":1,\"name\":\"a\\n\\u00e9\",\"ok\":true}\n\n\
+        {\"OK\":false,\"x\":[1],\"Id\":\"2\"}\n{\"id\":3,\"name\":null}";
     let (rows, rejects) = load(body, JsonFormat::default(), None);
     assert_eq!(rows, ["1|a\n\u{e9}|1", "2|?|0", "3|-|-"]);
     assert_eq!(rejects.count(), 0);
@@ -54,7 +55,8 @@ fn an_array_of_objects() {
 
 #[test]
 fn bad_objects_are_rejected_one_by_one() {
-    let body = "{\"id\":1}\n{\"id\":}\n{\"id\":2}{\"id\":3}\n{\"name\":\"x\"}\n{\"id\":\"x\"}\n[{\"id\":1}]\n{\"id\":9}\n7";
+    let body = "{\"id\":1}\n{\"id\":}\n{\"id\":2}{\"id\":3}\n\
+        {\"name\":\"x\"}\n{\"id\":\"x\"}\n[{\"id\":1}]\n{\"id\":9}\n7";
     let (rows, rejects) = load(body, JsonFormat::default(), None);
     assert_eq!(rows, ["1|?|-", "9|?|-"]);
     let reasons: Vec<_> = rejects.kept().iter().map(|r| (r.row, r.reason.as_str())).collect();

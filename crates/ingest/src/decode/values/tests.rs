@@ -62,7 +62,8 @@ fn rows_of_literals_are_read() {
 #[test]
 fn other_literals_are_read() {
     let rows = scan_text(
-        "(TRUE, 1e1, x'4142', DATE'2024-01-01'), (0x0A, b'11', N'n', TIMESTAMP '2024-01-02 03:04:05'),\
+        "(TRUE, 1e1, x'4142', DATE'2024-01-01'), \
+         (0x0A, b'11', N'n', TIMESTAMP '2024-01-02 03:04:05'),\
          (false, 0b1, _utf8mb4 'u', null), (123456789012345678901e-18, 3, _binary'b', NULL)",
     )
     .unwrap();
