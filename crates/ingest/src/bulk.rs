@@ -80,6 +80,7 @@ impl Bulk {
         if stretch.is_empty() {
             return Ok(());
         }
+        engine.may_grow()?;
         let Some(view) = engine.views().load().tables.get(&self.table.id).cloned() else {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", self.table.name()));
         };

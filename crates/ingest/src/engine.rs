@@ -29,6 +29,7 @@ use imbl::HashMap;
 use crate::admit::Admission;
 use crate::compact::Compactor;
 use crate::config::EngineConfig;
+use crate::disk::Disk;
 use crate::group::EndedGroup;
 use crate::history::History;
 use crate::keeper::Keeper;
@@ -76,6 +77,7 @@ pub struct Engine {
     pub(crate) recycler: Recycler,
     pub(crate) compactor: Compactor,
     pub(crate) sweeper: Sweeper,
+    pub(crate) disk: Disk,
     pub(crate) history: History,
     pub(crate) ddl: futures::lock::Mutex<()>,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
@@ -232,7 +234,8 @@ impl Engine {
 
     /// Whether work that nobody waits for is under way.
     fn is_busy(&self) -> bool {
-        self.recycler.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy()
+        let (recycler, compactor) = (&self.recycler, &self.compactor);
+        recycler.is_busy() || compactor.is_busy() || self.sweeper.is_busy() || self.disk.is_busy()
     }
 
     fn memory_short(&self) -> bool {

@@ -105,6 +105,7 @@ pub async fn run(engine: Arc<Engine>) {
     while !keeper.is_stopping() {
         end_due_groups(&engine);
         plan_flushes(&engine);
+        engine.keep_ballast();
         engine.keep_log();
         engine.plan_compaction();
         engine.plan_sweep();
@@ -167,6 +168,7 @@ pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: Flu
             Err(error) => {
                 let failures = state.flush_failures.fetch_add(1, Ordering::Relaxed) + 1;
                 flushing.metrics().flushes_failed.inc();
+                flushing.note_error(&error);
                 tracing::warn!(table = state.name(), %error, failures, "flush failed, tried again");
                 let pause = FAILED_FLUSH_PAUSE * u32::try_from(failures.min(20)).unwrap_or(20);
                 flushing.clock().sleep(pause).await;

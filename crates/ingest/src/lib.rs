@@ -25,6 +25,7 @@ mod compact;
 mod config;
 mod ddl;
 pub mod decode;
+mod disk;
 pub mod engine;
 pub mod group;
 pub mod history;

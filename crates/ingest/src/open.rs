@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
 use freshet_base::clock::ClockRef;
 use freshet_base::io::FsRef;
-use freshet_base::{Error, Lsn, Result, SchemaVersion, bail, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, bail, err};
 use freshet_meta::{
     AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, RunRecord, StoredTable,
 };
@@ -25,6 +25,7 @@ use crate::admit::Admission;
 use crate::compact::Compactor;
 use crate::config::EngineConfig;
 use crate::ddl::database_name;
+use crate::disk::Disk;
 use crate::engine::{Engine, World};
 use crate::history::History;
 use crate::keeper::{self, Keeper};
@@ -97,6 +98,7 @@ impl Engine {
             recycler: Recycler::default(),
             compactor: Compactor::default(),
             sweeper: Sweeper::new(config.orphan_grace),
+            disk: Disk::new(&world.fs, &config),
             history: History::default(),
             ddl: futures::lock::Mutex::new(()),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
@@ -108,8 +110,17 @@ impl Engine {
 
     /// Lets the log write and the keeper keep. Log files are there before the first load.
     fn start(self: &Arc<Self>) -> Result<()> {
+        self.take_ballast();
         while self.wal().needs_file() {
-            self.make_log_file()?;
+            match self.make_log_file() {
+                Ok(()) => {}
+                // Reads are served, and loads wait for room as at any other time.
+                Err(error) if error.code() == ErrorCode::DiskFull => {
+                    self.note_error(&error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         self.pool().dedicate("wal", Box::pin(Arc::clone(self.wal()).run()));
         self.pool().spawn("keeper", Box::pin(keeper::run(Arc::clone(self))));
@@ -310,7 +321,7 @@ pub(crate) fn damaged(error: freshet_wal::ScanError) -> Error {
         "{error}. The server does not start on it; `freshet repair --data-dir DIR` shows what \
          would be lost"
     );
-    Error::new(freshet_base::ErrorCode::Corruption, message).with_source(error)
+    Error::new(ErrorCode::Corruption, message).with_source(error)
 }
 
 fn begin_run(world: &World, meta: &Meta, scan: &Scan) -> Result<RunRecord> {

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use freshet_base::{Error, Lsn, Result, TableId, Version, err, task};
 use freshet_meta::{LogFileRecord, RecycleCommit};
@@ -20,6 +21,9 @@ use crate::state::TableState;
 
 /// A turn begins when this part of the log is in use, and frees about as much.
 const TURN_PARTS: u64 = 4;
+
+/// How long what failed is left alone.
+const FAILED_PAUSE: Duration = Duration::from_millis(500);
 
 /// What is going on with log room.
 #[derive(Default)]
@@ -49,22 +53,11 @@ impl Engine {
     /// Looks after files, ids and turns; called by the keeper at every tick.
     pub(crate) fn keep_log(self: &Arc<Self>) {
         if self.wal().needs_file() && !self.recycler.making.swap(true, Ordering::AcqRel) {
-            let engine = Arc::clone(self);
-            self.pool().execute(Box::new(move || {
-                if let Err(error) = engine.make_log_file() {
-                    tracing::warn!(%error, "no further log file can be made");
-                }
-                engine.recycler.making.store(false, Ordering::Release);
-            }));
+            self.look_after(|recycler| &recycler.making, Self::make_log_file);
         }
-        if !self.recycler.refilling.swap(true, Ordering::AcqRel) {
-            let engine = Arc::clone(self);
-            self.pool().execute(Box::new(move || {
-                if let Err(error) = engine.meta().ids().refill() {
-                    tracing::warn!(%error, "ids cannot be reserved ahead");
-                }
-                engine.recycler.refilling.store(false, Ordering::Release);
-            }));
+        let ids = self.meta().ids();
+        if ids.needs_refill() && !self.recycler.refilling.swap(true, Ordering::AcqRel) {
+            self.look_after(|recycler| &recycler.refilling, |engine| engine.meta().ids().refill());
         }
         if let Some(up_to) = self.turn_due()
             && !self.recycler.turning.swap(true, Ordering::AcqRel)
@@ -73,8 +66,9 @@ impl Engine {
             let turn = async move {
                 engine.recycler.wanted.store(up_to.get(), Ordering::Release);
                 if let Err(error) = engine.turn(up_to).await {
+                    engine.note_error(&error);
                     tracing::warn!(%error, "the log cannot be recycled yet");
-                    engine.clock().sleep(std::time::Duration::from_millis(500)).await;
+                    engine.clock().sleep(FAILED_PAUSE).await;
                 }
                 engine.recycler.wanted.store(0, Ordering::Release);
                 engine.recycler.turning.store(false, Ordering::Release);
@@ -84,11 +78,32 @@ impl Engine {
         }
     }
 
+    /// Does blocking work apart from the keeper, once at a time: `flag` is set and is cleared at
+    /// its end. What failed is left alone for a while.
+    fn look_after(
+        self: &Arc<Self>,
+        flag: fn(&Recycler) -> &AtomicBool,
+        work: fn(&Self) -> Result<()>,
+    ) {
+        let engine = Arc::clone(self);
+        let task = async move {
+            let worker = Arc::clone(&engine);
+            if let Err(error) = task::run(&**engine.pool(), move || work(&worker)).await {
+                engine.note_error(&error);
+                tracing::warn!(%error, "the log's room cannot be kept up");
+                engine.clock().sleep(FAILED_PAUSE).await;
+            }
+            flag(&engine.recycler).store(false, Ordering::Release);
+        };
+        self.pool().spawn("log room", Box::pin(task));
+    }
+
     /// Makes one more log file, lists it, and hands it to the log.
     ///
     /// # Errors
     /// When the disk has no room.
     pub(crate) fn make_log_file(&self) -> Result<()> {
+        self.may_grow()?;
         let id = self.meta().log_state().files.last().map_or(1, |file| file.id + 1);
         let dir = self.roomiest_wal_dir();
         let path = dir.join(format!("{id:08}.log"));

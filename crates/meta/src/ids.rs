@@ -97,10 +97,15 @@ impl IdBlock {
     /// # Errors
     /// When the disk is full; nothing is lost, and a later call does it.
     pub fn refill(&self) -> Result<()> {
-        match self.left() < self.kind.block() / 2 {
+        match self.needs_refill() {
             true => self.reserve(self.end.load(Ordering::Acquire)),
             false => Ok(()),
         }
+    }
+
+    /// Whether half of the last block is used.
+    pub fn needs_refill(&self) -> bool {
+        self.left() < self.kind.block() / 2
     }
 
     /// How many ids can be taken without a commit.
@@ -185,6 +190,11 @@ impl Ids {
         self.tablets.refill()?;
         self.rowsets.refill()?;
         self.txns.refill()
+    }
+
+    /// Whether [`Ids::refill`] has something to do.
+    pub fn needs_refill(&self) -> bool {
+        [&self.tablets, &self.rowsets, &self.txns].iter().any(|block| block.needs_refill())
     }
 
     /// Transaction ids that can be taken without a commit.
