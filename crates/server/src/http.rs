@@ -1,0 +1,150 @@
+//! HTTP: stream loads, and what tools ask of a server.
+//!
+//! A connection stays on one thread; a request is decoded, appended and answered there, without
+//! a task of its own. Read it in this order: `connection`, `route`, `load`.
+
+mod admin;
+mod answer;
+mod auth;
+mod connection;
+mod error_log;
+mod load;
+mod route;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::clock::ClockRef;
+use freshet_base::{ByteSize, Result};
+use freshet_ingest::Engine;
+use tokio::sync::Semaphore;
+
+pub use connection::serve;
+use error_log::{ErrorLog, ErrorLogLimits};
+
+/// Memory that a large load may hold until its rows are in files, about.
+const LARGE_LOAD_BYTES: u64 = 48 << 20;
+/// What a record of the log takes besides rows, rounded up.
+const RECORD_SLACK_BYTES: u64 = 16 << 10;
+
+/// The sizes and times of the HTTP interface.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Most connections.
+    pub connections_max: usize,
+    /// Most stream loads at the same time.
+    pub loads_max: usize,
+    /// Largest body of a load, in MiB.
+    pub streaming_load_max_mb: u64,
+    /// The same for JSON that is not read by line.
+    pub streaming_load_json_max_mb: u64,
+    /// Loads with more encoded bytes go to files of their own.
+    pub record_bytes_max: ByteSize,
+    /// A client that lets this pass in silence, or twice this, loses its connection.
+    pub silence_max: Duration,
+    /// How long requests in flight may take once the server stops.
+    pub drain_max: Duration,
+    /// How long reasons of rejected rows are kept.
+    pub error_log_keep: Duration,
+    /// Most bytes of all of them.
+    pub error_log_bytes_max: ByteSize,
+    /// The port of the MySQL protocol, for those who ask.
+    pub mysql_port: u16,
+    /// The version of the server, for those who ask.
+    pub version: String,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            loads_max: 1024,
+            streaming_load_max_mb: 10_240,
+            streaming_load_json_max_mb: 100,
+            record_bytes_max: ByteSize::mib(16),
+            silence_max: Duration::from_secs(300),
+            drain_max: Duration::from_secs(60),
+            error_log_keep: Duration::from_secs(48 * 3600),
+            error_log_bytes_max: ByteSize::mib(200),
+            mysql_port: 9030,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// What all HTTP connections share.
+pub struct Http {
+    engine: Arc<Engine>,
+    config: HttpConfig,
+    draw: Arc<dyn Fn() -> u64 + Send + Sync>,
+    error_log: ErrorLog,
+    /// Loads that may still begin.
+    loads: Semaphore,
+    /// Large loads that may still begin to write files.
+    large: Semaphore,
+}
+
+impl Http {
+    /// The HTTP interface of `engine`. Names of error logs come from `draw`, so it must not be
+    /// guessable.
+    ///
+    /// # Errors
+    /// When the directory of error logs cannot be made or read.
+    pub fn new(
+        engine: Arc<Engine>,
+        config: HttpConfig,
+        draw: Arc<dyn Fn() -> u64 + Send + Sync>,
+    ) -> Result<Arc<Self>> {
+        let limits = ErrorLogLimits {
+            keep: config.error_log_keep,
+            bytes_max: config.error_log_bytes_max.bytes(),
+        };
+        let error_log = ErrorLog::open(&engine, limits, Arc::clone(&draw))?;
+        let half = engine.admission().memory().limit_bytes() / 2;
+        let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(1, 64);
+        Ok(Arc::new(Self {
+            error_log,
+            loads: Semaphore::new(config.loads_max),
+            large: Semaphore::new(large),
+            engine,
+            config,
+            draw,
+        }))
+    }
+
+    fn clock(&self) -> &ClockRef {
+        self.engine.clock()
+    }
+
+    fn draw(&self) -> u64 {
+        (self.draw)()
+    }
+
+    /// The most encoded bytes of a load that becomes one record.
+    fn record_bytes_max(&self) -> usize {
+        let log = self.engine.config().wal_file_bytes.bytes() / 4;
+        let bytes =
+            self.config.record_bytes_max.bytes().min(log.saturating_sub(RECORD_SLACK_BYTES));
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// Reads arbitrary bytes as the headers of a stream load, line by line: must not panic.
+pub fn fuzz_headers(data: &[u8]) {
+    use hyper::header::{HeaderName, HeaderValue};
+    let mut headers = hyper::HeaderMap::new();
+    for line in data.split(|&byte| byte == b'\n').take(64) {
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
+        let (name, value) = line.split_at(colon);
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
+        if let (Ok(name), Ok(value)) = parsed {
+            headers.insert(name, value);
+        }
+    }
+    let checked = load::headers::LoadHeaders::parse(&headers);
+    if let Ok(checked) = checked {
+        assert!((0.0..=1.0).contains(&checked.max_filter_ratio), "a ratio is from 0 to 1");
+    }
+    auth::fuzz(data);
+}

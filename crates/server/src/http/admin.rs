@@ -1,0 +1,142 @@
+//! What tools ask of a server: health, metrics, the state of labels, columns of tables.
+
+use freshet_base::{Result, bail};
+use freshet_meta::{
+    Account, LabelState, Object, Privilege, UsedLabel, authorize, may_see_database,
+};
+use freshet_storage::view::TableView;
+use serde_json::{Value, json};
+
+use super::Http;
+use super::answer::{Answer, json_reply};
+use super::connection::Client;
+
+/// Most nodes that `get_wal_size` is asked about at once.
+const NODES_MAX: usize = 1024;
+
+/// Ready: this answers at all only once the engine is open.
+pub(super) fn health() -> Answer {
+    let nodes = r#"{"online_backend_num":1,"total_backend_num":1}"#;
+    json_reply(format!(r#"{{"msg":"success","code":0,"data":{nodes},"count":0}}"#))
+}
+
+/// All metrics as Prometheus text, gauges read now.
+pub(super) fn metrics(http: &Http) -> String {
+    let engine = &http.engine;
+    let metrics = engine.metrics();
+    let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let delta = engine.table_states().iter().map(|state| state.delta.stats().bytes).sum();
+    metrics.delta_bytes.set(gauge(delta));
+    metrics.write_memory_bytes.set(gauge(engine.admission().memory().used_bytes()));
+    metrics.wal_total_count.set(gauge(engine.open_groups() as u64));
+    let view = engine.views().load();
+    let rowsets = |table: &TableView| {
+        table.tablets.iter().map(|tablet| tablet.rowsets.len() as u64).sum::<u64>()
+    };
+    metrics.rowsets.set(gauge(view.tables.values().map(|table| rowsets(table)).sum()));
+    metrics.render()
+}
+
+pub(super) fn bootstrap(http: &Http) -> Value {
+    json!({
+        "replayedJournalId": http.engine.horizon().get().get(),
+        "queryPort": http.config.mysql_port,
+        "rpcPort": 0,
+        "arrowFlightSqlPort": 0,
+        "version": http.config.version,
+    })
+}
+
+pub(super) fn backends(client: &Client) -> Value {
+    let (ip, port) = (client.local.ip().to_string(), client.local.port());
+    json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] })
+}
+
+/// Open groups with rows, for each node that is asked about: all of them are this one.
+pub(super) fn wal_size(http: &Http, client: &Client, host_ports: &str) -> Value {
+    let groups = http.engine.open_groups();
+    let asked = host_ports.split(',').map(str::trim).filter(|node| !node.is_empty());
+    let mut nodes: Vec<String> =
+        asked.take(NODES_MAX).map(|node| format!("{node}:{groups}")).collect();
+    if nodes.is_empty() {
+        nodes.push(format!("{}:{groups}", client.local));
+    }
+    json!(nodes)
+}
+
+/// How far the load of a label is.
+pub(super) async fn load_state(
+    http: &Http,
+    account: &Account,
+    database: &str,
+    label: &str,
+) -> Result<Value> {
+    let used = used_label(http, account, database, label).await?;
+    Ok(json!(match used.map(|used| used.state) {
+        None => "UNKNOWN",
+        Some(LabelState::Running) => "PREPARE",
+        Some(LabelState::Visible) => "VISIBLE",
+    }))
+}
+
+/// The same in the form of `_load_info`.
+pub(super) async fn load_info(
+    http: &Http,
+    account: &Account,
+    database: &str,
+    label: &str,
+) -> Result<Answer> {
+    let Some(used) = used_label(http, account, database, label).await? else {
+        bail!(NoSuchTable, "label [{label}] is not used in database '{database}'");
+    };
+    let state = match used.state {
+        LabelState::Running => "LOADING",
+        LabelState::Visible => "FINISHED",
+    };
+    let info = json!({
+        "dbName": database,
+        "tblNames": [],
+        "label": label,
+        "state": state,
+        "failMsg": "",
+        "trackingUrl": "",
+        "status": "OK",
+        "msg": "Success",
+    });
+    Ok(json_reply(info.to_string()))
+}
+
+async fn used_label(
+    http: &Http,
+    account: &Account,
+    database: &str,
+    label: &str,
+) -> Result<Option<UsedLabel>> {
+    let catalog = http.engine.catalog();
+    if !may_see_database(&catalog, account, database) {
+        bail!(AccessDeniedDatabase, "Access denied for user {account} to database '{database}'");
+    }
+    let db = catalog.require_database(database)?.id;
+    let used = http.engine.meta().labels().get(db, label);
+    if let Some(lsn) = used.as_ref().and_then(|used| used.lsn) {
+        http.engine.horizon().wait(lsn).await;
+    }
+    Ok(used)
+}
+
+/// The columns of a table, as connectors ask for them.
+pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str) -> Result<Value> {
+    let catalog = http.engine.catalog();
+    authorize(&catalog, account, Privilege::Select, Object::Table(database, table))?;
+    let table = catalog.require_table(database, table)?;
+    let column = |column: &freshet_schema::Column| {
+        json!({
+            "name": column.name,
+            "type": column.ty.data_type_name().to_ascii_uppercase(),
+            "comment": column.comment,
+            "aggregation_type": "",
+        })
+    };
+    let columns: Vec<Value> = table.schema().columns.iter().map(column).collect();
+    Ok(json!({ "properties": columns, "keysType": "DUP_KEYS", "status": 200 }))
+}

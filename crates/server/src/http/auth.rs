@@ -1,0 +1,59 @@
+//! HTTP Basic authentication.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use freshet_base::{Result, err};
+use freshet_ingest::Engine;
+use freshet_meta::Account;
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+
+use crate::mysql::auth::check_password;
+
+/// Who sends this request.
+///
+/// # Errors
+/// `AccessDenied` without credentials, with malformed ones, or with wrong ones.
+pub(super) fn authenticate(engine: &Engine, headers: &HeaderMap, peer: IpAddr) -> Result<Account> {
+    let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+    let (user, password) =
+        value.and_then(basic).ok_or_else(|| err!(AccessDenied, "no valid Basic authorization"))?;
+    check_password(engine, &user, &password, peer)
+}
+
+/// User and password of `Basic <base64 of user:password>`.
+fn basic(value: &[u8]) -> Option<(String, String)> {
+    let (scheme, rest) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let decoded = BASE64_STANDARD.decode(rest.trim_ascii()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
+}
+
+/// Reads arbitrary bytes as credentials: must not panic.
+pub(super) fn fuzz(data: &[u8]) {
+    if let Some((user, _)) = basic(data) {
+        assert!(!user.contains(':'), "the first colon ends the user");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_read() {
+        let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(basic(b"Basic cm9vdDo="), pair("root", ""));
+        assert_eq!(basic(b"basic  YTpiOmM="), pair("a", "b:c"));
+        assert_eq!(basic(b"Bearer cm9vdDo="), None);
+        assert_eq!(basic(b"Basic ???"), None);
+        assert_eq!(basic(b"Basic cm9vdA=="), None);
+        assert_eq!(basic(b""), None);
+    }
+}

@@ -1,0 +1,355 @@
+//! `PUT /api/{db}/{table}/_stream_load`: a body becomes rows, all of them or none.
+//!
+//! Read it in this order: `put` answers whatever happens, `run` is the straight line from the
+//! headers to the acknowledgement, `append` is the point of no return.
+
+mod body;
+mod decode;
+pub mod headers;
+mod reply;
+mod sink;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freshet_base::clock::Deadline;
+use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
+use freshet_ingest::decode::SourcePlan;
+use freshet_ingest::rejects::Rejects;
+use freshet_ingest::{Admitted, Appended, Engine, LabelClaim, TableState, names};
+use freshet_meta::{ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
+use freshet_schema::{Distribution, GroupCommitMode, OnBad, Rules, Table, Zone};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::HOST;
+use hyper::http::request::Parts;
+use hyper::{Request, Response};
+
+use super::Http;
+use super::answer::{self, json_reply};
+use super::auth::authenticate;
+use super::connection::Client;
+use body::{Body, BodyLimit, BodySize};
+use decode::{Bounds, Seen, Source, decode};
+use headers::{LoadFormat, LoadHeaders};
+use reply::{Reply, Status, Times};
+use sink::{Gathered, Sink};
+
+/// What a record takes besides its rows and its label.
+const RECORD_OVERHEAD_BYTES: usize = 128;
+
+/// Answers a stream load.
+pub(super) async fn put(
+    http: &Http,
+    client: &Client,
+    database: &str,
+    table: &str,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    let started = http.clock().now();
+    let (head, incoming) = request.into_parts();
+    let body = Body::new(&head.headers, incoming, Arc::clone(http.clock()), &client.activity);
+    let mut load = Load { http, client, head: &head, body, report: Report::default() };
+    let outcome = load.run(database, table).await;
+    let Load { body, mut report, .. } = load;
+    report.body_bytes = body.received();
+    report.times.read = body.waited();
+    report.times.total = http.clock().now().saturating_sub(started);
+    report.times.plan = report.planned.map_or(report.times.total, |at| at.saturating_sub(started));
+    body.leave();
+    answer_of(http, outcome, report)
+}
+
+/// How a load went that did not fail.
+enum Outcome {
+    Loaded(TxnId),
+    LabelUsed(UsedLabel),
+}
+
+/// What the reply tells besides the outcome.
+#[derive(Default)]
+struct Report {
+    label: Option<String>,
+    comment: String,
+    grouped: bool,
+    planned: Option<std::time::Duration>,
+    times: Times,
+    rows_total: u64,
+    rows_filtered: u64,
+    body_bytes: u64,
+    error_url: Option<String>,
+    first_error: Option<String>,
+}
+
+/// One load on its way.
+struct Load<'a> {
+    http: &'a Http,
+    client: &'a Client,
+    head: &'a Parts,
+    body: Body<'a>,
+    report: Report,
+}
+
+impl Load<'_> {
+    async fn run(&mut self, database: &str, table: &str) -> Result<Outcome> {
+        let http = self.http;
+        let engine = &*http.engine;
+        let account = authenticate(engine, &self.head.headers, self.client.address.ip())?;
+        let object = Object::Table(database, table);
+        authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
+        let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;
+        let headers = LoadHeaders::parse(&self.head.headers)?;
+        self.report.comment.clone_from(&headers.comment);
+        self.report.label.clone_from(&headers.label);
+        let size = BodySize::of(&self.head.headers)?;
+        let limit = http.body_limit(&headers.format);
+        if let BodySize::Known(bytes) = size {
+            limit.check(bytes)?;
+        }
+        let (state, table) = engine.resolve(database, table)?;
+        check_table(&headers, &table)?;
+        let mode = mode_of(&headers, size, &table);
+        self.report.grouped = mode != GroupCommitMode::Off;
+        let claim = match self.claim(&headers, &table)? {
+            Claimed::None => None,
+            Claimed::New(claim) => Some(claim),
+            Claimed::Used(used) => return Ok(Outcome::LabelUsed(self.acknowledged(used).await)),
+        };
+        let source = source_of(engine, &headers, &table)?;
+        let deadline = Deadline::after(&**http.clock(), headers.timeout);
+        self.report.planned = Some(http.clock().now());
+        let schema = table.schema();
+        let mut sink =
+            Sink::new(engine, &state, schema, deadline, http.record_bytes_max(), &http.large);
+        let bounds = Bounds { size, limit, deadline };
+        let seen = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
+        self.judge(seen, headers.max_filter_ratio).await?;
+        let (gathered, _large) = sink.finish()?;
+        let target = Target { state: &state, table: &table, mode, deadline };
+        let appended = append(engine, target, gathered, claim).await?;
+        let from = http.clock().now();
+        engine.horizon().wait(appended.lsn).await;
+        self.report.times.commit = http.clock().now().saturating_sub(from);
+        Ok(Outcome::Loaded(appended.txn))
+    }
+
+    fn claim(&self, headers: &LoadHeaders, table: &Table) -> Result<Claimed> {
+        let Some(label) = &headers.label else { return Ok(Claimed::None) };
+        let kind = LabelKind::Streaming;
+        match self.http.engine.meta().labels().claim(table.db, label, kind, None)? {
+            ClaimOutcome::New(claim) => Ok(Claimed::New(LabelClaim { db: table.db, kind, claim })),
+            ClaimOutcome::Used(used) => Ok(Claimed::Used(used)),
+        }
+    }
+
+    /// What is told of another load is durable.
+    async fn acknowledged(&self, used: UsedLabel) -> UsedLabel {
+        if let Some(lsn) = used.lsn {
+            self.http.engine.horizon().wait(lsn).await;
+        }
+        used
+    }
+
+    /// Counts the rows, keeps the reasons of bad ones, and refuses a load with too many.
+    async fn judge(&mut self, seen: Seen, max_filter_ratio: f64) -> Result<()> {
+        let Seen { rows, rejects } = seen;
+        self.report.rows_total = rows;
+        self.report.rows_filtered = rejects.count();
+        if rejects.count() == 0 {
+            return Ok(());
+        }
+        self.http.engine.metrics().rows_rejected.inc_by(rejects.count());
+        self.report.error_url = self.error_url(&rejects).await;
+        if rejects.exceed(max_filter_ratio, rows) {
+            self.report.first_error = rejects.first_reason().map(str::to_owned);
+            bail!(TooManyFiltered, "too many filtered rows");
+        }
+        Ok(())
+    }
+
+    /// Keeps the reasons where the client can read them; a load does not fail for want of that.
+    async fn error_url(&self, rejects: &Rejects) -> Option<String> {
+        let host = self.head.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = host.map_or_else(|| self.client.local.to_string(), str::to_owned);
+        match self.http.error_log.keep(rejects.log()).await {
+            Ok(name) => Some(format!("http://{host}/api/_load_error_log?file={name}")),
+            Err(error) => {
+                tracing::warn!(%error, "the reasons of rejected rows could not be kept");
+                None
+            }
+        }
+    }
+}
+
+enum Claimed {
+    None,
+    New(LabelClaim),
+    Used(UsedLabel),
+}
+
+/// Whether the load shares a group with others: what has a label or no body does not.
+fn mode_of(headers: &LoadHeaders, size: BodySize, table: &Table) -> GroupCommitMode {
+    if headers.label.is_some() || size.is_empty() {
+        return GroupCommitMode::Off;
+    }
+    headers.group_commit.unwrap_or(table.properties.group_commit_mode)
+}
+
+fn check_table(headers: &LoadHeaders, table: &Table) -> Result<()> {
+    if headers.to_one_tablet && table.distribution != Distribution::Random {
+        bail!(
+            WrongArguments,
+            "if load_to_single_tablet set to true, the olap table must be with random distribution"
+        );
+    }
+    Ok(())
+}
+
+fn source_of(engine: &Engine, headers: &LoadHeaders, table: &Table) -> Result<Source> {
+    let on_bad = if headers.strict { OnBad::Refuse } else { OnBad::Null };
+    let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
+    let now = engine.clock().wall_micros();
+    let names = headers.columns.as_deref();
+    let plan = SourcePlan::new(table.schema(), names, now, &rules)?;
+    if let LoadFormat::Json(json) = &headers.format
+        && !json.paths.is_empty()
+        && json.paths.len() != plan.names.len()
+    {
+        bail!(
+            WrongArguments,
+            "jsonpaths has {} paths for {} columns",
+            json.paths.len(),
+            plan.names.len()
+        );
+    }
+    Ok(Source { format: headers.format.clone(), plan: Arc::new(plan), rules })
+}
+
+/// Where the rows of a load go.
+struct Target<'a> {
+    state: &'a Arc<TableState>,
+    table: &'a Table,
+    mode: GroupCommitMode,
+    deadline: Deadline,
+}
+
+/// Gives the load its place in the log. Nothing fails or is cancelled from there on.
+async fn append(
+    engine: &Engine,
+    target: Target<'_>,
+    gathered: Gathered,
+    claim: Option<LabelClaim>,
+) -> Result<Appended> {
+    match gathered {
+        Gathered::Files(bulk) => {
+            let began_in = [bulk.began_in()];
+            let parts = vec![bulk.finish(engine).await?];
+            let room = engine.room_for(&parts, target.deadline).await?;
+            engine.append_parts(parts, &began_in, claim, room)
+        }
+        Gathered::Record { mut buffer, rows, mut permit } => {
+            let label = claim.as_ref().map_or(0, |claim| claim.claim.label().len());
+            let bytes = buffer.payload_bytes() + label + RECORD_OVERHEAD_BYTES;
+            permit.resize_over(bytes as u64);
+            let room = match engine.wal().try_reserve(bytes) {
+                Some(room) => room,
+                None => {
+                    let patience = engine.config().load_patience;
+                    let soon = Deadline::after(&**engine.clock(), patience);
+                    engine.admission().room_until(bytes, soon.min(target.deadline)).await?
+                }
+            };
+            let load = freshet_ingest::Load {
+                table: target.state,
+                schema_version: target.table.schema().version,
+                rows,
+                mode: target.mode,
+                label: claim,
+            };
+            engine.append_rows(load, &mut buffer, Admitted { permit, room })
+        }
+    }
+}
+
+fn answer_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Response<Full<Bytes>> {
+    let failed = outcome.as_ref().err().map(|error| (error.code(), error.retry()));
+    let reply = reply_of(http, outcome, report);
+    http.engine.metrics().stream_loads.with_label_values(&[reply.status.name()]).inc();
+    let response = json_reply(reply.render());
+    match failed {
+        None => response,
+        Some((code, retry)) => {
+            http.engine.metrics().errors.with_label_values(&[&code.errno().to_string()]).inc();
+            answer::refused(response, load_status(code), retry)
+        }
+    }
+}
+
+/// A load that fails answers 200, as Doris does; who may not load at all, or should come again,
+/// hears it by the status too.
+fn load_status(code: ErrorCode) -> u16 {
+    match code.http_status() {
+        status @ (401 | 403 | 503) => status,
+        _ => 200,
+    }
+}
+
+fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Reply {
+    let (txn, status, message) = match &outcome {
+        Ok(Outcome::Loaded(txn)) => (Some(*txn), Status::Success, "OK".to_owned()),
+        Ok(Outcome::LabelUsed(used)) => {
+            let existing = match used.state {
+                LabelState::Running => "RUNNING",
+                LabelState::Visible => "FINISHED",
+            };
+            let error = Error::from(used.clone());
+            (used.txn, Status::LabelAlreadyExists(existing), reply::message(&error))
+        }
+        Err(error) => (None, Status::Fail, reply::message(error)),
+    };
+    let first_error = match &outcome {
+        Err(error) => report.first_error.or_else(|| Some(error.message().to_owned())),
+        Ok(_) => None,
+    };
+    let loaded = status == Status::Success;
+    let label = report.label.unwrap_or_else(|| match txn {
+        Some(txn) if report.grouped => names::group_label(txn),
+        Some(txn) => names::load_label(txn),
+        None => names::load_label(TxnId(http.draw())),
+    });
+    Reply {
+        txn,
+        label,
+        comment: report.comment,
+        grouped: report.grouped,
+        status,
+        message,
+        rows_total: report.rows_total,
+        rows_filtered: report.rows_filtered,
+        rows_loaded: if loaded { report.rows_total - report.rows_filtered } else { 0 },
+        body_bytes: report.body_bytes,
+        times: report.times,
+        error_url: report.error_url,
+        first_error,
+    }
+}
+
+impl Http {
+    fn too_many_loads(&self) -> Error {
+        err!(OutOfRoom, "{} loads run already; send it again", self.config.loads_max)
+            .with_retry(freshet_base::Retry::After(std::time::Duration::from_secs(1)))
+    }
+
+    fn body_limit(&self, format: &LoadFormat) -> BodyLimit {
+        match format {
+            LoadFormat::Json(json) if !json.read_by_line => BodyLimit {
+                setting: "streaming_load_json_max_mb",
+                mebibytes: self.config.streaming_load_json_max_mb,
+            },
+            _ => BodyLimit {
+                setting: "streaming_load_max_mb",
+                mebibytes: self.config.streaming_load_max_mb,
+            },
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The body of a request as it comes: its limit, its pauses, its end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use freshet_base::clock::{ClockRef, Deadline, until};
+use freshet_base::{Result, bail};
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+
+use crate::http::connection::Activity;
+
+/// A body that nobody wants is read and dropped up to here, so that its client hears the reply.
+const DRAIN_BYTES_MAX: u64 = 256 << 20;
+/// And for so long.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a body is, as its headers say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BodySize {
+    /// So many bytes.
+    Known(u64),
+    /// It comes in chunks.
+    Chunked,
+}
+
+impl BodySize {
+    /// Reads the headers.
+    ///
+    /// # Errors
+    /// Unless exactly one of the two ways is used.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self> {
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        match (chunked, length.and_then(|text| text.parse().ok())) {
+            (true, None) => Ok(Self::Chunked),
+            (false, Some(bytes)) => Ok(Self::Known(bytes)),
+            (true, Some(_)) => {
+                bail!(WrongArguments, "please do not set both content_length and transfer-encoding")
+            }
+            (false, None) => bail!(
+                WrongArguments,
+                "content_length is empty and transfer-encoding!=chunked, please set \
+                 content_length or transfer-encoding=chunked"
+            ),
+        }
+    }
+
+    /// Whether it is known that nothing comes.
+    pub(super) fn is_empty(self) -> bool {
+        self == Self::Known(0)
+    }
+}
+
+/// The most that a body may have, and the setting that says so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyLimit {
+    pub setting: &'static str,
+    pub mebibytes: u64,
+}
+
+impl BodyLimit {
+    /// Refuses more than the limit.
+    ///
+    /// # Errors
+    /// In Doris's words.
+    pub(super) fn check(self, bytes: u64) -> Result<()> {
+        if bytes <= self.mebibytes << 20 {
+            return Ok(());
+        }
+        bail!(
+            WrongArguments,
+            "body size {bytes} exceed BE's conf `{}` {}. increase it if you are sure this load is \
+             reasonable",
+            self.setting,
+            self.mebibytes
+        )
+    }
+}
+
+/// A body being read.
+pub(super) struct Body<'a> {
+    incoming: Incoming,
+    clock: ClockRef,
+    activity: &'a Activity,
+    expects_continue: bool,
+    polled: bool,
+    ended: bool,
+    received: u64,
+    waited: Duration,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn new(
+        headers: &HeaderMap,
+        incoming: Incoming,
+        clock: ClockRef,
+        activity: &'a Activity,
+    ) -> Self {
+        Self {
+            incoming,
+            clock,
+            activity,
+            expects_continue: headers.contains_key(EXPECT),
+            polled: false,
+            ended: false,
+            received: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Bytes that came so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Time spent waiting for them.
+    pub(super) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The next part, or `None` at the end. A client that pauses for too long loses its
+    /// connection, and the load with it: see [`Activity`].
+    ///
+    /// # Errors
+    /// When the client goes away, breaks the rules of HTTP, sends more than `limit`, or sends
+    /// after `deadline`.
+    pub(super) async fn next(
+        &mut self,
+        limit: BodyLimit,
+        deadline: Deadline,
+    ) -> Result<Option<Bytes>> {
+        self.polled = true;
+        loop {
+            let Some(frame) = self.frame().await else {
+                self.ended = true;
+                return Ok(None);
+            };
+            if deadline.left(&*self.clock).is_zero() {
+                bail!(QueryTimeout, "the load took longer than its timeout allows");
+            }
+            match frame {
+                Ok(frame) => {
+                    // Trailers say nothing here.
+                    let Ok(bytes) = frame.into_data() else { continue };
+                    self.received += bytes.len() as u64;
+                    limit.check(self.received)?;
+                    return Ok(Some(bytes));
+                }
+                Err(error) => {
+                    self.ended = true;
+                    bail!(
+                        Interrupted,
+                        "receive body don't equal with body bytes: {} bytes came, then {error}",
+                        self.received
+                    );
+                }
+            }
+        }
+    }
+
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        let from = self.clock.now();
+        self.activity.waits_for_client(true);
+        let frame = self.incoming.frame().await;
+        self.activity.waits_for_client(false);
+        self.waited += self.clock.now().saturating_sub(from);
+        frame
+    }
+
+    /// Lets go of a body whose rest nobody wants. A client that sends it all the same must not
+    /// be cut off before it has read the reply, so the rest is read for a while.
+    pub(super) fn leave(self) {
+        let client_sends = self.polled || !self.expects_continue;
+        if self.ended || !client_sends || hyper::body::Body::is_end_stream(&self.incoming) {
+            return;
+        }
+        let (clock, mut incoming) = (self.clock, self.incoming);
+        tokio::spawn(async move {
+            let deadline = Deadline::after(&*clock, DRAIN_PATIENCE);
+            let drain = async {
+                let mut drained = 0;
+                while let Some(Ok(frame)) = incoming.frame().await {
+                    drained += frame.data_ref().map_or(0, Bytes::len) as u64;
+                    if drained > DRAIN_BYTES_MAX {
+                        return;
+                    }
+                }
+            };
+            // Whether it ended or not, the connection is hyper's again.
+            let _ = until(&*clock, deadline, drain).await;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(pairs: &[(hyper::header::HeaderName, &'static str)]) -> Result<BodySize> {
+        let headers =
+            pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        BodySize::of(&headers)
+    }
+
+    #[test]
+    fn a_body_is_sized_or_chunked() {
+        assert_eq!(size(&[(CONTENT_LENGTH, "12")]).unwrap(), BodySize::Known(12));
+        assert_eq!(size(&[(TRANSFER_ENCODING, "chunked")]).unwrap(), BodySize::Chunked);
+        assert!(size(&[(CONTENT_LENGTH, "0")]).unwrap().is_empty());
+        let neither = size(&[]).unwrap_err();
+        assert!(neither.message().starts_with("content_length is empty"));
+        let both = size(&[(CONTENT_LENGTH, "1"), (TRANSFER_ENCODING, "chunked")]).unwrap_err();
+        assert!(both.message().starts_with("please do not set both"));
+    }
+
+    #[test]
+    fn too_much_is_refused_with_the_setting() {
+        let limit = BodyLimit { setting: "streaming_load_json_max_mb", mebibytes: 1 };
+        assert!(limit.check(1 << 20).is_ok());
+        let error = limit.check((1 << 20) + 1).unwrap_err();
+        assert!(error.message().contains("`streaming_load_json_max_mb` 1."));
+    }
+}

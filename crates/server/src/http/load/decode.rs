@@ -1,0 +1,331 @@
+//! A body into encoded rows: small ones on the connection's thread, part by part as they come;
+//! large ones in pieces on the pool, with the results in the order of the body.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freshet_base::Result;
+use freshet_base::budget::Permit;
+use freshet_base::clock::Deadline;
+use freshet_ingest::decode::SourcePlan;
+use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, split_at_line};
+use freshet_ingest::decode::json::JsonDecoder;
+use freshet_ingest::rejects::Rejects;
+use freshet_ingest::{Engine, LoadBuffer};
+use freshet_schema::Rules;
+use futures::channel::{mpsc, oneshot};
+use futures::{SinkExt, StreamExt};
+
+use super::body::{Body, BodyLimit, BodySize};
+use super::headers::LoadFormat;
+use super::sink::{Memory, Sink};
+
+/// Bodies up to here are decoded on the connection's thread.
+const INLINE_BYTES_MAX: u64 = 1 << 20;
+/// Larger ones are cut into pieces of about this size.
+const PIECE_BYTES: usize = 384 << 10;
+/// Pieces of one load that are decoded or wait at the same time.
+const PIECES_AHEAD: usize = 4;
+/// Rows that one decoder made of a large body go on from here.
+const STEP_BYTES: usize = 2 << 20;
+
+/// What all parts of a body have in common.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub format: LoadFormat,
+    pub plan: Arc<SourcePlan>,
+    pub rules: Rules,
+}
+
+/// Bounds on the reading of one body.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub size: BodySize,
+    pub limit: BodyLimit,
+    pub deadline: Deadline,
+}
+
+/// What came of a body besides the rows that were taken.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Rows, good and bad.
+    pub rows: u64,
+    /// The bad ones.
+    pub rejects: Rejects,
+}
+
+/// Decodes a whole body into `sink`.
+///
+/// # Errors
+/// Those of the body, of memory that is full, of files that cannot be written, and of a body
+/// that is no list of rows; single bad rows are in [`Seen`].
+pub(super) async fn decode(
+    engine: &Engine,
+    body: &mut Body<'_>,
+    source: &Source,
+    bounds: Bounds,
+    sink: &mut Sink<'_>,
+) -> Result<Seen> {
+    match (bounds.size, lines_of(&source.format)) {
+        (BodySize::Known(bytes), _) if bytes <= INLINE_BYTES_MAX => {
+            inline(body, source, bounds, Vec::new(), sink).await
+        }
+        (_, Some(lines)) => in_pieces(engine, body, source, bounds, &lines, sink).await,
+        (_, None) => inline(body, source, bounds, Vec::new(), sink).await,
+    }
+}
+
+/// How to cut a body in pieces that decode apart; `None` for one that must be read in one go.
+fn lines_of(format: &LoadFormat) -> Option<CsvFormat> {
+    match format {
+        LoadFormat::Csv(csv) => csv.enclose.is_none().then(|| csv.clone()),
+        LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => None,
+        LoadFormat::Json(json) => {
+            // Lines of JSON end like lines of CSV.
+            let default = CsvFormat::default();
+            let delimiter = match json.delimiter.is_empty() {
+                true => default.delimiter.clone(),
+                false => json.delimiter.clone(),
+            };
+            Some(CsvFormat { delimiter, ..default })
+        }
+    }
+}
+
+/// Decodes on this thread: `first`, then whatever comes.
+async fn inline(
+    body: &mut Body<'_>,
+    source: &Source,
+    bounds: Bounds,
+    first: Vec<Bytes>,
+    sink: &mut Sink<'_>,
+) -> Result<Seen> {
+    let mut decoder = Decoder::new(source, true);
+    let mut buffer = LoadBuffer::default();
+    let mut memory = sink.memory();
+    if let BodySize::Known(bytes) = bounds.size {
+        let expected = bytes.min(INLINE_BYTES_MAX) as usize;
+        memory.cover(expected).await?;
+        buffer.begin().reserve(expected);
+    } else {
+        buffer.begin();
+    }
+    let mut rows_before = 0;
+    let mut first = first.into_iter();
+    loop {
+        let part = match first.next() {
+            Some(part) => Some(part),
+            None => body.next(bounds.limit, bounds.deadline).await?,
+        };
+        let Some(part) = part else { break };
+        let waiting = decoder.waiting_bytes();
+        memory.cover(buffer.payload_bytes() + waiting + part.len()).await?;
+        decoder.feed(&part, buffer.resume())?;
+        memory.cover_now(buffer.payload_bytes() + decoder.waiting_bytes());
+        if buffer.payload_bytes() >= STEP_BYTES {
+            let rows = decoder.rows() - rows_before;
+            rows_before = decoder.rows();
+            sink.push(buffer.rows().to_vec(), rows, memory.take()).await?;
+            buffer.begin();
+        }
+    }
+    decoder.finish(buffer.resume())?;
+    let rows = decoder.rows() - rows_before;
+    memory.cover_now(buffer.payload_bytes());
+    sink.last(buffer, rows, memory.take()).await?;
+    Ok(decoder.into_seen())
+}
+
+/// One decoded piece.
+struct Decoded {
+    rows: Vec<u8>,
+    count: usize,
+    seen: Seen,
+    permit: Permit,
+}
+
+type Pending = oneshot::Receiver<Result<Decoded>>;
+
+/// Reads and cuts on this thread, decodes on the pool, collects in order; all at once.
+async fn in_pieces(
+    engine: &Engine,
+    body: &mut Body<'_>,
+    source: &Source,
+    bounds: Bounds,
+    lines: &CsvFormat,
+    sink: &mut Sink<'_>,
+) -> Result<Seen> {
+    let first = match read_first(body, bounds).await? {
+        First::All(parts) => return inline(body, source, bounds, parts, sink).await,
+        First::Large(bytes) => bytes,
+    };
+    let (ahead, pending) = mpsc::channel(PIECES_AHEAD);
+    let memory = sink.memory();
+    let cut = Cutter { engine, source, lines, memory, ahead, gathered: first, is_first: true };
+    let ((), seen) = futures::try_join!(cut.run(body, bounds), collect(pending, sink))?;
+    Ok(seen)
+}
+
+/// The beginning of a body whose size nobody knows.
+enum First {
+    /// It was all.
+    All(Vec<Bytes>),
+    /// It is large.
+    Large(Vec<u8>),
+}
+
+async fn read_first(body: &mut Body<'_>, bounds: Bounds) -> Result<First> {
+    if bounds.size != BodySize::Chunked {
+        return Ok(First::Large(Vec::new()));
+    }
+    let mut parts = Vec::new();
+    while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
+        parts.push(part);
+        if body.received() > INLINE_BYTES_MAX {
+            return Ok(First::Large(parts.concat()));
+        }
+    }
+    Ok(First::All(parts))
+}
+
+/// Cuts a body at line ends and has the pieces decoded.
+struct Cutter<'a> {
+    engine: &'a Engine,
+    source: &'a Source,
+    lines: &'a CsvFormat,
+    memory: Memory<'a>,
+    ahead: mpsc::Sender<Pending>,
+    gathered: Vec<u8>,
+    is_first: bool,
+}
+
+impl Cutter<'_> {
+    async fn run(mut self, body: &mut Body<'_>, bounds: Bounds) -> Result<()> {
+        while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
+            self.gathered.extend_from_slice(&part);
+            while let Some(end) = self.end_of_piece() {
+                let rest = self.gathered.split_off(end);
+                let piece = std::mem::replace(&mut self.gathered, rest);
+                self.submit(piece).await?;
+            }
+        }
+        let last = std::mem::take(&mut self.gathered);
+        self.submit(last).await
+    }
+
+    /// Where the next piece ends: behind enough lines, the ones to be skipped included.
+    fn end_of_piece(&self) -> Option<usize> {
+        if self.gathered.len() < PIECE_BYTES {
+            return None;
+        }
+        let mut skipped = 0;
+        if self.is_first {
+            for _ in 0..self.lines.skip_lines {
+                skipped = split_at_line(&self.gathered, skipped, self.lines)?;
+            }
+        }
+        split_at_line(&self.gathered, skipped.max(PIECE_BYTES), self.lines)
+    }
+
+    async fn submit(&mut self, piece: Vec<u8>) -> Result<()> {
+        let (sender, receiver) = oneshot::channel();
+        // The piece itself, and about as much for its rows.
+        self.memory.cover(piece.len() * 2).await?;
+        let permit = self.memory.take();
+        let source = self.source.clone();
+        let is_first = std::mem::take(&mut self.is_first);
+        self.engine.pool().execute(Box::new(move || {
+            // A load that failed meanwhile no longer wants the rows.
+            let _ = sender.send(decode_piece(&source, is_first, piece, permit));
+        }));
+        // The collector leaves only with an error, which ends this side too.
+        let _ = self.ahead.send(receiver).await;
+        Ok(())
+    }
+}
+
+fn decode_piece(
+    source: &Source,
+    is_first: bool,
+    piece: Vec<u8>,
+    mut permit: Permit,
+) -> Result<Decoded> {
+    let mut rows = Vec::with_capacity(piece.len() + piece.len() / 4);
+    let mut decoder = Decoder::new(source, is_first);
+    decoder.feed(&piece, &mut rows)?;
+    decoder.finish(&mut rows)?;
+    drop(piece);
+    permit.resize_over(rows.len() as u64);
+    let count = decoder.rows();
+    Ok(Decoded { rows, count, seen: decoder.into_seen(), permit })
+}
+
+async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> Result<Seen> {
+    let mut all = Seen::default();
+    while let Some(piece) = pending.next().await {
+        let Decoded { rows, count, seen, permit } =
+            piece.await.expect("a job of the pool ends by returning")?;
+        all.rejects.append(seen.rejects, all.rows);
+        all.rows += seen.rows;
+        if count > 0 {
+            sink.push(rows, count, permit).await?;
+        }
+    }
+    Ok(all)
+}
+
+/// The decoder of a format.
+enum Decoder<'a> {
+    Csv(CsvDecoder<'a>),
+    Json(JsonDecoder<'a>),
+}
+
+impl<'a> Decoder<'a> {
+    fn new(source: &'a Source, is_first: bool) -> Self {
+        let (plan, rules) = (&*source.plan, &source.rules);
+        match &source.format {
+            LoadFormat::Csv(format) => {
+                let decoder = CsvDecoder::new(format.clone(), plan, rules);
+                Self::Csv(if is_first { decoder } else { decoder.of_later_part() })
+            }
+            LoadFormat::Json(format) => Self::Json(JsonDecoder::new(format.clone(), plan, rules)),
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Csv(decoder) => decoder.feed(bytes, out),
+            Self::Json(decoder) => decoder.feed(bytes, out),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Csv(decoder) => decoder.finish(out),
+            Self::Json(decoder) => decoder.finish(out),
+        }
+    }
+
+    /// Bytes that wait for the rest of their line or document.
+    fn waiting_bytes(&self) -> usize {
+        match self {
+            Self::Csv(decoder) => decoder.waiting_bytes(),
+            Self::Json(decoder) => decoder.waiting_bytes(),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Self::Csv(decoder) => decoder.rows(),
+            Self::Json(decoder) => decoder.rows(),
+        }
+    }
+
+    fn into_seen(self) -> Seen {
+        let (rows, (rejects, _)) = match self {
+            Self::Csv(decoder) => (decoder.lines(), decoder.into_rejects()),
+            Self::Json(decoder) => (decoder.objects(), decoder.into_rejects()),
+        };
+        Seen { rows, rejects }
+    }
+}

@@ -1,0 +1,327 @@
+//! The headers of a stream load, checked. What this version does not do is refused by name.
+
+use std::time::Duration;
+
+use freshet_base::{Error, Result, bail, err};
+use freshet_ingest::decode::csv::{CsvFormat, parse_separator};
+use freshet_ingest::decode::json::{JsonFormat, JsonPath};
+use freshet_schema::{GroupCommitMode, Zone};
+use hyper::HeaderMap;
+
+/// Longest time a load may ask for.
+const TIMEOUT_SECONDS_MAX: u64 = 259_200;
+/// Most columns that a list may name.
+const COLUMNS_MAX: usize = 4096;
+
+/// What a stream load asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LoadHeaders {
+    /// The label that the client gave.
+    pub label: Option<String>,
+    /// Given back in the reply.
+    pub comment: String,
+    /// `None`: the table's property decides.
+    pub group_commit: Option<GroupCommitMode>,
+    /// The part of the rows that may be rejected, 0 to 1.
+    pub max_filter_ratio: f64,
+    /// How long the load may take.
+    pub timeout: Duration,
+    /// Whether values that do not fit reject their row.
+    pub strict: bool,
+    /// The zone of TIMESTAMP literals; `None`: UTC.
+    pub zone: Option<Zone>,
+    /// The names of the fields; `None`: the table's columns in order.
+    pub columns: Option<Vec<String>>,
+    /// What the body is.
+    pub format: LoadFormat,
+    /// Whether all rows should go to one tablet.
+    pub to_one_tablet: bool,
+}
+
+/// What a body is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LoadFormat {
+    /// Lines of fields.
+    Csv(CsvFormat),
+    /// JSON objects.
+    Json(JsonFormat),
+}
+
+impl LoadHeaders {
+    /// Reads the headers of a stream load; headers that nobody knows are ignored.
+    ///
+    /// # Errors
+    /// `WrongArguments` for a value that its header does not take, `NotSupported` for what this
+    /// version does not do.
+    pub fn parse(headers: &HeaderMap) -> Result<Self> {
+        let headers = Values(headers);
+        refuse_what_is_missing(&headers)?;
+        check_tuning(&headers)?;
+        Ok(Self {
+            label: headers.text("label")?.map(str::to_owned),
+            comment: headers.text("comment")?.unwrap_or_default().to_owned(),
+            group_commit: headers.text("group_commit")?.map(group_commit).transpose()?,
+            max_filter_ratio: max_filter_ratio(&headers)?,
+            timeout: timeout(&headers)?,
+            strict: strict_mode(&headers)?,
+            zone: headers.text("timezone")?.map(zone).transpose()?,
+            columns: headers.text("columns")?.map(columns).transpose()?,
+            format: format(&headers)?,
+            to_one_tablet: headers.flag("load_to_single_tablet")?,
+        })
+    }
+}
+
+/// The values of headers as text.
+struct Values<'a>(&'a HeaderMap);
+
+impl<'a> Values<'a> {
+    /// The value of a header; one that is empty counts as not given.
+    fn text(&self, name: &'static str) -> Result<Option<&'a str>> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        match std::str::from_utf8(value.as_bytes()) {
+            Ok(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+            Err(_) => Err(err!(WrongArguments, "header '{name}' is not UTF-8")),
+        }
+    }
+
+    fn flag(&self, name: &'static str) -> Result<bool> {
+        match self.text(name)? {
+            None => Ok(false),
+            Some(text) => bool_of(text)
+                .ok_or_else(|| err!(WrongArguments, "Invalid {name} format. Must be bool type")),
+        }
+    }
+}
+
+fn bool_of(text: &str) -> Option<bool> {
+    if text.eq_ignore_ascii_case("true") {
+        Some(true)
+    } else if text.eq_ignore_ascii_case("false") {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn not_supported(name: &str, value: &str) -> Error {
+    err!(NotSupported, "header '{name}: {value}' is not supported in this version")
+}
+
+/// What changes the meaning of a load and is not done yet must not be ignored.
+fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
+    if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
+        bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
+    }
+    const REFUSED: [&str; 9] = [
+        "where",
+        "partitions",
+        "temporary_partitions",
+        "compress_type",
+        "function_column.sequence_col",
+        "hidden_columns",
+        "unique_key_update_mode",
+        "partial_update_new_key_behavior",
+        "content-encoding",
+    ];
+    for name in REFUSED {
+        match headers.text(name)? {
+            None => {}
+            Some(same) if is_no_change(name, same) => {}
+            Some(value) => return Err(not_supported(name, value)),
+        }
+    }
+    for name in ["two_phase_commit", "partial_columns", "negative"] {
+        if headers.flag(name)? {
+            return Err(not_supported(name, "true"));
+        }
+    }
+    merge_type(headers)
+}
+
+/// Values of refused headers that ask for what is done anyway.
+fn is_no_change(name: &str, value: &str) -> bool {
+    match name {
+        "unique_key_update_mode" => value.eq_ignore_ascii_case("UPSERT"),
+        "content-encoding" => value.eq_ignore_ascii_case("identity"),
+        _ => false,
+    }
+}
+
+fn merge_type(headers: &Values<'_>) -> Result<()> {
+    let merge = headers.text("merge_type")?.unwrap_or("APPEND");
+    let known = |name: &str| merge.eq_ignore_ascii_case(name);
+    if !["APPEND", "DELETE", "MERGE"].into_iter().any(known) {
+        bail!(WrongArguments, "Invalid merge type {merge}");
+    }
+    match (known("MERGE"), headers.text("delete")?) {
+        (true, None) => {
+            bail!(WrongArguments, "Excepted DELETE ON clause when merge type is MERGE.")
+        }
+        (false, Some(_)) => {
+            bail!(WrongArguments, "Not support DELETE ON clause when merge type is not MERGE.")
+        }
+        _ if known("APPEND") => Ok(()),
+        _ => bail!(WrongArguments, "load by MERGE or DELETE is only supported in unique tables."),
+    }
+}
+
+/// Headers that only tune: they are checked, and change nothing here.
+fn check_tuning(headers: &Values<'_>) -> Result<()> {
+    const INTEGERS: [&str; 4] =
+        ["exec_mem_limit", "send_batch_parallelism", "load_stream_per_node", "stream_per_node"];
+    for name in INTEGERS {
+        if let Some(text) = headers.text(name)?
+            && text.parse::<i64>().is_err()
+        {
+            bail!(WrongArguments, "Invalid {name} format: {text}");
+        }
+    }
+    for name in ["memtable_on_sink_node", "enable_profile", "fuzzy_parse"] {
+        headers.flag(name)?;
+    }
+    Ok(())
+}
+
+fn group_commit(text: &str) -> Result<GroupCommitMode> {
+    match text.to_ascii_lowercase().as_str() {
+        "off_mode" => Ok(GroupCommitMode::Off),
+        "sync_mode" => Ok(GroupCommitMode::Sync),
+        "async_mode" => Ok(GroupCommitMode::Async),
+        _ => bail!(WrongArguments, "group_commit can only be [async_mode, sync_mode, off_mode]"),
+    }
+}
+
+fn max_filter_ratio(headers: &Values<'_>) -> Result<f64> {
+    let Some(text) = headers.text("max_filter_ratio")? else { return Ok(0.0) };
+    match text.parse::<f64>() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => bail!(WrongArguments, "Invalid max_filter_ratio: {text}, it must be from 0 to 1"),
+    }
+}
+
+fn timeout(headers: &Values<'_>) -> Result<Duration> {
+    let Some(text) = headers.text("timeout")? else {
+        return Ok(Duration::from_secs(TIMEOUT_SECONDS_MAX));
+    };
+    match text.parse::<u64>() {
+        Ok(seconds) if (1..=TIMEOUT_SECONDS_MAX).contains(&seconds) => {
+            Ok(Duration::from_secs(seconds))
+        }
+        _ => bail!(
+            WrongArguments,
+            "Invalid timeout: {text}, it must be from 1 to {TIMEOUT_SECONDS_MAX} seconds"
+        ),
+    }
+}
+
+fn strict_mode(headers: &Values<'_>) -> Result<bool> {
+    let Some(text) = headers.text("strict_mode")? else { return Ok(false) };
+    let strict = bool_of(text);
+    strict.ok_or_else(|| err!(WrongArguments, "Invalid strict mode format. Must be bool type"))
+}
+
+fn zone(text: &str) -> Result<Zone> {
+    Zone::parse(text)
+        .ok_or_else(|| err!(WrongArguments, "Unknown or incorrect time zone: '{text}'"))
+}
+
+/// A plain list of names; each may stand in backquotes.
+fn columns(text: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        if item.contains(['=', '(']) {
+            bail!(
+                NotSupported,
+                "header 'columns': '{item}' is an expression, which is not supported in this \
+                 version; name columns only"
+            );
+        }
+        let name = match item.strip_prefix('`') {
+            Some(rest) => rest.strip_suffix('`').unwrap_or(""),
+            None => item,
+        };
+        if name.is_empty() || name.contains('`') {
+            bail!(WrongArguments, "header 'columns': '{item}' is not the name of a column");
+        }
+        if names.len() == COLUMNS_MAX {
+            bail!(WrongArguments, "header 'columns' names more than {COLUMNS_MAX} columns");
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+fn format(headers: &Values<'_>) -> Result<LoadFormat> {
+    let name = headers.text("format")?.unwrap_or("csv").to_ascii_lowercase();
+    match name.as_str() {
+        "csv" => Ok(LoadFormat::Csv(csv(headers, skip_lines(headers)?)?)),
+        "csv_with_names" => Ok(LoadFormat::Csv(csv(headers, 1)?)),
+        "csv_with_names_and_types" => Ok(LoadFormat::Csv(csv(headers, 2)?)),
+        "json" => Ok(LoadFormat::Json(json(headers)?)),
+        "parquet" | "orc" | "arrow" => Err(not_supported("format", &name)),
+        _ => bail!(WrongArguments, "unknown data format, format={name}"),
+    }
+}
+
+fn skip_lines(headers: &Values<'_>) -> Result<u64> {
+    let Some(text) = headers.text("skip_lines")? else { return Ok(0) };
+    text.parse().map_err(|_| err!(WrongArguments, "Invalid 'skip_lines': {text}"))
+}
+
+fn csv(headers: &Values<'_>, skip_lines: u64) -> Result<CsvFormat> {
+    let default = CsvFormat::default();
+    Ok(CsvFormat {
+        separator: separator(headers, "column_separator")?.unwrap_or(default.separator),
+        delimiter: separator(headers, "line_delimiter")?.unwrap_or(default.delimiter),
+        enclose: single_byte(headers, "enclose")?,
+        escape: single_byte(headers, "escape")?.or(default.escape),
+        trim_double_quotes: headers.flag("trim_double_quotes")?,
+        empty_field_as_null: headers.flag("empty_field_as_null")?,
+        skip_lines,
+    })
+}
+
+fn separator(headers: &Values<'_>, name: &'static str) -> Result<Option<Vec<u8>>> {
+    let Some(text) = headers.text(name)? else { return Ok(None) };
+    match parse_separator(text) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => bail!(WrongArguments, "Invalid {name}: {text}"),
+    }
+}
+
+fn single_byte(headers: &Values<'_>, name: &'static str) -> Result<Option<u8>> {
+    match headers.text(name)?.map(str::as_bytes) {
+        None => Ok(None),
+        Some(&[byte]) => Ok(Some(byte)),
+        Some(bytes) => bail!(
+            WrongArguments,
+            "{name} must be single-char, actually is {}",
+            String::from_utf8_lossy(bytes)
+        ),
+    }
+}
+
+fn json(headers: &Values<'_>) -> Result<JsonFormat> {
+    let paths = match headers.text("jsonpaths")? {
+        None => Vec::new(),
+        Some(text) => JsonPath::parse_list(text)
+            .ok_or_else(|| err!(WrongArguments, "Invalid json path: {text}"))?,
+    };
+    let root = match headers.text("json_root")? {
+        None => JsonPath::default(),
+        Some(text) => JsonPath::parse(text)
+            .ok_or_else(|| err!(WrongArguments, "Invalid json_root: {text}"))?,
+    };
+    Ok(JsonFormat {
+        strip_outer_array: headers.flag("strip_outer_array")?,
+        read_by_line: headers.flag("read_json_by_line")?,
+        root,
+        paths,
+        num_as_string: headers.flag("num_as_string")?,
+        delimiter: separator(headers, "line_delimiter")?.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use freshet_base::ErrorCode;
+use hyper::header::{HeaderName, HeaderValue};
+
+use super::*;
+
+fn parse(pairs: &[(&str, &str)]) -> Result<LoadHeaders> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        headers.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+    }
+    LoadHeaders::parse(&headers)
+}
+
+fn refusal(name: &str, value: &str) -> String {
+    let error = parse(&[(name, value)]).unwrap_err();
+    assert!(matches!(error.code(), ErrorCode::WrongArguments | ErrorCode::NotSupported));
+    error.message().to_owned()
+}
+
+fn csv_of(pairs: &[(&str, &str)]) -> CsvFormat {
+    match parse(pairs).unwrap().format {
+        LoadFormat::Csv(csv) => csv,
+        LoadFormat::Json(_) => panic!("csv was asked for"),
+    }
+}
+
+#[test]
+fn nothing_given_is_csv_with_tabs_and_no_bad_row() {
+    let headers = parse(&[("x-unknown", "1"), ("host", "h")]).unwrap();
+    assert_eq!(headers.format, LoadFormat::Csv(CsvFormat::default()));
+    assert_eq!((headers.max_filter_ratio, headers.strict), (0.0, false));
+    assert_eq!((headers.label, headers.group_commit, headers.columns), (None, None, None));
+}
+
+#[test]
+fn values_are_read() {
+    let headers = parse(&[
+        ("Label", "l1"),
+        ("group_commit", "ASYNC_mode"),
+        ("columns", "a, `b` ,c"),
+        ("max_filter_ratio", "0.25"),
+        ("timeout", "60"),
+        ("strict_mode", "TRUE"),
+        ("timezone", "+08:00"),
+        ("comment", "hello"),
+    ])
+    .unwrap();
+    assert_eq!(headers.label.as_deref(), Some("l1"));
+    assert_eq!(headers.group_commit, Some(GroupCommitMode::Async));
+    assert_eq!(headers.columns.unwrap(), ["a", "b", "c"]);
+    assert_eq!(headers.timeout, Duration::from_secs(60));
+    assert!(headers.strict && headers.zone.is_some());
+    assert_eq!((headers.max_filter_ratio, headers.comment.as_str()), (0.25, "hello"));
+}
+
+#[test]
+fn csv_is_cut_as_asked() {
+    let csv = csv_of(&[("column_separator", "\\x01"), ("line_delimiter", "\\r\\n")]);
+    assert_eq!((csv.separator.as_slice(), csv.delimiter.as_slice()), (&b"\x01"[..], &b"\r\n"[..]));
+    assert_eq!(csv_of(&[("column_separator", ",")]).separator, b",");
+    assert_eq!(csv_of(&[("skip_lines", "3")]).skip_lines, 3);
+    assert_eq!(csv_of(&[("format", "CSV_with_names"), ("skip_lines", "3")]).skip_lines, 1);
+    assert_eq!(csv_of(&[("format", "csv_with_names_and_types")]).skip_lines, 2);
+    assert_eq!(csv_of(&[("enclose", "'")]).enclose, Some(b'\''));
+}
+
+#[test]
+fn json_is_read_as_asked() {
+    let headers = parse(&[
+        ("format", "json"),
+        ("strip_outer_array", "true"),
+        ("jsonpaths", "[\"$.a\", \"$.b.c\"]"),
+        ("json_root", "$.data"),
+    ]);
+    let LoadFormat::Json(json) = headers.unwrap().format else { panic!("json was asked for") };
+    assert!(json.strip_outer_array && !json.read_by_line);
+    assert_eq!(json.paths.len(), 2);
+}
+
+#[test]
+fn bad_values_are_refused_in_the_words_of_doris() {
+    assert_eq!(refusal("strict_mode", "1"), "Invalid strict mode format. Must be bool type");
+    assert_eq!(
+        refusal("group_commit", "on"),
+        "group_commit can only be [async_mode, sync_mode, off_mode]"
+    );
+    assert_eq!(refusal("skip_lines", "-3"), "Invalid 'skip_lines': -3");
+    assert_eq!(refusal("enclose", "''"), "enclose must be single-char, actually is ''");
+    assert_eq!(refusal("escape", "ab"), "escape must be single-char, actually is ab");
+    assert_eq!(refusal("format", "xml"), "unknown data format, format=xml");
+    assert_eq!(refusal("merge_type", "x"), "Invalid merge type x");
+    assert!(refusal("timeout", "0").contains("timeout"));
+    assert!(refusal("timeout", "259201").contains("timeout"));
+    assert!(refusal("max_filter_ratio", "1.1").contains("max_filter_ratio"));
+    assert!(refusal("max_filter_ratio", "nan").contains("max_filter_ratio"));
+    assert!(refusal("timezone", "Mars/North").contains("Mars/North"));
+}
+
+#[test]
+fn what_is_not_done_is_refused_by_name() {
+    for (name, value) in [
+        ("where", "a > 1"),
+        ("partitions", "p1"),
+        ("compress_type", "gz"),
+        ("two_phase_commit", "true"),
+        ("partial_columns", "true"),
+        ("format", "parquet"),
+        ("columns", "a, b = a + 1"),
+    ] {
+        assert!(refusal(name, value).contains(name), "{name}");
+    }
+    assert!(parse(&[("two_phase_commit", "false")]).is_ok());
+    assert!(parse(&[("merge_type", "append")]).is_ok());
+    assert!(refusal("merge_type", "MERGE").contains("DELETE ON"));
+    assert!(refusal("delete", "a=1").contains("not MERGE"));
+    assert!(refusal("merge_type", "DELETE").contains("unique tables"));
+}

@@ -1,0 +1,198 @@
+//! Which request means what.
+
+use hyper::body::Incoming;
+use hyper::{Method, Request};
+
+use freshet_base::{Error, ErrorCode, err};
+
+use super::answer::{Answer, envelope, metrics_reply, refusal, refused, text_reply};
+use super::auth::authenticate;
+use super::connection::Client;
+use super::{Http, admin, load};
+
+/// Longest name of a database or table in a path, in bytes, still encoded.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// What a path asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Route {
+    StreamLoad {
+        database: String,
+        table: String,
+    },
+    Health,
+    Metrics,
+    ErrorLog,
+    Bootstrap,
+    Backends,
+    WalSize,
+    LoadState {
+        database: String,
+    },
+    LoadInfo {
+        database: String,
+    },
+    Schema {
+        database: String,
+        table: String,
+    },
+    /// The path is there, for another method.
+    WrongMethod,
+    Nothing,
+}
+
+/// Answers a request.
+pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incoming>) -> Answer {
+    match route(request.method(), request.uri().path()) {
+        Route::StreamLoad { database, table } => {
+            load::put(http, client, &database, &table, request).await
+        }
+        Route::Health => admin::health(),
+        Route::Metrics => metrics_reply(admin::metrics(http)),
+        Route::ErrorLog => match http.error_log.read(&parameter(&request, "file")).await {
+            Ok(text) => text_reply(text),
+            Err(error) => refusal(&error),
+        },
+        Route::WrongMethod => refused(
+            refusal(&err!(NotSupported, "{} is not for this path", request.method())),
+            405,
+            freshet_base::Retry::No,
+        ),
+        Route::Nothing => not_found(request.uri().path()),
+        route => {
+            let account = authenticate(&http.engine, request.headers(), client.address.ip());
+            let answered = match account {
+                Ok(account) => asked(http, client, &account, route, &request).await,
+                Err(error) => Err(error),
+            };
+            answered.unwrap_or_else(|error| refusal(&error))
+        }
+    }
+}
+
+/// Answers what needs an account.
+async fn asked(
+    http: &Http,
+    client: &Client,
+    account: &freshet_meta::Account,
+    route: Route,
+    request: &Request<Incoming>,
+) -> Result<Answer, Error> {
+    let label = || parameter(request, "label");
+    match route {
+        Route::Bootstrap => Ok(envelope("success", &admin::bootstrap(http))),
+        Route::Backends => Ok(envelope("success", &admin::backends(client))),
+        Route::WalSize => {
+            let data = admin::wal_size(http, client, &parameter(request, "host_ports"));
+            Ok(envelope("OK", &data))
+        }
+        Route::LoadState { database } => {
+            let state = admin::load_state(http, account, &database, &label()).await?;
+            Ok(envelope("success", &state))
+        }
+        Route::LoadInfo { database } => admin::load_info(http, account, &database, &label()).await,
+        Route::Schema { database, table } => {
+            Ok(envelope("success", &admin::schema(http, account, &database, &table)?))
+        }
+        other => unreachable!("{other:?} needs no account"),
+    }
+}
+
+fn not_found(path: &str) -> Answer {
+    let shown: String = path.chars().take(200).collect();
+    let error = Error::new(ErrorCode::Unknown, format!("there is nothing at {shown}"));
+    refused(refusal(&error), 404, freshet_base::Retry::No)
+}
+
+fn route(method: &Method, path: &str) -> Route {
+    let parts: Vec<&str> = path.split('/').skip(1).take(6).collect();
+    let get = method == Method::GET || method == Method::HEAD;
+    let of = |wanted: bool, route: Route| if wanted { route } else { Route::WrongMethod };
+    match parts[..] {
+        ["metrics"] => of(get, Route::Metrics),
+        ["api", "health"] => of(get, Route::Health),
+        ["api", "bootstrap"] => of(get, Route::Bootstrap),
+        ["api", "backends"] => of(get, Route::Backends),
+        ["api", "get_wal_size"] => of(get, Route::WalSize),
+        ["api", "_load_error_log"] => of(get, Route::ErrorLog),
+        ["api", database, "get_load_state"] => named(database, "")
+            .map_or(Route::Nothing, |(database, _)| of(get, Route::LoadState { database })),
+        ["api", database, "_load_info"] => named(database, "")
+            .map_or(Route::Nothing, |(database, _)| of(get, Route::LoadInfo { database })),
+        ["api", database, table, "_schema"] => named(database, table)
+            .map_or(Route::Nothing, |(database, table)| of(get, Route::Schema { database, table })),
+        ["api", database, table, "_stream_load"] => {
+            let put = method == Method::PUT;
+            named(database, table).map_or(Route::Nothing, |(database, table)| {
+                of(put, Route::StreamLoad { database, table })
+            })
+        }
+        _ => Route::Nothing,
+    }
+}
+
+fn named(database: &str, table: &str) -> Option<(String, String)> {
+    Some((decoded(database, false)?, decoded(table, false)?))
+}
+
+/// The value of a parameter of the query; empty when it is not there.
+fn parameter(request: &Request<Incoming>, name: &str) -> String {
+    value_of(request.uri().query().unwrap_or_default(), name)
+}
+
+fn value_of(query: &str, name: &str) -> String {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let found = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next();
+    found.and_then(|value| decoded(value, true)).unwrap_or_default()
+}
+
+/// Text without its percent signs; `None` for what is no text or too long.
+fn decoded(text: &str, plus_is_blank: bool) -> Option<String> {
+    if text.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        match (first, behind) {
+            (b'%', [high, low, behind @ ..]) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
+                rest = behind;
+            }
+            (b'%', _) => return None,
+            (b'+', _) if plus_is_blank => bytes.push(b' '),
+            _ => bytes.push(first),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_told_apart() {
+        let load = |database: &str, table: &str| Route::StreamLoad {
+            database: database.to_owned(),
+            table: table.to_owned(),
+        };
+        assert_eq!(route(&Method::PUT, "/api/d/t/_stream_load"), load("d", "t"));
+        assert_eq!(route(&Method::PUT, "/api/a%20b/%C3%A9/_stream_load"), load("a b", "\u{e9}"));
+        assert_eq!(route(&Method::POST, "/api/d/t/_stream_load"), Route::WrongMethod);
+        assert_eq!(route(&Method::PUT, "/api/%zz/t/_stream_load"), Route::Nothing);
+        assert_eq!(route(&Method::PUT, "/api/d/t/_stream_load/x"), Route::Nothing);
+        assert_eq!(route(&Method::GET, "/api/health"), Route::Health);
+        assert_eq!(route(&Method::GET, "/"), Route::Nothing);
+        assert_eq!(route(&Method::GET, ""), Route::Nothing);
+    }
+
+    #[test]
+    fn parameters_are_decoded() {
+        assert_eq!(value_of("a=1&label=x%3Ay+z", "label"), "x:y z");
+        assert_eq!(value_of("a=1", "label"), "");
+        assert_eq!(value_of("label=%f", "label"), "");
+    }
+}

@@ -1,0 +1,15 @@
+//! The HTTP interface as clients see it: a server in this process, sockets, raw requests.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "http/admin.rs"]
+mod admin;
+#[path = "http/labels.rs"]
+mod labels;
+#[path = "http/large.rs"]
+mod large;
+#[path = "http/load.rs"]
+mod load;
+#[path = "http/rough.rs"]
+mod rough;
+#[path = "http/site.rs"]
+mod site;

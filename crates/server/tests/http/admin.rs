@@ -1,0 +1,75 @@
+//! What tools ask.
+
+use serde_json::json;
+
+use crate::site::{ROOT, Site};
+
+#[test]
+fn health_needs_no_credentials() {
+    let site = Site::new();
+    let answer = site.get("/api/health", &[]);
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.body,
+        "{\"msg\":\"success\",\"code\":0,\
+         \"data\":{\"online_backend_num\":1,\"total_backend_num\":1},\"count\":0}"
+    );
+    site.stop();
+}
+
+#[test]
+fn wal_size_counts_open_groups() {
+    let site = Site::new();
+    let size = |query: &str| site.get(&format!("/api/get_wal_size{query}"), &[ROOT]).json();
+    assert_eq!(size("?host_ports=h1:1,h2:2")["data"], json!(["h1:1:0", "h2:2:0"]));
+    site.load(&["group_commit: async_mode"], "1,1,a");
+    let open = size("");
+    assert_eq!((&open["msg"], &open["code"]), (&json!("OK"), &json!(0)));
+    assert_eq!(open["data"], json!([format!("{}:1", site.address)]));
+    site.stop();
+}
+
+#[test]
+fn metrics_show_loads_and_gauges() {
+    let site = Site::new();
+    site.load(&["group_commit: async_mode"], "1,1,a");
+    let metrics = site.get("/metrics", &[]);
+    assert!(metrics.head.contains("version=0.0.4"));
+    for line in [
+        "freshet_rows_total 1",
+        "freshet_wal_total_count 1",
+        "freshet_stream_loads_total{status=\"Success\"} 1",
+    ] {
+        assert!(metrics.body.contains(line), "{line} in {}", metrics.body);
+    }
+    assert!(!metrics.body.contains("freshet_delta_bytes 0\n"));
+    site.stop();
+}
+
+#[test]
+fn columns_labels_and_nodes_are_told() {
+    let site = Site::new();
+    site.load(&["label: told"], "1,1,a");
+    let schema = site.get("/api/d/t/_schema", &[ROOT]).json();
+    assert_eq!(schema["data"]["properties"][0]["name"], "a");
+    assert_eq!(schema["data"]["properties"][0]["type"], "INT");
+    let info = site.get("/api/d/_load_info?label=told", &[ROOT]).json();
+    assert_eq!((&info["state"], &info["status"]), (&json!("FINISHED"), &json!("OK")));
+    let backends = site.get("/api/backends?is_alive=true", &[ROOT]).json();
+    assert_eq!(backends["data"]["backends"][0]["is_alive"], true);
+    assert_eq!(site.get("/api/bootstrap", &[ROOT]).json()["data"]["queryPort"], 9030);
+    site.stop();
+}
+
+#[test]
+fn what_is_not_there_is_said_so() {
+    let site = Site::new();
+    assert_eq!(site.get("/api/nothing", &[ROOT]).status, 404);
+    assert_eq!(site.get("/api/d/none/_schema", &[ROOT]).status, 404);
+    assert_eq!(site.get("/api/d/t/_stream_load", &[ROOT]).status, 405);
+    for file in ["", "../store/LOCK", "..%2Fstore%2FLOCK", "%2Fetc%2Fpasswd"] {
+        let answer = site.get(&format!("/api/_load_error_log?file={file}"), &[]);
+        assert_eq!(answer.status, 404, "{file}");
+    }
+    site.stop();
+}

@@ -1,0 +1,162 @@
+//! Loads as clients send them.
+
+use serde_json::json;
+
+use crate::site::{ROOT, Site};
+
+#[test]
+fn a_small_csv_is_loaded_and_told_of() {
+    let site = Site::new();
+    let reply = site.load(&[], "1,10,x\n2,\\N,yy");
+    assert_eq!(site.rows(), ["1,10,x", "2,NULL,yy"]);
+    assert_eq!((&reply["Status"], &reply["Message"]), (&json!("Success"), &json!("OK")));
+    assert_eq!((&reply["NumberTotalRows"], &reply["NumberLoadedRows"]), (&json!(2), &json!(2)));
+    assert_eq!(reply["LoadBytes"], 14);
+    assert_eq!(reply["TwoPhaseCommit"], "false");
+    assert!(reply["TxnId"].as_i64().unwrap() > 0);
+    assert!(reply["Label"].as_str().unwrap().starts_with("label_"));
+    assert!(reply.get("GroupCommit").is_none() && reply.get("ErrorURL").is_none());
+    site.stop();
+}
+
+#[test]
+fn loads_of_a_window_share_label_and_transaction() {
+    let site = Site::new();
+    let first = site.load(&["group_commit: async_mode"], "1,1,a");
+    let second = site.load(&["group_commit: sync_mode"], "2,2,b");
+    assert_eq!(first["GroupCommit"], true);
+    assert!(first["Label"].as_str().unwrap().starts_with("group_commit_"));
+    assert_eq!((&first["Label"], &first["TxnId"]), (&second["Label"], &second["TxnId"]));
+    assert!(first.get("TwoPhaseCommit").is_none() && first.get("BeginTxnTimeMs").is_none());
+    let alone = site.load(&["group_commit: async_mode", "label: mine"], "3,3,c");
+    assert_eq!((&alone["Label"], &alone["TwoPhaseCommit"]), (&json!("mine"), &json!("false")));
+    let empty = site.load(&["group_commit: async_mode"], "");
+    assert_eq!((&empty["Status"], &empty["TwoPhaseCommit"]), (&json!("Success"), &json!("false")));
+    assert_eq!(site.rows().len(), 3);
+    site.stop();
+}
+
+#[test]
+fn one_connection_carries_many_loads() {
+    let site = Site::new();
+    let mut client = site.client();
+    for row in 0..20 {
+        let reply = client.put(&["group_commit: async_mode"], &format!("{row},1,a\n")).json();
+        assert_eq!(reply["Status"], "Success");
+    }
+    assert_eq!(site.rows().len(), 20);
+    site.stop();
+}
+
+#[test]
+fn chunks_and_expect_are_understood() {
+    let site = Site::new();
+    let mut client = site.client();
+    let lines = [ROOT, "column_separator: ,", "Transfer-Encoding: chunked"];
+    client.head("PUT", "/api/d/t/_stream_load", &lines);
+    client.chunk(b"1,1,a\n2,");
+    client.chunk(b"2,b\n");
+    client.chunk(b"");
+    assert_eq!(client.answer().json()["NumberLoadedRows"], 2);
+    let lines = [ROOT, "column_separator: ,", "Content-Length: 5", "Expect: 100-continue"];
+    client.head("PUT", "/api/d/t/_stream_load", &lines);
+    assert_eq!(client.answer().status, 100);
+    std::io::Write::write_all(&mut client.0, b"3,3,c").unwrap();
+    assert_eq!(client.answer().json()["Status"], "Success");
+    assert_eq!(site.rows(), ["1,1,a", "2,2,b", "3,3,c"]);
+    site.stop();
+}
+
+#[test]
+fn bad_rows_are_counted_explained_and_may_be_few_only() {
+    let site = Site::new();
+    let body = "1,1,a\nx,2,b\n3,3\n4,4,d\n";
+    let refused = site.load(&["strict_mode: true", "max_filter_ratio: 0.4"], body);
+    assert_eq!(refused["Status"], "Fail");
+    assert_eq!(refused["Message"], "[DATA_QUALITY_ERROR]too many filtered rows");
+    assert_eq!(
+        (&refused["NumberFilteredRows"], &refused["NumberLoadedRows"]),
+        (&json!(2), &json!(0))
+    );
+    assert!(refused["FirstErrorMsg"].as_str().unwrap().contains('x'));
+    assert_eq!(site.rows(), Vec::<String>::new());
+    let taken = site.load(&["strict_mode: true", "max_filter_ratio: 0.5"], body);
+    assert_eq!((&taken["Status"], &taken["NumberLoadedRows"]), (&json!("Success"), &json!(2)));
+    assert_eq!(taken["NumberTotalRows"], 4);
+    let url = taken["ErrorURL"].as_str().unwrap();
+    let path = url.strip_prefix("http://test.example").unwrap();
+    let log = site.get(path, &[]);
+    assert_eq!((log.status, log.body.lines().count()), (200, 2));
+    assert!(log.body.contains("less than"), "{}", log.body);
+    assert_eq!(site.rows(), ["1,1,a", "4,4,d"]);
+    site.stop();
+}
+
+#[test]
+fn lax_loads_mend_what_strict_ones_refuse() {
+    let site = Site::new();
+    let reply = site.load(&["max_filter_ratio: 0"], "1,many,abcdefg\n");
+    assert_eq!((&reply["Status"], &reply["NumberLoadedRows"]), (&json!("Success"), &json!(1)));
+    assert_eq!(site.rows(), ["1,NULL,abcd"]);
+    let refused = site.load(&["strict_mode: true"], "1,1,abcdefg\n");
+    assert_eq!(refused["Status"], "Fail");
+    site.stop();
+}
+
+#[test]
+fn columns_are_given_in_any_order_and_may_be_left_out() {
+    let site = Site::new();
+    site.load(&["columns: c, ignored, a"], "x,zzz,1\n");
+    assert_eq!(site.rows(), ["1,NULL,x"]);
+    let missing = site.load(&["columns: b"], "1\n");
+    assert_eq!(missing["Status"], "Fail", "a takes no NULL and has no default");
+    site.stop();
+}
+
+#[test]
+fn json_comes_by_line_or_as_an_array() {
+    let site = Site::new();
+    let by_line = ["format: json", "read_json_by_line: true"];
+    let reply = site.load(&by_line, "{\"a\":1,\"c\":\"x\"}\n{\"b\":3,\"a\":2,\"z\":0}\n");
+    assert_eq!(reply["NumberLoadedRows"], 2, "{reply}");
+    let array = ["format: json", "strip_outer_array: true", "jsonpaths: [\"$.k\", \"$.v.w\"]"];
+    let reply =
+        site.load(&[&array[..], &["columns: a, b"]].concat(), "[{\"k\":3,\"v\":{\"w\":4}}]");
+    assert_eq!(reply["NumberLoadedRows"], 1, "{reply}");
+    assert_eq!(site.rows(), ["1,NULL,x", "2,3,NULL", "3,4,NULL"]);
+    let wrong = site.load(&["format: json"], "[{\"a\":1}]");
+    assert_eq!((&wrong["Status"], &wrong["NumberFilteredRows"]), (&json!("Fail"), &json!(1)));
+    site.stop();
+}
+
+#[test]
+fn headers_are_passed_over_and_quotes_enclose() {
+    let site = Site::new();
+    site.load(&["format: csv_with_names"], "a,b,c\n1,1,a\n");
+    site.load(&["format: csv_with_names_and_types"], "a,b,c\nint,int,text\n2,2,b\n");
+    site.load(&["enclose: \"", "trim_double_quotes: true"], "3,3,\"x,\ny\"\n");
+    assert_eq!(site.rows(), ["1,1,a", "2,2,b", "3,3,x,\ny"]);
+    site.stop();
+}
+
+#[test]
+fn refusals_use_the_words_of_doris() {
+    let site = Site::new();
+    let message = |headers: &[&str]| {
+        let reply = site.load(headers, "1,1,a");
+        assert_eq!((&reply["Status"], &reply["TxnId"]), (&json!("Fail"), &json!(-1)));
+        reply["Message"].as_str().unwrap().to_owned()
+    };
+    assert!(message(&["group_commit: x"]).ends_with("[async_mode, sync_mode, off_mode]"));
+    assert_eq!(
+        message(&["strict_mode: x"]),
+        "[INVALID_ARGUMENT]Invalid strict mode format. Must be bool type"
+    );
+    assert!(message(&["label: a b"]).contains("Label format error"));
+    assert!(message(&["where: a > 1"]).starts_with("[NOT_IMPLEMENTED_ERROR]"));
+    let path = "/api/d/none/_stream_load";
+    let missing = site.client().request("PUT", path, &[ROOT], b"1").json();
+    assert_eq!(missing["Message"], "[ANALYSIS_ERROR]Table 'd.none' doesn't exist");
+    assert_eq!(site.rows(), Vec::<String>::new());
+    site.stop();
+}
