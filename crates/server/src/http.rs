@@ -101,7 +101,7 @@ impl Http {
         };
         let error_log = ErrorLog::open(&engine, limits, Arc::clone(&draw))?;
         let half = engine.admission().memory().limit_bytes() / 2;
-        let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(1, 64);
+        let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(2, 64);
         Ok(Arc::new(Self {
             error_log,
             loads: Semaphore::new(config.loads_max),

@@ -79,7 +79,7 @@ pub async fn serve(
     workers: Vec<Handle>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
-    let local = listener.local_addr().map_err(|error| Error::io("read the address", error))?;
+    let bound = listener.local_addr().map_err(|error| Error::io("read the address", error))?;
     let (stop, stopping) = watch::channel(false);
     let slots = Arc::new(Semaphore::new(http.config.connections_max));
     let mut shutdown = std::pin::pin!(shutdown);
@@ -102,6 +102,7 @@ pub async fn serve(
             let _ = stream.try_write(BUSY);
             continue;
         };
+        let local = stream.local_addr().unwrap_or(bound);
         let client = Client { address, local, activity: Activity::default() };
         let task = Task { http: Arc::clone(&http), client, stopping: stopping.clone(), slot };
         let worker = workers.get(turn % workers.len().max(1)).cloned();

@@ -104,3 +104,26 @@ fn lines_to_skip_may_reach_far_into_a_large_body() {
     assert_eq!((&reply["Status"], &reply["NumberTotalRows"]), (&json!("Success"), &json!(10)));
     site.stop();
 }
+
+#[test]
+fn a_large_array_is_one_document() {
+    let site = Site::with(small_records());
+    let objects: Vec<String> =
+        (0..60_000).map(|row| format!("{{\"a\":{row},\"b\":2,\"c\":\"y\"}}")).collect();
+    let array = format!("[{}]", objects.join(","));
+    assert!(array.len() > 1 << 20);
+    let reply = site.load(&["format: json", "strip_outer_array: true"], &array);
+    assert_eq!((&reply["Status"], &reply["NumberLoadedRows"]), (&json!("Success"), &json!(60_000)));
+    assert_eq!(site.places(), (60_000, 0));
+    site.stop();
+}
+
+#[test]
+fn a_line_without_end_is_refused_before_it_fills_the_memory() {
+    let site = Site::new();
+    let reply = site.load(&[], &"x".repeat(40 << 20));
+    assert_eq!(reply["Status"], "Fail");
+    assert!(reply["Message"].as_str().unwrap().contains("line_delimiter"), "{reply}");
+    assert!(reply["LoadBytes"].as_u64().unwrap() < 40 << 20, "the rest was not wanted");
+    site.stop();
+}

@@ -161,7 +161,7 @@ fn create_table(engine: &Arc<Engine>) {
         columns: vec![
             column("a", int, false),
             column("b", int, true),
-            column("c", ColumnType::VarChar { length: 4 }, true),
+            column("c", ColumnType::VarChar { len: 4 }, true),
         ],
         key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] }),
         declared_keys: Vec::new(),

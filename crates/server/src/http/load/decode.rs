@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freshet_base::Result;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
+use freshet_base::{Result, task};
 use freshet_ingest::decode::SourcePlan;
-use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, split_at_line};
-use freshet_ingest::decode::json::JsonDecoder;
+use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, LINE_BYTES_MAX, split_at_line};
+use freshet_ingest::decode::json::{DOCUMENT_BYTES_MAX, JsonDecoder};
 use freshet_ingest::rejects::Rejects;
 use freshet_ingest::{Engine, LoadBuffer};
 use freshet_schema::Rules;
@@ -26,6 +26,8 @@ const INLINE_BYTES_MAX: u64 = 1 << 20;
 const PIECE_BYTES: usize = 384 << 10;
 /// Pieces of one load that are decoded or wait at the same time.
 const PIECES_AHEAD: usize = 4;
+/// Lines to skip that the first piece is sure to hold.
+const SKIP_LINES_MAX: u64 = 2;
 /// Rows that one decoder made of a large body go on from here.
 const STEP_BYTES: usize = 2 << 20;
 
@@ -66,28 +68,52 @@ pub(super) async fn decode(
     bounds: Bounds,
     sink: &mut Sink<'_>,
 ) -> Result<Seen> {
-    match (bounds.size, lines_of(&source.format)) {
-        (BodySize::Known(bytes), _) if bytes <= INLINE_BYTES_MAX => {
-            inline(body, source, bounds, Vec::new(), sink).await
+    if matches!(bounds.size, BodySize::Known(bytes) if bytes <= INLINE_BYTES_MAX) {
+        return inline(body, source, bounds, Vec::new(), sink).await;
+    }
+    let mut memory = sink.memory();
+    let first = match read_first(body, bounds, &mut memory).await? {
+        First::All(parts) => return inline(body, source, bounds, parts, sink).await,
+        First::Large(bytes) => bytes,
+    };
+    sink.become_large().await?;
+    match way_of(&source.format) {
+        Way::Pieces(lines) => {
+            let (ahead, pending) = mpsc::channel(PIECES_AHEAD);
+            let (gathered, lines, is_first) = (first, &lines, true);
+            let cut = Cutter { engine, source, lines, memory, ahead, gathered, is_first };
+            let ((), seen) = futures::try_join!(cut.run(body, bounds), collect(pending, sink))?;
+            Ok(seen)
         }
-        (_, Some(lines)) => in_pieces(engine, body, source, bounds, &lines, sink).await,
-        (_, None) => inline(body, source, bounds, Vec::new(), sink).await,
+        Way::Document => document(engine, body, source, bounds, first, memory, sink).await,
+        Way::Stream => inline(body, source, bounds, vec![first.into()], sink).await,
     }
 }
 
-/// How to cut a body in pieces that decode apart; `None` for one that must be read in one go.
-fn lines_of(format: &LoadFormat) -> Option<CsvFormat> {
+/// How a large body is decoded.
+enum Way {
+    /// In pieces that are cut behind lines of this kind.
+    Pieces(CsvFormat),
+    /// Whole, once all of it is there.
+    Document,
+    /// Part by part by one decoder.
+    Stream,
+}
+
+fn way_of(format: &LoadFormat) -> Way {
     match format {
-        LoadFormat::Csv(csv) => csv.enclose.is_none().then(|| csv.clone()),
-        LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => None,
+        LoadFormat::Csv(csv) if csv.enclose.is_some() || csv.skip_lines > SKIP_LINES_MAX => {
+            Way::Stream
+        }
+        LoadFormat::Csv(csv) => Way::Pieces(csv.clone()),
+        LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => Way::Document,
         LoadFormat::Json(json) => {
             // Lines of JSON end like lines of CSV.
-            let default = CsvFormat::default();
-            let delimiter = match json.delimiter.is_empty() {
-                true => default.delimiter.clone(),
-                false => json.delimiter.clone(),
-            };
-            Some(CsvFormat { delimiter, ..default })
+            let mut lines = CsvFormat::default();
+            if !json.delimiter.is_empty() {
+                lines.delimiter.clone_from(&json.delimiter);
+            }
+            Way::Pieces(lines)
         }
     }
 }
@@ -146,26 +172,6 @@ struct Decoded {
 
 type Pending = oneshot::Receiver<Result<Decoded>>;
 
-/// Reads and cuts on this thread, decodes on the pool, collects in order; all at once.
-async fn in_pieces(
-    engine: &Engine,
-    body: &mut Body<'_>,
-    source: &Source,
-    bounds: Bounds,
-    lines: &CsvFormat,
-    sink: &mut Sink<'_>,
-) -> Result<Seen> {
-    let first = match read_first(body, bounds).await? {
-        First::All(parts) => return inline(body, source, bounds, parts, sink).await,
-        First::Large(bytes) => bytes,
-    };
-    let (ahead, pending) = mpsc::channel(PIECES_AHEAD);
-    let memory = sink.memory();
-    let cut = Cutter { engine, source, lines, memory, ahead, gathered: first, is_first: true };
-    let ((), seen) = futures::try_join!(cut.run(body, bounds), collect(pending, sink))?;
-    Ok(seen)
-}
-
 /// The beginning of a body whose size nobody knows.
 enum First {
     /// It was all.
@@ -174,13 +180,14 @@ enum First {
     Large(Vec<u8>),
 }
 
-async fn read_first(body: &mut Body<'_>, bounds: Bounds) -> Result<First> {
+async fn read_first(body: &mut Body<'_>, bounds: Bounds, memory: &mut Memory<'_>) -> Result<First> {
     if bounds.size != BodySize::Chunked {
         return Ok(First::Large(Vec::new()));
     }
     let mut parts = Vec::new();
     while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
         parts.push(part);
+        memory.cover(parts.iter().map(Bytes::len).sum()).await?;
         if body.received() > INLINE_BYTES_MAX {
             return Ok(First::Large(parts.concat()));
         }
@@ -188,7 +195,30 @@ async fn read_first(body: &mut Body<'_>, bounds: Bounds) -> Result<First> {
     Ok(First::All(parts))
 }
 
-/// Cuts a body at line ends and has the pieces decoded.
+/// Reads a whole document, which its limit keeps small, and decodes it on the pool.
+async fn document(
+    engine: &Engine,
+    body: &mut Body<'_>,
+    source: &Source,
+    bounds: Bounds,
+    first: Vec<u8>,
+    mut memory: Memory<'_>,
+    sink: &mut Sink<'_>,
+) -> Result<Seen> {
+    let mut text = first;
+    while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
+        memory.cover(text.len() + part.len()).await?;
+        text.extend_from_slice(&part);
+    }
+    memory.cover(text.len() * 2).await?;
+    let (source, permit) = (source.clone(), memory.take());
+    let decode = move || decode_piece(&source, true, text, permit);
+    let Decoded { rows, count, seen, permit } = task::run(&**engine.pool(), decode).await?;
+    sink.push(rows, count, permit).await?;
+    Ok(seen)
+}
+
+/// Reads and cuts a body at line ends on this thread, and has the pieces decoded on the pool.
 struct Cutter<'a> {
     engine: &'a Engine,
     source: &'a Source,
@@ -202,6 +232,7 @@ struct Cutter<'a> {
 impl Cutter<'_> {
     async fn run(mut self, body: &mut Body<'_>, bounds: Bounds) -> Result<()> {
         while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
+            self.memory.cover(self.gathered.len() + part.len()).await?;
             self.gathered.extend_from_slice(&part);
             while let Some(end) = self.end_of_piece() {
                 let rest = self.gathered.split_off(end);
@@ -213,10 +244,18 @@ impl Cutter<'_> {
         self.submit(last).await
     }
 
-    /// Where the next piece ends: behind enough lines, the ones to be skipped included.
+    /// Where the next piece ends: behind enough lines, the ones to be skipped included; or
+    /// where no line may be so long, which its decoder will say.
     fn end_of_piece(&self) -> Option<usize> {
         if self.gathered.len() < PIECE_BYTES {
             return None;
+        }
+        let line_bytes_max = match self.source.format {
+            LoadFormat::Csv(_) => LINE_BYTES_MAX,
+            LoadFormat::Json(_) => DOCUMENT_BYTES_MAX,
+        };
+        if self.gathered.len() > line_bytes_max + 2 * PIECE_BYTES {
+            return Some(self.gathered.len());
         }
         let mut skipped = 0;
         if self.is_first {
@@ -276,7 +315,7 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
 
 /// The decoder of a format.
 enum Decoder<'a> {
-    Csv(CsvDecoder<'a>),
+    Csv(Box<CsvDecoder<'a>>),
     Json(JsonDecoder<'a>),
 }
 
@@ -286,7 +325,7 @@ impl<'a> Decoder<'a> {
         match &source.format {
             LoadFormat::Csv(format) => {
                 let decoder = CsvDecoder::new(format.clone(), plan, rules);
-                Self::Csv(if is_first { decoder } else { decoder.of_later_part() })
+                Self::Csv(Box::new(if is_first { decoder } else { decoder.of_later_part() }))
             }
             LoadFormat::Json(format) => Self::Json(JsonDecoder::new(format.clone(), plan, rules)),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::budget::Permit;
-use freshet_base::clock::Deadline;
+use freshet_base::clock::{Deadline, until};
 use freshet_base::{Result, err};
 use freshet_ingest::{Bulk, Engine, LoadBuffer, TableState};
 use freshet_schema::TableSchema;
@@ -85,9 +85,10 @@ pub(super) struct Sink<'a> {
     record_bytes_max: usize,
     /// Large loads at the same time: each holds much memory until its rows are in files.
     large: &'a Semaphore,
+    place: Option<SemaphorePermit<'a>>,
     parts: Vec<(Vec<u8>, u32, Permit)>,
     parts_bytes: usize,
-    bulk: Option<(Bulk, SemaphorePermit<'a>)>,
+    bulk: Option<Bulk>,
     last: Option<(LoadBuffer, u32, Permit)>,
 }
 
@@ -107,6 +108,7 @@ impl<'a> Sink<'a> {
             deadline,
             record_bytes_max,
             large,
+            place: None,
             parts: Vec::new(),
             parts_bytes: 0,
             bulk: None,
@@ -119,13 +121,29 @@ impl<'a> Sink<'a> {
         Memory::new(self.engine, self.deadline)
     }
 
+    /// Waits for its turn among large loads: before it holds much memory.
+    ///
+    /// # Errors
+    /// `OutOfRoom` when the turn does not come in the load's time.
+    pub(super) async fn become_large(&mut self) -> Result<()> {
+        if self.place.is_none() {
+            let turn = until(&**self.engine.clock(), self.deadline, self.large.acquire()).await;
+            let place = turn.ok_or_else(|| {
+                err!(OutOfRoom, "too many large loads run; the load waited as long as it may")
+            })?;
+            self.place = Some(place.expect("the semaphore is never closed"));
+        }
+        Ok(())
+    }
+
     /// Adds rows.
     ///
     /// # Errors
     /// When files cannot be written, or the table is gone.
     pub(super) async fn push(&mut self, rows: Vec<u8>, count: usize, permit: Permit) -> Result<()> {
+        self.become_large().await?;
         let count = row_count(count)?;
-        if let Some((bulk, _)) = &mut self.bulk {
+        if let Some(bulk) = &mut self.bulk {
             return bulk.push(self.engine, rows, count, permit).await;
         }
         self.parts_bytes += rows.len();
@@ -154,16 +172,16 @@ impl<'a> Sink<'a> {
         self.push(buffer.rows().to_vec(), count, permit).await
     }
 
-    /// What was gathered.
+    /// What was gathered, and the turn that is given back once it is appended.
     ///
     /// # Errors
     /// When more rows came than a load may have.
     pub(super) fn finish(self) -> Result<(Gathered, Option<SemaphorePermit<'a>>)> {
-        if let Some((bulk, slot)) = self.bulk {
-            return Ok((Gathered::Files(bulk), Some(slot)));
+        if let Some(bulk) = self.bulk {
+            return Ok((Gathered::Files(bulk), self.place));
         }
         if let Some((buffer, rows, permit)) = self.last {
-            return Ok((Gathered::Record { buffer, rows, permit }, None));
+            return Ok((Gathered::Record { buffer, rows, permit }, self.place));
         }
         let mut buffer = LoadBuffer::default();
         let bytes = buffer.begin();
@@ -175,16 +193,15 @@ impl<'a> Sink<'a> {
             rows = add_rows(rows, count)?;
             permit.merge(part_permit);
         }
-        Ok((Gathered::Record { buffer, rows, permit }, None))
+        Ok((Gathered::Record { buffer, rows, permit }, self.place))
     }
 
     async fn go_to_files(&mut self) -> Result<()> {
-        let slot = self.large.acquire().await.expect("the semaphore is never closed");
         let mut bulk = self.engine.bulk(self.table, self.schema)?;
         for (rows, count, permit) in self.parts.drain(..) {
             bulk.push(self.engine, rows, count, permit).await?;
         }
-        self.bulk = Some((bulk, slot));
+        self.bulk = Some(bulk);
         Ok(())
     }
 }
