@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt run
+.PHONY: help setup test check fmt run crash powercut fuzz soak coverage
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,3 +21,18 @@ fmt: ## format all Rust code
 
 run: ## build the server and run it; ARGS="..." are handed to `freshet server`
 	@scripts/run.sh $(ARGS)
+
+crash: ## kill the server under load; CYCLES=500 says how often
+	@scripts/crash.sh
+
+powercut: ## cut its power under load, as root; CUTS=100 says how often
+	@scripts/powercut.sh
+
+fuzz: ## feed rubbish to every reader; MINUTES=60 each, TARGET=x for one of them
+	@scripts/fuzz.sh
+
+soak: ## mixed load for MINUTES=30; memory, files and latencies must stay flat
+	@scripts/soak.sh
+
+coverage: ## lines of the storage engine that tests run
+	@scripts/coverage.sh

@@ -4,7 +4,7 @@ use crate::manifest::{Dependency, dependencies};
 use crate::{Finding, Tree};
 
 /// Every crate with the crates of ours that its code may use. ARCHITECTURE.md draws the picture.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("base", &[]),
     ("schema", &["base"]),
     ("wire", &["base", "schema"]),
@@ -17,11 +17,12 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("freshet", &["base", "schema", "wire", "wal", "meta", "storage", "ingest", "query", "server"]),
     ("sim", &["base", "schema", "wal", "meta", "storage", "ingest"]),
     ("bench", &["base", "schema", "wire"]),
+    ("torture", &["wire"]),
     ("tidy", &[]),
 ];
 
 /// Crates that tests of any crate may use beside those above.
-const TESTS_MAY_USE: [&str; 1] = ["sim"];
+const TESTS_MAY_USE: [&str; 2] = ["sim", "torture"];
 
 /// The one crate that names DataFusion, so that all below it build and test in seconds.
 const DATAFUSION_IN: &str = "query";

@@ -1,0 +1,233 @@
+//! A client of the MySQL protocol over a blocking socket.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+use freshet_wire::client::{
+    Encoding, ErrReply, Login, LoginStep, Outcome, Outcomes, PreparedReply, Value,
+};
+use freshet_wire::{PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter, Param};
+
+/// No statement of these runs takes longer; one that does is a hang.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a statement has no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The server said no.
+    Refused {
+        /// The MySQL error number; 0 over HTTP.
+        errno: u16,
+        /// What it said.
+        message: String,
+    },
+    /// The connection is gone, and with it what became of the statement.
+    Lost(String),
+    /// Nothing came back within [`PATIENCE`].
+    Hung,
+}
+
+impl Failure {
+    fn broken(what: impl fmt::Display) -> Self {
+        Self::Lost(what.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Hung,
+            _ => Self::Lost(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { errno, message } => write!(f, "error {errno}: {message}"),
+            Self::Lost(what) => write!(f, "connection lost: {what}"),
+            Self::Hung => write!(f, "no answer in {} s", PATIENCE.as_secs()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Rows of text; NULL is the text `NULL`.
+pub type TextRows = Vec<Vec<String>>;
+
+/// A statement that the server keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Statement {
+    id: u32,
+    bound: bool,
+}
+
+/// A connection, logged in as `root`.
+pub struct Client {
+    stream: TcpStream,
+    reader: PacketReader,
+    writer: PacketWriter,
+}
+
+impl Client {
+    /// Logs in at `port` of this machine.
+    ///
+    /// # Errors
+    /// Nobody listens, or the login is refused.
+    pub fn connect(port: u16) -> Result<Self, Failure> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
+        let mut client = Self { stream, reader, writer: PacketWriter::new() };
+        client.login()?;
+        Ok(client)
+    }
+
+    fn login(&mut self) -> Result<(), Failure> {
+        let mut login = Login::new("root", "", None);
+        let mut sequence = 0;
+        loop {
+            let (payload, next) = self.packet(sequence)?;
+            sequence = next;
+            self.writer.reply_to(next);
+            match login.on_packet(&mut self.writer, &payload).map_err(Failure::broken)? {
+                LoginStep::Send => {
+                    self.send()?;
+                    sequence = self.writer.sequence();
+                }
+                LoginStep::Wait => {}
+                LoginStep::Done(_) => return Ok(()),
+                LoginStep::Refused(err) => return Err(refused(&err)),
+            }
+        }
+    }
+
+    /// The socket, for clients that misbehave.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    fn send(&mut self) -> Result<(), Failure> {
+        let sent = self.stream.write_all(self.writer.bytes());
+        self.writer.clear();
+        Ok(sent?)
+    }
+
+    /// The next packet, and the sequence id of an answer to it.
+    fn packet(&mut self, sequence: u8) -> Result<(Vec<u8>, u8), Failure> {
+        loop {
+            match self.reader.next_packet(sequence).map_err(Failure::broken)? {
+                Some(packet) => return Ok((packet.payload.to_vec(), packet.reply_sequence())),
+                None => match self.stream.read(self.reader.spare())? {
+                    0 => return Err(Failure::broken("end of stream")),
+                    count => self.reader.filled(count),
+                },
+            }
+        }
+    }
+
+    /// Sends a statement and reads no answer.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn send_query(&mut self, sql: &str) -> Result<(), Failure> {
+        self.writer.command_query(sql.as_bytes());
+        self.send()
+    }
+
+    /// Runs a statement.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn query(&mut self, sql: &str) -> Result<TextRows, Failure> {
+        self.send_query(sql)?;
+        self.outcome(Encoding::Text)
+    }
+
+    /// The one number that a statement returns; NULL is 0.
+    ///
+    /// # Errors
+    /// See [`Failure`]; also when it returns no number.
+    pub fn number(&mut self, sql: &str) -> Result<i64, Failure> {
+        let rows = self.query(sql)?;
+        match rows.first().and_then(|row| row.first()).map(String::as_str) {
+            Some("NULL") => Ok(0),
+            Some(text) => {
+                text.parse().map_err(|_| Failure::broken(format!("{sql}: {text} is no number")))
+            }
+            None => Err(Failure::broken(format!("{sql}: no row"))),
+        }
+    }
+
+    /// Prepares a statement.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Failure> {
+        self.writer.command_prepare(sql.as_bytes());
+        self.send()?;
+        let (payload, mut sequence) = self.packet(1)?;
+        if payload.first() == Some(&0xff) {
+            return Err(refused(&ErrReply::parse(&payload).map_err(Failure::broken)?));
+        }
+        let reply = PreparedReply::parse(&payload).map_err(Failure::broken)?;
+        for _ in 0..reply.packets(self.writer.capabilities()) {
+            (_, sequence) = self.packet(sequence)?;
+        }
+        Ok(Statement { id: reply.statement_id, bound: false })
+    }
+
+    /// Runs a prepared statement.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn execute(
+        &mut self,
+        statement: &mut Statement,
+        params: &[Param<'_>],
+    ) -> Result<TextRows, Failure> {
+        self.writer.command_execute(statement.id, params, !statement.bound);
+        statement.bound = true;
+        self.send()?;
+        self.outcome(Encoding::Binary)
+    }
+
+    fn outcome(&mut self, encoding: Encoding) -> Result<TextRows, Failure> {
+        let mut outcomes = Outcomes::new(encoding, self.writer.capabilities());
+        let mut sequence = 1;
+        loop {
+            let (payload, next) = self.packet(sequence)?;
+            sequence = next;
+            if outcomes.on_packet(&payload).map_err(Failure::broken)? {
+                break;
+            }
+        }
+        match outcomes.into_inner().pop() {
+            Some(Outcome::Rows(rows)) => {
+                Ok(rows.rows.into_iter().map(|row| row.iter().map(text).collect()).collect())
+            }
+            Some(Outcome::Err { errno, message, .. }) => Err(Failure::Refused { errno, message }),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+fn refused(err: &ErrReply<'_>) -> Failure {
+    Failure::Refused { errno: err.errno, message: err.message.to_owned() }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        other => format!("{other:?}"),
+    }
+}

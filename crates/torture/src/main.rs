@@ -1,0 +1,114 @@
+//! `torture`: the long runs. `make crash`, `make powercut` and `make soak` call it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use freshet_torture::server::Setup;
+use freshet_torture::{crash, powercut, soak};
+
+/// Kills, starves and outlasts a server.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    run: Run,
+}
+
+#[derive(Args)]
+struct Common {
+    /// The program to run as server.
+    #[arg(long)]
+    server: PathBuf,
+    /// An empty directory for data and output.
+    #[arg(long)]
+    dir: PathBuf,
+    /// Decides what chance decides.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Subcommand)]
+enum Run {
+    /// Kills the server under load, restarts it, compares.
+    Crash {
+        #[command(flatten)]
+        common: Common,
+        /// How many times.
+        #[arg(long, default_value_t = 500)]
+        cycles: u32,
+    },
+    /// Clones the device of the server under load, recovers on the clone, compares.
+    Powercut {
+        #[command(flatten)]
+        common: Common,
+        /// How many times.
+        #[arg(long, default_value_t = 100)]
+        cuts: u32,
+        /// The file that is the device.
+        #[arg(long)]
+        image: PathBuf,
+        /// Where it is mounted.
+        #[arg(long)]
+        mounted: PathBuf,
+        /// A library that the first server is started with, whose syncs do nothing; the run then
+        /// succeeds if it finds losses.
+        #[arg(long)]
+        lying_disk: Option<PathBuf>,
+    },
+    /// Mixed load for a long time; what should be flat must be.
+    Soak {
+        #[command(flatten)]
+        common: Common,
+        /// For how long.
+        #[arg(long, default_value_t = 30)]
+        minutes: u64,
+        /// Where the numbers and the plot go.
+        #[arg(long)]
+        out: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().run) {
+        Ok(told) => {
+            println!("ok: {told}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(run: Run) -> Result<String, String> {
+    match run {
+        Run::Crash { common, cycles } => {
+            let setup = Setup::new(&common.server, &common.dir);
+            let options = crash::Options { setup, cycles, seed: common.seed, verbose: true };
+            crash::run(&options).map(|tally| tally.to_string())
+        }
+        Run::Powercut { common, cuts, image, mounted, lying_disk } => {
+            let mut setup = Setup::new(&common.server, &common.dir);
+            let lies = lying_disk.is_some();
+            setup.environment.extend(
+                lying_disk.map(|path| ("LD_PRELOAD".to_owned(), path.display().to_string())),
+            );
+            let (work, seed) = (common.dir, common.seed);
+            let tally =
+                powercut::run(&powercut::Options { setup, image, mounted, work, cuts, seed })?;
+            match (lies, tally.losses.is_empty()) {
+                (false, true) | (true, false) => Ok(tally.to_string()),
+                (false, false) => Err(tally.to_string()),
+                (true, true) => Err(format!("a disk that lies goes unnoticed: {tally}")),
+            }
+        }
+        Run::Soak { common, minutes, out } => {
+            let setup = Setup::new(&common.server, &common.dir);
+            let time = Duration::from_secs(60 * minutes);
+            soak::run(&soak::Options { setup, time, out })
+        }
+    }
+}

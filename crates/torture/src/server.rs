@@ -1,0 +1,268 @@
+//! The server as a child process.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::Client;
+
+/// A start, recovery included, takes no longer.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How much of a server's output is shown when something is wrong.
+const LOG_BYTES_SHOWN: usize = 3000;
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The program.
+    pub program: PathBuf,
+    /// Its data.
+    pub data_dir: PathBuf,
+    /// Where its output goes.
+    pub log: PathBuf,
+    /// Settings by name, over those that make everything small.
+    pub settings: Vec<(String, String)>,
+    /// Other variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// What runs it, with arguments: `ulimit` by a shell, for instance. Empty for nothing.
+    pub wrapper: Vec<String>,
+}
+
+/// Sizes so small that seconds of load flush, recycle, merge and spill.
+const SMALL: [(&str, &str); 12] = [
+    ("wal_file_bytes", "1MiB"),
+    ("wal_bytes_max", "8MiB"),
+    ("flush_bytes", "256KiB"),
+    ("flush_bytes_min", "32KiB"),
+    ("write_memory", "64MiB"),
+    ("query_memory", "256MiB"),
+    ("orphan_grace", "1s"),
+    ("labels_max", "100000"),
+    ("io_threads", "2"),
+    ("query_threads", "2"),
+    ("job_threads", "2"),
+    ("drain_timeout", "10s"),
+];
+
+impl Setup {
+    /// A server of `program` below `dir`, with small sizes.
+    pub fn new(program: &Path, dir: &Path) -> Self {
+        Self {
+            program: program.to_owned(),
+            data_dir: dir.join("data"),
+            log: dir.join("server.log"),
+            settings: Vec::new(),
+            environment: Vec::new(),
+            wrapper: Vec::new(),
+        }
+    }
+
+    /// The same with another value of a setting.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.settings.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// A command of the program, with every setting in its environment.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut words = self.wrapper.iter().map(String::as_str).collect::<Vec<_>>();
+        let program = self.program.display().to_string();
+        words.push(&program);
+        words.extend(arguments);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let data_dir = self.data_dir.display().to_string();
+        let settings = SMALL.into_iter().chain([("data_dir", data_dir.as_str())]);
+        for (name, value) in settings {
+            command.env(format!("FRESHET_{}", name.to_uppercase()), value);
+        }
+        for (name, value) in &self.settings {
+            command.env(format!("FRESHET_{}", name.to_uppercase()), value);
+        }
+        command.envs(self.environment.iter().cloned()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command of the program that ends by itself, `check` for instance, and returns how
+    /// it ended and what it said.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run(&self, arguments: &[&str]) -> Result<(ExitStatus, String), String> {
+        let output = self.command(arguments).output().map_err(|e| self.failed(&e))?;
+        let said = [output.stdout, output.stderr].concat();
+        Ok((output.status, String::from_utf8_lossy(&said).into_owned()))
+    }
+
+    /// `freshet check`, which must find nothing.
+    ///
+    /// # Errors
+    /// What it found.
+    pub fn check_files(&self) -> Result<(), String> {
+        match self.run(&["check"])? {
+            (status, _) if status.success() => Ok(()),
+            (status, said) => Err(format!("freshet check: {status}: {said}")),
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> String {
+        format!("{}: {error}", self.program.display())
+    }
+
+    /// Starts the server without waiting for anything.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn spawn(&self) -> Result<Server, String> {
+        let [mysql_port, http_port] = free_ports().map_err(|e| format!("free ports: {e}"))?;
+        let log = File::options().create(true).append(true).open(&self.log);
+        let log = log.map_err(|e| format!("{}: {e}", self.log.display()))?;
+        let log_from = log.metadata().map_or(0, |metadata| metadata.len());
+        let mut command = self.command(&["server"]);
+        command.env("FRESHET_MYSQL_LISTEN", format!("127.0.0.1:{mysql_port}"));
+        command.env("FRESHET_HTTP_LISTEN", format!("127.0.0.1:{http_port}"));
+        command.stdout(log.try_clone().map_err(|e| self.failed(&e))?).stderr(log);
+        let child = command.spawn().map_err(|e| self.failed(&e))?;
+        let log = self.log.clone();
+        Ok(Server { child, mysql_port, http_port, log, log_from })
+    }
+
+    /// Starts the server and waits until it serves.
+    ///
+    /// # Errors
+    /// It ends instead, or takes too long; with the end of its output.
+    pub fn start(&self) -> Result<Server, String> {
+        let mut server = self.spawn()?;
+        server.wait_ready()?;
+        Ok(server)
+    }
+}
+
+fn free_ports() -> std::io::Result<[u16; 2]> {
+    let any = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (first, second) = (any()?, any()?);
+    Ok([first.local_addr()?.port(), second.local_addr()?.port()])
+}
+
+/// A running server, killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it speaks MySQL.
+    pub mysql_port: u16,
+    /// Where it speaks HTTP.
+    pub http_port: u16,
+    log: PathBuf,
+    log_from: u64,
+}
+
+impl Server {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said since this start.
+    pub fn said(&self) -> String {
+        let all = fs::read(&self.log).unwrap_or_default();
+        let said = all.get(self.log_from as usize..).unwrap_or_default();
+        let from = said.len().saturating_sub(LOG_BYTES_SHOWN);
+        String::from_utf8_lossy(&said[from..]).into_owned()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until it answers.
+    ///
+    /// # Errors
+    /// It ends instead, or takes too long.
+    pub fn wait_ready(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            if Client::connect(self.mysql_port).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.ended() {
+                return Err(format!("server ended at start: {status}\n{}", self.said()));
+            }
+            if began.elapsed() > START_TIME_MAX {
+                return Err(format!("no start in {START_TIME_MAX:?}\n{}", self.said()));
+            }
+            sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Waits until it has ended by itself; `None` if it has not after `patience`.
+    pub fn wait_end(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let began = Instant::now();
+        while began.elapsed() < patience {
+            match self.ended() {
+                Some(status) => return Some(status),
+                None => sleep(POLL_INTERVAL),
+            }
+        }
+        None
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // A process that has ended already is what every caller wants in the end.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// `kill -9`, and waits for the end.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Stops it as an operator does.
+    ///
+    /// # Errors
+    /// It does not stop, or not with success.
+    pub fn stop(&mut self) -> Result<(), String> {
+        self.signal(Signal::TERM);
+        match self.wait_end(START_TIME_MAX) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("stop: {}\n{}", describe(status), self.said())),
+            None => Err(format!("no stop in {START_TIME_MAX:?}\n{}", self.said())),
+        }
+    }
+
+    /// Files of the process in use, and bytes of memory that it holds.
+    pub fn usage(&self) -> (u64, u64) {
+        let proc = PathBuf::from(format!("/proc/{}", self.pid()));
+        let files = fs::read_dir(proc.join("fd")).map_or(0, |entries| entries.count() as u64);
+        let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        (files, kib.unwrap_or(0) * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => format!("signal {signal}"),
+        None => status.to_string(),
+    }
+}

@@ -1,0 +1,486 @@
+//! Clients that write, each by one road and in one mode, and one that reads along.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use freshet_wire::Param;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::client::{Client, Failure, Statement};
+use crate::http::{Loaded, stream_load};
+use crate::journal::{Fate, Journal, amount, text};
+
+/// Tables that only grow.
+pub const EVENTS: [&str; 3] = ["events_0", "events_1", "events_2"];
+/// Tables whose amounts add up to nothing, whatever happens.
+pub const LEDGERS: &[&str] = &["ledger_credit", "ledger_debit"];
+/// The table that is truncated now and then.
+pub const SCRATCH: &str = "scratch";
+/// Every table.
+pub const TABLES: [&str; 6] =
+    ["events_0", "events_1", "events_2", "ledger_credit", "ledger_debit", "scratch"];
+
+/// Problems that are kept; the first ones tell most.
+const PROBLEMS_MAX: usize = 20;
+const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+/// How many latencies are kept between two looks at them.
+const LATENCIES_MAX: usize = 100_000;
+
+/// How rows get to the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Road {
+    /// INSERT as text.
+    Text,
+    /// INSERT as a prepared statement.
+    Prepared,
+    /// Stream load of CSV.
+    Stream,
+    /// BEGIN, an INSERT into each table, COMMIT.
+    Transaction,
+}
+
+/// One writer.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    road: Road,
+    mode: &'static str,
+    labelled: bool,
+    tables: &'static [&'static str],
+    rows: RangeInclusive<u64>,
+    /// Of how many loads one is a TRUNCATE; 0 for none.
+    cut_every: u32,
+}
+
+impl Writer {
+    fn new(road: Road, mode: &'static str, tables: &'static [&'static str]) -> Self {
+        Self { road, mode, labelled: false, tables, rows: 1..=20, cut_every: 0 }
+    }
+
+    fn labelled(self) -> Self {
+        Self { labelled: true, ..self }
+    }
+
+    fn rows(self, rows: RangeInclusive<u64>) -> Self {
+        Self { rows, ..self }
+    }
+
+    fn cutting(self, cut_every: u32) -> Self {
+        Self { cut_every, ..self }
+    }
+}
+
+/// Every kind of writer there is.
+pub fn everybody() -> Vec<Writer> {
+    use Road::{Prepared, Stream, Text, Transaction};
+    vec![
+        Writer::new(Text, "off_mode", &["events_0"]),
+        Writer::new(Text, "sync_mode", &["events_0"]),
+        Writer::new(Text, "async_mode", &["events_1"]).rows(1..=300),
+        Writer::new(Text, "off_mode", &["events_1"]).labelled(),
+        Writer::new(Prepared, "off_mode", &["events_2"]).rows(1..=1),
+        Writer::new(Prepared, "sync_mode", &["events_1"]).rows(5..=5),
+        Writer::new(Prepared, "async_mode", &["events_0"]).rows(1..=1),
+        Writer::new(Stream, "off_mode", &["events_2"]).labelled(),
+        Writer::new(Stream, "sync_mode", &["events_2"]),
+        Writer::new(Stream, "async_mode", &["events_1"]).rows(1..=200),
+        // Above the size of a record: it goes to files first.
+        Writer::new(Stream, "off_mode", &["events_0"]).labelled().rows(3000..=5000),
+        Writer::new(Transaction, "off_mode", LEDGERS),
+        Writer::new(Transaction, "off_mode", LEDGERS).rows(1..=200),
+        Writer::new(Text, "sync_mode", &[SCRATCH]).cutting(40),
+        Writer::new(Prepared, "async_mode", &[SCRATCH]).rows(3..=3),
+        Writer::new(Stream, "off_mode", &[SCRATCH]).rows(1..=100),
+    ]
+}
+
+/// What the clients of one server share.
+#[derive(Debug)]
+pub struct Shared {
+    /// What was sent and answered.
+    pub journal: Arc<Journal>,
+    /// Set when they shall end.
+    pub stop: AtomicBool,
+    mysql_port: u16,
+    http_port: u16,
+    pause: Duration,
+    seed: u64,
+    next_id: Arc<AtomicU64>,
+    /// Rows of [`EVENTS`] that have been acknowledged.
+    acked: [AtomicU64; EVENTS.len()],
+    problems: Mutex<Vec<String>>,
+    latencies: Mutex<Vec<Duration>>,
+}
+
+impl Shared {
+    /// Notes what must not happen, whatever becomes of the server.
+    fn problem(&self, what: String) {
+        let mut problems = self.problems.lock();
+        if problems.len() < PROBLEMS_MAX {
+            problems.push(what);
+        }
+    }
+
+    /// Latencies since the last call.
+    pub fn take_latencies(&self) -> Vec<Duration> {
+        std::mem::take(&mut *self.latencies.lock())
+    }
+
+    /// What went wrong so far.
+    pub fn problems(&self) -> Vec<String> {
+        self.problems.lock().clone()
+    }
+}
+
+/// Writers and a reader that run.
+#[derive(Debug)]
+pub struct Crowd {
+    /// What they share.
+    pub shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How a crowd behaves.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// Decides everything that chance decides.
+    pub seed: u64,
+    /// How long a writer rests between two loads at most.
+    pub pause: Duration,
+    /// Whether somebody reads along.
+    pub reader: bool,
+}
+
+impl Crowd {
+    /// Lets everybody loose on the server at these ports.
+    pub fn start(
+        ports: (u16, u16),
+        journal: Arc<Journal>,
+        next_id: Arc<AtomicU64>,
+        manner: &Manner,
+    ) -> Self {
+        let rows = |table: &str| {
+            journal.with(|entries| {
+                let acked = entries.loads.iter().filter(|load| load.fate == Fate::Acked);
+                let here = acked.filter(|load| load.tables.contains(&table));
+                here.map(|load| load.ids.end - load.ids.start).sum::<u64>()
+            })
+        };
+        let acked = EVENTS.map(|table| AtomicU64::new(rows(table)));
+        let shared = Arc::new(Shared {
+            journal,
+            stop: AtomicBool::new(false),
+            mysql_port: ports.0,
+            http_port: ports.1,
+            pause: manner.pause,
+            seed: manner.seed,
+            next_id,
+            acked,
+            problems: Mutex::default(),
+            latencies: Mutex::default(),
+        });
+        let mut threads = Vec::new();
+        for (number, writer) in everybody().into_iter().enumerate() {
+            let shared = Arc::clone(&shared);
+            threads.push(thread::spawn(move || write(&shared, &writer, number as u64)));
+        }
+        if manner.reader {
+            let shared = Arc::clone(&shared);
+            threads.push(thread::spawn(move || read_along(&shared)));
+        }
+        Self { shared, threads }
+    }
+
+    /// Tells everybody to end, waits for them, and returns what went wrong.
+    pub fn end(self) -> Vec<String> {
+        self.shared.stop.store(true, Ordering::Release);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                self.shared.problem("a client panicked".to_owned());
+            }
+        }
+        self.shared.problems()
+    }
+}
+
+/// Creates database and tables.
+///
+/// # Errors
+/// The server refuses.
+pub fn create_tables(client: &mut Client) -> Result<(), Failure> {
+    client.query("CREATE DATABASE IF NOT EXISTS torture")?;
+    for table in TABLES {
+        client.query(&format!(
+            "CREATE TABLE torture.{table} (id BIGINT NOT NULL, amount BIGINT NOT NULL, \
+             body VARCHAR(200) NOT NULL) DUPLICATE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 2 \
+             PROPERTIES ('group_commit_interval_ms' = '50')"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Drops the tables.
+///
+/// # Errors
+/// The server refuses.
+pub fn drop_tables(client: &mut Client) -> Result<(), Failure> {
+    for table in TABLES {
+        client.query(&format!("DROP TABLE torture.{table} FORCE"))?;
+    }
+    Ok(())
+}
+
+/// A writer's session: a connection, and its statement where it has one.
+struct Session {
+    client: Client,
+    statement: Option<Statement>,
+}
+
+fn write(shared: &Shared, writer: &Writer, number: u64) {
+    let mut random = StdRng::seed_from_u64(shared.seed ^ (number << 32));
+    let mut session = None;
+    while !shared.stop.load(Ordering::Acquire) {
+        let open = match session.take() {
+            Some(open) => Ok(open),
+            None => open(shared, writer),
+        };
+        let outcome = open.and_then(|mut open| {
+            let cut = writer.cut_every > 0 && random.random_ratio(1, writer.cut_every);
+            let done = match cut {
+                true => truncate(shared, &mut open.client),
+                false => load(shared, writer, &mut open, &mut random),
+            };
+            done.map(|()| session = Some(open))
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Hung) => shared.problem(format!("{writer:?}: {}", Failure::Hung)),
+            Err(Failure::Lost(_)) => return,
+            Err(failure @ Failure::Refused { .. }) => {
+                if !allowed(&failure, writer) {
+                    shared.problem(format!("{writer:?}: {failure}"));
+                }
+                sleep(REFUSED_PAUSE);
+            }
+        }
+        if !shared.pause.is_zero() {
+            sleep(shared.pause.mul_f64(random.random()));
+        }
+    }
+}
+
+/// Refusals that a healthy server may answer: it has no room at the moment, or a TRUNCATE came
+/// between a load and its end.
+fn allowed(failure: &Failure, writer: &Writer) -> bool {
+    matches!(failure, Failure::Refused { errno: 1040 | 1041 | 1053 | 503, .. })
+        || writer.tables.contains(&SCRATCH)
+}
+
+fn open(shared: &Shared, writer: &Writer) -> Result<Session, Failure> {
+    let mut client = Client::connect(shared.mysql_port)?;
+    client.query(&format!("SET group_commit = {}", writer.mode))?;
+    Ok(Session { client, statement: None })
+}
+
+fn load(
+    shared: &Shared,
+    writer: &Writer,
+    session: &mut Session,
+    random: &mut StdRng,
+) -> Result<(), Failure> {
+    let count = random.random_range(writer.rows.clone());
+    let first = shared.next_id.fetch_add(count, Ordering::Relaxed);
+    let ids = first..first + count;
+    let label = writer.labelled.then(|| format!("torture_{first}"));
+    let entry = shared.journal.begin(writer.tables, ids.clone(), label.clone());
+    let began = Instant::now();
+    let ids = ids.collect::<Vec<_>>();
+    let table = writer.tables[0];
+    let done = match writer.road {
+        Road::Text => insert(&mut session.client, table, &ids, label.as_deref()),
+        Road::Prepared => insert_prepared(session, table, &ids),
+        Road::Stream => {
+            let mode = ("group_commit", writer.mode);
+            let mut headers = vec![mode];
+            headers.extend(label.as_deref().map(|label| ("label", label)));
+            stream_load(shared.http_port, table, &headers, &csv(table, &ids)).map(|_| ())
+        }
+        Road::Transaction => {
+            let commit = random.random_ratio(9, 10);
+            let done = transact(&mut session.client, writer.tables, &ids, commit);
+            match done {
+                Ok(Transacted::Committed) => Ok(()),
+                Ok(Transacted::Not(why)) => {
+                    shared.journal.end(entry, Fate::Gone);
+                    return why.map_or(Ok(()), Err);
+                }
+                Err(failure) => Err(failure),
+            }
+        }
+    };
+    match &done {
+        Ok(()) => {
+            shared.journal.end(entry, Fate::Acked);
+            for (acked, _) in shared.acked.iter().zip(EVENTS).filter(|(_, of)| *of == table) {
+                acked.fetch_add(count, Ordering::Release);
+            }
+            note_latency(shared, began.elapsed());
+        }
+        Err(Failure::Refused { errno: 1053, .. } | Failure::Lost(_) | Failure::Hung) => {}
+        Err(Failure::Refused { .. }) => shared.journal.end(entry, Fate::Gone),
+    }
+    done
+}
+
+fn note_latency(shared: &Shared, latency: Duration) {
+    let mut latencies = shared.latencies.lock();
+    if latencies.len() < LATENCIES_MAX {
+        latencies.push(latency);
+    }
+}
+
+fn values(table: &str, ids: &[u64]) -> String {
+    let row = |id: &u64| format!("({id},{},'{}')", amount(*id, table), text(*id));
+    ids.iter().map(row).collect::<Vec<_>>().join(",")
+}
+
+fn csv(table: &str, ids: &[u64]) -> String {
+    ids.iter().map(|id| format!("{id},{},{}\n", amount(*id, table), text(*id))).collect()
+}
+
+fn insert(
+    client: &mut Client,
+    table: &str,
+    ids: &[u64],
+    label: Option<&str>,
+) -> Result<(), Failure> {
+    let label = label.map_or_else(String::new, |label| format!("WITH LABEL {label} "));
+    let values = values(table, ids);
+    client
+        .query(&format!("INSERT INTO torture.{table} {label}(id, amount, body) VALUES {values}"))
+        .map(|_| ())
+}
+
+fn insert_prepared(session: &mut Session, table: &str, ids: &[u64]) -> Result<(), Failure> {
+    let statement = match &mut session.statement {
+        Some(statement) => statement,
+        none => {
+            let places = vec!["(?,?,?)"; ids.len()].join(",");
+            let sql = format!("INSERT INTO torture.{table} (id, amount, body) VALUES {places}");
+            none.insert(session.client.prepare(&sql)?)
+        }
+    };
+    let texts = ids.iter().map(|id| text(*id)).collect::<Vec<_>>();
+    let row = |(id, text): (&u64, &'_ String)| {
+        [Value::Id(*id), Value::Amount(amount(*id, table)), Value::Text(text.clone())]
+    };
+    let cells = ids.iter().zip(&texts).flat_map(row).collect::<Vec<_>>();
+    let params = cells.iter().map(Value::param).collect::<Vec<_>>();
+    session.client.execute(statement, &params).map(|_| ())
+}
+
+enum Value {
+    Id(u64),
+    Amount(i64),
+    Text(String),
+}
+
+impl Value {
+    fn param(&self) -> Param<'_> {
+        match self {
+            Self::Id(id) => Param::UInt(*id),
+            Self::Amount(amount) => Param::Int(*amount),
+            Self::Text(text) => Param::Bytes(text.as_bytes()),
+        }
+    }
+}
+
+enum Transacted {
+    Committed,
+    /// Rolled back, or it never came to COMMIT: nothing of it may ever be seen.
+    Not(Option<Failure>),
+}
+
+fn transact(
+    client: &mut Client,
+    tables: &[&str],
+    ids: &[u64],
+    commit: bool,
+) -> Result<Transacted, Failure> {
+    let mut steps = || {
+        client.query("BEGIN")?;
+        tables.iter().try_for_each(|table| insert(client, table, ids, None))
+    };
+    if let Err(failure) = steps() {
+        return Ok(Transacted::Not(Some(failure)));
+    }
+    match commit {
+        true => client.query("COMMIT").map(|_| Transacted::Committed),
+        false => Ok(Transacted::Not(client.query("ROLLBACK").err())),
+    }
+}
+
+fn truncate(shared: &Shared, client: &mut Client) -> Result<(), Failure> {
+    let cut = shared.journal.begin_cut(SCRATCH);
+    let done = client.query(&format!("TRUNCATE TABLE torture.{SCRATCH}"));
+    // A refused TRUNCATE says nothing about its record: it may have been logged.
+    if done.is_ok() {
+        shared.journal.end_cut(cut, Fate::Acked);
+    }
+    done.map(|_| ())
+}
+
+/// Sends a load with a label again, and says whether it had been loaded already.
+///
+/// # Errors
+/// The server refuses it for another reason.
+pub fn send_again(client: &mut Client, table: &str, ids: &[u64], label: &str) -> Outcome {
+    match insert(client, table, ids, Some(label)) {
+        Ok(()) => Ok(Loaded::Success),
+        Err(Failure::Refused { message, .. }) if message.to_lowercase().contains("label") => {
+            Ok(Loaded::LabelUsed)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What became of a load that was sent again.
+pub type Outcome = Result<Loaded, Failure>;
+
+/// Reads while others write: the sum of the ledgers is nothing, and what was acknowledged to
+/// anybody before a query began is in its answer.
+fn read_along(shared: &Shared) {
+    let Ok(mut client) = Client::connect(shared.mysql_port) else { return };
+    let ledgers = "SELECT SUM(amount) FROM (SELECT amount FROM torture.ledger_credit \
+                   UNION ALL SELECT amount FROM torture.ledger_debit) AS ledgers";
+    while !shared.stop.load(Ordering::Acquire) {
+        let looked = look(shared, &mut client, ledgers);
+        match looked {
+            Ok(()) => sleep(Duration::from_millis(5)),
+            Err(Failure::Lost(_)) => return,
+            Err(failure) => {
+                shared.problem(format!("reader: {failure}"));
+                return;
+            }
+        }
+    }
+}
+
+fn look(shared: &Shared, client: &mut Client, ledgers: &str) -> Result<(), Failure> {
+    let sum = client.number(ledgers)?;
+    if sum != 0 {
+        shared.problem(format!("reader: the ledgers are {sum} apart"));
+    }
+    for (table, acked) in EVENTS.iter().zip(&shared.acked) {
+        let acked = acked.load(Ordering::Acquire);
+        let seen = client.number(&format!("SELECT COUNT(*) FROM torture.{table}"))?;
+        if (seen as u64) < acked {
+            shared.problem(format!("reader: {table}: {acked} rows acknowledged, {seen} seen"));
+        }
+    }
+    Ok(())
+}
