@@ -1,1 +1,158 @@
-fn main() {}
+//! `freshet-bench`: the workloads that Freshet is judged by, on Freshet and on its peers.
+//!
+//! What it is: a client for servers of MySQL's and PostgreSQL's protocol and for loads over HTTP,
+//! which runs the points of the workloads W1 to W9 in interleaved rounds, and a report that
+//! compares the results with what is required. What it is not: it starts no servers (scripts/bench.sh
+//! and scripts/peers/ do) and shares no code with the engine beyond the protocol.
+//!
+//! Invariants: requests are encoded before the clock starts; every line tells the share of the
+//! client in the CPU, refused requests, and acknowledged beside visible rows; targets run in turn
+//! within a round; rows come from fixed seeds.
+//!
+//! How to test it: `cargo test -p freshet-bench`; `make bench` runs it.
+
+// It measures the real machine, so there is no simulated world to ask instead.
+#![allow(clippy::disallowed_methods)]
+
+mod device;
+mod encode;
+mod engine;
+mod machine;
+mod measure;
+mod null_server;
+mod point;
+mod prepare;
+mod reply;
+mod result;
+mod rows;
+mod session;
+mod table;
+mod target;
+mod usage;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use point::Form;
+use target::Target;
+
+/// Measures Freshet and its peers.
+#[derive(Parser)]
+#[command(name = "freshet-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run workloads on targets, in interleaved rounds.
+    Run(RunArgs),
+    /// Measure the machine: synced writes, loopback, copies.
+    Machine {
+        /// Where the file is written: the disk to measure.
+        #[arg(long, default_value = ".")]
+        dir: PathBuf,
+        /// Append lines of JSON to this file.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Serve MySQL's protocol without doing anything: the bound of every server.
+    NullServer {
+        /// Port on loopback; 0 chooses one and prints it.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Threads.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// CPU that each request costs, in microseconds.
+        #[arg(long, default_value_t = 5)]
+        work_us: u64,
+        /// Answer once this file was overwritten and synced; without it at once.
+        #[arg(long)]
+        flush_file: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct RunArgs {
+    /// Workloads, such as W1,W2.
+    #[arg(long, value_delimiter = ',', default_value = "W1,W2,W3,W4,W5,W9")]
+    workloads: Vec<String>,
+    /// Only points whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Short or full.
+    #[arg(long, value_enum, default_value = "short")]
+    form: Form,
+    /// A server, as `scheme://user:password@host:port/db?name=..&pid=..&http=..`; several are
+    /// measured in turn, and the first is what others are compared with.
+    #[arg(long, required = true)]
+    target: Vec<Target>,
+    /// How often each point is run on each target.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds that are not measured, at the start of each run.
+    #[arg(long, default_value_t = 1.0)]
+    warmup: f64,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Threads of the client.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Append lines of JSON to this file.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Run(args) => measure::run(&plan(args)?),
+        Command::Machine { dir, out } => {
+            for figure in machine::measure(&dir)? {
+                let (name, per_second, p50) = (&figure.machine, figure.per_second, figure.p50_ms);
+                println!("{name:50} {:>10}/s  p50 {p50:.3} ms", result::thousands(per_second));
+                measure::append(out.as_deref(), &figure)?;
+            }
+            Ok(())
+        }
+        Command::NullServer { port, threads, work_us, flush_file } => {
+            let work = Duration::from_micros(work_us);
+            null_server::serve(&null_server::Options { port, threads, work, flush_file })
+        }
+    }
+}
+
+fn plan(args: RunArgs) -> Result<measure::Plan, String> {
+    let mut points = Vec::new();
+    for workload in &args.workloads {
+        let of_workload = point::points(workload, args.form);
+        if of_workload.is_empty() {
+            return Err(format!("unknown workload `{workload}`; there are W1 to W5 and W9"));
+        }
+        points.extend(of_workload.into_iter().filter(|point| point.name().contains(&args.only)));
+    }
+    Ok(measure::Plan {
+        points,
+        targets: args.target,
+        rounds: args.rounds,
+        warmup: Duration::from_secs_f64(args.warmup),
+        measured: Duration::from_secs_f64(args.seconds),
+        threads: args.threads,
+        out: args.out,
+    })
+}

@@ -1,0 +1,194 @@
+//! Many connections, each with one request on its way, driven by one or two threads.
+//!
+//! Requests are encoded before the clock starts; only numbers are stamped in where rows need a key
+//! of their own. A request counts if its answer comes inside the measured window; rows count as
+//! acknowledged whenever their answer comes, so that they can be compared with what is visible.
+
+mod connection;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use freshet_base::clock::{Clock, SystemClock};
+use hdrhistogram::Histogram;
+
+use crate::encode::Request;
+use crate::usage::Usage;
+pub use connection::Connection;
+use worker::Worker;
+
+/// How long answers may take after the last request was sent.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(60);
+/// Largest time that is told apart, an hour in nanoseconds.
+const LATENCY_MAX_NANOS: u64 = 3_600_000_000_000;
+
+/// How long requests are sent.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// For a time, after a warm-up that does not count.
+    Time {
+        /// Not measured.
+        warmup: Duration,
+        /// Measured.
+        measured: Duration,
+    },
+    /// Each request once, all of it measured.
+    Once,
+}
+
+/// How a load is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long.
+    pub span: Span,
+    /// Requests a second over all connections; `None` is as fast as answers come.
+    pub pace: Option<f64>,
+    /// Threads that drive the connections.
+    pub threads: usize,
+    /// The process whose use of the machine is measured; 0 for none.
+    pub server_pid: u32,
+}
+
+/// What was measured.
+pub struct Measured {
+    /// Length of the window.
+    pub window: Duration,
+    /// What the clients counted.
+    pub tally: Tally,
+    /// Cores that the clients took.
+    pub client_cores: f64,
+    /// Cores that the server took.
+    pub server_cores: f64,
+}
+
+/// What one thread counts.
+pub struct Tally {
+    /// Rows acknowledged inside the window.
+    pub rows: u64,
+    /// Rows acknowledged at all.
+    pub acknowledged_rows: u64,
+    /// Times between request and answer, in nanoseconds, inside the window.
+    pub latency_nanos: Histogram<u64>,
+    /// Requests refused, and connections lost.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// When the last answer came.
+    pub last_answer: Duration,
+}
+
+impl Tally {
+    fn new() -> Self {
+        let histogram = Histogram::new_with_max(LATENCY_MAX_NANOS, 3);
+        Self {
+            rows: 0,
+            acknowledged_rows: 0,
+            latency_nanos: histogram.expect("three digits up to an hour are allowed"),
+            errors: 0,
+            first_error: None,
+            last_answer: Duration::ZERO,
+        }
+    }
+
+    fn error(&mut self, text: String) {
+        self.errors += 1;
+        self.first_error.get_or_insert(text);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.acknowledged_rows += other.acknowledged_rows;
+        self.latency_nanos.add(other.latency_nanos).expect("histograms of the same bounds");
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.last_answer = self.last_answer.max(other.last_answer);
+    }
+}
+
+/// Hands out requests to all connections in turn.
+pub(crate) struct Feed {
+    next: AtomicUsize,
+    serial: AtomicU64,
+    once: bool,
+}
+
+impl Feed {
+    /// The number of the next request among `count`; `None` once each was sent and once is enough.
+    fn take(&self, count: usize) -> Option<usize> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (!self.once || number < count).then_some(number % count)
+    }
+
+    fn serials(&self, request: &Request) -> u64 {
+        self.serial.fetch_add(request.rows, Ordering::Relaxed)
+    }
+}
+
+/// When what happens, by the clock of the run.
+#[derive(Clone, Copy)]
+pub(crate) struct Schedule {
+    start: Duration,
+    measure_from: Duration,
+    send_until: Duration,
+    give_up: Duration,
+}
+
+impl Schedule {
+    fn new(start: Duration, span: Span) -> Self {
+        let (warmup, measured) = match span {
+            Span::Time { warmup, measured } => (warmup, measured),
+            Span::Once => (Duration::ZERO, Duration::from_secs(3600)),
+        };
+        let measure_from = start + warmup;
+        let send_until = measure_from + measured;
+        Self { start, measure_from, send_until, give_up: send_until + DRAIN_TIME_MAX }
+    }
+
+    fn measures(&self, now: Duration) -> bool {
+        (self.measure_from..self.send_until).contains(&now)
+    }
+}
+
+/// Drives the connections and returns what was measured.
+pub fn run(connections: Vec<Connection>, options: Options) -> Result<Measured, String> {
+    let once = matches!(options.span, Span::Once);
+    let feed = Arc::new(Feed { next: 0.into(), serial: 1.into(), once });
+    let threads = options.threads.clamp(1, connections.len().max(1));
+    let clock = SystemClock::new();
+    let schedule = Schedule::new(clock.now(), options.span);
+    let mut shares: Vec<Vec<Connection>> = (0..threads).map(|_| Vec::new()).collect();
+    for (index, connection) in connections.into_iter().enumerate() {
+        shares[index % threads].push(connection);
+    }
+    let pace = options.pace.map(|rate| rate / threads as f64);
+    let mut workers = Vec::new();
+    for share in shares {
+        let worker = Worker::new(share, Arc::clone(&feed), clock, schedule, pace)?;
+        workers.push(std::thread::spawn(move || worker.run()));
+    }
+    let sample = || (clock.now(), Usage::own(), Usage::of(options.server_pid));
+    std::thread::sleep(schedule.measure_from.saturating_sub(clock.now()));
+    let before = sample();
+    if !once {
+        std::thread::sleep(schedule.send_until.saturating_sub(clock.now()));
+    }
+    let timed = (!once).then(sample);
+    let mut tally = Tally::new();
+    for worker in workers {
+        tally.add(worker.join().map_err(|_| "a client thread panicked")??);
+    }
+    let after = timed.unwrap_or_else(sample);
+    let sampled = (after.0 - before.0).as_secs_f64();
+    let window = match options.span {
+        Span::Time { measured, .. } => measured,
+        Span::Once => tally.last_answer.saturating_sub(schedule.start),
+    };
+    Ok(Measured {
+        window,
+        tally,
+        client_cores: (after.1.cpu_seconds - before.1.cpu_seconds) / sampled,
+        server_cores: (after.2.cpu_seconds - before.2.cpu_seconds) / sampled,
+    })
+}

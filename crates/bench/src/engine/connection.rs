@@ -1,0 +1,105 @@
+//! One connection: a request on its way out, an answer on its way in.
+
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+
+use super::Feed;
+use crate::encode::Request;
+use crate::reply::{Answer, Replies};
+
+/// A connection that is logged in, with the requests that it may send.
+pub struct Connection {
+    stream: TcpStream,
+    replies: Replies,
+    requests: Arc<Vec<Request>>,
+    /// The request that is on its way, an index of `requests`.
+    current: usize,
+    /// How many of its bytes were sent.
+    sent: usize,
+    /// The request with numbers stamped in, if it needs any.
+    stamped: Vec<u8>,
+    /// When the request on its way was sent, or was due.
+    started: Option<Duration>,
+}
+
+impl Connection {
+    /// Takes over a blocking connection.
+    pub fn new(
+        stream: std::net::TcpStream,
+        replies: Replies,
+        requests: Arc<Vec<Request>>,
+    ) -> Result<Self, String> {
+        let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
+        ready.map_err(|error| error.to_string())?;
+        let stream = TcpStream::from_std(stream);
+        let stamped = Vec::new();
+        Ok(Self { stream, replies, requests, current: 0, sent: 0, stamped, started: None })
+    }
+
+    /// The socket, for registering it.
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Whether an answer is awaited.
+    pub(super) fn is_busy(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// Begins the next request; false if there is none.
+    pub(super) fn begin(&mut self, feed: &Feed, started: Duration) -> Result<bool, String> {
+        let Some(current) = feed.take(self.requests.len()) else { return Ok(false) };
+        let request = &self.requests[current];
+        if request.is_stamped() {
+            request.stamp(feed.serials(request), &mut self.stamped);
+        }
+        self.current = current;
+        self.sent = 0;
+        self.started = Some(started);
+        self.write()?;
+        Ok(true)
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn write(&mut self) -> Result<(), String> {
+        let request = &self.requests[self.current];
+        let bytes = if request.is_stamped() { &self.stamped } else { &request.bytes };
+        while self.started.is_some() && self.sent < bytes.len() {
+            match self.stream.write(&bytes[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("send: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what is there; returns the answer to the request, its rows and when it was sent.
+    pub(super) fn read(&mut self) -> Result<Option<(Answer, u64, Duration)>, String> {
+        loop {
+            let spare = self.replies.spare();
+            let room = spare.len();
+            match self.stream.read(spare) {
+                Ok(0) => return Err("the server closed the connection".to_owned()),
+                Ok(count) => {
+                    self.replies.filled(count);
+                    if let Some(answer) = self.replies.next()? {
+                        let started = self.started.take().ok_or("an answer without a request")?;
+                        return Ok(Some((answer, self.requests[self.current].rows, started)));
+                    }
+                    // A short read has emptied the socket; what comes later is another event.
+                    if count < room {
+                        return Ok(None);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("receive: {error}")),
+            }
+        }
+    }
+}

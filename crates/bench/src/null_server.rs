@@ -1,0 +1,184 @@
+//! The bound of every server: MySQL's protocol, no work, and an answer once a flush that began
+//! after the request has ended.
+//!
+//! Requests that arrive while a flush is under way wait for the next, as in a log with group
+//! commit; the flush is a real one, of as many bytes as arrived. Nothing is parsed or kept.
+
+mod connection;
+mod flusher;
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::TcpListener as StdListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::clock::{Clock, SystemClock};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use connection::{Connection, Input};
+use flusher::Flusher;
+
+const LISTENER: Token = Token(usize::MAX);
+const WAKER: Token = Token(usize::MAX - 1);
+
+/// How the server behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The port, on loopback only.
+    pub port: u16,
+    /// Threads, each with its own connections.
+    pub threads: usize,
+    /// CPU that each request is made to cost.
+    pub work: Duration,
+    /// The file that is overwritten and synced; without one, answers come at once.
+    pub flush_file: Option<PathBuf>,
+}
+
+/// Serves until the process ends.
+pub fn serve(options: &Options) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let listener = StdListener::bind(("127.0.0.1", options.port)).map_err(text)?;
+    listener.set_nonblocking(true).map_err(text)?;
+    println!("{}", listener.local_addr().map_err(text)?);
+    let flusher = options.flush_file.as_deref().map(Flusher::start).transpose()?;
+    let mut threads = Vec::new();
+    for number in 0..options.threads.max(1) {
+        let listener = TcpListener::from_std(listener.try_clone().map_err(text)?);
+        let server = Thread::new(listener, options, flusher.clone(), number)?;
+        threads.push(std::thread::spawn(move || server.run()));
+    }
+    for thread in threads {
+        thread.join().map_err(|_| "a thread of the null server panicked")??;
+    }
+    Ok(())
+}
+
+/// One thread of the server.
+struct Thread {
+    poll: Poll,
+    listener: TcpListener,
+    connections: Vec<Option<Connection>>,
+    flusher: Option<Arc<Flusher>>,
+    /// Connections that wait, with the number of the flush that they wait for.
+    waiting: VecDeque<(u64, usize)>,
+    clock: SystemClock,
+    work: Duration,
+    number: usize,
+}
+
+impl Thread {
+    fn new(
+        mut listener: TcpListener,
+        options: &Options,
+        flusher: Option<Arc<Flusher>>,
+        number: usize,
+    ) -> Result<Self, String> {
+        let made = Poll::new().and_then(|poll| {
+            poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+            if let Some(flusher) = &flusher {
+                flusher.subscribe(Waker::new(poll.registry(), WAKER)?);
+            }
+            Ok(poll)
+        });
+        Ok(Self {
+            poll: made.map_err(|error| error.to_string())?,
+            listener,
+            connections: Vec::new(),
+            flusher,
+            waiting: VecDeque::new(),
+            clock: SystemClock::new(),
+            work: options.work,
+            number,
+        })
+    }
+
+    fn run(mut self) -> Result<(), String> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            match self.poll.poll(&mut events, None) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                polled => polled.map_err(|error| error.to_string())?,
+            }
+            let mut arrived = Vec::new();
+            let mut bytes = 0;
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept()?,
+                    WAKER => {}
+                    Token(index) => bytes += self.read(index, &mut arrived),
+                }
+            }
+            self.flush(arrived, bytes);
+            self.answer();
+        }
+    }
+
+    fn accept(&mut self) -> Result<(), String> {
+        loop {
+            let (mut stream, _) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            };
+            let free = self.connections.iter().position(Option::is_none);
+            let index = free.unwrap_or(self.connections.len());
+            let registered =
+                self.poll.registry().register(&mut stream, Token(index), Interest::READABLE);
+            let id = (self.number << 16 | index) as u32;
+            let ready = registered.and_then(|()| Connection::greet(stream, id));
+            let connection = Some(ready.map_err(|error| error.to_string())?);
+            match free {
+                Some(index) => self.connections[index] = connection,
+                None => self.connections.push(connection),
+            }
+            // Threads take turns, so that each gets its share of the connections.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Reads what arrived; returns the bytes of a write that has to be flushed.
+    fn read(&mut self, index: usize, arrived: &mut Vec<usize>) -> usize {
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
+            return 0;
+        };
+        match connection.read() {
+            Input::Write { bytes } => {
+                let until = self.clock.now() + self.work;
+                while self.clock.now() < until {
+                    std::hint::spin_loop();
+                }
+                arrived.push(index);
+                bytes
+            }
+            Input::Nothing => 0,
+            Input::End => {
+                self.connections[index] = None;
+                self.waiting.retain(|(_, waiting)| *waiting != index);
+                0
+            }
+        }
+    }
+
+    fn flush(&mut self, arrived: Vec<usize>, bytes: usize) {
+        if arrived.is_empty() {
+            return;
+        }
+        let flush = self.flusher.as_ref().map_or(0, |flusher| flusher.submit(bytes));
+        self.waiting.extend(arrived.into_iter().map(|index| (flush, index)));
+    }
+
+    /// Answers all whose flush has ended.
+    fn answer(&mut self) {
+        let ended = self.flusher.as_ref().map_or(u64::MAX, |flusher| flusher.ended());
+        while let Some((_, index)) = self.waiting.pop_front_if(|(flush, _)| *flush <= ended) {
+            if let Some(connection) = &mut self.connections[index]
+                && connection.answer().is_err()
+            {
+                self.connections[index] = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What is measured: a workload at one size and one number of connections.
+
+use crate::rows::Source;
+use crate::table::{self, Table};
+
+/// How requests carry rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// INSERT as text.
+    Text,
+    /// INSERT prepared once, executed with parameters.
+    Prepared,
+    /// A body of CSV or lines, by whatever protocol the target loads bodies.
+    Body,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Prepared => "prepared",
+            Self::Body => "body",
+        }
+    }
+}
+
+/// How much one request holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// That many rows.
+    Rows(usize),
+    /// As many rows as fit into that many bytes.
+    Bytes(usize),
+}
+
+/// One point of a workload.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// `W1` to `W9`.
+    pub workload: &'static str,
+    /// Where rows come from, and so the table.
+    pub source: Source,
+    /// How they travel.
+    pub mode: Mode,
+    /// How much one request holds.
+    pub size: Size,
+    /// Connections.
+    pub connections: usize,
+    /// Tables with that schema, written in turn.
+    pub tables: usize,
+    /// Requests a second over all connections; `None` is as fast as answers come.
+    pub pace: Option<f64>,
+}
+
+impl Point {
+    fn new(
+        workload: &'static str,
+        source: Source,
+        mode: Mode,
+        size: Size,
+        connections: usize,
+    ) -> Self {
+        Self { workload, source, mode, size, connections, tables: 1, pace: None }
+    }
+
+    /// The name that results and requirements know it by, such as `W1 ints prepared 1 x 30`.
+    pub fn name(&self) -> String {
+        let size = match self.size {
+            Size::Rows(rows) => rows.to_string(),
+            Size::Bytes(bytes) if bytes >= 1_000_000 => format!("{}MB", bytes / 1_000_000),
+            Size::Bytes(bytes) => format!("{}KB", bytes / 1000),
+        };
+        let tables =
+            if self.tables > 1 { format!(" {} tables", self.tables) } else { String::new() };
+        let source = format!("{:?}", self.source).to_lowercase();
+        let mode = self.mode.name();
+        format!("{} {source} {mode} {size} x {}{tables}", self.workload, self.connections)
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> Vec<Table> {
+        let table = match self.source {
+            Source::Ints => table::ints(),
+            Source::Lineitem => table::lineitem(),
+            Source::Sbtest1 => table::sbtest1(),
+            Source::Httplogs => table::httplogs(),
+        };
+        if self.tables == 1 && self.pace.is_none() {
+            return vec![table];
+        }
+        (0..self.tables).map(|number| table.numbered(number)).collect()
+    }
+}
+
+/// Which points of the workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// The ends and the middle of each curve: minutes.
+    Short,
+    /// Every point: an hour and more.
+    Full,
+}
+
+/// The points of one workload; none for a name that is not known.
+pub fn points(workload: &str, form: Form) -> Vec<Point> {
+    match workload {
+        "W1" => single_rows(),
+        "W2" => hundred_rows(form),
+        "W3" => thousand_ints(form),
+        "W4" => sbtest1(form),
+        "W5" => httplogs(form),
+        "W9" => many_tables(),
+        _ => Vec::new(),
+    }
+}
+
+fn single_rows() -> Vec<Point> {
+    let mut points = Vec::new();
+    for source in [Source::Ints, Source::Lineitem] {
+        for connections in [30, 100, 500] {
+            points.push(Point::new("W1", source, Mode::Prepared, Size::Rows(1), connections));
+        }
+    }
+    let text = |source| Point::new("W1", source, Mode::Text, Size::Rows(1), 100);
+    points.extend([text(Source::Ints), text(Source::Lineitem)]);
+    points
+}
+
+fn hundred_rows(form: Form) -> Vec<Point> {
+    let connections: &[usize] = if form == Form::Short { &[10, 30] } else { &[10, 20, 30] };
+    let modes = [Mode::Text, Mode::Prepared];
+    let point = |mode, n: &usize| Point::new("W2", Source::Lineitem, mode, Size::Rows(100), *n);
+    modes.iter().flat_map(|mode| connections.iter().map(|n| point(*mode, n))).collect()
+}
+
+fn thousand_ints(form: Form) -> Vec<Point> {
+    let modes: &[Mode] =
+        if form == Form::Short { &[Mode::Text] } else { &[Mode::Text, Mode::Prepared] };
+    let point = |mode, n| Point::new("W3", Source::Ints, mode, Size::Rows(1000), n);
+    modes.iter().flat_map(|mode| [30, 100, 500].map(|n| point(*mode, n))).collect()
+}
+
+fn sbtest1(form: Form) -> Vec<Point> {
+    let (batches, connections): (&[usize], &[usize]) = match form {
+        Form::Short => (&[1, 10, 100, 10_000], &[4, 16, 128]),
+        Form::Full => (&[1, 10, 100, 500, 2000, 5000, 10_000], &[1, 2, 4, 8, 16, 32, 64, 128]),
+    };
+    let point = |rows, n| Point::new("W4", Source::Sbtest1, Mode::Text, Size::Rows(rows), n);
+    let by_batch = batches.iter().map(|batch| point(*batch, 16));
+    by_batch.chain(connections.iter().map(|n| point(1000, *n))).collect()
+}
+
+fn httplogs(form: Form) -> Vec<Point> {
+    let (bytes, connections): (&[usize], &[usize]) = match form {
+        Form::Short => (&[10_000, 100_000, 1_000_000, 10_000_000], &[30]),
+        Form::Full => (&[10_000, 100_000, 500_000, 1_000_000, 10_000_000], &[10, 30]),
+    };
+    let point = |bytes, n| Point::new("W5", Source::Httplogs, Mode::Body, Size::Bytes(bytes), n);
+    bytes.iter().flat_map(|bytes| connections.iter().map(|n| point(*bytes, *n))).collect()
+}
+
+fn many_tables() -> Vec<Point> {
+    let point = |tables| {
+        let point = Point::new("W9", Source::Ints, Mode::Text, Size::Rows(1), 20);
+        Point { tables, pace: Some(1000.0), ..point }
+    };
+    vec![point(1), point(1000)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_points_apart() {
+        for form in [Form::Short, Form::Full] {
+            let all = ["W1", "W2", "W3", "W4", "W5", "W9"].map(|name| points(name, form)).concat();
+            let names: std::collections::BTreeSet<String> = all.iter().map(Point::name).collect();
+            assert_eq!(names.len(), all.len());
+        }
+        assert_eq!(points("W1", Form::Short)[0].name(), "W1 ints prepared 1 x 30");
+        assert_eq!(points("W5", Form::Short)[0].name(), "W5 httplogs body 10KB x 30");
+        assert_eq!(points("W9", Form::Short)[1].name(), "W9 ints text 1 x 20 1000 tables");
+    }
+
+    #[test]
+    fn many_tables_have_names_of_their_own() {
+        let tables = points("W9", Form::Short)[1].tables();
+        assert_eq!((tables.len(), tables[7].name.as_str()), (1000, "t0007"));
+    }
+}

@@ -1,0 +1,272 @@
+//! Received bytes to answers, for every protocol that is measured.
+
+use freshet_wire::client::Reply as MysqlReply;
+use freshet_wire::{Capabilities, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader};
+
+use crate::session::PostgresSession;
+
+/// The end of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done, with that many rows if the server says how many.
+    Done(Option<u64>),
+    /// Refused, with the server's words.
+    Refused(String),
+}
+
+/// Gathers the answers of one connection.
+pub enum Replies {
+    /// MySQL's protocol.
+    Mysql {
+        /// Received bytes.
+        reader: PacketReader,
+        /// What was agreed at login.
+        capabilities: Capabilities,
+        /// The sequence id of the next packet.
+        sequence: u8,
+    },
+    /// PostgreSQL's protocol.
+    Postgres {
+        /// Received bytes.
+        buffer: Buffer,
+        /// What was said before the end of the answer.
+        said: Answer,
+    },
+    /// HTTP.
+    Http(Buffer),
+}
+
+/// Sequence id of the OK packet behind a file of two packets: request, wish, file, end, OK.
+const SEQUENCE_AFTER_FILE: u8 = 4;
+
+impl Replies {
+    /// Answers of MySQL's protocol.
+    pub fn mysql(capabilities: Capabilities) -> Self {
+        let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
+        Self::Mysql { reader, capabilities, sequence: 1 }
+    }
+
+    /// Answers of PostgreSQL's protocol.
+    pub fn postgres() -> Self {
+        Self::Postgres { buffer: Buffer::default(), said: Answer::Done(None) }
+    }
+
+    /// Answers of HTTP.
+    pub fn http() -> Self {
+        Self::Http(Buffer::default())
+    }
+
+    /// Room for a read.
+    pub fn spare(&mut self) -> &mut [u8] {
+        match self {
+            Self::Mysql { reader, .. } => reader.spare(),
+            Self::Postgres { buffer, .. } | Self::Http(buffer) => buffer.spare(),
+        }
+    }
+
+    /// Says how much of [`Replies::spare`] was filled.
+    pub fn filled(&mut self, count: usize) {
+        match self {
+            Self::Mysql { reader, .. } => reader.filled(count),
+            Self::Postgres { buffer, .. } | Self::Http(buffer) => buffer.end += count,
+        }
+    }
+
+    /// The next answer that is complete; an error ends the connection.
+    pub fn next(&mut self) -> Result<Option<Answer>, String> {
+        match self {
+            Self::Mysql { reader, capabilities, sequence } => {
+                let answer = next_mysql(reader, *capabilities, sequence);
+                answer.map_err(|error| error.to_string())
+            }
+            Self::Postgres { buffer, said } => Ok(next_postgres(buffer, said)),
+            Self::Http(buffer) => next_http(buffer),
+        }
+    }
+}
+
+fn next_mysql(
+    reader: &mut PacketReader,
+    capabilities: Capabilities,
+    sequence: &mut u8,
+) -> freshet_wire::Result<Option<Answer>> {
+    while let Some(packet) = reader.next_packet(*sequence)? {
+        *sequence = 1;
+        match MysqlReply::parse(packet.payload, capabilities)? {
+            // The null server looks at no rows, so it counts none.
+            MysqlReply::Ok(ok) => {
+                let rows = Some(ok.affected_rows).filter(|rows| *rows > 0);
+                return Ok(Some(Answer::Done(rows)));
+            }
+            MysqlReply::Err(err) => {
+                return Ok(Some(Answer::Refused(format!("{}: {}", err.errno, err.message))));
+            }
+            MysqlReply::LocalInfile(_) => *sequence = SEQUENCE_AFTER_FILE,
+            MysqlReply::Columns(_) => {
+                return Ok(Some(Answer::Refused("rows instead of an OK packet".to_owned())));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn next_postgres(buffer: &mut Buffer, said: &mut Answer) -> Option<Answer> {
+    loop {
+        let unread = buffer.unread();
+        let (&[kind, ref length @ ..], _) = unread.split_first_chunk::<5>()?;
+        let end = 1 + u32::from_be_bytes(*length) as usize;
+        let body = unread.get(5..end)?;
+        match kind {
+            b'E' => *said = Answer::Refused(PostgresSession::error_text(body)),
+            b'C' => *said = Answer::Done(count_of_tag(body)),
+            _ => {}
+        }
+        buffer.start += end;
+        if kind == b'Z' {
+            return Some(std::mem::replace(said, Answer::Done(None)));
+        }
+    }
+}
+
+/// The count at the end of `INSERT 0 5` or `COPY 5`.
+fn count_of_tag(tag: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(tag).ok()?.trim_end_matches('\0');
+    text.rsplit(' ').next()?.parse().ok()
+}
+
+fn next_http(buffer: &mut Buffer) -> Result<Option<Answer>, String> {
+    loop {
+        let unread = buffer.unread();
+        let Some(head_bytes) = find(unread, b"\r\n\r\n").map(|at| at + 4) else { return Ok(None) };
+        let head = String::from_utf8_lossy(&unread[..head_bytes]).to_ascii_lowercase();
+        let status = head.split(' ').nth(1).and_then(|text| text.parse().ok());
+        let status: u16 = status.ok_or("an answer that is not HTTP")?;
+        if status == 100 {
+            buffer.start += head_bytes;
+            continue;
+        }
+        let body = &unread[head_bytes..];
+        let Some(body_bytes) = body_bytes(&head, status, body) else { return Ok(None) };
+        let answer = judge_http(status, &String::from_utf8_lossy(&body[..body_bytes]));
+        buffer.start += head_bytes + body_bytes;
+        return Ok(Some(answer));
+    }
+}
+
+/// How long the body is, once all of it is there.
+fn body_bytes(head: &str, status: u16, body: &[u8]) -> Option<usize> {
+    let header = |name: &str| {
+        let mut lines = head.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+    };
+    if header("transfer-encoding").is_some_and(|value| value.contains("chunked")) {
+        const END: &[u8] = b"0\r\n\r\n";
+        return match body.starts_with(END) {
+            true => Some(END.len()),
+            false => find(body, b"\r\n0\r\n\r\n").map(|at| at + 7),
+        };
+    }
+    let length = header("content-length").and_then(|text| text.parse().ok());
+    let length: usize = if status == 204 { 0 } else { length.unwrap_or(0) };
+    (body.len() >= length).then_some(length)
+}
+
+/// Stream Load says in its body whether it succeeded; others by the status alone.
+fn judge_http(status: u16, body: &str) -> Answer {
+    let value = |name: &str| {
+        let (_, rest) = body.split_once(&format!("\"{name}\""))?;
+        Some(rest.trim_start_matches([':', ' ', '"']).to_owned())
+    };
+    let failed = value("Status").is_some_and(|text| !text.starts_with("Success"));
+    if !(200..300).contains(&status) || failed {
+        let start: String = body.chars().take(300).collect();
+        return Answer::Refused(format!("HTTP {status}: {start}"));
+    }
+    let digits =
+        |text: String| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
+    Answer::Done(value("NumberLoadedRows").map(digits).and_then(|text| text.parse().ok()))
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// Received bytes that have not been read yet.
+#[derive(Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    fn spare(&mut self) -> &mut [u8] {
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.bytes.len() < self.end + 1024 {
+            self.bytes.resize(2 * self.end + 4096, 0);
+        }
+        &mut self.bytes[self.end..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(mut replies: Replies, bytes: &[u8]) -> Vec<Answer> {
+        let mut found = Vec::new();
+        for piece in bytes.chunks(3) {
+            replies.spare()[..piece.len()].copy_from_slice(piece);
+            replies.filled(piece.len());
+            while let Some(answer) = replies.next().unwrap() {
+                found.push(answer);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn mysql_answers_count_rows_and_pass_over_the_wish_for_a_file() {
+        let mut bytes = vec![7, 0, 0, 1, 0, 5, 0, 2, 0, 0, 0];
+        bytes.extend_from_slice(&[5, 0, 0, 1, 0xfb, b'b', b'o', b'd', b'y']);
+        bytes.extend_from_slice(&[7, 0, 0, 4, 0, 9, 0, 2, 0, 0, 0]);
+        bytes.extend_from_slice(b"\x0b\0\0\x01\xff\x28\x04#42000no");
+        assert_eq!(
+            answers(Replies::mysql(Capabilities::PROTOCOL_41), &bytes),
+            [Answer::Done(Some(5)), Answer::Done(Some(9)), Answer::Refused("1064: no".to_owned())]
+        );
+    }
+
+    #[test]
+    fn postgres_answers_end_with_ready() {
+        let bytes = b"2\0\0\0\x04C\0\0\0\x0fINSERT 0 7\0Z\0\0\0\x05I\
+            E\0\0\0\x0fSERROR\0Mno\0Z\0\0\0\x05I";
+        let found = answers(Replies::postgres(), bytes);
+        assert_eq!(found[0], Answer::Done(Some(7)));
+        assert_eq!(found[1], Answer::Refused("no".to_owned()));
+    }
+
+    #[test]
+    fn http_answers_of_all_lengths() {
+        let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n\
+            HTTP/1.1 200 OK\r\nContent-Length: 46\r\n\r\n\
+            {\"Status\": \"Success\",\"NumberLoadedRows\": 123 }\
+            HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n{\"Status\": \"Fail\" }";
+        assert_eq!(
+            answers(Replies::http(), bytes),
+            [
+                Answer::Done(None),
+                Answer::Done(None),
+                Answer::Done(Some(123)),
+                Answer::Refused("HTTP 200: {\"Status\": \"Fail\" }".to_owned())
+            ]
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! What one run of one point on one target gave: a line of JSON, a row of a table.
+
+use serde::{Deserialize, Serialize};
+
+/// Which format the lines have; raised when a field changes its meaning.
+pub const FORMAT: u32 = 1;
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// Format of this line.
+    pub format: u32,
+    /// Name of the point, see `Point::name`.
+    pub point: String,
+    /// Connections.
+    pub connections: usize,
+    /// Name of the target.
+    pub target: String,
+    /// What an acknowledgement means there.
+    pub sync: String,
+    /// From 1; targets are measured in turn within a round.
+    pub round: usize,
+    /// Length of the measured window.
+    pub seconds: f64,
+    /// Rows acknowledged a second inside the window.
+    pub rows_per_second: f64,
+    /// Requests answered a second inside the window.
+    pub requests_per_second: f64,
+    /// Median time of a request.
+    pub p50_ms: f64,
+    /// 90 of 100 are faster.
+    pub p90_ms: f64,
+    /// 99 of 100 are faster.
+    pub p99_ms: f64,
+    /// 999 of 1000 are faster.
+    pub p999_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+    /// Requests refused and connections lost.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// Rows acknowledged, warm-up included.
+    pub acknowledged_rows: u64,
+    /// Rows counted afterwards; `None` where nothing is kept.
+    pub visible_rows: Option<u64>,
+    /// Cores that the clients took.
+    pub client_cores: f64,
+    /// Cores that the server took.
+    pub server_cores: f64,
+    /// Memory of the server at the end.
+    pub server_rss_mib: f64,
+    /// Bytes that the server wrote for each acknowledged row, until they were counted.
+    pub disk_bytes_per_row: f64,
+    /// Files that came into the server's data directory.
+    pub files_made: Option<i64>,
+}
+
+impl Line {
+    /// The share of the clients in all CPU that was taken, from 0 to 1.
+    pub fn client_share(&self) -> f64 {
+        self.client_cores / (self.client_cores + self.server_cores).max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether acknowledged rows are missing, or rows are there that nobody acknowledged although
+    /// no request failed.
+    pub fn is_wrong(&self) -> bool {
+        self.visible_rows.is_some_and(|visible| {
+            let missing = visible < self.acknowledged_rows;
+            missing || (self.errors == 0 && visible > self.acknowledged_rows)
+        })
+    }
+
+    /// What has to be said beside the figures.
+    fn remarks(&self) -> String {
+        let mut remarks = String::new();
+        if self.errors > 0 {
+            let first = self.first_error.as_deref().unwrap_or_default();
+            remarks.push_str(&format!("  {} errors, first: {first}", self.errors));
+        }
+        if let Some(visible) = self.visible_rows.filter(|_| self.is_wrong()) {
+            let acknowledged = self.acknowledged_rows;
+            remarks.push_str(&format!("  {visible} rows visible of {acknowledged} acknowledged"));
+        }
+        if let Some(files) = self.files_made {
+            remarks.push_str(&format!("  {files} files made"));
+        }
+        remarks
+    }
+
+    /// A row under [`HEADER`].
+    pub fn row(&self) -> String {
+        format!(
+            "{:36} {:12} {:>10} {:>8.3} {:>8.3} {:>8.3} {:>7.0}% {:>6.2} {:>8.0} {:>8.0}{}",
+            self.point,
+            self.target,
+            thousands(self.rows_per_second),
+            self.p50_ms,
+            self.p99_ms,
+            self.p999_ms,
+            100.0 * self.client_share(),
+            self.server_cores,
+            self.server_rss_mib,
+            self.disk_bytes_per_row,
+            self.remarks()
+        )
+    }
+}
+
+/// The heads of the columns of [`Line::row`].
+pub const HEADER: &str = "workload, mode, batch x connections     target           rows/s   p50 ms   p99 ms  p999 ms  client  server  RSS MiB disk B/row\n                                                                                           CPU   cores";
+
+/// A count with three digits that say something.
+pub fn thousands(value: f64) -> String {
+    match value {
+        v if v >= 999_500.0 => format!("{:.2} M", v / 1e6),
+        v if v >= 9_995.0 => format!("{:.1} k", v / 1e3),
+        v => format!("{v:.0}"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn line(point: &str, target: &str, round: usize, rows_per_second: f64) -> Line {
+    Line {
+        format: FORMAT,
+        point: point.to_owned(),
+        connections: 30,
+        target: target.to_owned(),
+        sync: String::new(),
+        round,
+        seconds: 1.0,
+        rows_per_second,
+        requests_per_second: rows_per_second,
+        p50_ms: 1.0,
+        p90_ms: 1.5,
+        p99_ms: 2.0,
+        p999_ms: 3.0,
+        max_ms: 4.0,
+        errors: 0,
+        first_error: None,
+        acknowledged_rows: 10,
+        visible_rows: Some(10),
+        client_cores: 0.5,
+        server_cores: 1.5,
+        server_rss_mib: 1.0,
+        disk_bytes_per_row: 1.0,
+        files_made: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_missing_or_too_many_are_seen() {
+        let good = line("W1", "a", 1, 5.0);
+        assert!(!good.is_wrong());
+        assert!(Line { visible_rows: Some(9), ..good.clone() }.is_wrong());
+        assert!(Line { visible_rows: Some(11), ..good.clone() }.is_wrong());
+        // A request that failed may have been written all the same.
+        assert!(!Line { visible_rows: Some(11), errors: 1, ..good.clone() }.is_wrong());
+        assert!(!Line { visible_rows: None, ..good.clone() }.is_wrong());
+        assert!((good.client_share() - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn counts_are_short() {
+        assert_eq!(thousands(1_234_567.0), "1.23 M");
+        assert_eq!(thousands(33_140.0), "33.1 k");
+        assert_eq!(thousands(812.0), "812");
+    }
+}

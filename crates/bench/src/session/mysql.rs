@@ -1,0 +1,138 @@
+//! A session of MySQL's protocol over a blocking socket.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use freshet_wire::client::{Encoding, Login, LoginStep, Outcome, Outcomes, PreparedReply, Value};
+use freshet_wire::{Capabilities, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter};
+
+use super::TextRows;
+use crate::table::Dialect;
+use crate::target::Target;
+
+/// No statement of a set-up takes longer.
+const STATEMENT_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// A logged-in connection.
+pub struct MysqlSession {
+    stream: TcpStream,
+    reader: PacketReader,
+    writer: PacketWriter,
+}
+
+impl MysqlSession {
+    /// Logs in, makes the database if it is missing, and uses it.
+    pub fn open(target: &Target) -> Result<Self, String> {
+        let mut session = Self::login(target)?;
+        if target.dialect != Dialect::Null {
+            session.query(&format!("CREATE DATABASE IF NOT EXISTS {}", target.database))?;
+            session.query(&format!("USE {}", target.database))?;
+        }
+        if let Some(mode) = &target.group_commit {
+            session.query(&format!("SET group_commit = {mode}"))?;
+        }
+        Ok(session)
+    }
+
+    fn login(target: &Target) -> Result<Self, String> {
+        let at = |error| format!("{}: {error}", target.address);
+        let stream = TcpStream::connect(&target.address).map_err(at)?;
+        stream.set_nodelay(true).map_err(at)?;
+        stream.set_read_timeout(Some(STATEMENT_TIME_MAX)).map_err(at)?;
+        let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
+        let mut session = Self { stream, reader, writer: PacketWriter::new() };
+        let mut login = Login::new(&target.user, &target.password, None);
+        // Attributes would put bytes into every statement that common clients do not send.
+        login.capabilities = login.capabilities.without(Capabilities::QUERY_ATTRIBUTES);
+        loop {
+            let sequence = session.writer.sequence();
+            let (payload, next) = session.packet(sequence)?;
+            session.writer.reply_to(next);
+            let step = login.on_packet(&mut session.writer, &payload);
+            match step.map_err(|error| error.to_string())? {
+                LoginStep::Send => session.send()?,
+                LoginStep::Wait => {}
+                LoginStep::Done(_) => return Ok(session),
+                LoginStep::Refused(err) => return Err(format!("login: {}", err.message)),
+            }
+        }
+    }
+
+    fn send(&mut self) -> Result<(), String> {
+        let sent = self.stream.write_all(self.writer.bytes());
+        self.writer.clear();
+        sent.map_err(|error| error.to_string())
+    }
+
+    /// The next packet, and the sequence id of an answer to it.
+    fn packet(&mut self, sequence: u8) -> Result<(Vec<u8>, u8), String> {
+        loop {
+            match self.reader.next_packet(sequence).map_err(|error| error.to_string())? {
+                Some(packet) => return Ok((packet.payload.to_vec(), packet.reply_sequence())),
+                None => {
+                    let read = self.stream.read(self.reader.spare());
+                    match read.map_err(|error| error.to_string())? {
+                        0 => return Err("the server closed the connection".to_owned()),
+                        count => self.reader.filled(count),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a statement and returns its rows.
+    pub fn query(&mut self, sql: &str) -> Result<TextRows, String> {
+        self.writer.command_query(sql.as_bytes());
+        self.send()?;
+        let mut outcomes = Outcomes::new(Encoding::Text, self.writer.capabilities());
+        let mut sequence = 1;
+        loop {
+            let (payload, next) = self.packet(sequence)?;
+            sequence = next;
+            if outcomes.on_packet(&payload).map_err(|error| error.to_string())? {
+                break;
+            }
+        }
+        match outcomes.into_inner().pop() {
+            Some(Outcome::Rows(rows)) => {
+                Ok(rows.rows.into_iter().map(|row| row.iter().map(text).collect()).collect())
+            }
+            Some(Outcome::Err { errno, message, .. }) => Err(format!("{errno}: {message}")),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Prepares a statement and returns its id.
+    pub fn prepare(&mut self, sql: &str) -> Result<u32, String> {
+        self.writer.command_prepare(sql.as_bytes());
+        self.send()?;
+        let (payload, mut sequence) = self.packet(1)?;
+        if payload.first() == Some(&0xff) {
+            let err = freshet_wire::client::ErrReply::parse(&payload);
+            return Err(err.map_or_else(|e| e.to_string(), |e| e.message.to_owned()));
+        }
+        let reply = PreparedReply::parse(&payload).map_err(|error| error.to_string())?;
+        for _ in 0..reply.packets(self.writer.capabilities()) {
+            (_, sequence) = self.packet(sequence)?;
+        }
+        Ok(reply.statement_id)
+    }
+
+    /// Writes commands as this session agreed on them.
+    pub fn writer(&mut self) -> &mut PacketWriter {
+        &mut self.writer
+    }
+
+    /// Hands the connection to the engine.
+    pub fn into_parts(self) -> (TcpStream, Capabilities) {
+        (self.stream, self.writer.capabilities())
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => format!("{other:?}"),
+    }
+}

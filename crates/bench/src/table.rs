@@ -1,0 +1,264 @@
+//! The tables of the workloads, and how each peer is asked to make them.
+
+/// Whose SQL is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Freshet.
+    Freshet,
+    /// MariaDB and MySQL.
+    Mysql,
+    /// PostgreSQL.
+    Postgres,
+    /// QuestDB over the protocol of PostgreSQL.
+    QuestDb,
+    /// ClickHouse over HTTP.
+    ClickHouse,
+    /// The null server: answers, keeps nothing.
+    Null,
+}
+
+/// Type of a column, as far as peers agree on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 16 bits.
+    SmallInt,
+    /// 32 bits.
+    Int,
+    /// 64 bits.
+    BigInt,
+    /// DECIMAL(15, 2).
+    Decimal,
+    /// Text of exactly that many characters.
+    Char(u16),
+    /// Text of at most that many characters.
+    Varchar(u16),
+    /// A day.
+    Date,
+    /// A second.
+    DateTime,
+}
+
+impl Kind {
+    fn sql(self, dialect: Dialect) -> String {
+        use Dialect::{ClickHouse, Postgres, QuestDb};
+        match (self, dialect) {
+            (Self::SmallInt, QuestDb) => "SHORT".to_owned(),
+            (Self::SmallInt, ClickHouse) => "Int16".to_owned(),
+            (Self::SmallInt, _) => "SMALLINT".to_owned(),
+            (Self::Int, ClickHouse) => "Int32".to_owned(),
+            (Self::Int, _) => "INT".to_owned(),
+            (Self::BigInt, QuestDb) => "LONG".to_owned(),
+            (Self::BigInt, ClickHouse) => "Int64".to_owned(),
+            (Self::BigInt, _) => "BIGINT".to_owned(),
+            (Self::Decimal, QuestDb) => "DOUBLE".to_owned(),
+            (Self::Decimal, ClickHouse) => "Decimal(15, 2)".to_owned(),
+            (Self::Decimal, _) => "DECIMAL(15, 2)".to_owned(),
+            (Self::Char(_) | Self::Varchar(_), QuestDb) => "VARCHAR".to_owned(),
+            (Self::Char(_) | Self::Varchar(_), ClickHouse) => "String".to_owned(),
+            (Self::Char(length), _) => format!("CHAR({length})"),
+            (Self::Varchar(length), _) => format!("VARCHAR({length})"),
+            (Self::Date | Self::DateTime, QuestDb) => "TIMESTAMP".to_owned(),
+            (Self::Date, ClickHouse) => "Date".to_owned(),
+            (Self::Date, _) => "DATE".to_owned(),
+            (Self::DateTime, Postgres) => "TIMESTAMP".to_owned(),
+            (Self::DateTime, ClickHouse) => "DateTime".to_owned(),
+            (Self::DateTime, _) => "DATETIME".to_owned(),
+        }
+    }
+}
+
+/// A table of a workload.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Names and types, in order.
+    pub columns: &'static [(&'static str, Kind)],
+    /// How many leading columns are Freshet's sort key.
+    key_columns: usize,
+    /// The column whose hash chooses Freshet's bucket.
+    distributed_by: &'static str,
+    /// Freshet's buckets.
+    buckets: u32,
+    /// Keys that peers with indexes keep, because the seed's table has them.
+    indexes: &'static [&'static str],
+}
+
+/// Two ints: the smallest row.
+pub fn ints() -> Table {
+    Table {
+        name: "ints".to_owned(),
+        columns: &[("a", Kind::Int), ("b", Kind::Int)],
+        key_columns: 1,
+        distributed_by: "a",
+        buckets: 1,
+        indexes: &[],
+    }
+}
+
+/// `lineitem` of TPC-H.
+pub fn lineitem() -> Table {
+    Table {
+        name: "lineitem".to_owned(),
+        columns: LINEITEM,
+        key_columns: 4,
+        distributed_by: "l_orderkey",
+        buckets: 32,
+        indexes: &[],
+    }
+}
+
+/// Leading columns are the sort key of the seed, so they come first.
+const LINEITEM: &[(&str, Kind)] = &[
+    ("l_orderkey", Kind::BigInt),
+    ("l_partkey", Kind::BigInt),
+    ("l_suppkey", Kind::BigInt),
+    ("l_linenumber", Kind::Int),
+    ("l_quantity", Kind::Decimal),
+    ("l_extendedprice", Kind::Decimal),
+    ("l_discount", Kind::Decimal),
+    ("l_tax", Kind::Decimal),
+    ("l_returnflag", Kind::Char(1)),
+    ("l_linestatus", Kind::Char(1)),
+    ("l_shipdate", Kind::Date),
+    ("l_commitdate", Kind::Date),
+    ("l_receiptdate", Kind::Date),
+    ("l_shipinstruct", Kind::Char(25)),
+    ("l_shipmode", Kind::Char(10)),
+    ("l_comment", Kind::Varchar(44)),
+];
+
+/// `sbtest1` of sysbench.
+pub fn sbtest1() -> Table {
+    Table {
+        name: "sbtest1".to_owned(),
+        columns: &[
+            ("id", Kind::Int),
+            ("k", Kind::Int),
+            ("c", Kind::Char(120)),
+            ("pad", Kind::Char(60)),
+        ],
+        key_columns: 1,
+        distributed_by: "id",
+        buckets: 1,
+        indexes: &["PRIMARY KEY (id)", "KEY k_1 (k)"],
+    }
+}
+
+/// A log of a web server.
+pub fn httplogs() -> Table {
+    Table {
+        name: "httplogs".to_owned(),
+        columns: &[
+            ("ts", Kind::DateTime),
+            ("clientip", Kind::Varchar(20)),
+            ("request", Kind::Varchar(500)),
+            ("status", Kind::SmallInt),
+            ("size", Kind::Int),
+        ],
+        key_columns: 1,
+        distributed_by: "clientip",
+        buckets: 1,
+        indexes: &[],
+    }
+}
+
+impl Table {
+    /// One of many tables with this schema, of ten buckets.
+    pub fn numbered(&self, number: usize) -> Self {
+        Self { name: format!("t{number:04}"), buckets: 10, ..self.clone() }
+    }
+
+    /// The statements that make the table anew, empty.
+    pub fn recreate(&self, dialect: Dialect) -> Vec<String> {
+        let drop = format!("DROP TABLE IF EXISTS {}", self.name);
+        match dialect {
+            Dialect::Null => Vec::new(),
+            Dialect::Postgres => {
+                let mut statements = vec![drop, self.create(dialect)];
+                let secondary = self.indexes.iter().filter_map(|index| index.strip_prefix("KEY "));
+                statements.extend(secondary.map(|index| {
+                    let (_, columns) = index.split_once(' ').unwrap_or_default();
+                    format!("CREATE INDEX ON {} {columns}", self.name)
+                }));
+                statements
+            }
+            _ => vec![drop, self.create(dialect)],
+        }
+    }
+
+    fn create(&self, dialect: Dialect) -> String {
+        let mut items: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(name, kind)| format!("{name} {}", kind.sql(dialect)))
+            .collect();
+        match dialect {
+            Dialect::Mysql => items.extend(self.indexes.iter().map(|index| (*index).to_owned())),
+            Dialect::Postgres => {
+                let primary = self.indexes.iter().filter(|index| index.starts_with("PRIMARY"));
+                items.extend(primary.map(|index| (*index).to_owned()));
+            }
+            Dialect::QuestDb if self.arrives() => items.push("arrived TIMESTAMP".to_owned()),
+            _ => {}
+        }
+        format!("CREATE TABLE {} ({}){}", self.name, items.join(", "), self.tail(dialect))
+    }
+
+    fn tail(&self, dialect: Dialect) -> String {
+        let name = |(name, _): &(&'static str, Kind)| *name;
+        let key: Vec<&str> = self.columns[..self.key_columns].iter().map(name).collect();
+        let key = key.join(", ");
+        match dialect {
+            Dialect::Freshet => format!(
+                " DUPLICATE KEY({key}) DISTRIBUTED BY HASH({}) BUCKETS {} \
+                 PROPERTIES(\"replication_num\" = \"1\")",
+                self.distributed_by, self.buckets
+            ),
+            Dialect::Mysql => " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4".to_owned(),
+            Dialect::QuestDb => {
+                let time = if self.arrives() { "arrived" } else { "ts" };
+                format!(" TIMESTAMP({time}) PARTITION BY DAY WAL")
+            }
+            Dialect::ClickHouse => format!(" ENGINE = MergeTree ORDER BY ({key})"),
+            Dialect::Postgres | Dialect::Null => String::new(),
+        }
+    }
+
+    /// Whether QuestDB needs a column more: its tables with a log have a time of arrival.
+    pub fn arrives(&self) -> bool {
+        self.columns.iter().all(|(_, kind)| *kind != Kind::DateTime)
+    }
+
+    /// Where the rows of an INSERT go: the table, and its columns where there is one more.
+    pub fn insert_into(&self, dialect: Dialect) -> String {
+        let mut names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        match dialect {
+            Dialect::QuestDb if self.arrives() => {
+                names.push("arrived");
+                format!("INSERT INTO {} ({}) VALUES ", self.name, names.join(", "))
+            }
+            _ => format!("INSERT INTO {} VALUES ", self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_peer_gets_its_own_statement() {
+        assert_eq!(
+            ints().create(Dialect::Freshet),
+            "CREATE TABLE ints (a INT, b INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 1 \
+             PROPERTIES(\"replication_num\" = \"1\")"
+        );
+        assert!(sbtest1().create(Dialect::Mysql).contains("PRIMARY KEY (id), KEY k_1 (k))"));
+        assert!(ints().create(Dialect::QuestDb).contains("TIMESTAMP(arrived)"));
+        assert!(httplogs().create(Dialect::QuestDb).contains("TIMESTAMP(ts)"));
+        let postgres = sbtest1().recreate(Dialect::Postgres);
+        assert_eq!(postgres[2], "CREATE INDEX ON sbtest1 (k)");
+        assert!(!postgres[1].contains("KEY k_1"));
+    }
+}

@@ -1,0 +1,131 @@
+//! Who is measured: address, dialect, process.
+
+use std::str::FromStr;
+
+use crate::table::Dialect;
+
+/// Which protocol carries the requests of bodies (W5, W7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyProtocol {
+    /// Freshet's Stream Load.
+    StreamLoad,
+    /// LOAD DATA LOCAL INFILE.
+    LoadData,
+    /// COPY FROM STDIN.
+    Copy,
+    /// InfluxDB's line protocol over HTTP.
+    Lines,
+    /// INSERT .. FORMAT CSV over HTTP.
+    ClickHouse,
+}
+
+/// A server to measure, given as
+/// `scheme://user:password@host:port/database?name=..&pid=..&http=..&dir=..&sync=..&group_commit=..`.
+///
+/// Schemes: `freshet`, `mysql`, `postgres`, `questdb`, `clickhouse`, `null`.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What it is called in results.
+    pub name: String,
+    /// Whose SQL it speaks.
+    pub dialect: Dialect,
+    /// Host and port of its SQL protocol.
+    pub address: String,
+    /// Host and port of its HTTP server.
+    pub http_address: String,
+    /// Name of the user.
+    pub user: String,
+    /// The password, empty for none.
+    pub password: String,
+    /// The database, made if it is missing.
+    pub database: String,
+    /// The process, for its CPU, memory and disk; 0 if unknown.
+    pub pid: u32,
+    /// Its data directory, for counting files.
+    pub directory: Option<String>,
+    /// What an acknowledgement means there, in words.
+    pub sync: String,
+    /// `group_commit` of Freshet: `off_mode`, `sync_mode` or `async_mode`.
+    pub group_commit: Option<String>,
+}
+
+impl Target {
+    /// How this server takes bodies.
+    pub fn body_protocol(&self) -> Option<BodyProtocol> {
+        match self.dialect {
+            Dialect::Freshet => Some(BodyProtocol::StreamLoad),
+            Dialect::Mysql => Some(BodyProtocol::LoadData),
+            Dialect::Postgres => Some(BodyProtocol::Copy),
+            Dialect::QuestDb => Some(BodyProtocol::Lines),
+            Dialect::ClickHouse => Some(BodyProtocol::ClickHouse),
+            Dialect::Null => None,
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url.split_once("://").ok_or("a target is scheme://host:port/db")?;
+        let (dialect, sync) = match scheme {
+            "freshet" => (Dialect::Freshet, "synced log"),
+            "mysql" => (Dialect::Mysql, "synced log"),
+            "postgres" => (Dialect::Postgres, "synced log"),
+            "questdb" => (Dialect::QuestDb, "no sync"),
+            "clickhouse" => (Dialect::ClickHouse, "no sync"),
+            "null" => (Dialect::Null, "one flush, nothing kept"),
+            _ => return Err(format!("unknown scheme `{scheme}`")),
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, address) = authority.rsplit_once('@').unwrap_or(("root", authority));
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        let host = address.split(':').next().unwrap_or_default();
+        let mut target = Self {
+            name: scheme.to_owned(),
+            dialect,
+            address: address.to_owned(),
+            http_address: address.to_owned(),
+            user: user.to_owned(),
+            password: password.to_owned(),
+            database: if database.is_empty() { "bench" } else { database }.to_owned(),
+            pid: 0,
+            directory: None,
+            sync: sync.to_owned(),
+            group_commit: None,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}`: no value"))?;
+            match key {
+                "name" => target.name = value.to_owned(),
+                "pid" => target.pid = value.parse().map_err(|_| format!("pid `{value}`"))?,
+                "http" => target.http_address = format!("{host}:{value}"),
+                "dir" => target.directory = Some(value.to_owned()),
+                "sync" => target.sync = value.replace('+', " "),
+                "group_commit" => target.group_commit = Some(value.to_owned()),
+                _ => return Err(format!("unknown setting `{key}` of a target")),
+            }
+        }
+        Ok(target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read() {
+        let url = "freshet://root:x@127.0.0.1:9030/b?name=f&pid=7&http=8030&group_commit=sync_mode";
+        let target: Target = url.parse().unwrap();
+        assert_eq!(target.address, "127.0.0.1:9030");
+        assert_eq!(target.http_address, "127.0.0.1:8030");
+        assert_eq!((target.user.as_str(), target.password.as_str()), ("root", "x"));
+        assert_eq!((target.name.as_str(), target.pid), ("f", 7));
+        let plain: Target = "mysql://127.0.0.1:3306".parse().unwrap();
+        assert_eq!((plain.user.as_str(), plain.database.as_str()), ("root", "bench"));
+        assert!("oracle://x".parse::<Target>().unwrap_err().contains("oracle"));
+        assert!("mysql://h:1/d?color=red".parse::<Target>().unwrap_err().contains("color"));
+    }
+}
