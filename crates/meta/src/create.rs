@@ -190,7 +190,7 @@ fn type_words(ty: ColumnType) -> String {
 fn auto_key(columns: &[Column]) -> usize {
     let mut bytes = 0;
     for (at, column) in columns.iter().enumerate().take(AUTO_KEY_COLUMNS_MAX) {
-        bytes += key_bytes(column.ty);
+        bytes = u32::saturating_add(bytes, key_bytes(column.ty));
         if !column.ty.can_be_key() || (at > 0 && bytes > AUTO_KEY_BYTES_MAX) {
             return at;
         }

@@ -1,0 +1,103 @@
+// The example program of the documentation of group commit, with another host, port and database,
+// and its loop bounded: batchCount statements a thread instead of endlessly many.
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+)
+
+const (
+	host     = "127.0.0.1"
+	db       = "client_go"
+	user     = "root"
+	password = ""
+	table    = "async_lineitem"
+)
+
+var (
+	port        = os.Args[1]
+	batchCount  = 20
+	threadCount = 20
+	batchSize   = 100
+)
+
+var totalInsertedRows int64
+var rowsInsertedLastSecond int64
+
+func main() {
+	dbDSN := fmt.Sprintf("%s:%s@tcp(%s:%s)/%s?parseTime=true", user, password, host, port, db)
+	db, err := sql.Open("mysql", dbDSN)
+	if err != nil {
+		fmt.Printf("Error opening database: %s\n", err)
+		return
+	}
+	defer db.Close()
+
+	var wg sync.WaitGroup
+	for i := 0; i < threadCount; i++ {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			groupCommitInsertBatch(db)
+		}()
+	}
+
+	go logInsertStatistics()
+
+	wg.Wait()
+}
+
+func groupCommitInsertBatch(db *sql.DB) {
+	for batch := 0; batch < batchCount; batch++ {
+		valueStrings := make([]string, 0, batchSize)
+		valueArgs := make([]interface{}, 0, batchSize*16)
+		for i := 0; i < batchSize; i++ {
+			for i = 0; i < batchSize; i++ {
+				valueStrings = append(valueStrings, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+				valueArgs = append(valueArgs, rand.Intn(1000))
+				valueArgs = append(valueArgs, rand.Intn(1000))
+				valueArgs = append(valueArgs, rand.Intn(1000))
+				valueArgs = append(valueArgs, rand.Intn(1000))
+				valueArgs = append(valueArgs, sql.NullFloat64{Float64: 1.0, Valid: true})
+				valueArgs = append(valueArgs, sql.NullFloat64{Float64: 1.0, Valid: true})
+				valueArgs = append(valueArgs, sql.NullFloat64{Float64: 1.0, Valid: true})
+				valueArgs = append(valueArgs, sql.NullFloat64{Float64: 1.0, Valid: true})
+				valueArgs = append(valueArgs, "N")
+				valueArgs = append(valueArgs, "O")
+				valueArgs = append(valueArgs, time.Now())
+				valueArgs = append(valueArgs, time.Now())
+				valueArgs = append(valueArgs, time.Now())
+				valueArgs = append(valueArgs, "DELIVER IN PERSON")
+				valueArgs = append(valueArgs, "SHIP")
+				valueArgs = append(valueArgs, "N/A")
+			}
+		}
+		stmt := fmt.Sprintf("INSERT INTO %s VALUES %s",
+			table, strings.Join(valueStrings, ","))
+		_, err := db.Exec(stmt, valueArgs...)
+		if err != nil {
+			fmt.Printf("Error executing batch: %s\n", err)
+			return
+		}
+		atomic.AddInt64(&rowsInsertedLastSecond, int64(batchSize))
+		atomic.AddInt64(&totalInsertedRows, int64(batchSize))
+	}
+}
+
+func logInsertStatistics() {
+	for {
+		time.Sleep(1 * time.Second)
+		fmt.Printf("Total inserted rows: %d\n", totalInsertedRows)
+		fmt.Printf("Rows inserted in the last second: %d\n", rowsInsertedLastSecond)
+		rowsInsertedLastSecond = 0
+	}
+}
