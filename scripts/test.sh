@@ -12,5 +12,5 @@ fi
 source scripts/check_steps.sh
 step build  "2 min" cargo build --locked --workspace --bins --tests
 step tests  "2 min" cargo test --locked --workspace --no-fail-fast
-step clients "40 s" scripts/clients.sh
+step clients "1 min" scripts/clients.sh
 steps_end
