@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, ParamValues, ScalarValue, TableReference};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::{provider_as_source, source_as_provider};
@@ -15,9 +15,10 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion::logical_expr::{
-    AggregateUDF, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
@@ -66,6 +67,8 @@ pub struct QueryEngine {
 #[derive(Clone, Debug)]
 pub struct Plan {
     logical: LogicalPlan,
+    /// Whether it waits for values whose types were not known: it is optimised with them.
+    untyped: bool,
     /// Its result columns.
     pub columns: Vec<ResultColumn>,
     /// Whether it holds values of the session or of the moment it was planned, so that it is
@@ -147,8 +150,12 @@ impl QueryEngine {
             .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
             .map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
-        let logical = self.state.optimize(&logical).map_err(mapped)?;
-        Ok(Plan { logical, columns, of_session: rewritten.of_session })
+        let untyped = parameters.iter().any(Option::is_none);
+        let logical = match untyped {
+            true => logical,
+            false => self.state.optimize(&logical).map_err(mapped)?,
+        };
+        Ok(Plan { logical, untyped, columns, of_session: rewritten.of_session })
     }
 
     /// Runs a plan on the tables of its own snapshot, or of another one, with values in place
@@ -169,6 +176,10 @@ impl QueryEngine {
         if !values.is_empty() {
             let values = ParamValues::from(values);
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
+            logical = match plan.untyped {
+                true => self.state.optimize(&logical).map_err(mapped)?,
+                false => folded(logical).map_err(mapped)?,
+            };
         }
         let planner = self.state.query_planner();
         let physical = planner.create_physical_plan(&logical, &self.state).await.map_err(mapped)?;
@@ -225,6 +236,22 @@ fn planner_context(parameters: &[Option<DataType>]) -> datafusion::sql::planner:
         .map(|ty| ty.clone().map(|ty| Arc::new(Field::new("?", ty, true)) as FieldRef))
         .collect::<Vec<_>>();
     datafusion::sql::planner::PlannerContext::new().with_prepare_param_data_types(types)
+}
+
+/// The same plan with casts of values done, so that LIMIT finds a number and files a bound.
+fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    let fold = |expr: Expr| match &expr {
+        Expr::Cast(Cast { expr: inner, field }) => match &**inner {
+            Expr::Literal(value, metadata) => {
+                let value = value.cast_to(field.data_type())?;
+                Ok(Transformed::yes(Expr::Literal(value, metadata.clone())))
+            }
+            _ => Ok(Transformed::no(expr)),
+        },
+        _ => Ok(Transformed::no(expr)),
+    };
+    plan.transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(fold)))
+        .map(|transformed| transformed.data)
 }
 
 /// The same plan over the tables of another snapshot.

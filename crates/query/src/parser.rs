@@ -156,7 +156,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         if statements.len() == STATEMENTS_MAX {
             return Err(err!(Syntax, "more than {STATEMENTS_MAX} statements in one text"));
         }
-        let tokens = numbered(piece);
+        let tokens = numbered(unlocked(piece));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)
             .with_recursion_limit(NESTING_MAX)
@@ -184,6 +184,27 @@ fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
     let first = said.next()?;
     let last = said.next_back().unwrap_or(first);
     Some((first.span.start, last.span.end))
+}
+
+/// The tokens without LOCK IN SHARE MODE: nothing changes what is read.
+fn unlocked(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
+    let mut left = tokens;
+    for wanted in ["MODE", "SHARE", "IN", "LOCK"] {
+        while let [before @ .., TokenWithSpan { token: Token::Whitespace(_) | Token::EOF, .. }] =
+            left
+        {
+            left = before;
+        }
+        match left {
+            [before @ .., TokenWithSpan { token: Token::Word(word), .. }]
+                if word.value.eq_ignore_ascii_case(wanted) =>
+            {
+                left = before;
+            }
+            _ => return tokens,
+        }
+    }
+    left
 }
 
 /// The tokens with `?` numbered, so that each names its own value.

@@ -86,6 +86,9 @@ const TEXT_LENGTH: u32 = 65_535;
 /// Most bytes of a character.
 const CHARACTER_BYTES: u32 = 4;
 
+/// The database of the system's tables.
+pub const SYSTEM: &str = "information_schema";
+
 /// The column of a table that a result column is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Origin {
@@ -195,6 +198,12 @@ pub fn columns(schema: &DFSchema, names: &[Option<String>]) -> Vec<ResultColumn>
 fn column(field: &Field, table: &str, written: Option<&str>) -> ResultColumn {
     let origin = Origin::decode(field).filter(|origin| same(&origin.ty.arrow(), field.data_type()));
     let name = match (&origin, written) {
+        // Columns of the system's tables are called as they are, however they were written.
+        (Some(origin), Some(written))
+            if origin.database == SYSTEM && origin.column.eq_ignore_ascii_case(written) =>
+        {
+            origin.column.clone()
+        }
         (_, Some(written)) => written.to_owned(),
         // A plain column is called as it was created.
         (Some(origin), None) if origin.column.eq_ignore_ascii_case(field.name()) => {

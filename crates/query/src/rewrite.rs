@@ -6,6 +6,7 @@
 mod aggregate;
 mod expr;
 mod function;
+mod having;
 mod select;
 mod values;
 

@@ -1,5 +1,193 @@
-//! system
+//! `information_schema` and the like, as tables that are computed when they are planned.
+
+mod catalog;
+mod columns;
+mod fixed;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
+use arrow::datatypes::{Field, Schema};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use freshet_base::{Result, err};
+use freshet_schema::ColumnType;
+use freshet_storage::view::Snapshot;
+
+use crate::engine::Tables;
+use crate::error::mapped;
+use crate::result::{Origin, SYSTEM};
+use crate::zone::Zone;
+
+/// A value of a system table.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cell {
+    /// NULL.
+    Null,
+    /// Text.
+    Text(String),
+    /// A number.
+    Int(i64),
+    /// An instant, microseconds since 1970 UTC.
+    Time(i64),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A system table whose rows the server knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServerTable {
+    /// `processlist`: ID, USER, HOST, DB, COMMAND, TIME, STATE, INFO.
+    Processlist,
+    /// `group_commits`: LABEL, TABLE_SCHEMA, TABLE_NAME, TXN_ID, LOADS, ROWS, BYTES,
+    /// OPENED, ENDED, REASON, VERSION.
+    GroupCommits,
+    /// `wal`: NAME, VALUE.
+    Wal,
+    /// `global_variables`: VARIABLE_NAME, VARIABLE_VALUE.
+    GlobalVariables,
+    /// `session_variables`: VARIABLE_NAME, VARIABLE_VALUE.
+    SessionVariables,
+    /// `global_status`: VARIABLE_NAME, VARIABLE_VALUE.
+    GlobalStatus,
+}
+
+/// What only the server knows.
+pub trait SystemSource: Send + Sync {
+    /// The rows of a table of the server, in the order of its columns.
+    fn rows(&self, table: ServerTable) -> Vec<Vec<Cell>>;
+
+    /// Whether the user may see this database.
+    fn may_see(&self, database: &str) -> bool;
+}
+
+/// The system's tables over one snapshot.
+pub struct SystemTables<'a> {
+    /// What is described.
+    pub snapshot: &'a Snapshot,
+    /// What only the server knows.
+    pub source: &'a dyn SystemSource,
+    /// The zone that instants are shown in.
+    pub zone: Zone,
+}
+
 /// Whether a database is one of those that are always there.
 pub fn is_system(name: &str) -> bool {
     crate::rewrite::is_system(name)
+}
+
+/// The tables of a system database, in lower case.
+pub fn names(database: &str) -> Vec<&'static str> {
+    let wanted = database.to_lowercase();
+    let tables = columns::TABLES.iter().filter(|table| table.database == wanted);
+    tables.map(|table| table.name).collect()
+}
+
+impl Tables for SystemTables<'_> {
+    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+        let (database, name) = (database.to_lowercase(), name.to_lowercase());
+        let found = columns::TABLES.iter().find(|t| t.database == database && t.name == name);
+        let table = found.ok_or_else(|| match database == SYSTEM {
+            true => err!(UnknownTable, "Unknown table '{}' in {database}", name.to_uppercase()),
+            false => err!(NoSuchTable, "Table '{database}.{name}' doesn't exist"),
+        })?;
+        let rows = match table.rows {
+            columns::Rows::None => Vec::new(),
+            columns::Rows::Fixed(rows) => rows(),
+            columns::Rows::Catalog(rows) => rows(self),
+            columns::Rows::Server(which) => self.source.rows(which),
+        };
+        let batch = batch(table, &rows, self.zone);
+        let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;
+        Ok(Arc::new(provider))
+    }
+}
+
+fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> RecordBatch {
+    assert!(
+        rows.iter().all(|row| row.len() == table.columns.len()),
+        "rows of {} have a cell for each column",
+        table.name
+    );
+    let mut fields = Vec::new();
+    let mut arrays = Vec::<ArrayRef>::new();
+    for (at, (name, kind)) in table.columns.iter().enumerate() {
+        let cells = rows.iter().map(|row| &row[at]);
+        let (ty, array): (_, ArrayRef) = match kind {
+            columns::Kind::Text => (
+                ColumnType::VarChar { len: 512 },
+                Arc::new(cells.map(text).collect::<StringViewArray>()),
+            ),
+            columns::Kind::Int => {
+                let values = cells.map(|cell| match cell {
+                    Cell::Int(value) => Some(*value),
+                    _ => None,
+                });
+                (ColumnType::BigInt { unsigned: false }, Arc::new(values.collect::<Int64Array>()))
+            }
+            columns::Kind::Time => {
+                let values = cells.map(|cell| match cell {
+                    Cell::Time(micros) => Some(zone.local(*micros)),
+                    _ => None,
+                });
+                let values = values.collect::<TimestampMicrosecondArray>();
+                (ColumnType::DateTime { fsp: 0 }, Arc::new(values))
+            }
+        };
+        let origin = Origin {
+            database: SYSTEM.to_owned(),
+            table: table.name.to_uppercase(),
+            column: (*name).to_owned(),
+            ty,
+            flags: 0,
+        };
+        let metadata = HashMap::from([(Origin::KEY.to_owned(), origin.encode())]);
+        let field = Field::new(name.to_lowercase(), array.data_type().clone(), true);
+        fields.push(field.with_metadata(metadata));
+        arrays.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        .expect("columns are built as their fields say")
+}
+
+fn text(cell: &Cell) -> Option<String> {
+    match cell {
+        Cell::Null => None,
+        Cell::Text(text) => Some(text.clone()),
+        Cell::Int(value) => Some(value.to_string()),
+        Cell::Time(micros) => {
+            let mut out = String::new();
+            crate::format::datetime(&mut out, *micros, 0);
+            Some(out)
+        }
+    }
 }

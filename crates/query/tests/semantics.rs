@@ -79,7 +79,7 @@ fn strings() {
         &[
             ("CONCAT('a', 1, 2.50), CONCAT('a', NULL)", "a12.50|NULL"),
             ("CONCAT_WS('-', 'a', NULL, 'b')", "a-b"),
-            ("SUBSTRING('abcdef', 2, 3), SUBSTR('abc', -2), MID('abc' FROM 2)", "bcd|bc|bc"),
+            ("SUBSTRING('abcdef', 2, 3), SUBSTR('abc', -2), MID('abc', 2)", "bcd|bc|bc"),
             ("LEFT('abc', 2), RIGHT('abc', 2)", "ab|bc"),
             ("LPAD('5', 3, '0'), RPAD('5', 3, 'x')", "005|5xx"),
             ("TRIM('  a '), TRIM(LEADING 'x' FROM 'xxa'), LTRIM(' a')", "a|a|a"),
@@ -215,10 +215,10 @@ fn queries() {
                 "COUNT(*), SUM(score), AVG(score), MIN(name), MAX(Score) FROM t",
                 "4|100|33.3333|a|50",
             ),
-            ("ID, Name FROM t WHERE SCORE > 15 ORDER BY id DESC", "3|c;2|b"),
+            ("ID, Name FROM t WHERE SCORE > 15 ORDER BY id DESC", "3|c;2|b;1|a"),
             ("t.id FROM d.t LIMIT 1, 2", "2;3"),
             ("T1.id FROM t T1 JOIN t t2 USING (id) WHERE T1.id = 2", "2"),
-            ("score > 15 AS big, COUNT(*) c FROM t GROUP BY big HAVING c > 1", "1|2"),
+            ("score > 15 AS big, COUNT(*) c FROM t GROUP BY big HAVING c > 1", "1|3"),
             ("COUNT(DISTINCT name, score) FROM t", "3"),
             ("GROUP_CONCAT(name ORDER BY id DESC SEPARATOR '-') FROM t", "d-c-b-a"),
             ("score, score FROM t WHERE id = 1", "20|20"),
@@ -275,10 +275,10 @@ fn errors_have_mysqls_numbers() {
 #[test]
 fn names_and_types_of_columns() {
     let bench = Bench::new();
-    let columns = bench.columns("SELECT COUNT(*), ID, 1+1, t.Name AS n, 'x', price FROM t");
+    let columns = bench.columns("SELECT COUNT( * ), MAX(ID), 1+1, t.Name AS n, 'x', ID, price FROM t GROUP BY t.Name, ID, price");
     let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
-    assert_eq!(names, ["COUNT(*)", "ID", "1+1", "n", "x", "price"]);
-    let price = &columns[5];
+    assert_eq!(names, ["COUNT( * )", "MAX(ID)", "1+1", "n", "x", "ID", "price"]);
+    let price = &columns[6];
     assert_eq!((price.ty, price.decimals), (freshet_query::result::ResultType::Decimal, 2));
 }
 
@@ -286,13 +286,13 @@ fn names_and_types_of_columns() {
 fn placeholders_are_bound_at_execution() {
     use datafusion::common::ScalarValue;
     let bench = Bench::new();
-    let answer = bench.prepared(
-        "SELECT id FROM t WHERE id > ? AND name <> ? ORDER BY id LIMIT ?",
-        vec![
-            ScalarValue::Int64(Some(1)),
-            ScalarValue::Utf8(Some("c".into())),
-            ScalarValue::Int64(Some(1)),
-        ],
-    );
-    assert_eq!(answer.unwrap(), [["2"]]);
+    let values = vec![
+        ScalarValue::Int64(Some(1)),
+        ScalarValue::Utf8(Some("c".into())),
+        ScalarValue::Int64(Some(1)),
+    ];
+    let sql = "SELECT id FROM t WHERE id > ? AND name <> ? ORDER BY id LIMIT ?";
+    let typed = values.iter().map(|value| Some(value.data_type())).collect::<Vec<_>>();
+    assert_eq!(bench.prepared(sql, &typed, values.clone()).unwrap(), [["2"]]);
+    assert_eq!(bench.prepared(sql, &[None, None, None], values).unwrap(), [["2"]]);
 }

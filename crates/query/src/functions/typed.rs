@@ -165,9 +165,14 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
         return expr;
     }
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
+    if *from == DataType::Boolean && matches!(to, DataType::Decimal128(_, _)) {
+        return cast(cast(expr, DataType::Int8), to.clone());
+    }
+    // Casts of Arrow cut digits that MySQL rounds.
+    let rounds = matches!(from, DataType::Decimal128(_, _)) && to.is_integer();
     let plain = *from == DataType::Null
         || (is_text(from) && is_text(to))
-        || (number(from) && number(to) && !from.is_floating())
+        || (number(from) && number(to) && !from.is_floating() && !rounds)
         || (number(from) && to.is_floating())
         || (matches!(from, DataType::Date32) && *to == convert::DATETIME);
     if plain {
@@ -301,18 +306,19 @@ macro_rules! clock_part {
 
 fn greatest_or_least(name: &'static str, kernel: &'static str) -> ScalarUDF {
     let expand: Expand = if kernel == "greatest" {
-        |args, types| Ok(strict("df_greatest", all_converted(args, types)))
+        |args, types| strict("df_greatest", args, types)
     } else {
-        |args, types| Ok(strict("df_least", all_converted(args, types)))
+        |args, types| strict("df_least", args, types)
     };
     Typed::udf(name, (2, MANY), all_common, expand)
 }
 
 /// NULL when any argument is, else the kernel's result.
-fn strict(kernel: &str, args: Vec<Expr>) -> Expr {
+fn strict(kernel: &str, args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    let args = all_converted(args, types);
     let null = args.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or(lit(false));
     let result = super::call(kernel, args);
-    when(null, lit(ScalarValue::Null)).otherwise(result.clone()).unwrap_or(result)
+    when(null, lit(ScalarValue::try_from(&common_of(types))?)).otherwise(result)
 }
 
 /// The functions of this file.
@@ -337,7 +343,7 @@ pub fn all() -> Vec<ScalarUDF> {
                     datafusion::logical_expr::Operator::Eq,
                     (right, &types[1]),
                 );
-                when(equal, lit(ScalarValue::Null)).otherwise(left)
+                when(equal, lit(ScalarValue::try_from(&types[0])?)).otherwise(left)
             },
         ),
         Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {

@@ -226,10 +226,7 @@ impl<'a> Cursor<'a> {
 
     pub fn query(&mut self) -> Result<Box<Query>> {
         let parsed = self.parser.parse_query();
-        let query = parsed.map_err(|error| self.refused(&error))?;
-        // What is read is not locked, since nothing changes it.
-        self.words("LOCK IN SHARE MODE");
-        Ok(query)
+        parsed.map_err(|error| self.refused(&error))
     }
 
     /// `("key" = "value", ...)`.

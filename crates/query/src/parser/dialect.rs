@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 
-use sqlparser::ast::{BinaryOperator, Expr};
+use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval};
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -24,6 +24,20 @@ macro_rules! as_mysql {
             BASE.$name()
         })*
     };
+}
+
+/// What stands behind INTERVAL: an amount and its unit.
+fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let value = Box::new(parser.parse_expr()?);
+    let unit = parser.parse_identifier()?;
+    let precision = parser.parse_optional_precision()?;
+    Ok(Expr::Interval(Interval {
+        value,
+        leading_field: Some(DateTimeField::Custom(unit)),
+        leading_precision: precision,
+        last_field: None,
+        fractional_seconds_precision: None,
+    }))
 }
 
 impl Dialect for MySql {
@@ -54,6 +68,24 @@ impl Dialect for MySql {
 
     fn supports_group_by_with_modifier(&self) -> bool {
         true
+    }
+
+    fn supports_bang_not_operator(&self) -> bool {
+        true
+    }
+
+    fn allow_extract_custom(&self) -> bool {
+        true
+    }
+
+    // `sqlparser` knows no units of two parts, such as DAY_SECOND.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let function = parser.peek_nth_token_ref(1).token == Token::LParen
+            && parser.peek_nth_token_ref(3).token == Token::Comma;
+        if function || !parser.parse_keyword(Keyword::INTERVAL) {
+            return None;
+        }
+        Some(interval(parser))
     }
 
     fn is_table_factor_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {

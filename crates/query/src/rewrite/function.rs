@@ -11,7 +11,7 @@ use super::{Rewriter, aggregate};
 use crate::temporal::SECOND;
 
 /// Functions of the session and of this moment.
-const OF_SESSION: [&str; 31] = [
+const OF_SESSION: [&str; 32] = [
     "benchmark",
     "charset",
     "coercibility",
@@ -43,6 +43,7 @@ const OF_SESSION: [&str; 31] = [
     "utc_date",
     "utc_time",
     "utc_timestamp",
+    "version",
 ];
 
 /// The name of a function, lower case.
@@ -299,6 +300,7 @@ impl Rewriter<'_> {
             "database" | "schema" => Some(session.database.map_or_else(null, text)),
             "user" | "session_user" | "system_user" => Some(text(session.user)),
             "current_user" => Some(text(session.current_user)),
+            "version" => Some(text(session.version)),
             "current_role" => Some(text("NONE")),
             "connection_id" => Some(int(session.connection_id)),
             "last_insert_id" => Some(int(session.last_insert_id)),

@@ -115,6 +115,8 @@ fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
     if let Some(into) = &select.into {
         bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
     }
+    without_dual(select);
+    super::having::without_groups(select);
     name_items(select, outermost);
     group_by(select)?;
     if let Some(Distinct::On(_)) = select.distinct {
@@ -123,6 +125,17 @@ fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
     select.select_modifiers = None;
     select.optimizer_hints.clear();
     Ok(())
+}
+
+/// `FROM DUAL` is no table at all.
+fn without_dual(select: &mut Select) {
+    if let [table] = &select.from[..]
+        && table.joins.is_empty()
+        && let TableFactor::Table { name, .. } = &table.relation
+        && name.to_string().eq_ignore_ascii_case("dual")
+    {
+        select.from.clear();
+    }
 }
 
 /// Gives every item that is no column a name of its own: what MySQL calls it in a derived

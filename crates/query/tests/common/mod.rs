@@ -102,37 +102,45 @@ impl Bench {
         self.tables.0.insert(name.to_owned(), Arc::new(table));
     }
 
-    pub fn plan(&self, sql: &str) -> Result<Plan> {
+    pub fn plan(&self, sql: &str, types: &[Option<DataType>]) -> Result<Plan> {
         let mut parsed = parser::parse(sql, SqlMode::default())?;
         let parsed = parsed.remove(0);
         let Statement::Query(query) = parsed.statement else { panic!("no query: {sql}") };
-        let types = vec![None; parsed.parameters];
-        self.engine.plan(query, &parsed.items, &session(), &self.tables, &types)
+        assert_eq!(types.len(), parsed.parameters);
+        self.engine.plan(query, &parsed.items, &session(), &self.tables, types)
     }
 
     pub fn columns(&self, sql: &str) -> Vec<ResultColumn> {
-        self.plan(sql).unwrap().columns
+        self.plan(sql, &[]).unwrap().columns
     }
 
     pub fn query(&self, sql: &str) -> Result<Vec<Vec<String>>> {
-        self.prepared(sql, Vec::new())
+        self.prepared(sql, &[], Vec::new())
     }
 
-    pub fn prepared(&self, sql: &str, values: Vec<ScalarValue>) -> Result<Vec<Vec<String>>> {
-        let plan = self.plan(sql)?;
+    pub fn prepared(
+        &self,
+        sql: &str,
+        types: &[Option<DataType>],
+        values: Vec<ScalarValue>,
+    ) -> Result<Vec<Vec<String>>> {
+        let plan = self.plan(sql, types)?;
         let batches = self
             .runtime
             .block_on(async { self.engine.execute(&plan, values, None).await?.collect().await })?;
-        let mut rows = Vec::new();
-        for batch in &batches {
-            let cells = Cells::of(batch, &plan.columns)?;
-            rows.extend(
-                (0..batch.num_rows())
-                    .map(|row| cells.iter().map(|cells| shown(cells, row)).collect::<Vec<_>>()),
-            );
-        }
-        Ok(rows)
+        Ok(rows(&batches, &plan.columns))
     }
+}
+
+pub fn rows(batches: &[RecordBatch], columns: &[ResultColumn]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        let cells = Cells::of(batch, columns).unwrap();
+        for row in 0..batch.num_rows() {
+            rows.push(cells.iter().map(|cells| shown(cells, row)).collect());
+        }
+    }
+    rows
 }
 
 fn shown(cells: &Cells, row: usize) -> String {

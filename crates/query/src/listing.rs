@@ -1,0 +1,54 @@
+//! Rows at hand as a table, for the WHERE of SHOW.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use freshet_base::Result;
+use sqlparser::ast::{Expr, SetExpr};
+
+use crate::engine::{QueryEngine, Tables};
+use crate::error::mapped;
+use crate::parser::{Statement, parse};
+use crate::session::Session;
+
+struct Listing(Arc<MemTable>);
+
+impl Tables for Listing {
+    fn table(&self, _database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::clone(&self.0) as _)
+    }
+}
+
+impl QueryEngine {
+    /// The rows of `batch` that a condition over its columns takes.
+    ///
+    /// # Errors
+    /// Unknown columns, and what goes wrong while evaluating.
+    pub async fn filter(
+        &self,
+        batch: &RecordBatch,
+        condition: &Expr,
+        session: &Session<'_>,
+    ) -> Result<Vec<RecordBatch>> {
+        let lower = |field: &Arc<arrow::datatypes::Field>| {
+            field.as_ref().clone().with_name(field.name().to_lowercase())
+        };
+        let fields = batch.schema().fields().iter().map(lower).collect::<Vec<_>>();
+        let schema = Arc::new(Schema::new(fields));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
+            .expect("names do not change columns");
+        let table = MemTable::try_new(schema, vec![vec![batch]]).map_err(mapped)?;
+        let mut statements = parse("SELECT * FROM listing.listing", session.mode)?;
+        let Statement::Query(mut query) = statements.remove(0).statement else {
+            unreachable!("the text above is a query")
+        };
+        if let SetExpr::Select(select) = &mut *query.body {
+            select.selection = Some(condition.clone());
+        }
+        let plan = self.plan(query, &[], session, &Listing(Arc::new(table)), &[])?;
+        self.execute(&plan, Vec::new(), None).await?.collect().await
+    }
+}

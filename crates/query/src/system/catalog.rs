@@ -1,0 +1,378 @@
+//! Rows of the system's tables that follow from the catalog.
+
+use std::sync::Arc;
+
+use freshet_meta::{Database, GrantObject, Privilege};
+use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
+use freshet_schema::{
+    Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, LengthUnit, Table, TableForm,
+};
+
+use super::{Cell, SystemTables, columns::TABLES};
+use crate::result::SYSTEM;
+
+/// What stands in every TABLE_CATALOG.
+const CATALOG: &str = "def";
+/// Most bytes of a character.
+const CHARACTER_BYTES: u64 = 4;
+
+fn collation_name(form: TableForm) -> &'static str {
+    match form {
+        TableForm::Olap => "binary",
+        TableForm::MySql => "utf8mb4_bin",
+    }
+}
+
+/// The databases that the user may see.
+fn databases<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a Arc<Database>> {
+    let all = system.snapshot.view.catalog.databases();
+    all.filter(|database| system.source.may_see(&database.name))
+}
+
+/// Their tables, with the database of each.
+fn stored<'a>(
+    system: &'a SystemTables<'_>,
+) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<Table>)> {
+    databases(system)
+        .flat_map(|database| database.tables.values().map(move |table| (database, table)))
+}
+
+pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let own = ["information_schema", "mysql", "performance_schema", "sys"];
+    let names = own.into_iter().chain(databases(system).map(|database| database.name.as_str()));
+    names
+        .map(|name| {
+            vec![
+                CATALOG.into(),
+                name.into(),
+                "utf8mb4".into(),
+                "utf8mb4_bin".into(),
+                Cell::Null,
+                "NO".into(),
+            ]
+        })
+        .collect()
+}
+
+/// Rows and bytes of a table.
+fn size(system: &SystemTables<'_>, table: &Table) -> (u64, u64) {
+    let snapshot = system.snapshot.table(table.id);
+    snapshot.map_or((0, 0), |snapshot| (snapshot.rows(), snapshot.bytes()))
+}
+
+pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        let (count, bytes) = size(system, table);
+        rows.push(vec![
+            CATALOG.into(),
+            database.name.as_str().into(),
+            table.name.as_str().into(),
+            "BASE TABLE".into(),
+            (if table.form == TableForm::Olap { "Olap" } else { "InnoDB" }).into(),
+            10_i64.into(),
+            "Dynamic".into(),
+            count.into(),
+            bytes.checked_div(count).unwrap_or(0).into(),
+            bytes.into(),
+            0_i64.into(),
+            0_i64.into(),
+            0_i64.into(),
+            Cell::Null,
+            Cell::Time(table.created_micros),
+            Cell::Null,
+            Cell::Null,
+            collation_name(table.form).into(),
+            Cell::Null,
+            "".into(),
+            table.comment.as_str().into(),
+        ]);
+    }
+    rows.extend(TABLES.iter().map(|table| {
+        let mut row = vec![Cell::Null; 21];
+        row[0] = CATALOG.into();
+        row[1] = table.database.into();
+        row[2] = match table.database {
+            SYSTEM => table.name.to_uppercase().into(),
+            _ => table.name.into(),
+        };
+        row[3] = "SYSTEM VIEW".into();
+        row[20] = "".into();
+        row
+    }));
+    rows
+}
+
+/// Longest value in characters, and in bytes.
+fn lengths(column: &Column) -> (Option<u64>, Option<u64>) {
+    let (len, binary) = match column.ty {
+        ColumnType::Char { len } | ColumnType::VarChar { len } => (len, false),
+        ColumnType::VarBinary { len } => (len, true),
+        ColumnType::Text => (TEXT_BYTES_MAX, true),
+        ColumnType::Blob => (TEXT_BYTES_MAX, true),
+        _ => return (None, None),
+    };
+    let bytes = match column.length_unit {
+        LengthUnit::Characters if !binary => u64::from(len) * CHARACTER_BYTES,
+        _ => u64::from(len),
+    };
+    debug_assert!(len <= TEXT_BYTES_MAX.max(VARCHAR_LEN_MAX).max(CHAR_LEN_MAX));
+    (Some(len.into()), Some(bytes))
+}
+
+/// Digits, and digits behind the point.
+fn digits(ty: ColumnType) -> (Option<u64>, Option<u64>) {
+    let unsigned = ty.is_unsigned();
+    let whole = |digits: u64| (Some(digits), Some(0));
+    match ty {
+        ColumnType::Boolean | ColumnType::TinyInt { .. } => whole(3),
+        ColumnType::SmallInt { .. } => whole(5),
+        ColumnType::MediumInt { .. } => whole(7),
+        ColumnType::Int { .. } => whole(10),
+        ColumnType::BigInt { .. } => whole(if unsigned { 20 } else { 19 }),
+        ColumnType::LargeInt => whole(39),
+        ColumnType::Float => (Some(12), None),
+        ColumnType::Double => (Some(22), None),
+        ColumnType::Decimal { precision, scale } => (Some(precision.into()), Some(scale.into())),
+        _ => (None, None),
+    }
+}
+
+/// `PRI`, `UNI`, `MUL` or nothing.
+fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
+    let of = |kind| {
+        table.declared_keys.iter().any(|key| key.kind == kind && key.columns.contains(&column.id))
+    };
+    if of(DeclaredKeyKind::Primary) {
+        "PRI"
+    } else if of(DeclaredKeyKind::Unique) {
+        "UNI"
+    } else if of(DeclaredKeyKind::Index) {
+        "MUL"
+    } else if at < table.key_columns {
+        "DUP"
+    } else {
+        ""
+    }
+}
+
+fn default(column: &Column) -> Cell {
+    match &column.default {
+        None => Cell::Null,
+        Some(DefaultValue::Literal(text)) => text.as_str().into(),
+        Some(DefaultValue::CurrentTimestamp) => "CURRENT_TIMESTAMP".into(),
+        Some(DefaultValue::CurrentDate) => "CURRENT_DATE".into(),
+    }
+}
+
+pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        for (at, column) in table.schema().columns.iter().enumerate() {
+            rows.push(column_row(&database.name, table, column, at));
+        }
+    }
+    for table in TABLES {
+        for (at, (name, kind)) in table.columns.iter().enumerate() {
+            let ty = match kind {
+                super::columns::Kind::Text => "varchar",
+                super::columns::Kind::Int => "bigint",
+                super::columns::Kind::Time => "datetime",
+            };
+            let mut row = vec![Cell::Null; 22];
+            row[0] = CATALOG.into();
+            row[1] = table.database.into();
+            row[2] = table.name.to_uppercase().into();
+            row[3] = (*name).into();
+            row[4] = (at as u64 + 1).into();
+            row[6] = "YES".into();
+            row[7] = ty.into();
+            row[15] = (if ty == "varchar" { "varchar(512)" } else { ty }).into();
+            row[16..21].fill("".into());
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn column_row(database: &str, table: &Table, column: &Column, at: usize) -> Vec<Cell> {
+    let (characters, bytes) = lengths(column);
+    let (precision, scale) = digits(column.ty);
+    let fsp = match column.ty {
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Some(u64::from(fsp)),
+        _ => None,
+    };
+    let text = column.ty.is_text();
+    let collation = match column.collation {
+        Collation::Binary => "binary",
+        Collation::Utf8mb4Bin => "utf8mb4_bin",
+    };
+    vec![
+        CATALOG.into(),
+        database.into(),
+        table.name.as_str().into(),
+        column.name.as_str().into(),
+        (at as u64 + 1).into(),
+        default(column),
+        (if column.nullable { "YES" } else { "NO" }).into(),
+        column.ty.data_type_name().into(),
+        characters.into(),
+        bytes.into(),
+        precision.into(),
+        scale.into(),
+        fsp.into(),
+        text.then_some("utf8mb4").into(),
+        text.then_some(collation).into(),
+        column.ty.to_string().into(),
+        column_key(table, column, at).into(),
+        "".into(),
+        "select,insert,references".into(),
+        column.comment.as_str().into(),
+        "".into(),
+        Cell::Null,
+    ]
+}
+
+pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        for (at, partition) in table.partitions.iter().enumerate() {
+            let (count, bytes) = size(system, table);
+            let mut row = vec![Cell::Null; 27];
+            row[0] = CATALOG.into();
+            row[1] = database.name.as_str().into();
+            row[2] = table.name.as_str().into();
+            row[3] = partition.name.as_str().into();
+            row[5] = (at as u64 + 1).into();
+            row[12] = count.into();
+            row[13] = bytes.checked_div(count).unwrap_or(0).into();
+            row[14] = bytes.into();
+            row[20] = Cell::Time(table.created_micros);
+            row[24] = "".into();
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// The name of a column of a declared key.
+fn key_columns_of(table: &Table, columns: &[freshet_base::ColumnId]) -> Vec<(u64, String, bool)> {
+    let schema = table.schema();
+    let positions = columns.iter().filter_map(|id| schema.position_of(*id));
+    positions
+        .zip(1_u64..)
+        .map(|(at, place)| (place, schema.columns[at].name.clone(), schema.columns[at].nullable))
+        .collect()
+}
+
+pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        for key in &table.declared_keys {
+            for (place, column, nullable) in key_columns_of(table, &key.columns) {
+                rows.push(vec![
+                    CATALOG.into(),
+                    database.name.as_str().into(),
+                    table.name.as_str().into(),
+                    i64::from(key.kind == DeclaredKeyKind::Index).into(),
+                    database.name.as_str().into(),
+                    key.name.as_str().into(),
+                    place.into(),
+                    column.into(),
+                    "A".into(),
+                    size(system, table).0.into(),
+                    Cell::Null,
+                    Cell::Null,
+                    (if nullable { "YES" } else { "" }).into(),
+                    "BTREE".into(),
+                    "not enforced".into(),
+                    "".into(),
+                    "YES".into(),
+                    Cell::Null,
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+pub fn key_columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        let keys = table.declared_keys.iter().filter(|key| key.kind != DeclaredKeyKind::Index);
+        for key in keys {
+            for (place, column, _) in key_columns_of(table, &key.columns) {
+                let mut row = vec![Cell::Null; 12];
+                row[0] = CATALOG.into();
+                row[1] = database.name.as_str().into();
+                row[2] = key.name.as_str().into();
+                row[3] = CATALOG.into();
+                row[4] = database.name.as_str().into();
+                row[5] = table.name.as_str().into();
+                row[6] = column.into();
+                row[7] = place.into();
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}
+
+pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (database, table) in stored(system) {
+        for key in &table.declared_keys {
+            let kind = match key.kind {
+                DeclaredKeyKind::Primary => "PRIMARY KEY",
+                DeclaredKeyKind::Unique => "UNIQUE",
+                DeclaredKeyKind::Index => continue,
+            };
+            rows.push(vec![
+                CATALOG.into(),
+                database.name.as_str().into(),
+                key.name.as_str().into(),
+                database.name.as_str().into(),
+                table.name.as_str().into(),
+                kind.into(),
+                "NO".into(),
+            ]);
+        }
+    }
+    rows
+}
+
+pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    if !system.source.may_see("mysql") {
+        return Vec::new();
+    }
+    let mut rows = Vec::new();
+    for user in system.snapshot.view.catalog.users() {
+        let granted = user.granted(&GrantObject::Server);
+        let option = if granted.has(Privilege::GrantOption) { "YES" } else { "NO" };
+        for privilege in granted.iter().filter(|one| *one != Privilege::GrantOption) {
+            rows.push(vec![
+                user.account.to_string().into(),
+                CATALOG.into(),
+                privilege.name().into(),
+                option.into(),
+            ]);
+        }
+    }
+    rows
+}
+
+pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let users = system.snapshot.view.catalog.users();
+    users
+        .map(|user| {
+            vec![
+                user.account.host.as_str().into(),
+                user.account.name.as_str().into(),
+                "caching_sha2_password".into(),
+                // Hashes are shown to nobody.
+                "".into(),
+                "N".into(),
+            ]
+        })
+        .collect()
+}

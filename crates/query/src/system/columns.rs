@@ -1,0 +1,298 @@
+//! The columns of the system's tables.
+
+use super::{Cell, ServerTable, SystemTables, catalog, fixed};
+
+/// The type of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Text,
+    Int,
+    Time,
+}
+
+/// Where the rows of a table come from.
+#[derive(Clone, Copy)]
+pub enum Rows {
+    /// There are none.
+    None,
+    /// They never change.
+    Fixed(fn() -> Vec<Vec<Cell>>),
+    /// They follow from the catalog.
+    Catalog(fn(&SystemTables<'_>) -> Vec<Vec<Cell>>),
+    /// The server knows them.
+    Server(ServerTable),
+}
+
+/// A table of the system.
+pub struct SystemTable {
+    pub database: &'static str,
+    pub name: &'static str,
+    pub columns: &'static [(&'static str, Kind)],
+    pub rows: Rows,
+}
+
+/// Columns by their kinds: names alone are text, `#` numbers, `@` times.
+macro_rules! columns {
+    ($($(#$int:ident)? $($text:ident)? $(@$time:ident)?),* $(,)?) => {
+        &[$($((stringify!($int), Kind::Int))? $((stringify!($text), Kind::Text))?
+            $((stringify!($time), Kind::Time))?),*]
+    };
+}
+
+macro_rules! table {
+    ($database:literal, $name:literal, $rows:expr, $($columns:tt)*) => {
+        SystemTable {
+            database: $database,
+            name: $name,
+            columns: columns!($($columns)*),
+            rows: $rows,
+        }
+    };
+    ($name:literal, $rows:expr, $($columns:tt)*) => {
+        table!("information_schema", $name, $rows, $($columns)*)
+    };
+}
+
+pub const TABLES: &[SystemTable] = &[
+    table!(
+        "schemata",
+        Rows::Catalog(catalog::schemata),
+        CATALOG_NAME,
+        SCHEMA_NAME,
+        DEFAULT_CHARACTER_SET_NAME,
+        DEFAULT_COLLATION_NAME,
+        SQL_PATH,
+        DEFAULT_ENCRYPTION
+    ),
+    table!("tables", Rows::Catalog(catalog::tables), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
+        TABLE_TYPE, ENGINE, #VERSION, ROW_FORMAT, #TABLE_ROWS, #AVG_ROW_LENGTH, #DATA_LENGTH,
+        #MAX_DATA_LENGTH, #INDEX_LENGTH, #DATA_FREE, #AUTO_INCREMENT, @CREATE_TIME, @UPDATE_TIME,
+        @CHECK_TIME, TABLE_COLLATION, #CHECKSUM, CREATE_OPTIONS, TABLE_COMMENT),
+    table!("columns", Rows::Catalog(catalog::columns), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
+        COLUMN_NAME, #ORDINAL_POSITION, COLUMN_DEFAULT, IS_NULLABLE, DATA_TYPE,
+        #CHARACTER_MAXIMUM_LENGTH, #CHARACTER_OCTET_LENGTH, #NUMERIC_PRECISION, #NUMERIC_SCALE,
+        #DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_TYPE, COLUMN_KEY, EXTRA,
+        PRIVILEGES, COLUMN_COMMENT, GENERATION_EXPRESSION, #SRS_ID),
+    table!("partitions", Rows::Catalog(catalog::partitions), TABLE_CATALOG, TABLE_SCHEMA,
+        TABLE_NAME, PARTITION_NAME, SUBPARTITION_NAME, #PARTITION_ORDINAL_POSITION,
+        #SUBPARTITION_ORDINAL_POSITION, PARTITION_METHOD, SUBPARTITION_METHOD,
+        PARTITION_EXPRESSION, SUBPARTITION_EXPRESSION, PARTITION_DESCRIPTION, #TABLE_ROWS,
+        #AVG_ROW_LENGTH, #DATA_LENGTH, #MAX_DATA_LENGTH, #INDEX_LENGTH, #DATA_FREE, @CREATE_TIME,
+        @UPDATE_TIME, @CHECK_TIME, #CHECKSUM, PARTITION_COMMENT, NODEGROUP, TABLESPACE_NAME),
+    table!("statistics", Rows::Catalog(catalog::statistics), TABLE_CATALOG, TABLE_SCHEMA,
+        TABLE_NAME, #NON_UNIQUE, INDEX_SCHEMA, INDEX_NAME, #SEQ_IN_INDEX, COLUMN_NAME, COLLATION,
+        #CARDINALITY, #SUB_PART, PACKED, NULLABLE, INDEX_TYPE, COMMENT, INDEX_COMMENT,
+        IS_VISIBLE, EXPRESSION),
+    table!("key_column_usage", Rows::Catalog(catalog::key_columns), CONSTRAINT_CATALOG,
+        CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME,
+        #ORDINAL_POSITION, #POSITION_IN_UNIQUE_CONSTRAINT, REFERENCED_TABLE_SCHEMA,
+        REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME),
+    table!(
+        "table_constraints",
+        Rows::Catalog(catalog::constraints),
+        CONSTRAINT_CATALOG,
+        CONSTRAINT_SCHEMA,
+        CONSTRAINT_NAME,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        CONSTRAINT_TYPE,
+        ENFORCED
+    ),
+    table!("processlist", Rows::Server(ServerTable::Processlist), #ID, USER, HOST, DB, COMMAND,
+        #TIME, STATE, INFO),
+    table!("group_commits", Rows::Server(ServerTable::GroupCommits), LABEL, TABLE_SCHEMA,
+        TABLE_NAME, #TXN_ID, #LOADS, #ROWS, #BYTES, @OPENED, @ENDED, REASON, #VERSION),
+    table!("wal", Rows::Server(ServerTable::Wal), NAME, VALUE),
+    table!(
+        "global_variables",
+        Rows::Server(ServerTable::GlobalVariables),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+    table!(
+        "session_variables",
+        Rows::Server(ServerTable::SessionVariables),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+    table!("global_status", Rows::Server(ServerTable::GlobalStatus), VARIABLE_NAME, VARIABLE_VALUE),
+    table!(
+        "session_status",
+        Rows::Server(ServerTable::GlobalStatus),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+    table!(
+        "engines",
+        Rows::Fixed(fixed::engines),
+        ENGINE,
+        SUPPORT,
+        COMMENT,
+        TRANSACTIONS,
+        XA,
+        SAVEPOINTS
+    ),
+    table!("character_sets", Rows::Fixed(fixed::character_sets), CHARACTER_SET_NAME,
+        DEFAULT_COLLATE_NAME, DESCRIPTION, #MAXLEN),
+    table!("collations", Rows::Fixed(fixed::collations), COLLATION_NAME, CHARACTER_SET_NAME, #ID,
+        IS_DEFAULT, IS_COMPILED, #SORTLEN, PAD_ATTRIBUTE),
+    table!(
+        "collation_character_set_applicability",
+        Rows::Fixed(fixed::applicability),
+        COLLATION_NAME,
+        CHARACTER_SET_NAME
+    ),
+    table!("keywords", Rows::Fixed(fixed::keywords), WORD, #RESERVED),
+    table!(
+        "plugins",
+        Rows::None,
+        PLUGIN_NAME,
+        PLUGIN_VERSION,
+        PLUGIN_STATUS,
+        PLUGIN_TYPE,
+        PLUGIN_TYPE_VERSION,
+        PLUGIN_LIBRARY,
+        PLUGIN_LIBRARY_VERSION,
+        PLUGIN_AUTHOR,
+        PLUGIN_DESCRIPTION,
+        PLUGIN_LICENSE,
+        LOAD_OPTION
+    ),
+    table!(
+        "referential_constraints",
+        Rows::None,
+        CONSTRAINT_CATALOG,
+        CONSTRAINT_SCHEMA,
+        CONSTRAINT_NAME,
+        UNIQUE_CONSTRAINT_CATALOG,
+        UNIQUE_CONSTRAINT_SCHEMA,
+        UNIQUE_CONSTRAINT_NAME,
+        MATCH_OPTION,
+        UPDATE_RULE,
+        DELETE_RULE,
+        TABLE_NAME,
+        REFERENCED_TABLE_NAME
+    ),
+    table!(
+        "check_constraints",
+        Rows::None,
+        CONSTRAINT_CATALOG,
+        CONSTRAINT_SCHEMA,
+        CONSTRAINT_NAME,
+        CHECK_CLAUSE
+    ),
+    table!(
+        "views",
+        Rows::None,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        VIEW_DEFINITION,
+        CHECK_OPTION,
+        IS_UPDATABLE,
+        DEFINER,
+        SECURITY_TYPE,
+        CHARACTER_SET_CLIENT,
+        COLLATION_CONNECTION
+    ),
+    table!("routines", Rows::None, SPECIFIC_NAME, ROUTINE_CATALOG, ROUTINE_SCHEMA, ROUTINE_NAME,
+        ROUTINE_TYPE, DATA_TYPE, #CHARACTER_MAXIMUM_LENGTH, #CHARACTER_OCTET_LENGTH,
+        #NUMERIC_PRECISION, #NUMERIC_SCALE, #DATETIME_PRECISION, CHARACTER_SET_NAME,
+        COLLATION_NAME, DTD_IDENTIFIER, ROUTINE_BODY, ROUTINE_DEFINITION, EXTERNAL_NAME,
+        EXTERNAL_LANGUAGE, PARAMETER_STYLE, IS_DETERMINISTIC, SQL_DATA_ACCESS, SQL_PATH,
+        SECURITY_TYPE, @CREATED, @LAST_ALTERED, SQL_MODE, ROUTINE_COMMENT, DEFINER,
+        CHARACTER_SET_CLIENT, COLLATION_CONNECTION, DATABASE_COLLATION),
+    table!("parameters", Rows::None, SPECIFIC_CATALOG, SPECIFIC_SCHEMA, SPECIFIC_NAME,
+        #ORDINAL_POSITION, PARAMETER_MODE, PARAMETER_NAME, DATA_TYPE, #CHARACTER_MAXIMUM_LENGTH,
+        #CHARACTER_OCTET_LENGTH, #NUMERIC_PRECISION, #NUMERIC_SCALE, #DATETIME_PRECISION,
+        CHARACTER_SET_NAME, COLLATION_NAME, DTD_IDENTIFIER, ROUTINE_TYPE),
+    table!("triggers", Rows::None, TRIGGER_CATALOG, TRIGGER_SCHEMA, TRIGGER_NAME,
+        EVENT_MANIPULATION, EVENT_OBJECT_CATALOG, EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE,
+        #ACTION_ORDER, ACTION_CONDITION, ACTION_STATEMENT, ACTION_ORIENTATION, ACTION_TIMING,
+        @CREATED, SQL_MODE, DEFINER, CHARACTER_SET_CLIENT, COLLATION_CONNECTION,
+        DATABASE_COLLATION),
+    table!("events", Rows::None, EVENT_CATALOG, EVENT_SCHEMA, EVENT_NAME, DEFINER, TIME_ZONE,
+        EVENT_BODY, EVENT_DEFINITION, EVENT_TYPE, @EXECUTE_AT, INTERVAL_VALUE, INTERVAL_FIELD,
+        SQL_MODE, @STARTS, @ENDS, STATUS, ON_COMPLETION, @CREATED, @LAST_ALTERED, EVENT_COMMENT),
+    table!(
+        "user_privileges",
+        Rows::Catalog(catalog::user_privileges),
+        GRANTEE,
+        TABLE_CATALOG,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!(
+        "schema_privileges",
+        Rows::None,
+        GRANTEE,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!(
+        "table_privileges",
+        Rows::None,
+        GRANTEE,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!(
+        "column_privileges",
+        Rows::None,
+        GRANTEE,
+        TABLE_CATALOG,
+        TABLE_SCHEMA,
+        TABLE_NAME,
+        COLUMN_NAME,
+        PRIVILEGE_TYPE,
+        IS_GRANTABLE
+    ),
+    table!("files", Rows::None, #FILE_ID, FILE_NAME, FILE_TYPE, TABLESPACE_NAME, TABLE_SCHEMA,
+        TABLE_NAME, LOGFILE_GROUP_NAME, ENGINE, EXTRA),
+    table!(
+        "mysql",
+        "user",
+        Rows::Catalog(catalog::users),
+        Host,
+        User,
+        plugin,
+        authentication_string,
+        account_locked
+    ),
+    table!("mysql", "db", Rows::None, Host, Db, User),
+    table!("mysql", "proc", Rows::None, db, name, type, comment, body),
+    table!("mysql", "func", Rows::None, name, #ret, dl, type),
+    table!(
+        "performance_schema",
+        "session_status",
+        Rows::Server(ServerTable::GlobalStatus),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+    table!(
+        "performance_schema",
+        "global_status",
+        Rows::Server(ServerTable::GlobalStatus),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+    table!(
+        "performance_schema",
+        "session_variables",
+        Rows::Server(ServerTable::SessionVariables),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+    table!(
+        "performance_schema",
+        "global_variables",
+        Rows::Server(ServerTable::GlobalVariables),
+        VARIABLE_NAME,
+        VARIABLE_VALUE
+    ),
+];

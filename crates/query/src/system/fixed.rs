@@ -1,0 +1,82 @@
+//! Rows of the system's tables that never change.
+
+use sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_IDENTIFIER};
+
+use super::Cell;
+
+/// `character_sets`, `collations` of them, whether each is the default, and its number.
+const COLLATIONS: [(&str, &str, bool, i64); 12] = [
+    ("utf8mb4", "utf8mb4_bin", true, 46),
+    ("utf8mb4", "utf8mb4_general_ci", false, 45),
+    ("utf8mb4", "utf8mb4_unicode_ci", false, 224),
+    ("utf8mb4", "utf8mb4_0900_ai_ci", false, 255),
+    ("utf8mb3", "utf8mb3_general_ci", true, 33),
+    ("utf8mb3", "utf8mb3_bin", false, 83),
+    ("utf8", "utf8_general_ci", true, 33),
+    ("utf8", "utf8_bin", false, 83),
+    ("latin1", "latin1_swedish_ci", true, 8),
+    ("latin1", "latin1_bin", false, 47),
+    ("ascii", "ascii_general_ci", true, 11),
+    ("binary", "binary", true, 63),
+];
+
+fn yes(value: bool) -> Cell {
+    (if value { "Yes" } else { "" }).into()
+}
+
+pub fn engines() -> Vec<Vec<Cell>> {
+    let row = |name: &str, support: &str, comment: &str| {
+        vec![name.into(), support.into(), comment.into(), "YES".into(), "NO".into(), "NO".into()]
+    };
+    vec![
+        row("Olap", "DEFAULT", "Columns in files, recent rows in memory, one log"),
+        row("InnoDB", "YES", "Taken as Olap; keys are stored and not enforced"),
+    ]
+}
+
+pub fn character_sets() -> Vec<Vec<Cell>> {
+    let defaults = COLLATIONS.iter().filter(|(_, _, default, _)| *default);
+    defaults
+        .map(|(set, collation, _, _)| {
+            let bytes = match *set {
+                "utf8mb4" => 4,
+                "utf8" | "utf8mb3" => 3,
+                _ => 1_i64,
+            };
+            vec![(*set).into(), (*collation).into(), (*set).into(), bytes.into()]
+        })
+        .collect()
+}
+
+pub fn collations() -> Vec<Vec<Cell>> {
+    COLLATIONS
+        .iter()
+        .map(|(set, collation, default, id)| {
+            vec![
+                (*collation).into(),
+                (*set).into(),
+                (*id).into(),
+                yes(*default),
+                yes(true),
+                1_i64.into(),
+                "PAD SPACE".into(),
+            ]
+        })
+        .collect()
+}
+
+pub fn applicability() -> Vec<Vec<Cell>> {
+    COLLATIONS.iter().map(|(set, collation, ..)| vec![(*collation).into(), (*set).into()]).collect()
+}
+
+pub fn keywords() -> Vec<Vec<Cell>> {
+    let reserved =
+        RESERVED_FOR_IDENTIFIER.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>();
+    ALL_KEYWORDS
+        .iter()
+        .map(|word| {
+            let reserved = reserved.iter().any(|reserved| reserved == word);
+            vec![(*word).into(), i64::from(reserved).into()]
+        })
+        .collect()
+}

@@ -1,0 +1,120 @@
+//! What clients ask `information_schema` at connect and when they look around.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Bench, session};
+use freshet_base::{Lsn, Result};
+use freshet_meta::Catalog;
+use freshet_query::TableProvider;
+use freshet_query::engine::Tables;
+use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
+use freshet_query::zone::Zone;
+use freshet_storage::delta::Freshness;
+use freshet_storage::view::{Snapshot, StoreView};
+
+struct Source;
+
+impl SystemSource for Source {
+    fn rows(&self, table: ServerTable) -> Vec<Vec<Cell>> {
+        match table {
+            ServerTable::Processlist => vec![vec![
+                1_i64.into(),
+                "root".into(),
+                "localhost".into(),
+                Cell::Null,
+                "Query".into(),
+                0_i64.into(),
+                "".into(),
+                "select 1".into(),
+            ]],
+            _ => Vec::new(),
+        }
+    }
+
+    fn may_see(&self, _database: &str) -> bool {
+        true
+    }
+}
+
+struct System(Snapshot);
+
+impl Tables for System {
+    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+        let system = SystemTables { snapshot: &self.0, source: &Source, zone: Zone::UTC };
+        system.table(database, name)
+    }
+}
+
+fn empty() -> System {
+    let view = StoreView { catalog: Arc::new(Catalog::default()), tables: Default::default() };
+    System(Snapshot { view: Arc::new(view), horizon: Lsn(0), freshness: Freshness::Committed })
+}
+
+fn run(bench: &Bench, sql: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let system = empty();
+    let mut parsed = freshet_query::parser::parse(sql, Default::default()).unwrap();
+    let parsed = parsed.remove(0);
+    let freshet_query::parser::Statement::Query(query) = parsed.statement else { panic!("{sql}") };
+    let plan = bench
+        .engine
+        .plan(query, &parsed.items, &session(), &system, &[])
+        .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let names = plan.columns.iter().map(|column| column.name.clone()).collect();
+    let batches = bench.runtime.block_on(async {
+        bench.engine.execute(&plan, Vec::new(), None).await.unwrap().collect().await.unwrap()
+    });
+    (names, common::rows(&batches, &plan.columns))
+}
+
+#[test]
+fn clients_are_answered() {
+    let bench = Bench::new();
+    for sql in [
+        "SELECT DISTINCT TABLE_SCHEMA from information_schema.TABLES where TABLE_TYPE != \
+         'SYSTEM VIEW' ORDER BY TABLE_SCHEMA",
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'db' ORDER BY \
+         table_name",
+        "select null as \"database\", table_name as name, table_schema as \"schema\", case when \
+         table_type = 'BASE TABLE' then 'table' when table_type = 'VIEW' then 'view' else \
+         table_type end as table_type from information_schema.tables where table_schema = 'd'",
+        "with t as (select table_schema, table_name from information_schema.tables) select \
+         c.column_name from t join information_schema.columns c using (table_schema, table_name)",
+        "SELECT TABLE_SCHEMA AS TABLE_CAT, NULL AS TABLE_SCHEM, TABLE_NAME, CASE WHEN \
+         TABLE_TYPE='BASE TABLE' THEN 'TABLE' WHEN TABLE_TYPE='TEMPORARY' THEN 'LOCAL_TEMPORARY' \
+         ELSE TABLE_TYPE END AS TABLE_TYPE, TABLE_COMMENT AS REMARKS FROM \
+         INFORMATION_SCHEMA.TABLES WHERE TABLE_NAME LIKE '%' HAVING TABLE_TYPE IN ('TABLE', \
+         NULL) ORDER BY TABLE_TYPE, TABLE_SCHEMA, TABLE_NAME",
+        "SELECT WORD FROM INFORMATION_SCHEMA.KEYWORDS WHERE RESERVED=1 ORDER BY WORD",
+        "SELECT A.TABLE_SCHEMA, B.CONSTRAINT_NAME FROM INFORMATION_SCHEMA.KEY_COLUMN_USAGE A \
+         JOIN INFORMATION_SCHEMA.TABLE_CONSTRAINTS B USING (TABLE_SCHEMA, TABLE_NAME) WHERE \
+         B.CONSTRAINT_TYPE = 'FOREIGN KEY'",
+        "SELECT * FROM information_schema.SCHEMATA",
+        "SELECT * FROM mysql.user ORDER BY user",
+        "SELECT UPPER(LEFT(table_name, 1)) u, LOCATE('A', table_name), IF(COUNT(*) > 1, 'x', 'y') \
+         FROM information_schema.tables GROUP BY u, table_name HAVING u IS NOT NULL",
+    ] {
+        run(&bench, sql);
+    }
+}
+
+#[test]
+fn every_table_is_described_by_itself() {
+    let bench = Bench::new();
+    for database in ["information_schema", "mysql", "performance_schema"] {
+        for table in names(database) {
+            let (columns, _) = run(&bench, &format!("SELECT * FROM {database}.{table}"));
+            assert!(!columns.is_empty(), "{database}.{table}");
+        }
+    }
+    let (columns, rows) =
+        run(&bench, "select id, info from information_schema.processlist where command = 'Query'");
+    assert_eq!(columns, ["ID", "INFO"], "columns of the system are upper case");
+    assert_eq!(rows, [["1", "select 1"]]);
+    let (_, rows) = run(
+        &bench,
+        "SELECT COUNT(*) > 20 FROM information_schema.columns WHERE table_name = 'TABLES'",
+    );
+    assert_eq!(rows, [["1"]]);
+}
