@@ -9,12 +9,14 @@ use std::time::Duration;
 use freshet_base::budget::{Budget, NoRoom, Permit};
 use freshet_base::clock::{ClockRef, Deadline};
 use freshet_base::{ByteSize, Error, ErrorCode, Result, Retry};
+use freshet_meta::LABEL_CHARS_MAX;
 use freshet_wal::{Room, Wal};
 
 /// What a load takes in memory besides its encoded rows: its place in the delta.
 const LOAD_OVERHEAD_BYTES: u64 = 64;
-/// What the stamp of a load of one table takes in its record, rounded up.
-const STAMP_BYTES: usize = 64;
+/// What a record of one table takes besides its rows: the stamp, and the longest label that a
+/// client may give. A room is whole blocks, so this is free for nearly all loads.
+const STAMP_AND_LABEL_BYTES: usize = 64 + 17 + LABEL_CHARS_MAX;
 
 /// What a load holds once it is let in.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl Admission {
     /// Lets a load of so many encoded bytes in at once, or not at all: the road of nearly all.
     pub fn try_admit(&self, payload_bytes: usize) -> Option<Admitted> {
         let permit = self.memory.try_acquire(payload_bytes as u64 + LOAD_OVERHEAD_BYTES)?;
-        let room = self.wal.try_reserve(payload_bytes + STAMP_BYTES)?;
+        let room = self.wal.try_reserve(payload_bytes + STAMP_AND_LABEL_BYTES)?;
         Some(Admitted { permit, room })
     }
 
@@ -61,7 +63,7 @@ impl Admission {
         let deadline = Deadline::after(&*self.clock, patience);
         let bytes = payload_bytes as u64 + LOAD_OVERHEAD_BYTES;
         let permit = self.memory_until(bytes, deadline).await?;
-        let room = self.room_until(payload_bytes + STAMP_BYTES, deadline).await?;
+        let room = self.room_until(payload_bytes + STAMP_AND_LABEL_BYTES, deadline).await?;
         Ok(Admitted { permit, room })
     }
 
