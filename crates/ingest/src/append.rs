@@ -301,7 +301,7 @@ impl Engine {
         txn: TxnId,
         size: JoinSize,
     ) -> Result<Stamped> {
-        if log.dropped {
+        if log.dropped.is_some() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", table.name());
         }
         let (joined, ended) = match mode {
@@ -397,7 +397,7 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
 fn check_parts(parts: &[PartLoad], expected: &[(TableId, Incarnation)]) -> Result<()> {
     for part in parts {
         let log = part.table.log.lock();
-        if log.dropped {
+        if log.dropped.is_some() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
         let began_in = expected.iter().find(|(table, _)| *table == log.table);

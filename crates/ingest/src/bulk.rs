@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use freshet_base::budget::Permit;
-use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, err, task};
+use freshet_base::clock::Deadline;
+use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, bail, err, task};
 use freshet_meta::{KeyRange, RowsetMeta};
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_storage::Rowset;
+use freshet_storage::view::TableView;
 
 use crate::append::{PartBody, PartLoad};
 use crate::engine::Engine;
@@ -17,6 +20,8 @@ use crate::sweep::InFlight;
 
 /// Encoded rows gathered before they are sorted and written as segments.
 const STRETCH_BYTES: usize = 32 << 20;
+/// How often a load looks for the tablets that a TRUNCATE is about to make.
+const TABLETS_PAUSE: Duration = Duration::from_millis(5);
 
 /// One large load of one table, being written.
 pub struct Bulk {
@@ -75,15 +80,50 @@ impl Bulk {
         })
     }
 
+    /// The table with the tablets of the incarnation that the load began in. A TRUNCATE is in
+    /// the log before metadata gives the table its new tablets: a load that begins in between
+    /// waits for them, since files in the old ones would go with those.
+    async fn view(&self, engine: &Engine) -> Result<Arc<TableView>> {
+        let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
+        loop {
+            let (now_in, dropped) = {
+                let log = self.table.log.lock();
+                (log.incarnation, log.dropped.is_some())
+            };
+            let view = engine.views().load().tables.get(&self.table.id).cloned();
+            let Some(view) = view.filter(|_| !dropped) else {
+                bail!(NoSuchTable, "Table '{}' doesn't exist", self.table.name());
+            };
+            if now_in != self.incarnation {
+                bail!(
+                    SnapshotTooOld,
+                    "table '{}' was truncated while the load ran; nothing was loaded, send it \
+                     again",
+                    self.table.name()
+                );
+            }
+            if view.table.partitions.iter().all(|partition| partition.incarnation == now_in) {
+                return Ok(view);
+            }
+            if engine.clock().now() >= deadline.0 {
+                bail!(
+                    OutOfRoom,
+                    "table '{}' was truncated and metadata could not follow yet; if the disk is \
+                     full free some space, then retry",
+                    self.table.name()
+                );
+            }
+            engine.clock().sleep(TABLETS_PAUSE).await;
+        }
+    }
+
     async fn write(&mut self, engine: &Engine) -> Result<()> {
         let stretch = std::mem::take(&mut self.stretch);
         if stretch.is_empty() {
             return Ok(());
         }
         engine.may_grow()?;
-        let Some(view) = engine.views().load().tables.get(&self.table.id).cloned() else {
-            return Err(err!(NoSuchTable, "Table '{}' doesn't exist", self.table.name()));
-        };
+        let view = self.view(engine).await?;
         let schema = Arc::clone(&self.schema);
         let batches = task::run(&**engine.pool(), move || {
             stretch
@@ -117,7 +157,7 @@ impl Engine {
     /// `NoSuchTable` when the table was dropped.
     pub fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
         let log = table.log.lock();
-        if log.dropped {
+        if log.dropped.is_some() {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
         }
         Ok(Bulk {

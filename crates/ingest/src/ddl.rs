@@ -99,14 +99,7 @@ impl Engine {
         let states = self.states_of(ids)?;
         self.barrier(BarrierAction::Drop, &states, None).await?;
         for state in states {
-            let _settling = state.settling.lock().await;
-            let (engine, id) = (Arc::clone(self), state.id);
-            task::run(&**self.pool(), move || engine.meta().drop_table(id)).await?;
-            let view = self.views().load().tables.get(&id).cloned();
-            self.remove_table(id);
-            if let Some(view) = view {
-                self.sweeper.retire(view.tablets.iter().flat_map(|tablet| &tablet.rowsets));
-            }
+            self.settle_barriers(&state).await?;
         }
         Ok(())
     }
@@ -118,11 +111,10 @@ impl Engine {
     pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
         let _one = self.ddl().lock().await;
         let states = self.states_of(ids)?;
-        let lsn = self.barrier(BarrierAction::Truncate, &states, None).await?;
+        self.barrier(BarrierAction::Truncate, &states, None).await?;
         let mut warnings = Vec::new();
         for state in states {
-            let _settling = state.settling.lock().await;
-            if let Err(error) = self.settle_cuts(&state, lsn).await {
+            if let Err(error) = self.settle_barriers(&state).await {
                 warnings.push(format!("table is empty, its old files are kept for now: {error}"));
             }
         }
@@ -141,34 +133,24 @@ impl Engine {
     ) -> Result<Vec<String>> {
         let _one = self.ddl().lock().await;
         let states = self.states_of(&[id])?;
+        let state = &states[0];
+        // One that the log has and metadata does not comes first.
+        self.settle_barriers(state).await?;
         let engine = Arc::clone(self);
-        let schema =
-            task::run(&**self.pool(), move || engine.meta().prepare_schema(id, &changes)).await?;
-        for state in &states {
-            state.delta.know_schema(&schema);
-        }
-        self.barrier(BarrierAction::Alter, &states, Some(&schema)).await?;
-        for state in &states {
-            let _settling = state.settling.lock().await;
-            if let Err(error) = self.settle_altered(state).await {
-                return Ok(vec![format!("the change holds, and is written down later: {error}")]);
+        let schema = task::run(&**self.pool(), move || {
+            // What is prepared still belongs to a statement that never came into the log.
+            if engine.meta().prepared_schema(id)?.is_some() {
+                engine.meta().discard_prepared(id)?;
             }
+            engine.meta().prepare_schema(id, &changes)
+        })
+        .await?;
+        state.delta.know_schema(&schema);
+        self.barrier(BarrierAction::Alter, &states, Some(&schema)).await?;
+        match self.settle_barriers(state).await {
+            Ok(()) => Ok(Vec::new()),
+            Err(error) => Ok(vec![format!("the change holds, and is written down later: {error}")]),
         }
-        Ok(Vec::new())
-    }
-
-    /// Brings an ALTER into metadata that the log has.
-    ///
-    /// # Errors
-    /// When metadata cannot be written; the change holds and is written down later.
-    pub(crate) async fn settle_altered(self: &Arc<Self>, state: &TableState) -> Result<()> {
-        let Some((schema, lsn)) = state.log.lock().altered.clone() else { return Ok(()) };
-        let (engine, id) = (Arc::clone(self), state.id);
-        let table =
-            task::run(&**self.pool(), move || engine.meta().adopt_schema(id, &schema, lsn)).await?;
-        state.log.lock().altered = None;
-        self.show_table(&table);
-        Ok(())
     }
 
     /// Sets table properties. Returns warnings.
@@ -326,7 +308,7 @@ fn stamp_barrier(
     schema: Option<&Arc<TableSchema>>,
 ) -> Result<Vec<EndedGroup>> {
     for state in states {
-        if state.log.lock().dropped {
+        if state.log.lock().dropped.is_some() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
         }
     }
@@ -355,7 +337,7 @@ fn stamp_barrier(
                 state.delta.push_schema(lsn, Arc::clone(schema));
             }
             BarrierAction::Drop => {
-                log.dropped = true;
+                log.dropped = Some(lsn);
                 state.delta.push_drop(lsn);
             }
         }

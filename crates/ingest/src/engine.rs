@@ -175,9 +175,11 @@ impl Engine {
         Ok((state, Arc::clone(table)))
     }
 
-    /// All tables inside the engine.
+    /// All tables inside the engine, by id.
     pub fn table_states(&self) -> Vec<Arc<TableState>> {
-        self.tables.load().values().cloned().collect()
+        let mut states = self.tables.load().values().cloned().collect::<Vec<_>>();
+        states.sort_unstable_by_key(|state| state.id);
+        states
     }
 
     /// Groups that ended lately.

@@ -100,8 +100,8 @@ pub struct TableLog {
     pub schema_version: SchemaVersion,
     /// Groups and large loads ended so far.
     pub version: Version,
-    /// Set by DROP: nothing is appended any more.
-    pub dropped: bool,
+    /// Where the DROP stands, if there is one: nothing is appended any more.
+    pub dropped: Option<Lsn>,
     /// The group that loads join now.
     pub open: Option<OpenGroup>,
     /// The LSN of the last record that names the table.
@@ -170,13 +170,20 @@ impl TableLog {
             incarnation,
             schema_version,
             version,
-            dropped: false,
+            dropped: None,
             open: None,
             last_lsn,
             altered: None,
             cuts: Vec::new(),
             waiting: Vec::new(),
         }
+    }
+
+    /// The last barrier that metadata does not reflect yet; zero when there is none.
+    pub fn last_barrier(&self) -> Lsn {
+        let cut = self.cuts.last().map(|cut| cut.lsn);
+        let altered = self.altered.as_ref().map(|(_, lsn)| *lsn);
+        cut.max(altered).max(self.dropped).unwrap_or_default()
     }
 
     /// A load that is a group of its own: it takes the next version at once.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
-use freshet_base::{Result, TableId};
+use freshet_base::{Lsn, Result, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, TableStats};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
@@ -140,6 +140,10 @@ fn plan_flushes(engine: &Arc<Engine>) {
     let limits = engine.flush_limits();
     let largest = engine.largest_under_pressure().map(|state| state.id);
     for state in engine.table_states() {
+        if state.log.lock().last_barrier() > Lsn::ZERO {
+            start_barriers(engine, state);
+            continue;
+        }
         let delta = state.delta.stats();
         if delta.entries == 0 {
             continue;
@@ -158,12 +162,27 @@ fn plan_flushes(engine: &Arc<Engine>) {
 
 /// Flushes a table apart from the keeper, unless somebody does already.
 pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: FlushReason) {
+    let (flushing, table) = (Arc::clone(engine), Arc::clone(&state));
+    start(engine, state, async move { flushing.settle(&table, why).await });
+}
+
+/// Brings into metadata what the log's barriers did, where the statement itself could not.
+fn start_barriers(engine: &Arc<Engine>, state: Arc<TableState>) {
+    let (settling, table) = (Arc::clone(engine), Arc::clone(&state));
+    start(engine, state, async move { settling.settle_barriers(&table).await });
+}
+
+fn start(
+    engine: &Arc<Engine>,
+    state: Arc<TableState>,
+    work: impl Future<Output = Result<()>> + Send + 'static,
+) {
     if !engine.keeper().busy.lock().insert(state.id) {
         return;
     }
     let flushing = Arc::clone(engine);
     let task = async move {
-        match flushing.settle(&state, why).await {
+        match work.await {
             Ok(()) => state.flush_failures.store(0, Ordering::Relaxed),
             Err(error) => {
                 let failures = state.flush_failures.fetch_add(1, Ordering::Relaxed) + 1;

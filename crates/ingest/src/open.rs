@@ -66,6 +66,7 @@ impl Engine {
         engine.meta().discard_all_prepared()?;
         engine.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
+        engine.remove_side_files()?;
         engine.start()?;
         Ok(engine)
     }
@@ -145,7 +146,12 @@ impl Engine {
         let schema = self.prepared(state, barrier.schema_version)?;
         state.delta.know_schema(&schema);
         let table = self.meta().adopt_schema(state.id, &schema, lsn)?;
-        state.log.lock().schema_version = schema.version;
+        // The view still has the columns at its flushed LSN; readers take these from here on.
+        state.delta.push_schema(lsn, Arc::clone(&schema));
+        let mut log = state.log.lock();
+        log.schema_version = schema.version;
+        log.last_lsn = lsn;
+        drop(log);
         self.show_table(&table);
         Ok(())
     }
@@ -287,7 +293,9 @@ impl StoppedStore {
     /// [`ScanError`]: what stands in the way of a start.
     pub fn scan(&self) -> Result<Scan, ScanError> {
         let state = self.meta.log_state();
-        let file = |file: &LogFileRecord| LogFile { id: file.id, path: file.path.clone().into() };
+        // Relative ones stand under the data directory, wherever that has been moved to.
+        let path = |file: &LogFileRecord| self.config.data_dir.join(&file.path);
+        let file = |file: &LogFileRecord| LogFile { id: file.id, path: path(file) };
         let files = state.files.iter().map(file).collect::<Vec<_>>();
         let hole = |hole: &AcceptedHole| Hole { first: hole.first, last: hole.last };
         let holes = state.holes.iter().map(hole).collect::<Vec<_>>();

@@ -109,7 +109,9 @@ impl Engine {
         let path = dir.join(format!("{id:08}.log"));
         make_file(&**self.fs(), &path, self.config().wal_file_bytes.bytes())
             .map_err(|e| Error::io(format_args!("make log file {}", path.display()), e))?;
-        let listed = path.to_str().ok_or_else(|| err!(Io, "{} is no text", path.display()))?;
+        // Listed relative where it stands under the data directory, so that that can be moved.
+        let listed = path.strip_prefix(&self.config().data_dir).unwrap_or(&path);
+        let listed = listed.to_str().ok_or_else(|| err!(Io, "{} is no text", path.display()))?;
         let identity = (self.world.draw)();
         self.meta().add_log_file(LogFileRecord { id, path: listed.to_owned(), identity })?;
         self.wal()
@@ -148,8 +150,7 @@ impl Engine {
         let mut entries = Vec::new();
         for state in &small {
             let _settling = state.settling.lock().await;
-            self.settle_altered(state).await?;
-            self.settle_cuts(state, up_to).await?;
+            self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
             let (version, rows) = self.side_entries(state, up_to)?;
             versions.push((state.id, version));
@@ -187,7 +188,6 @@ impl Engine {
         entries: Vec<SideEntry>,
     ) -> Result<()> {
         self.horizon().wait(up_to).await;
-        let before = self.meta().log_state().side_file;
         let engine = Arc::clone(self);
         task::run(&**self.pool(), move || {
             let side_file = match entries.is_empty() {
@@ -202,15 +202,22 @@ impl Engine {
             engine.meta().recycle_commit(&commit)?;
             let recycled = engine.wal().recycle(up_to);
             tracing::debug!(%up_to, recycled, side_rows = entries.len(), "log recycled");
-            if let Some(name) = before
-                && engine.meta().log_state().side_file.as_ref() != Some(&name)
-            {
-                let path = engine.side_path(&name);
-                engine.fs().remove_file(&path).map_err(|e| Error::io("remove side file", e))?;
-            }
-            Ok(())
+            engine.remove_side_files()
         })
         .await
+    }
+
+    /// Removes every side file but the one that metadata names: the one before it, and what
+    /// turns left behind that never came to their commit. Called where no turn runs.
+    pub(crate) fn remove_side_files(&self) -> Result<()> {
+        let failed = |error| Error::io("remove side file", error);
+        let named = self.meta().log_state().side_file.map(|name| self.side_path(&name));
+        for entry in self.fs().list(&side_dir(&self.config().data_dir)).map_err(failed)? {
+            if Some(&entry.path) != named.as_ref() {
+                self.fs().remove_file(&entry.path).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     /// Where side files stand.

@@ -121,7 +121,7 @@ impl<'a> Replay<'a> {
 
     fn part(&mut self, lsn: Lsn, stamp: &PartStamp, part: &Part<'_>) -> Result<()> {
         let Some(state) = self.engine.table_state(stamp.table) else { return Ok(()) };
-        self.count(stamp, lsn);
+        let is_end_noted = self.count(stamp, lsn);
         if !belongs(&state, stamp.incarnation) {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl<'a> Replay<'a> {
                 &RowsToPush {
                     lsn,
                     txn: stamp.txn,
-                    ends_group: stamp.ends_with.is_some(),
+                    ends_group: stamp.ends_with.is_some() && !is_end_noted,
                     schema_version: part.schema_version,
                     rows: part.rows,
                     bytes,
@@ -142,22 +142,20 @@ impl<'a> Replay<'a> {
     }
 
     /// Takes the version of a load that ends its group, or notes that its group is open.
-    fn count(&mut self, stamp: &PartStamp, lsn: Lsn) {
-        if self.is_counted(stamp.table, lsn) {
-            return;
+    /// Returns whether the end stands in the delta already.
+    fn count(&mut self, stamp: &PartStamp, lsn: Lsn) -> bool {
+        let Some(version) = stamp.ends_with else {
+            // Also below the LSN that versions are counted to: the group may end above it.
+            self.open.insert(stamp.table, stamp.txn);
+            return false;
+        };
+        let was_open = self.open.get(&stamp.table) == Some(&stamp.txn);
+        if was_open {
+            self.end_group(stamp.table, stamp.txn, version, lsn);
+        } else {
+            self.set_version(stamp.table, version, lsn);
         }
-        match stamp.ends_with {
-            None => {
-                self.open.insert(stamp.table, stamp.txn);
-            }
-            Some(version) => {
-                if self.open.get(&stamp.table) == Some(&stamp.txn) {
-                    self.open.remove(&stamp.table);
-                    self.note_end(stamp.table, stamp.txn, lsn);
-                }
-                self.set_version(stamp.table, version);
-            }
-        }
+        was_open
     }
 
     fn push_rows(&mut self, state: &TableState, rows: &RowsToPush<'_>) -> Result<()> {
@@ -224,12 +222,9 @@ impl<'a> Replay<'a> {
     }
 
     fn end_group(&mut self, table: TableId, txn: TxnId, version: Version, lsn: Lsn) {
-        if self.is_counted(table, lsn) {
-            return;
-        }
         self.open.remove(&table);
         self.note_end(table, txn, lsn);
-        self.set_version(table, version);
+        self.set_version(table, version, lsn);
     }
 
     async fn barrier(
@@ -263,9 +258,12 @@ impl<'a> Replay<'a> {
     fn end_run(&mut self) {
         for (table, txn) in std::mem::take(&mut self.open) {
             let Some(state) = self.engine.table_state(table) else { continue };
+            if self.is_counted(table, self.last) {
+                continue;
+            }
             let mut log = state.log.lock();
             log.version = log.version.next();
-            state.delta.end_group(txn, self.last.max(state.delta.last()));
+            state.delta.end_run(txn, self.last.max(state.delta.last()));
         }
     }
 
@@ -278,7 +276,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn set_version(&self, table: TableId, version: Version) {
+    fn set_version(&self, table: TableId, version: Version, lsn: Lsn) {
+        if self.is_counted(table, lsn) {
+            return;
+        }
         if let Some(state) = self.engine.table_state(table) {
             let mut log = state.log.lock();
             assert!(version > log.version, "versions of a table rise in log order");

@@ -37,8 +37,7 @@ impl Engine {
         let started = self.clock().now();
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut.lsn).await;
-        self.settle_altered(table).await?;
-        self.settle_cuts(table, cut.lsn).await?;
+        self.settle_barriers_locked(table).await?;
         let Some(view) = self.views().load().tables.get(&table.id).cloned() else {
             return Ok(());
         };
@@ -52,6 +51,56 @@ impl Engine {
         self.metrics().flushes.with_label_values(&[why.name()]).inc();
         let took = self.clock().now().saturating_sub(started);
         self.metrics().flush_seconds.observe(took.as_secs_f64());
+        Ok(())
+    }
+
+    /// Brings what the log's barriers did to a table into metadata: ALTER, TRUNCATE, DROP.
+    ///
+    /// # Errors
+    /// When metadata cannot be written; it has happened all the same, and is tried again.
+    pub(crate) async fn settle_barriers(self: &Arc<Self>, table: &Arc<TableState>) -> Result<()> {
+        let _settling = table.settling.lock().await;
+        self.settle_barriers_locked(table).await
+    }
+
+    /// The same for who holds `settling`.
+    pub(crate) async fn settle_barriers_locked(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+    ) -> Result<()> {
+        let last = table.log.lock().last_barrier();
+        // Metadata follows the log: it tells of no barrier that a power cut could undo.
+        self.wal().horizon().wait(last).await;
+        self.settle_altered(table, last).await?;
+        self.settle_cuts(table, last).await?;
+        self.settle_drop(table, last).await
+    }
+
+    async fn settle_altered(self: &Arc<Self>, table: &TableState, up_to: Lsn) -> Result<()> {
+        let altered = table.log.lock().altered.clone();
+        let Some((schema, lsn)) = altered.filter(|(_, lsn)| *lsn <= up_to) else {
+            return Ok(());
+        };
+        let (engine, id) = (Arc::clone(self), table.id);
+        let altered =
+            task::run(&**self.pool(), move || engine.meta().adopt_schema(id, &schema, lsn)).await?;
+        table.log.lock().altered = None;
+        self.show_table(&altered);
+        Ok(())
+    }
+
+    async fn settle_drop(self: &Arc<Self>, table: &TableState, up_to: Lsn) -> Result<()> {
+        let dropped = table.log.lock().dropped;
+        if !dropped.is_some_and(|lsn| lsn <= up_to) || self.table_state(table.id).is_none() {
+            return Ok(());
+        }
+        let (engine, id) = (Arc::clone(self), table.id);
+        task::run(&**self.pool(), move || engine.meta().drop_table(id)).await?;
+        let view = self.views().load().tables.get(&id).cloned();
+        self.remove_table(id);
+        if let Some(view) = view {
+            self.sweeper.retire(view.tablets.iter().flat_map(|tablet| &tablet.rowsets));
+        }
         Ok(())
     }
 
@@ -230,11 +279,7 @@ impl Engine {
     ///
     /// # Errors
     /// When metadata cannot be written; the truncation has happened and is tried again.
-    pub(crate) async fn settle_cuts(
-        self: &Arc<Self>,
-        table: &Arc<TableState>,
-        up_to: Lsn,
-    ) -> Result<()> {
+    async fn settle_cuts(self: &Arc<Self>, table: &Arc<TableState>, up_to: Lsn) -> Result<()> {
         loop {
             let first = table.log.lock().cuts.first().copied();
             let Some(pending) = first.filter(|pending| pending.lsn <= up_to) else {
@@ -283,6 +328,8 @@ impl Engine {
         truncated: Truncated,
     ) {
         let read = read_up_to(before, pending.lsn);
+        // Sealed, so that the rows of before give back their memory.
+        table.delta.cut();
         table.delta.flushed(pending.lsn);
         let head = table.delta.head();
         let catalog = self.meta().catalog();

@@ -197,6 +197,11 @@ impl Delta {
         self.push_event(lsn, Event::GroupEnd(txn));
     }
 
+    /// Adds the end of the group of `txn` that its run left open: there is no record of it.
+    pub fn end_run(&self, txn: TxnId, lsn: Lsn) {
+        self.push_event(lsn, Event::RunEnd(txn));
+    }
+
     /// Cuts here: what is pushed from now on is behind the cut.
     pub fn cut(&self) -> Cut {
         let mut tail = self.tail.lock();

@@ -31,12 +31,12 @@ impl TableView {
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict their schema.
     pub fn side_rows(&self, up_to: Lsn) -> Result<SideRows> {
-        let mut side = SideRows { entries: Vec::new(), versions_after: 0 };
-        for chunk in self.delta.chunks(&self.head) {
-            side.versions_after += versions_after(&chunk, up_to);
-            self.chunk_entries(&chunk, up_to, &mut side.entries)?;
+        let chunks = self.delta.chunks(&self.head);
+        let mut entries = Vec::new();
+        for chunk in &chunks {
+            self.chunk_entries(chunk, up_to, &mut entries)?;
         }
-        Ok(side)
+        Ok(SideRows { entries, versions_after: versions_after(&chunks, up_to) })
     }
 
     fn chunk_entries(&self, chunk: &Arc<Chunk>, to: Lsn, out: &mut Vec<SideEntry>) -> Result<()> {
@@ -66,11 +66,17 @@ impl TableView {
 }
 
 /// Every group, load alone and large load that ends above `lsn` gave the table a version.
-fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
-    let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
-    let events = chunk
-        .events
-        .iter()
-        .filter(|(at, event)| *at > lsn && matches!(event, Event::GroupEnd(_) | Event::Rowsets(_)));
-    (loads.count() + events.count()) as u64
+fn versions_after(chunks: &[Arc<Chunk>], lsn: Lsn) -> u64 {
+    let entries = chunks.iter().flat_map(|chunk| &chunk.entries);
+    let above = entries.filter(|entry| entry.lsn > lsn).collect::<Vec<_>>();
+    let loads = above.iter().filter(|entry| entry.ends_group).count();
+    let gives_version = |event: &Event| match event {
+        Event::GroupEnd(_) | Event::Rowsets(_) => true,
+        // No record says it: replay counts it only where it meets a load of the group.
+        Event::RunEnd(txn) => above.iter().any(|entry| entry.txn == *txn),
+        Event::Cut | Event::Schema(_) | Event::Drop => false,
+    };
+    let events = chunks.iter().flat_map(|chunk| &chunk.events);
+    let events = events.filter(|(at, event)| *at > lsn && gives_version(event)).count();
+    (loads + events) as u64
 }

@@ -72,6 +72,8 @@ pub(super) enum Event {
     Drop,
     /// The end of a group.
     GroupEnd(TxnId),
+    /// The end of a group that its run left open, which replay finds out each time.
+    RunEnd(TxnId),
 }
 
 /// Encoded rows, before they are columns.

@@ -101,7 +101,7 @@ impl DeltaRead {
                 Event::Cut => read.cut = Some(*lsn),
                 Event::Schema(schema) => read.schema = Some(Arc::clone(schema)),
                 Event::Drop => read.dropped = true,
-                Event::GroupEnd(txn) => {
+                Event::GroupEnd(txn) | Event::RunEnd(txn) => {
                     ended.insert(*txn);
                 }
             }
