@@ -88,10 +88,7 @@ fn draw_plan(sim: &mut Sim) -> Plan {
 }
 
 fn properties(plan: &Plan) -> [(&'static str, u64); 2] {
-    [
-        ("group_commit_interval_ms", plan.interval_ms),
-        ("group_commit_data_bytes", plan.group_bytes),
-    ]
+    [("group_commit_interval_ms", plan.interval_ms), ("group_commit_data_bytes", plan.group_bytes)]
 }
 
 fn create_tables(sim: &Sim, plan: &Plan) {
@@ -145,12 +142,12 @@ fn live(sim: &mut Sim, plan: &Plan) {
 }
 
 fn end(sim: &mut Sim) {
+    sim.fs.set_capacity_bytes(1 << 40);
     if sim.is_dead() {
         let death = if sim.chance.random() { Death::PowerCut } else { Death::ProcessEnd };
         return sim.end_life(death);
     }
     sim.fs.set_faults(Faults::default());
-    sim.fs.set_capacity_bytes(1 << 40);
     match sim.chance.random_range(0..4) {
         0 => sim.stop(),
         1 => sim.end_life(Death::ProcessEnd),
@@ -375,8 +372,7 @@ async fn fail_disk(mut actor: Actor) {
     actor.client.fs.set_faulty_dir(&data_files());
     for _ in 0..actor.statements / 4 {
         actor.rest(500).await;
-        let (writes, reads) =
-            (actor.chance.random_range(0..6), actor.chance.random_range(0..3));
+        let (writes, reads) = (actor.chance.random_range(0..6), actor.chance.random_range(0..3));
         actor.client.fs.fail_next(writes, reads);
     }
 }

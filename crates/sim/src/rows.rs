@@ -70,12 +70,7 @@ fn cell(id: i64, column: ColumnId) -> Option<i32> {
 }
 
 /// Encodes rows under `schema`.
-pub fn encode(
-    ids: std::ops::Range<i64>,
-    negative: bool,
-    schema: &TableSchema,
-    out: &mut Vec<u8>,
-) {
+pub fn encode(ids: std::ops::Range<i64>, negative: bool, schema: &TableSchema, out: &mut Vec<u8>) {
     let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
         match at {
             0 => Arc::new(Int64Array::from_iter_values(ids.clone())),
@@ -124,10 +119,6 @@ fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
             let array = array.as_primitive::<Int32Type>();
             (column.id, array.is_valid(at).then(|| array.value(at)))
         });
-        rows.push(Row {
-            id: ids.value(at),
-            amount: amounts.value(at),
-            others: others.collect(),
-        });
+        rows.push(Row { id: ids.value(at), amount: amounts.value(at), others: others.collect() });
     }
 }
