@@ -1,0 +1,253 @@
+//! The settings of a server: one list with defaults, filled from a file, the environment and
+//! flags, in rising order. `docs/configuration.md` is made from it, and a test holds the two
+//! together.
+
+mod parse;
+mod registry;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use freshet_base::ByteSize;
+
+pub use registry::{SETTINGS, Setting};
+
+/// Put before the name of a setting, in upper case, in the environment.
+pub const ENVIRONMENT_PREFIX: &str = "FRESHET_";
+
+/// A part of the machine's memory, or so many bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// So many percent of what the process may use.
+    Percent(u64),
+    /// So many bytes.
+    Bytes(ByteSize),
+}
+
+impl Memory {
+    /// In bytes, of a machine or container with so much.
+    pub fn of(self, total: ByteSize) -> ByteSize {
+        match self {
+            Self::Percent(percent) => ByteSize(total.bytes() / 100 * percent),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// The settings of a server.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Where metadata and files stand.
+    pub data_dir: PathBuf,
+    /// Where the MySQL protocol is spoken.
+    pub mysql_listen: SocketAddr,
+    /// Where HTTP is spoken.
+    pub http_listen: SocketAddr,
+    /// Where log files stand; empty means in the data directory.
+    pub wal_dirs: Vec<PathBuf>,
+    /// Bytes of one log file.
+    pub wal_file_bytes: ByteSize,
+    /// Bytes of all log files.
+    pub wal_bytes_max: ByteSize,
+    /// Memory of all writes.
+    pub write_memory: Memory,
+    /// Memory of all queries.
+    pub query_memory: Memory,
+    /// Where queries spill to; `None` means in the data directory.
+    pub spill_dir: Option<PathBuf>,
+    /// Bytes of a table in memory that go to files.
+    pub flush_bytes: ByteSize,
+    /// A table with less goes to the side file.
+    pub flush_bytes_min: ByteSize,
+    /// Bytes of one transaction at most; `None` means a quarter of the memory of writes.
+    pub transaction_bytes_max: Option<ByteSize>,
+    /// How long a load waits for room.
+    pub load_patience: Duration,
+    /// Whether rowsets are merged.
+    pub compaction: bool,
+    /// How long a file that nothing names is kept.
+    pub orphan_grace: Duration,
+    /// How long labels of statements are remembered.
+    pub label_keep: Duration,
+    /// How long labels of stream loads are remembered.
+    pub label_keep_streaming: Duration,
+    /// Labels of a database at most.
+    pub labels_max: usize,
+    /// Labels of a database whose loads run, at most.
+    pub labels_running_max: usize,
+    /// Threads that serve sockets; 0 means one for each core.
+    pub io_threads: usize,
+    /// Threads that run queries; 0 means one for each core.
+    pub query_threads: usize,
+    /// Threads that flush, merge and commit; 0 means one for each core.
+    pub job_threads: usize,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Bytes of one packet at most.
+    pub packet_bytes_max: ByteSize,
+    /// What the server says it is.
+    pub version: String,
+    /// How long a stop waits for what is in flight.
+    pub drain_timeout: Duration,
+    /// What is logged.
+    pub log_level: String,
+    /// Places where the server is made to fail, for tests.
+    pub failpoints: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let mut config = Self::blank();
+        for setting in SETTINGS {
+            (setting.set)(&mut config, setting.default).expect("a default fits its setting");
+        }
+        config
+    }
+}
+
+impl Config {
+    /// A config that every default has yet to fill.
+    fn blank() -> Self {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            data_dir: PathBuf::new(),
+            mysql_listen: nowhere,
+            http_listen: nowhere,
+            wal_dirs: Vec::new(),
+            wal_file_bytes: ByteSize(0),
+            wal_bytes_max: ByteSize(0),
+            write_memory: Memory::Percent(0),
+            query_memory: Memory::Percent(0),
+            spill_dir: None,
+            flush_bytes: ByteSize(0),
+            flush_bytes_min: ByteSize(0),
+            transaction_bytes_max: None,
+            load_patience: Duration::ZERO,
+            compaction: false,
+            orphan_grace: Duration::ZERO,
+            label_keep: Duration::ZERO,
+            label_keep_streaming: Duration::ZERO,
+            labels_max: 0,
+            labels_running_max: 0,
+            io_threads: 0,
+            query_threads: 0,
+            job_threads: 0,
+            connections_max: 0,
+            packet_bytes_max: ByteSize(0),
+            version: String::new(),
+            drain_timeout: Duration::ZERO,
+            log_level: String::new(),
+            failpoints: String::new(),
+        }
+    }
+
+    /// The settings of a server that was given these sources.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, one line each.
+    pub fn load(sources: &Sources<'_>) -> Result<Self, Vec<String>> {
+        let mut config = Self::default();
+        let mut problems = Vec::new();
+        if let Some((path, text)) = &sources.file {
+            apply_file(&mut config, path, text, &mut problems);
+        }
+        for (name, value) in sources.environment {
+            apply_environment(&mut config, name, value, &mut problems);
+        }
+        for (name, value) in sources.flags {
+            let place = format!("--{}", name.replace('_', "-"));
+            apply(&mut config, &place, name, value, &mut problems);
+        }
+        config.check(&mut problems);
+        if problems.is_empty() { Ok(config) } else { Err(problems) }
+    }
+
+    /// What no single setting can see.
+    fn check(&self, problems: &mut Vec<String>) {
+        let (file, all) = (self.wal_file_bytes, self.wal_bytes_max);
+        if all.bytes() < 4 * file.bytes() {
+            problems.push(format!(
+                "wal_bytes_max: {all} is less than four files of wal_file_bytes ({file})"
+            ));
+        }
+        if let (Memory::Percent(writes), Memory::Percent(queries)) =
+            (self.write_memory, self.query_memory)
+            && writes + queries > 95
+        {
+            problems.push(format!(
+                "write_memory ({writes}%) and query_memory ({queries}%) leave less than 5% of the \
+                 memory to everything else"
+            ));
+        }
+        if self.mysql_listen == self.http_listen && self.mysql_listen.port() != 0 {
+            problems.push(format!(
+                "mysql_listen and http_listen are the same address ({})",
+                self.mysql_listen
+            ));
+        }
+    }
+}
+
+/// Where settings come from.
+#[derive(Default)]
+pub struct Sources<'a> {
+    /// Path and text of the file.
+    pub file: Option<(&'a Path, &'a str)>,
+    /// The whole environment.
+    pub environment: &'a [(String, String)],
+    /// Names and values given as flags.
+    pub flags: &'a [(String, String)],
+}
+
+fn apply_file(config: &mut Config, path: &Path, text: &str, problems: &mut Vec<String>) {
+    let table = match text.parse::<toml::Table>() {
+        Ok(table) => table,
+        Err(error) => {
+            problems.push(format!("{}: {}", path.display(), error.message()));
+            return;
+        }
+    };
+    for (name, value) in table {
+        let place = path.display().to_string();
+        match parse::toml_text(&value) {
+            Some(text) => apply(config, &place, &name, &text, problems),
+            None => problems.push(format!(
+                "{place}: {name}: a {} is no value of a setting",
+                value.type_str()
+            )),
+        }
+    }
+}
+
+fn apply_environment(config: &mut Config, name: &str, value: &str, problems: &mut Vec<String>) {
+    let Some(setting) = name.strip_prefix(ENVIRONMENT_PREFIX) else { return };
+    apply(config, name, &setting.to_ascii_lowercase(), value, problems);
+}
+
+fn apply(config: &mut Config, place: &str, name: &str, value: &str, problems: &mut Vec<String>) {
+    let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
+        problems.push(format!("{place}: there is no setting '{name}'{}", did_you_mean(name)));
+        return;
+    };
+    if let Err(problem) = (setting.set)(config, value) {
+        problems.push(format!("{place}: {name}: {problem}"));
+    }
+}
+
+/// A setting whose name is nearly the one that was written.
+fn did_you_mean(name: &str) -> String {
+    let alike = |setting: &&Setting| {
+        setting.name.contains(name) || name.contains(setting.name) || {
+            let same = name.bytes().zip(setting.name.bytes()).take_while(|(a, b)| a == b).count();
+            same >= 6 || same + 2 >= setting.name.len().max(name.len())
+        }
+    };
+    match SETTINGS.iter().find(alike) {
+        Some(setting) => format!("; did you mean '{}'?", setting.name),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Values of settings as people write them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use freshet_base::ByteSize;
+
+use super::Memory;
+
+type Parsed<T> = Result<T, String>;
+
+/// A TOML value as the text that a flag would have.
+pub fn toml_text(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(on) => Some(on.to_string()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+    }
+}
+
+/// A size that is not nothing.
+pub fn size(text: &str) -> Parsed<ByteSize> {
+    match text.parse::<ByteSize>()? {
+        ByteSize(0) => Err("must be more than 0".to_owned()),
+        size => Ok(size),
+    }
+}
+
+/// A size within bounds.
+pub fn size_within(text: &str, min: ByteSize, max: ByteSize) -> Parsed<ByteSize> {
+    let size = size(text)?;
+    if (min..=max).contains(&size) {
+        Ok(size)
+    } else {
+        Err(format!("{size} is not within {min} and {max}"))
+    }
+}
+
+/// `10s`, `500ms`, `5m`, `12h`, `3d`.
+pub fn duration(text: &str) -> Parsed<Duration> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number = text[..split]
+        .parse::<u64>()
+        .map_err(|_| format!("'{text}' is no time; write for example 10s, 500ms, 5m, 12h, 3d"))?;
+    let seconds = match text[split..].trim() {
+        "ms" => return Ok(Duration::from_millis(number)),
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        unit => return Err(format!("unknown unit '{unit}' in '{text}'; use ms, s, m, h, d")),
+    };
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+/// `40%` or a size.
+pub fn memory(text: &str) -> Parsed<Memory> {
+    let Some(percent) = text.trim().strip_suffix('%') else { return size(text).map(Memory::Bytes) };
+    match percent.trim().parse::<u64>() {
+        Ok(percent @ 1..=95) => Ok(Memory::Percent(percent)),
+        _ => Err(format!("'{text}' is not within 1% and 95%")),
+    }
+}
+
+/// An address to listen at.
+pub fn address(text: &str) -> Parsed<SocketAddr> {
+    let resolved = text.to_socket_addrs().map_err(|_| {
+        format!("'{text}' is no address; write HOST:PORT, for example 127.0.0.1:9030")
+    });
+    resolved?.next().ok_or_else(|| format!("'{text}' stands for no address"))
+}
+
+/// Absolute directories with semicolons between them.
+pub fn directories(text: &str) -> Parsed<Vec<PathBuf>> {
+    let paths = text.split(';').map(str::trim).filter(|path| !path.is_empty());
+    let paths = paths.map(PathBuf::from).collect::<Vec<_>>();
+    match paths.iter().find(|path| !path.is_absolute()) {
+        Some(path) => Err(format!("'{}' is not an absolute path", path.display())),
+        None => Ok(paths),
+    }
+}
+
+/// A count within bounds.
+pub fn count(text: &str, min: usize, max: usize) -> Parsed<usize> {
+    match text.trim().parse::<usize>() {
+        Ok(count) if (min..=max).contains(&count) => Ok(count),
+        _ => Err(format!("'{text}' is not a number within {min} and {max}")),
+    }
+}
+
+/// `true` or `false`.
+pub fn switch(text: &str) -> Parsed<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(format!("'{text}' is neither true nor false")),
+    }
+}
+
+/// Text that is not empty.
+pub fn text(text: &str) -> Parsed<String> {
+    match text.trim() {
+        "" => Err("must not be empty".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}

@@ -1,0 +1,132 @@
+//! The list of settings.
+
+use std::path::PathBuf;
+
+use freshet_base::ByteSize;
+use freshet_base::fail::Failpoints;
+
+use super::{Config, parse};
+
+/// A setting.
+pub struct Setting {
+    /// Its name: in the file, behind `--`, and in upper case behind `FRESHET_`.
+    pub name: &'static str,
+    /// What it is when nobody says.
+    pub default: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Puts a value in.
+    pub set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+macro_rules! settings {
+    ($($name:ident = $default:literal, $about:literal, $field:ident: $parse:expr;)*) => {
+        /// Every setting there is.
+        pub const SETTINGS: &[Setting] = &[$(Setting {
+            name: stringify!($name),
+            default: $default,
+            about: $about,
+            set: |config, text| {
+                let parse: fn(&str) -> Result<_, String> = $parse;
+                config.$field = parse(text)?;
+                Ok(())
+            },
+        },)*];
+    };
+}
+
+/// Most threads of a kind.
+const THREADS_MAX: usize = 1024;
+
+settings! {
+    data_dir = "./freshet-data",
+        "The directory of metadata, segments and, unless said otherwise, the log.",
+        data_dir: |text| parse::text(text).map(PathBuf::from);
+    mysql_listen = "127.0.0.1:9030",
+        "Where the MySQL protocol is spoken.",
+        mysql_listen: parse::address;
+    http_listen = "127.0.0.1:8030",
+        "Where stream loads, health and metrics are served.",
+        http_listen: parse::address;
+    group_commit_wal_path = "",
+        "Directories of log files, absolute, with `;` between them; empty means `wal` in the data \
+         directory. Each new file goes where most room is.",
+        wal_dirs: parse::directories;
+    wal_file_bytes = "64MiB",
+        "Size of one log file; a record is at most a quarter of it.",
+        wal_file_bytes: |text| parse::size_within(text, ByteSize::mib(1), ByteSize::gib(1));
+    wal_bytes_max = "4GiB",
+        "Size of all log files; it also bounds the time of recovery.",
+        wal_bytes_max: parse::size;
+    write_memory = "40%",
+        "Memory of all writes, in bytes or of the memory that the process may use: receive \
+         buffers, open transactions, rows that are not in files, flushes, replay.",
+        write_memory: parse::memory;
+    query_memory = "40%",
+        "Memory of all queries together; what needs more spills to disk.",
+        query_memory: parse::memory;
+    spill_dir = "",
+        "Where queries spill to; empty means `spill` in the data directory.",
+        spill_dir: |text| Ok((!text.is_empty()).then(|| PathBuf::from(text)));
+    flush_bytes = "64MiB",
+        "Rows of a table go to files when so many bytes of them are in memory.",
+        flush_bytes: parse::size;
+    flush_bytes_min = "1MiB",
+        "A table with fewer bytes holds no log file back: its rows go to the side file instead.",
+        flush_bytes_min: parse::size;
+    transaction_bytes_max = "",
+        "Rows of one transaction at most, in bytes; empty means a quarter of `write_memory`.",
+        transaction_bytes_max: |text| match text {
+            "" => Ok(None),
+            text => parse::size(text).map(Some),
+        };
+    load_patience = "30s",
+        "How long a load waits for memory and for room in the log before it is refused.",
+        load_patience: parse::duration;
+    compaction = "true",
+        "Whether small rowsets are merged in the background.",
+        compaction: parse::switch;
+    orphan_grace = "10m",
+        "How long a file that nothing names is kept.",
+        orphan_grace: parse::duration;
+    label_keep = "3d",
+        "How long the labels of INSERT and of transactions are remembered.",
+        label_keep: parse::duration;
+    label_keep_streaming = "12h",
+        "How long the labels of stream loads are remembered.",
+        label_keep_streaming: parse::duration;
+    labels_max = "2000",
+        "Labels of a database that are remembered at most.",
+        labels_max: |text| parse::count(text, 1, 1_000_000);
+    labels_running_max = "1000",
+        "Loads with labels that may run at once in a database.",
+        labels_running_max: |text| parse::count(text, 1, 1_000_000);
+    io_threads = "0",
+        "Threads that serve sockets; 0 means one for each core.",
+        io_threads: |text| parse::count(text, 0, THREADS_MAX);
+    query_threads = "0",
+        "Threads that run queries; 0 means one for each core.",
+        query_threads: |text| parse::count(text, 0, THREADS_MAX);
+    job_threads = "0",
+        "Threads that flush, merge and write metadata; 0 means one for each core.",
+        job_threads: |text| parse::count(text, 0, THREADS_MAX);
+    max_connections = "4096",
+        "Connections of the MySQL protocol at most.",
+        connections_max: |text| parse::count(text, 1, 100_000);
+    max_allowed_packet = "64MiB",
+        "Size of a packet of the MySQL protocol at most.",
+        packet_bytes_max: |text| parse::size_within(text, ByteSize::kib(16), ByteSize::gib(1));
+    version = "8.0.36",
+        "The version that MySQL clients are told; they choose statements by it.",
+        version: parse::text;
+    drain_timeout = "30s",
+        "How long a stop waits for what is in flight.",
+        drain_timeout: parse::duration;
+    log_level = "warn",
+        "What is logged: `error`, `warn`, `info`, `debug`, `trace`, or `target=level` with commas \
+         between.",
+        log_level: parse::text;
+    failpoints = "",
+        "Places where the server is made to fail; for tests of the server.",
+        failpoints: |text| Failpoints::parse(text).map(|_| text.to_owned());
+}

@@ -1,0 +1,88 @@
+use std::fmt::Write;
+
+use super::*;
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+
+fn flags(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn flags_go_over_environment_over_file() {
+    let path = Path::new("f.toml");
+    let text = "flush_bytes = '1MiB'\nload_patience = '1s'\nlabels_max = 7\ncompaction = false";
+    let environment = flags(&[("FRESHET_LOAD_PATIENCE", "2s"), ("FRESHET_LABELS_MAX", "8"), ("X", "y")]);
+    let config = Config::load(&Sources {
+        file: Some((path, text)),
+        environment: &environment,
+        flags: &flags(&[("labels_max", "9")]),
+    })
+    .unwrap();
+    assert_eq!(config.flush_bytes, ByteSize::mib(1));
+    assert_eq!(config.load_patience, Duration::from_secs(2));
+    assert_eq!((config.labels_max, config.compaction), (9, false));
+    assert_eq!(config.wal_file_bytes, ByteSize::mib(64));
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = "flush_byte = 1\nload_patience = 'soon'\nlabels_max = [1]";
+    let problems = Config::load(&Sources {
+        file: Some((Path::new("f.toml"), text)),
+        environment: &flags(&[("FRESHET_WRITE_MEMORY", "200%"), ("FRESHET_NOTHING", "1")]),
+        flags: &flags(&[("http_listen", "127.0.0.1:9030"), ("wal_bytes_max", "64MiB")]),
+    })
+    .unwrap_err();
+    assert_eq!(problems.len(), 7, "{problems:#?}");
+    assert!(problems[0].contains("did you mean 'flush_bytes'?"), "{problems:#?}");
+    assert!(problems.iter().any(|problem| problem.contains("f.toml: load_patience: 'soon'")));
+    assert!(problems.iter().any(|problem| problem.contains("FRESHET_NOTHING")));
+    assert!(problems.iter().any(|problem| problem.contains("the same address")));
+}
+
+#[test]
+fn memory_is_a_part_or_a_size() {
+    assert_eq!(Memory::Percent(40).of(ByteSize::gib(10)).bytes() >> 20, 4095);
+    assert_eq!(parse::memory("1GiB"), Ok(Memory::Bytes(ByteSize::gib(1))));
+    assert!(parse::memory("0%").is_err());
+    assert!(parse::directories("/a;b").is_err());
+    assert_eq!(parse::directories("/a; /b").unwrap().len(), 2);
+}
+
+/// The page about settings, as the list says them.
+fn document() -> String {
+    let mut page = "# Settings of the server\n\n\
+        Made from the list in `crates/freshet/src/config/registry.rs`; a test holds the two \
+        together.\n\n\
+        A setting is a line `name = value` of the TOML file that `--config` names, a variable of \
+        the environment (`FRESHET_` and the name in upper case), or a flag (`--` and the name, \
+        with `-` for `_`). Flags go over the environment, the environment goes over the file. \
+        Unknown names are errors; all problems are reported at once.\n\n\
+        Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\
+        | setting | default | what it does |\n| --- | --- | --- |\n"
+        .to_owned();
+    for setting in SETTINGS {
+        let default = if setting.default.is_empty() { "empty" } else { setting.default };
+        writeln!(page, "| `{}` | `{default}` | {} |", setting.name, setting.about).unwrap();
+    }
+    page
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_document_says_what_the_list_says() {
+    let written = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
+    assert!(
+        written == document(),
+        "docs/configuration.md is out of date; write it anew by\n\
+         cargo test -p freshet -- --ignored write_the_document"
+    );
+}
+
+#[test]
+#[ignore = "writes docs/configuration.md"]
+#[allow(clippy::disallowed_methods)]
+fn write_the_document() {
+    std::fs::write(DOCUMENT, document()).unwrap();
+}

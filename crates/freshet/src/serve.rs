@@ -1,0 +1,169 @@
+//! A server from its settings to its end: the real world, recovery, service, drain.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::clock::SystemClock;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::{Fs, RealFs};
+use freshet_base::metrics::Metrics;
+use freshet_base::task::Threads;
+use freshet_base::{ByteSize, Error, ErrorCode, Result};
+use freshet_ingest::{Engine, EngineConfig, World};
+use freshet_meta::LabelLimits;
+use freshet_query::engine::{QueryConfig, QueryEngine};
+use freshet_server::{Server, Settings};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::Config;
+use crate::memory;
+
+/// Serves until a signal says stop.
+///
+/// # Errors
+/// What keeps a server from starting.
+pub fn run(config: &Config) -> Result<()> {
+    log(&config.log_level)?;
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = |count: usize| if count == 0 { cores } else { count };
+    let failed = |error| Error::io("start threads", error);
+    let pool = Threads::start(threads(config.job_threads)).map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads(config.query_threads))
+        .thread_name("query")
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let settings = Settings {
+        mysql_listen: config.mysql_listen,
+        http_listen: config.http_listen,
+        version: config.version.clone(),
+        connections_max: config.connections_max,
+        packet_bytes_max: usize::try_from(config.packet_bytes_max.bytes()).unwrap_or(usize::MAX),
+        io_threads: threads(config.io_threads),
+    };
+    let served = serve(config, settings, threads(config.query_threads), world(config, pool));
+    let done = runtime.block_on(served);
+    end(runtime);
+    done
+}
+
+/// What a query does on a blocking thread is not waited for.
+fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+async fn serve(
+    config: &Config,
+    settings: Settings,
+    query_threads: usize,
+    world: World,
+) -> Result<()> {
+    let total = memory::total();
+    let fs = Arc::clone(&world.fs);
+    let draw = Arc::clone(&world.draw);
+    let mut signals = Signals::new()?;
+    let engine = Engine::open(engine_config(config, total), world).await?;
+    let spill_dir = config.spill_dir.clone().unwrap_or_else(|| config.data_dir.join("spill"));
+    fs.create_dir_all(&spill_dir)
+        .map_err(|error| Error::io(format_args!("make directory {}", spill_dir.display()), error))?;
+    let query = QueryEngine::new(&QueryConfig {
+        memory_bytes: usize::try_from(config.query_memory.of(total).bytes()).unwrap_or(usize::MAX),
+        spill_dir,
+        threads: query_threads,
+    })?;
+    let server = Server::start(Arc::clone(&engine), Arc::new(query), settings, draw).await?;
+    say_ready(&server);
+    signals.stop().await;
+    tracing::info!("stopping");
+    server.stop(config.drain_timeout).await;
+    engine.stop().await
+}
+
+/// The one line on standard output.
+fn say_ready(server: &Server) {
+    let (mysql, http) = (server.mysql_address(), server.http_address());
+    // Nobody reads the output of a server whose starter has gone; it serves all the same.
+    let _ = writeln!(std::io::stdout(), "freshet is ready: mysql {mysql}, http {http}");
+    let _ = std::io::stdout().flush();
+}
+
+/// The real world.
+pub fn world(config: &Config, pool: Threads) -> World {
+    let failpoints =
+        Failpoints::parse(&config.failpoints).expect("the setting was checked when it was read");
+    World {
+        fs: Arc::new(RealFs),
+        clock: Arc::new(SystemClock::new()),
+        pool: Arc::new(pool),
+        metrics: Arc::new(Metrics::new()),
+        failpoints,
+        on_fatal: Arc::new(|message: &str| {
+            eprintln!("freshet: {message}");
+            std::process::abort();
+        }),
+        draw: Arc::new(rand::random::<u64>),
+    }
+}
+
+/// The sizes and times of the engine, on a machine with so much memory.
+pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
+    let write_memory = config.write_memory.of(total);
+    let mut engine = EngineConfig::new(&config.data_dir, write_memory);
+    if !config.wal_dirs.is_empty() {
+        engine.wal_dirs.clone_from(&config.wal_dirs);
+    }
+    if let Some(bytes) = config.transaction_bytes_max {
+        engine.transaction_bytes_max = bytes;
+    }
+    EngineConfig {
+        wal_file_bytes: config.wal_file_bytes,
+        wal_bytes_max: config.wal_bytes_max,
+        flush_bytes: config.flush_bytes,
+        flush_bytes_min: config.flush_bytes_min,
+        load_patience: config.load_patience,
+        compaction: config.compaction,
+        orphan_grace: config.orphan_grace,
+        labels: LabelLimits {
+            keep: config.label_keep,
+            keep_streaming: config.label_keep_streaming,
+            finished_max: config.labels_max,
+            running_max: config.labels_running_max,
+        },
+        ..engine
+    }
+}
+
+fn log(level: &str) -> Result<()> {
+    let filter = EnvFilter::try_new(level).map_err(|error| {
+        Error::new(ErrorCode::WrongArguments, format!("log_level: '{level}': {error}"))
+    })?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+/// What asks a server to stop.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let failed = |error| Error::io("listen for signals", error);
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

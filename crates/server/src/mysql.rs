@@ -1,0 +1,9 @@
+//! The MySQL protocol: sockets, logins, commands, results.
+
+pub mod auth;
+pub mod conn;
+pub mod io;
+pub mod listener;
+pub mod login;
+pub mod prepared;
+pub mod results;

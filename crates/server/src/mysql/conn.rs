@@ -1,0 +1,645 @@
+//! One connection, from its first command to its last: one straight loop.
+//!
+//! Commands are taken in order. Those of the hot road run right here, on the I/O thread, and
+//! their answers gather until no complete command is left in the buffer; then the connection
+//! waits once until the log covers all of them and sends all answers in one write. Everything
+//! else moves, session and all, to the threads of queries, and its answer streams back.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use freshet_base::budget::Permit;
+use freshet_base::clock::Deadline;
+use freshet_base::{Error, ErrorCode, Result};
+use freshet_wire::{Capabilities, Command, OkPacket, PacketReader, PacketWriter, StatusFlags};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use crate::Shared;
+use crate::insert;
+use crate::mysql::io::Acks;
+use crate::mysql::login;
+use crate::mysql::prepared::{Kind, Prepared, Statements};
+use crate::process::{Activity, Registration};
+use crate::session::Session;
+use crate::statement::{self, Answered, Output, Work};
+use crate::transaction;
+
+/// Answers that gather before they are sent although more commands wait.
+const ANSWERS_BYTES_MAX: usize = 256 << 10;
+/// Pieces of a result that wait for the client.
+const PIECES_WAITING: usize = 4;
+/// A receive buffer above this size counts as memory of writes.
+const BUFFER_BYTES_FREE: usize = 64 << 10;
+/// Bytes that a client may send ahead while its statement runs.
+const AHEAD_BYTES_MAX: usize = 1 << 20;
+
+/// A logged-in client.
+pub struct Connection {
+    pub(super) socket: TcpStream,
+    pub(super) reader: PacketReader,
+    pub(super) writer: PacketWriter,
+    /// Absent only while a statement runs elsewhere.
+    session: Option<Box<Session>>,
+    statements: Statements,
+    multi_statements: bool,
+    acks: Arc<Acks>,
+    shared: Arc<Shared>,
+    registration: Registration,
+    /// The memory of a large receive buffer.
+    permit: Option<Permit>,
+    info: String,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub enum End {
+    /// The client left, or was told why it has to.
+    Closed,
+    /// The socket failed, or the client stopped reading.
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for End {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What is left to do after a command was looked at.
+enum Next {
+    /// Nothing: it is answered, or needs no answer.
+    Answered,
+    /// A statement for the threads of queries.
+    Run(Work),
+    /// A login under another name.
+    ChangeUser(login::NewUser),
+    /// The client is gone.
+    Quit,
+}
+
+impl Connection {
+    /// A connection whose client has just logged in.
+    pub fn new(
+        socket: TcpStream,
+        reader: PacketReader,
+        writer: PacketWriter,
+        session: Box<Session>,
+        acks: Arc<Acks>,
+        registration: Registration,
+    ) -> Self {
+        let shared = Arc::clone(&session.shared);
+        let multi_statements = writer.capabilities().contains(Capabilities::MULTI_STATEMENTS);
+        Self {
+            socket,
+            reader,
+            writer,
+            session: Some(session),
+            statements: Statements::default(),
+            multi_statements,
+            acks,
+            shared,
+            registration,
+            permit: None,
+            info: String::new(),
+        }
+    }
+
+    /// Serves the client until it leaves.
+    pub async fn serve(mut self) -> End {
+        loop {
+            match self.turn().await {
+                Ok(()) => {}
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Answers every complete command that has arrived, then waits for more.
+    async fn turn(&mut self) -> std::result::Result<(), End> {
+        while let Some(next) = self.command().await? {
+            match next {
+                Next::Answered if self.writer.bytes().len() < ANSWERS_BYTES_MAX => {}
+                Next::Answered => self.flush().await?,
+                Next::Run(work) => self.run(work).await?,
+                Next::ChangeUser(user) => self.change_user(user).await?,
+                Next::Quit => return Err(End::Closed),
+            }
+        }
+        self.flush().await?;
+        if self.registration.process.is_retired() {
+            return Err(self.refuse(ErrorCode::ShuttingDown, "Server shutdown in progress").await);
+        }
+        self.receive().await
+    }
+
+    /// Takes the next complete command and answers it if it can be answered here.
+    async fn command(&mut self) -> std::result::Result<Option<Next>, End> {
+        let packet = match self.reader.next_packet(0) {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.writer.protocol_error(&error);
+                let _ = self.flush().await;
+                return Err(End::Closed);
+            }
+        };
+        self.writer.reply_to(packet.reply_sequence());
+        let command = match Command::parse(packet.payload, self.writer.capabilities()) {
+            Ok(command) => command,
+            Err(error @ freshet_wire::Error::UnknownCommand { .. }) => {
+                self.writer.protocol_error(&error);
+                return Ok(Some(Next::Answered));
+            }
+            Err(error) => {
+                self.writer.protocol_error(&error);
+                let _ = self.flush().await;
+                return Err(End::Closed);
+            }
+        };
+        let mut desk = Desk {
+            session: self.session.as_mut().expect("no statement runs elsewhere"),
+            statements: &mut self.statements,
+            writer: &mut self.writer,
+            info: &mut self.info,
+            multi_statements: &mut self.multi_statements,
+        };
+        Ok(Some(desk.answer(command).await))
+    }
+
+    /// Sends the answers that have gathered, once the log covers what they say.
+    async fn flush(&mut self) -> std::result::Result<(), End> {
+        if self.writer.bytes().is_empty() {
+            return Ok(());
+        }
+        let (acked, timeout) = match &self.session {
+            Some(session) => (session.acked, session.settings.write_timeout),
+            None => (freshet_base::Lsn::ZERO, Duration::from_secs(60)),
+        };
+        self.acks.durable(acked).await;
+        send(&mut self.socket, self.writer.bytes(), timeout).await?;
+        self.writer.clear();
+        Ok(())
+    }
+
+    /// Reads what the client sends next.
+    async fn receive(&mut self) -> std::result::Result<(), End> {
+        self.note_rest();
+        loop {
+            self.hold_buffer().await?;
+            let process = &self.registration.process;
+            let (socket, reader) = (&mut self.socket, &mut self.reader);
+            let event = poll_fn(|context| {
+                process.register(context.waker());
+                if process.is_killed() || process.is_retired() {
+                    return Poll::Ready(Event::Ended);
+                }
+                if process.takes_roll_back() {
+                    return Poll::Ready(Event::RollBack);
+                }
+                let mut buffer = ReadBuf::new(reader.spare());
+                match Pin::new(&mut *socket).poll_read(context, &mut buffer) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Err(error)) => Poll::Ready(Event::Failed(error)),
+                    Poll::Ready(Ok(())) => {
+                        let count = buffer.filled().len();
+                        reader.filled(count);
+                        Poll::Ready(Event::Read(count))
+                    }
+                }
+            })
+            .await;
+            match event {
+                Event::Read(0) => return Err(End::Closed),
+                Event::Read(_) => return Ok(()),
+                Event::Failed(error) => return Err(error.into()),
+                Event::RollBack => {
+                    if let Some(session) = &mut self.session {
+                        transaction::roll_back(session);
+                    }
+                }
+                Event::Ended if self.registration.process.is_killed() => {
+                    let code = ErrorCode::ConnectionKilled;
+                    return Err(self.refuse(code, "Connection was killed").await);
+                }
+                Event::Ended => {
+                    let code = ErrorCode::ShuttingDown;
+                    return Err(self.refuse(code, "Server shutdown in progress").await);
+                }
+            }
+        }
+    }
+
+    fn note_rest(&self) {
+        let process = &self.registration.process;
+        let now = self.shared.engine.clock().wall_micros();
+        process.note(Activity::Sleep, now);
+    }
+
+    /// Counts a large receive buffer as memory of writes, and gives it back when it shrinks.
+    async fn hold_buffer(&mut self) -> std::result::Result<(), End> {
+        let bytes = self.reader.buffer_bytes();
+        let held = self.permit.as_ref().map_or(0, Permit::bytes);
+        if bytes <= BUFFER_BYTES_FREE {
+            self.permit = None;
+            return Ok(());
+        }
+        let wanted = bytes as u64;
+        if wanted <= held {
+            if let Some(permit) = &mut self.permit {
+                permit.shrink_to(wanted);
+            }
+            return Ok(());
+        }
+        let engine = &self.shared.engine;
+        let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
+        match engine.admission().memory_until(wanted - held, deadline).await {
+            Ok(more) => {
+                match &mut self.permit {
+                    Some(permit) => permit.merge(more),
+                    None => self.permit = Some(more),
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // The rest of the packet cannot be taken, so the conversation ends here.
+                let message = error.message().to_owned();
+                Err(self.refuse(error.code(), &message).await)
+            }
+        }
+    }
+
+    /// Tells the client why the connection ends.
+    async fn refuse(&mut self, code: ErrorCode, message: &str) -> End {
+        self.writer.err(code.errno(), code.sqlstate(), message);
+        match self.flush().await {
+            Ok(()) => End::Closed,
+            Err(end) => end,
+        }
+    }
+
+    /// Runs a statement on the threads of queries and passes its answer on, piece by piece.
+    async fn run(&mut self, work: Work) -> std::result::Result<(), End> {
+        let sequence = self.writer.sequence();
+        self.flush().await?;
+        let session = self.session.take().expect("no statement runs elsewhere");
+        let timeout = session.settings.write_timeout;
+        let (pieces, mut incoming) = mpsc::channel(PIECES_WAITING);
+        let output = Output::new(self.writer.capabilities(), sequence, pieces);
+        let multi = self.multi_statements;
+        let mut task = self.shared.queries.spawn(statement::run(session, work, multi, output));
+        // Dropping the guard ends the statement, and with the session rolls back what is open.
+        let guard = AbortOnDrop(task.abort_handle());
+        loop {
+            tokio::select! {
+                biased;
+                piece = incoming.recv() => match piece {
+                    Some(bytes) => send(&mut self.socket, &bytes, timeout).await?,
+                    None => break,
+                },
+                gone = hang_up(&mut self.socket, &mut self.reader) => return Err(gone),
+            }
+        }
+        let answered: Answered = match (&mut task).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                let code = ErrorCode::Unknown;
+                let message = "the statement ended by an internal error; see the server's log";
+                return Err(self.refuse(code, message).await);
+            }
+        };
+        drop(guard);
+        self.writer.append_framed(&answered.bytes, answered.sequence);
+        if let Some(prepared) = answered.prepared {
+            self.adopt(prepared, &answered.session);
+        }
+        if let Some((id, statement)) = answered.lent {
+            self.statements.give_back(id, statement);
+        }
+        self.session = Some(answered.session);
+        self.registration.process.rest(self.shared.engine.clock().wall_micros());
+        if self.registration.process.is_killed() {
+            let code = ErrorCode::ConnectionKilled;
+            return Err(self.refuse(code, "Connection was killed").await);
+        }
+        Ok(())
+    }
+
+    /// Answers a COM_STMT_PREPARE whose statement was planned elsewhere.
+    fn adopt(&mut self, prepared: Box<Prepared>, session: &Session) {
+        let Kind::Other(query) = &prepared.kind else { return };
+        let columns = query.columns.clone();
+        let parameters = prepared.parameters;
+        match self.statements.add(*prepared) {
+            Ok(id) => {
+                crate::mysql::results::prepared(
+                    &mut self.writer,
+                    id,
+                    parameters,
+                    &columns,
+                    session,
+                );
+            }
+            Err(error) => put_error(&mut self.writer, &error),
+        }
+    }
+
+    /// COM_CHANGE_USER: another login on the same connection, and a session as if it were new.
+    async fn change_user(&mut self, user: login::NewUser) -> std::result::Result<(), End> {
+        self.flush().await?;
+        let session = self.session.as_mut().expect("no statement runs elsewhere");
+        transaction::roll_back(session);
+        self.statements.clear();
+        let shared = Arc::clone(&self.shared);
+        let peer = session.client.peer;
+        let proof = login::Proof { user: &user.user, peer, plugin: user.plugin.as_deref() };
+        let channel = login::Channel {
+            socket: &mut self.socket,
+            reader: &mut self.reader,
+            writer: &mut self.writer,
+        };
+        let account = match login::prove_anew(channel, &shared, &proof).await {
+            Ok(account) => account,
+            Err(login::Refused::Told(error)) => {
+                let message = error.message().to_owned();
+                return Err(self.refuse(error.code(), &message).await);
+            }
+            Err(login::Refused::Gone(end)) => return Err(end),
+        };
+        let session = self.session.as_mut().expect("no statement runs elsewhere");
+        login::become_user(session, account, &user);
+        let used = match &user.database {
+            Some(database) => session.use_database(database),
+            None => Ok(()),
+        };
+        let status = session.status();
+        match used {
+            Ok(()) => self.writer.ok(&OkPacket { status, ..OkPacket::default() }),
+            Err(error) => put_error(&mut self.writer, &error),
+        }
+        Ok(())
+    }
+}
+
+/// What a wait for the client ended with.
+enum Event {
+    Read(usize),
+    Failed(std::io::Error),
+    RollBack,
+    Ended,
+}
+
+/// Ends a statement whose client is gone.
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Resolves when the client is gone; what it sends meanwhile is kept for later.
+async fn hang_up(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
+    loop {
+        if reader.unread_bytes() > AHEAD_BYTES_MAX {
+            // Who sends this much ahead is there; it is asked again with the next statement.
+            std::future::pending::<()>().await;
+        }
+        let read = poll_fn(|context| {
+            let mut buffer = ReadBuf::new(reader.spare());
+            match Pin::new(&mut *socket).poll_read(context, &mut buffer) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
+            }
+        })
+        .await;
+        match read {
+            Ok(0) => return End::Closed,
+            Ok(count) => reader.filled(count),
+            Err(error) => return End::Io(error),
+        }
+    }
+}
+
+/// Sends bytes to a client that may take its time, but not for ever.
+pub(super) async fn send(
+    socket: &mut TcpStream,
+    bytes: &[u8],
+    timeout: Duration,
+) -> std::io::Result<()> {
+    // Nearly always the socket takes all at once, and no timer has to be set.
+    let sent = match socket.try_write(bytes) {
+        Ok(sent) => sent,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+        Err(error) => return Err(error),
+    };
+    if sent == bytes.len() {
+        return Ok(());
+    }
+    match tokio::time::timeout(timeout, socket.write_all(&bytes[sent..])).await {
+        Ok(written) => written,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
+    }
+}
+
+/// Answers with an error.
+pub fn put_error(writer: &mut PacketWriter, error: &Error) {
+    writer.err(error.code().errno(), error.code().sqlstate(), error.message());
+}
+
+/// Where commands are looked at: everything of a connection but the socket.
+struct Desk<'a> {
+    session: &'a mut Box<Session>,
+    statements: &'a mut Statements,
+    writer: &'a mut PacketWriter,
+    info: &'a mut String,
+    multi_statements: &'a mut bool,
+}
+
+impl Desk<'_> {
+    async fn answer(&mut self, command: Command<'_>) -> Next {
+        match command {
+            Command::Execute(execute) => return self.execute(&execute).await,
+            Command::Query(sql) => return self.query(sql).await,
+            Command::Prepare(sql) => return self.prepare(sql),
+            Command::Quit => return Next::Quit,
+            Command::ChangeUser(user) => return Next::ChangeUser(login::NewUser::of(&user)),
+            Command::FieldList { table, pattern } => {
+                let (table, pattern) = (table.to_owned(), pattern.to_owned());
+                return Next::Run(Work::FieldList { table, pattern });
+            }
+            Command::CloseStatement(id) => self.statements.close(id),
+            Command::SendLongData { statement_id, parameter, data } => {
+                let bytes_max = self.session.shared.settings.packet_bytes_max;
+                if let Ok(statement) =
+                    self.statements.get(statement_id, "mysqld_stmt_send_long_data")
+                {
+                    statement.long_data.append(parameter, data, bytes_max);
+                }
+            }
+            Command::Ping => self.ok(),
+            Command::InitDb(name) => {
+                let used = self.session.use_database(name);
+                self.done(used);
+            }
+            Command::ResetStatement(id) => {
+                let reset = self.statements.get(id, "mysqld_stmt_reset").map(|statement| {
+                    statement.long_data.clear();
+                    statement.close_cursor();
+                });
+                self.done(reset);
+            }
+            Command::ResetConnection => {
+                transaction::roll_back(self.session);
+                self.statements.clear();
+                self.session.reset();
+                self.ok();
+            }
+            Command::SetMultiStatements(on) => {
+                *self.multi_statements = on;
+                self.writer.eof(self.session.status(), 0);
+            }
+            Command::Statistics => {
+                let line = crate::show::statistics(&self.session.shared);
+                self.writer.statistics(&line);
+            }
+            Command::ProcessKill(id) => {
+                let killed = statement::kill(self.session, u64::from(id), true);
+                self.done(killed);
+            }
+            Command::Fetch { statement_id, rows } => self.fetch(statement_id, rows),
+        }
+        Next::Answered
+    }
+
+    async fn execute(&mut self, execute: &freshet_wire::Execute<'_>) -> Next {
+        let statement = match self.statements.get(execute.statement_id, "mysqld_stmt_execute") {
+            Ok(statement) => statement,
+            Err(error) => {
+                put_error(self.writer, &error);
+                return Next::Answered;
+            }
+        };
+        let done = statement.insert(self.session, execute, self.info).await;
+        let work = match &done {
+            Ok(None) => Some(statement::work_of(execute, statement)),
+            Ok(Some(_)) | Err(_) => None,
+        };
+        statement.long_data.clear();
+        match (done, work) {
+            (_, Some(Ok(parameters))) => {
+                let id = execute.statement_id;
+                let (id, statement) = self.statements.lend(id);
+                let cursor = execute.cursor;
+                Next::Run(Work::Execute { id, statement, parameters, cursor })
+            }
+            (_, Some(Err(error))) | (Err(error), _) => {
+                self.failed(&error);
+                Next::Answered
+            }
+            (Ok(done), None) => {
+                self.loaded(done.map_or(0, |done| done.rows), StatusFlags::NONE);
+                Next::Answered
+            }
+        }
+    }
+
+    async fn query(&mut self, sql: &[u8]) -> Next {
+        if let Some(control) = transaction::Control::of(sql) {
+            self.session.diagnostics.clear();
+            match control.run(self.session, self.info).await {
+                Ok(()) => self.loaded(0, StatusFlags::NONE),
+                Err(error) => self.failed(&error),
+            }
+            return Next::Answered;
+        }
+        let mut rest = sql;
+        loop {
+            let done =
+                match insert::text(self.session, rest, *self.multi_statements, self.info).await {
+                    Ok(Some(done)) => done,
+                    Ok(None) => {
+                        return Next::Run(Work::Query(String::from_utf8_lossy(rest).into_owned()));
+                    }
+                    Err(error) => {
+                        self.failed(&error);
+                        return Next::Answered;
+                    }
+                };
+            rest = rest[done.consumed..].trim_ascii();
+            let more = *self.multi_statements && !rest.is_empty();
+            self.loaded(done.rows, StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more));
+            if !more {
+                return Next::Answered;
+            }
+        }
+    }
+
+    /// Prepares: an INSERT of parameters right here, everything else where queries are planned.
+    fn prepare(&mut self, sql: &[u8]) -> Next {
+        let dialect = self.session.settings.dialect;
+        let sql = String::from_utf8_lossy(sql).into_owned();
+        let parameters = match super::prepared::placeholders(sql.as_bytes(), dialect) {
+            Ok(parameters) => parameters,
+            Err(error) => {
+                self.failed(&error);
+                return Next::Answered;
+            }
+        };
+        let Some(mut insert) = super::prepared::PreparedInsert::parse(&sql, dialect) else {
+            return Next::Run(Work::Prepare { sql, parameters });
+        };
+        let added = insert.refresh(self.session).map(drop).and_then(|()| {
+            let kind = Kind::Insert(Box::new(insert));
+            self.statements.add(Prepared::new(sql, parameters, kind))
+        });
+        match added {
+            Ok(id) => super::results::prepared(self.writer, id, parameters, &[], self.session),
+            Err(error) => self.failed(&error),
+        }
+        Next::Answered
+    }
+
+    fn fetch(&mut self, id: u32, rows: u32) {
+        let status = self.session.status();
+        match self
+            .statements
+            .get(id, "mysqld_stmt_fetch")
+            .and_then(|statement| statement.fetch(rows, status, self.writer))
+        {
+            Ok(()) => {}
+            Err(error) => put_error(self.writer, &error),
+        }
+    }
+
+    fn loaded(&mut self, rows: u64, more: StatusFlags) {
+        self.writer.ok(&OkPacket {
+            affected_rows: rows,
+            status: self.session.status() | more,
+            warnings: self.session.diagnostics.count_u16(),
+            info: self.info,
+            ..OkPacket::default()
+        });
+    }
+
+    fn ok(&mut self) {
+        self.writer.ok(&OkPacket { status: self.session.status(), ..OkPacket::default() });
+    }
+
+    fn done(&mut self, done: Result<()>) {
+        match done {
+            Ok(()) => self.ok(),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.session.failed(error);
+        put_error(self.writer, error);
+    }
+}

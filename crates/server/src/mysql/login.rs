@@ -1,0 +1,340 @@
+//! How a client becomes a session: greeting, proof of the password, first database.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::task;
+use freshet_base::{Error, ErrorCode, Result, err};
+use freshet_meta::Account;
+use freshet_wire::auth::{AuthPlugin, Scramble};
+use freshet_wire::handshake::{Greeting, HandshakeResponse, LOGIN_BYTES_MAX, LoginRequest};
+use freshet_wire::login::{AuthStep, Authenticator};
+use freshet_wire::{
+    Capabilities, ChangeUser, Collation, OkPacket, PacketReader, PacketWriter, StatusFlags,
+};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use crate::Shared;
+use crate::mysql::auth;
+use crate::mysql::conn::{Connection, End, put_error, send};
+use crate::mysql::io::Acks;
+use crate::process::Registration;
+use crate::session::{Client, Session};
+
+/// A stranger has so long to log in.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves one client from the greeting to its end.
+pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: IpAddr) {
+    let now = shared.engine.clock().wall_micros();
+    let mut socket = socket;
+    let port = socket.peer_addr().map_or(0, |address| address.port());
+    let place = format!("{}:{port}", auth::host_of(peer));
+    let connections_max = shared.connections_max();
+    let registration = match shared.processes.admit(place, connections_max, now) {
+        Ok(registration) => registration,
+        Err(error) => {
+            let mut writer = PacketWriter::new();
+            put_error(&mut writer, &error);
+            // Who cannot be served and does not read either is let go.
+            let _ = send(&mut socket, writer.bytes(), LOGIN_TIMEOUT).await;
+            return;
+        }
+    };
+    shared.metrics().connections.inc();
+    let _open = OpenConnection(&shared);
+    let logged_in = log_in(socket, &shared, acks, registration, peer);
+    let ended = match tokio::time::timeout(LOGIN_TIMEOUT, logged_in).await {
+        Ok(Some(connection)) => connection.serve().await,
+        Ok(None) | Err(_) => return,
+    };
+    if let End::Io(error) = ended {
+        tracing::debug!(%peer, %error, "connection lost");
+    }
+}
+
+/// Counts a connection as open while it lives.
+struct OpenConnection<'a>(&'a Shared);
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0.metrics().connections.dec();
+    }
+}
+
+/// A conversation that is only packets yet.
+pub struct Channel<'a> {
+    /// The socket.
+    pub socket: &'a mut TcpStream,
+    /// What came.
+    pub reader: &'a mut PacketReader,
+    /// What goes.
+    pub writer: &'a mut PacketWriter,
+}
+
+impl Channel<'_> {
+    async fn flush(&mut self) -> std::result::Result<(), End> {
+        send(self.socket, self.writer.bytes(), LOGIN_TIMEOUT).await?;
+        self.writer.clear();
+        Ok(())
+    }
+
+    /// The next packet, and the writer set to answer it.
+    async fn packet(&mut self) -> std::result::Result<Vec<u8>, Refused> {
+        let expected = self.writer.sequence();
+        loop {
+            match self.reader.next_packet(expected) {
+                Ok(Some(packet)) => {
+                    self.writer.reply_to(packet.reply_sequence());
+                    return Ok(packet.payload.to_vec());
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let code = ErrorCode::PacketMalformed;
+                    return Err(Refused::Told(Error::new(code, error.to_string())));
+                }
+            }
+            match self.socket.read(self.reader.spare()).await {
+                Ok(0) => return Err(Refused::Gone(End::Closed)),
+                Ok(count) => self.reader.filled(count),
+                Err(error) => return Err(Refused::Gone(End::Io(error))),
+            }
+        }
+    }
+}
+
+/// Why nobody came in.
+pub enum Refused {
+    /// The client is told this.
+    Told(Error),
+    /// The client is gone.
+    Gone(End),
+}
+
+impl From<End> for Refused {
+    fn from(end: End) -> Self {
+        Self::Gone(end)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+async fn log_in(
+    mut socket: TcpStream,
+    shared: &Arc<Shared>,
+    acks: Arc<Acks>,
+    registration: Registration,
+    peer: IpAddr,
+) -> Option<Connection> {
+    let mut reader = PacketReader::new(LOGIN_BYTES_MAX);
+    let mut writer = PacketWriter::new();
+    let channel = Channel { socket: &mut socket, reader: &mut reader, writer: &mut writer };
+    match greet(channel, shared, &registration, peer).await {
+        Ok(session) => {
+            reader.set_payload_bytes_max(shared.settings.packet_bytes_max);
+            let status = session.status();
+            writer.ok(&OkPacket { status, ..OkPacket::default() });
+            Some(Connection::new(socket, reader, writer, session, acks, registration))
+        }
+        Err(Refused::Told(error)) => {
+            put_error(&mut writer, &error);
+            // Who is refused and does not read it is let go.
+            let _ = send(&mut socket, writer.bytes(), LOGIN_TIMEOUT).await;
+            None
+        }
+        Err(Refused::Gone(_)) => None,
+    }
+}
+
+async fn greet(
+    mut channel: Channel<'_>,
+    shared: &Arc<Shared>,
+    registration: &Registration,
+    peer: IpAddr,
+) -> std::result::Result<Box<Session>, Refused> {
+    let scramble = shared.scramble();
+    channel.writer.greeting(&Greeting {
+        version: &shared.settings.version,
+        connection_id: registration.process.id,
+        scramble,
+        capabilities: Capabilities::SERVER,
+        collation: Collation::UTF8MB4_0900_AI_CI,
+        status: StatusFlags::AUTOCOMMIT,
+        plugin: AuthPlugin::Native,
+    });
+    channel.flush().await?;
+    let answer = channel.packet().await?;
+    let told =
+        |error: freshet_wire::Error| Refused::Told(err!(HandshakeFailed, "Bad handshake: {error}"));
+    let request = match HandshakeResponse::parse(&answer).map_err(told)? {
+        HandshakeResponse::Login(request) => request,
+        HandshakeResponse::Ssl(_) => {
+            return Err(Refused::Told(err!(HandshakeFailed, "the server does not offer TLS")));
+        }
+    };
+    channel.writer.set_capabilities(request.hello.capabilities & Capabilities::SERVER);
+    let proof = Proof { user: request.user, peer, plugin: request.plugin };
+    let account =
+        prove(&mut channel, shared, &proof, scramble, Some(request.auth_response)).await?;
+    open_session(&channel, shared, registration, peer, account, &request)
+}
+
+fn open_session(
+    channel: &Channel<'_>,
+    shared: &Arc<Shared>,
+    registration: &Registration,
+    peer: IpAddr,
+    account: Account,
+    request: &LoginRequest<'_>,
+) -> std::result::Result<Box<Session>, Refused> {
+    let client = Client {
+        account,
+        user: request.user.to_owned(),
+        peer,
+        capabilities: channel.writer.capabilities(),
+        collation: request.hello.collation,
+    };
+    let process = Arc::clone(&registration.process);
+    process.describe(|details| {
+        details.account = Some(client.account.clone());
+        details.user = client.user.clone();
+        details.attributes = request.attributes.iter().collect();
+    });
+    let mut session = Box::new(Session::new(Arc::clone(shared), process, client));
+    if let Some(database) = request.database {
+        session.use_database(database)?;
+    }
+    Ok(session)
+}
+
+/// Who says to be whom.
+pub struct Proof<'a> {
+    /// The name.
+    pub user: &'a str,
+    /// From where.
+    pub peer: IpAddr,
+    /// The plugin that the client likes.
+    pub plugin: Option<&'a str>,
+}
+
+/// Lets a client prove a password under a new scramble, for COM_CHANGE_USER.
+///
+/// # Errors
+/// 1045.
+pub async fn prove_anew(
+    mut channel: Channel<'_>,
+    shared: &Arc<Shared>,
+    proof: &Proof<'_>,
+) -> std::result::Result<Account, Refused> {
+    let scramble = shared.scramble();
+    prove(&mut channel, shared, proof, scramble, None).await
+}
+
+async fn prove(
+    channel: &mut Channel<'_>,
+    shared: &Arc<Shared>,
+    proof: &Proof<'_>,
+    scramble: Scramble,
+    response: Option<&[u8]>,
+) -> std::result::Result<Account, Refused> {
+    let host = auth::host_of(proof.peer);
+    let (account, credential) = auth::account_of(&shared.engine, proof.user, &host, proof.plugin);
+    let mut authenticator = Authenticator::new(credential.clone(), scramble, false);
+    let mut step = match response {
+        Some(response) => authenticator.begin(channel.writer, proof.plugin, response),
+        None => authenticator.switch(channel.writer),
+    };
+    loop {
+        match step {
+            AuthStep::Accepted { .. } => break,
+            AuthStep::Rejected { password_given } => {
+                return Err(auth::denied(proof.user, proof.peer, password_given).into());
+            }
+            AuthStep::Continue => {
+                channel.flush().await?;
+                let answer = channel.packet().await?;
+                make_key(shared).await;
+                step = authenticator.advance(channel.writer, &answer, Some(&*shared.key));
+            }
+        }
+    }
+    let account =
+        account.ok_or_else(|| auth::denied(proof.user, proof.peer, true)).map_err(Refused::Told)?;
+    auth::refuse_open_root(&account, &credential, proof.peer)?;
+    Ok(account)
+}
+
+/// Makes the RSA key before it is asked for, since that takes long.
+async fn make_key(shared: &Arc<Shared>) {
+    if !shared.key.is_made() {
+        let key = Arc::clone(&shared.key);
+        task::run(&**shared.engine.pool(), move || key.make()).await;
+    }
+}
+
+/// What COM_CHANGE_USER asks for.
+pub struct NewUser {
+    /// The name.
+    pub user: String,
+    /// The database.
+    pub database: Option<String>,
+    /// The plugin that the client likes.
+    pub plugin: Option<String>,
+    collation: Option<Collation>,
+    attributes: Vec<(String, String)>,
+}
+
+impl NewUser {
+    /// The command with a life of its own.
+    pub fn of(command: &ChangeUser<'_>) -> Self {
+        Self {
+            user: command.user.to_owned(),
+            database: command.database.map(str::to_owned),
+            plugin: command.plugin.map(str::to_owned),
+            collation: command.collation,
+            attributes: command.attributes.iter().collect(),
+        }
+    }
+}
+
+/// Makes a session that of another user, as if it were new.
+pub fn become_user(session: &mut Session, account: Account, user: &NewUser) {
+    session.client.account = account;
+    session.client.user = user.user.clone();
+    if let Some(collation) = user.collation {
+        session.client.collation = collation;
+    }
+    session.database = None;
+    session.process.describe(|details| {
+        details.account = Some(session.client.account.clone());
+        details.user = user.user.clone();
+        details.database = None;
+        details.attributes = user.attributes.clone();
+    });
+    session.reset();
+}
+
+/// Whether the server may listen at an address: while `root` has no password, only where
+/// nobody but this machine can come in.
+///
+/// # Errors
+/// When it may not, saying what to do.
+pub fn check_listen(shared: &Shared, address: IpAddr) -> Result<()> {
+    let root = Account::anywhere("root");
+    let catalog = shared.engine.catalog();
+    let open = catalog.user(&root).is_some_and(|user| user.auth.is_empty_password());
+    if open && !address.is_loopback() {
+        return Err(err!(
+            AccessDenied,
+            "root has no password yet, so the server listens on loopback only, not on {address}; \
+             start it on 127.0.0.1 and run ALTER USER root IDENTIFIED BY '...' first"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! Prepared statements of a connection.
+
+use std::collections::HashMap;
+
+use freshet_base::{Error, ErrorCode, Result, bail, err};
+use freshet_ingest::decode::params::{Params, PreparedRows};
+use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
+use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
+
+use crate::insert::{self, Done, Reply, Target};
+use crate::session::Session;
+use crate::statement::PreparedQuery;
+
+/// Parameters of a statement at most: the reply counts them in 16 bits.
+pub const PARAMETERS_MAX: usize = 0xffff;
+/// Statements of a connection at most.
+const STATEMENTS_MAX: usize = 16_382;
+
+/// A prepared statement.
+pub struct Prepared {
+    /// Its text.
+    pub sql: String,
+    /// How many `?` it has.
+    pub parameters: u16,
+    /// What it is.
+    pub kind: Kind,
+    /// Parameters that came in pieces.
+    pub long_data: LongData,
+    /// Types of parameters as clients bind them, for inserts.
+    insert_types: Vec<u16>,
+    /// The same for everything else.
+    pub types: Vec<ParamType>,
+    scratch: Vec<u8>,
+}
+
+/// What a prepared statement is.
+pub enum Kind {
+    /// An INSERT of parameters and literals, which the hot road takes.
+    Insert(Box<PreparedInsert>),
+    /// Anything else.
+    Other(Box<PreparedQuery>),
+}
+
+/// An INSERT whose VALUES are parameters and literals.
+pub struct PreparedInsert {
+    database: Option<String>,
+    table: String,
+    columns: Option<Vec<String>>,
+    label: Option<String>,
+    rows: PreparedRows,
+    target: Option<Target>,
+}
+
+impl PreparedInsert {
+    /// Looks at a statement once; `None` when it is no such INSERT. Builds no tree.
+    pub fn parse(sql: &str, dialect: Dialect) -> Option<Self> {
+        let head = parse_head(sql.as_bytes(), dialect)?;
+        let columns = head.columns.map(|names| names.into_iter().map(Into::into).collect());
+        Some(Self {
+            database: head.database.map(Into::into),
+            table: head.table.into(),
+            columns,
+            label: head.label.map(Into::into),
+            rows: PreparedRows::new(&sql.as_bytes()[head.values_at..], dialect),
+            target: None,
+        })
+    }
+
+    /// Looks names up again where they may mean something else.
+    ///
+    /// # Errors
+    /// Unknown names, missing privileges, columns without a value.
+    pub fn refresh(&mut self, session: &Session) -> Result<&mut Target> {
+        if !self.target.as_ref().is_some_and(|target| target.is_current(session)) {
+            let (database, columns) = (self.database.as_deref(), self.columns.as_deref());
+            self.target = Some(Target::resolve(session, database, &self.table, columns)?);
+        }
+        Ok(self.target.as_mut().expect("just resolved"))
+    }
+}
+
+impl Prepared {
+    /// A statement of this kind.
+    pub fn new(sql: String, parameters: u16, kind: Kind) -> Self {
+        Self {
+            sql,
+            parameters,
+            kind,
+            long_data: LongData::default(),
+            insert_types: Vec::new(),
+            types: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Runs an INSERT; `None` when it holds what the scanner does not know, or is none.
+    ///
+    /// # Errors
+    /// Those of the parameters, and of [`insert::load`].
+    pub async fn insert(
+        &mut self,
+        session: &mut Session,
+        execute: &Execute<'_>,
+        info: &mut String,
+    ) -> Result<Option<Done>> {
+        let Kind::Insert(prepared) = &mut self.kind else { return Ok(None) };
+        session.diagnostics.clear();
+        let count = usize::from(self.parameters);
+        let now = session.shared.engine.clock().wall_micros();
+        prepared.refresh(session)?.begin_statement(now);
+        let pieces = match self.long_data.is_empty() {
+            true => Vec::new(),
+            false => self.long_data.pieces(count).map_err(protocol)?,
+        };
+        let block = execute.plain_block(count, &mut self.scratch).map_err(protocol)?;
+        let params = Params::parse(count, block, &mut self.insert_types, &pieces)?;
+        let target = prepared.target.as_ref().expect("just resolved");
+        let out = session.buffer.begin();
+        let scanned = match prepared.rows.rows(params, &target.plan, &target.rules, out) {
+            Ok(scanned) => scanned,
+            Err(NoRows::NotLiteral) => return Ok(None),
+            Err(NoRows::Bad(error)) => return Err(error),
+        };
+        let reply = match &prepared.label {
+            Some(label) => Reply::Labelled(insert::claim(session, target, label).await?),
+            None => Reply::Grouped,
+        };
+        insert::note(session, scanned.warnings);
+        let rows = insert::load(session, target, scanned.rows, reply, info).await?;
+        Ok(Some(Done { rows, consumed: self.sql.len() }))
+    }
+}
+
+impl Prepared {
+    /// Forgets rows that wait to be fetched.
+    pub fn close_cursor(&mut self) {
+        if let Kind::Other(query) = &mut self.kind {
+            query.cursor = None;
+        }
+    }
+
+    /// COM_STMT_FETCH.
+    ///
+    /// # Errors
+    /// When no cursor is open.
+    pub fn fetch(
+        &mut self,
+        rows: u32,
+        status: StatusFlags,
+        writer: &mut PacketWriter,
+    ) -> Result<()> {
+        match &mut self.kind {
+            Kind::Other(query) if query.cursor.is_some() => {
+                let cursor = query.cursor.as_mut().expect("just looked at");
+                cursor.fetch(rows, status, writer)
+            }
+            _ => bail!(WrongArguments, "The statement has no open cursor."),
+        }
+    }
+}
+
+/// Prepared statements by handle.
+#[derive(Default)]
+pub struct Statements {
+    all: HashMap<u32, Box<Prepared>>,
+    last: u32,
+}
+
+impl Statements {
+    /// Keeps a statement and gives its handle.
+    ///
+    /// # Errors
+    /// 1041 where there are too many.
+    pub fn add(&mut self, prepared: Prepared) -> Result<u32> {
+        if self.all.len() >= STATEMENTS_MAX {
+            bail!(
+                OutOfRoom,
+                "Can't create more than max_prepared_stmt_count statements (current value: \
+                 {STATEMENTS_MAX}); close some"
+            );
+        }
+        // Neither 0 nor the handle that means "the last one" is ever given.
+        let free =
+            |id: &u32| *id != 0 && *id != Execute::PREPARED_LAST && !self.all.contains_key(id);
+        let id = (1..).map(|n| self.last.wrapping_add(n)).find(free).expect("few are in use");
+        self.last = id;
+        self.all.insert(id, Box::new(prepared));
+        Ok(id)
+    }
+
+    /// The statement of a handle.
+    ///
+    /// # Errors
+    /// 1243.
+    pub fn get(&mut self, id: u32, command: &str) -> Result<&mut Box<Prepared>> {
+        let id = if id == Execute::PREPARED_LAST { self.last } else { id };
+        self.all.get_mut(&id).ok_or_else(|| {
+            err!(UnknownStatement, "Unknown prepared statement handler ({id}) given to {command}")
+        })
+    }
+
+    /// Lends a statement to its execution.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn lend(&mut self, id: u32) -> (u32, Box<Prepared>) {
+        let id = if id == Execute::PREPARED_LAST { self.last } else { id };
+        (id, self.all.remove(&id).expect("a statement that runs is there"))
+    }
+
+    /// Takes a statement back.
+    pub fn give_back(&mut self, id: u32, statement: Box<Prepared>) {
+        self.all.insert(id, statement);
+    }
+
+    /// Forgets a statement.
+    pub fn close(&mut self, id: u32) {
+        self.all.remove(&id);
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.all.clear();
+    }
+}
+
+/// How many `?` stand in a statement outside of text, names and comments.
+///
+/// # Errors
+/// 1390 above 65,535.
+pub fn placeholders(sql: &[u8], dialect: Dialect) -> Result<u16> {
+    let mut count = 0usize;
+    let mut at = 0;
+    while let Some(found) = memchr_any(&sql[at..]) {
+        at += found;
+        match sql[at] {
+            b'?' => {
+                count += 1;
+                at += 1;
+            }
+            quote @ (b'\'' | b'"' | b'`') => {
+                let escapes = quote != b'`' && !dialect.no_backslash_escapes;
+                at = end_of_quoted(sql, at + 1, quote, escapes);
+            }
+            _ => at = behind_comment(sql, at),
+        }
+    }
+    u16::try_from(count).map_err(|_| {
+        Error::new(
+            ErrorCode::TooManyPlaceholders,
+            format!("Prepared statement contains too many placeholders ({count}, at most 65535)"),
+        )
+    })
+}
+
+/// The next byte that may be a placeholder, or may hide one.
+fn memchr_any(sql: &[u8]) -> Option<usize> {
+    sql.iter().position(|byte| matches!(byte, b'?' | b'\'' | b'"' | b'`' | b'#' | b'-' | b'/'))
+}
+
+fn end_of_quoted(sql: &[u8], mut at: usize, quote: u8, escapes: bool) -> usize {
+    while let Some(byte) = sql.get(at) {
+        match *byte {
+            b'\\' if escapes => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    sql.len()
+}
+
+/// The place behind the comment at `at`, or behind the byte there when it begins none.
+fn behind_comment(sql: &[u8], at: usize) -> usize {
+    let rest = &sql[at..];
+    let line_end = || rest.iter().position(|byte| *byte == b'\n').map_or(sql.len(), |n| at + n + 1);
+    match rest {
+        [b'#', ..] | [b'-', b'-', b' ' | b'\t' | b'\n' | b'\r', ..] | [b'-', b'-'] => line_end(),
+        // The bodies of `/*!` comments are executed.
+        [b'/', b'*', b'!', ..] => at + 3,
+        [b'/', b'*', comment @ ..] => {
+            let end = comment.windows(2).position(|pair| pair == b"*/");
+            end.map_or(sql.len(), |end| at + 2 + end + 2)
+        }
+        _ => at + 1,
+    }
+}
+
+/// An error of the codec about arguments, as an error of the server.
+pub fn protocol(error: freshet_wire::Error) -> Error {
+    let code = match error.errno() {
+        1210 => ErrorCode::WrongArguments,
+        1153 => ErrorCode::PacketTooLarge,
+        _ => ErrorCode::PacketMalformed,
+    };
+    Error::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_counted_outside_of_text_and_comments() {
+        let dialect = Dialect::default();
+        let count = |sql: &str| placeholders(sql.as_bytes(), dialect).unwrap();
+        assert_eq!(count("insert into t values (?, ?)"), 2);
+        assert_eq!(count("select '?', \"?\", `?`, ?"), 1);
+        assert_eq!(count("select 'it''s ?', '\\'?', ?"), 1);
+        assert_eq!(count("select ? -- ?\n, ? # ?\n, ? /* ? */ - ?"), 4);
+        assert_eq!(count("select 1 /*! + ? */"), 1);
+        assert_eq!(count("select '?"), 0);
+    }
+
+    #[test]
+    fn too_many_placeholders_are_refused_by_number() {
+        let sql = format!("insert into t values ({}?)", "?,".repeat(PARAMETERS_MAX));
+        let error = placeholders(sql.as_bytes(), Dialect::default()).unwrap_err();
+        assert_eq!(error.code().errno(), 1390);
+    }
+}

@@ -1,0 +1,293 @@
+//! Result sets: what a plan yields, in the two encodings of the protocol.
+
+use arrow::array::RecordBatch;
+use freshet_base::Result;
+use freshet_query::result::{Cells, ResultColumn, ResultType};
+use freshet_query::temporal;
+use freshet_wire::{
+    BinaryRow, Capabilities, Collation, ColumnDefinition, ColumnFlags, ColumnType, Date, DateTime,
+    PacketWriter, Prepared, StatusFlags, TextRow, Time,
+};
+use tokio::sync::mpsc;
+
+use crate::session::Session;
+
+/// Bytes of rows that are handed to the connection at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// In which protocol rows are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    /// For COM_QUERY.
+    Text,
+    /// For COM_STMT_EXECUTE.
+    Binary,
+}
+
+/// Where the answer of a statement goes: packets, handed to the connection in pieces.
+pub struct Output {
+    /// The packets that were not handed over yet.
+    pub writer: PacketWriter,
+    pieces: mpsc::Sender<Vec<u8>>,
+}
+
+/// The client is gone; nobody wants the rest.
+#[derive(Debug)]
+pub struct Gone;
+
+impl Output {
+    /// An output whose first packet carries `sequence`.
+    pub fn new(capabilities: Capabilities, sequence: u8, pieces: mpsc::Sender<Vec<u8>>) -> Self {
+        let mut writer = PacketWriter::new();
+        writer.set_capabilities(capabilities);
+        writer.reply_to(sequence);
+        Self { writer, pieces }
+    }
+
+    /// Hands over what has gathered if it is much; waits while the client does not read.
+    pub async fn spill(&mut self) -> std::result::Result<(), Gone> {
+        if self.writer.bytes().len() < PIECE_BYTES {
+            return Ok(());
+        }
+        self.pieces.send(self.writer.take_bytes()).await.map_err(|_| Gone)
+    }
+}
+
+/// The definition of a result column.
+pub fn definition<'a>(column: &'a ResultColumn, collation: Collation) -> ColumnDefinition<'a> {
+    ColumnDefinition {
+        schema: &column.database,
+        table: &column.table,
+        table_original: &column.org_table,
+        name: &column.name,
+        name_original: &column.org_name,
+        collation: if column.binary { Collation::BINARY } else { collation },
+        length: column.length,
+        column_type: column_type(column.ty),
+        flags: ColumnFlags(column.flags),
+        decimals: column.decimals,
+    }
+}
+
+fn column_type(ty: ResultType) -> ColumnType {
+    ColumnType::from_code(ty as u8).expect("types of results are types of the protocol")
+}
+
+/// The collation that text of a session's results is in.
+pub fn result_collation(session: &Session) -> Collation {
+    match session.client.collation.charset() {
+        Some("utf8mb4" | "utf8mb3") => session.client.collation,
+        _ => Collation::UTF8MB4_GENERAL_CI,
+    }
+}
+
+/// The definitions of result columns.
+pub fn definitions<'a>(
+    columns: &'a [ResultColumn],
+    session: &Session,
+) -> Vec<ColumnDefinition<'a>> {
+    let collation = result_collation(session);
+    columns.iter().map(|column| definition(column, collation)).collect()
+}
+
+/// Answers a COM_STMT_PREPARE.
+pub fn prepared(
+    writer: &mut PacketWriter,
+    statement_id: u32,
+    parameters: u16,
+    columns: &[ResultColumn],
+    session: &Session,
+) {
+    let columns = definitions(columns, session);
+    writer.prepared(&Prepared {
+        statement_id,
+        parameters,
+        columns: &columns,
+        status: session.status(),
+        warnings: 0,
+    });
+}
+
+/// Begins a result set.
+pub fn begin(writer: &mut PacketWriter, columns: &[ResultColumn], session: &Session) {
+    writer.columns(&definitions(columns, session), session.status());
+}
+
+/// Writes the rows `from..to` of a batch.
+///
+/// # Errors
+/// A type that no expression of MySQL has.
+pub fn rows(
+    writer: &mut PacketWriter,
+    batch: &RecordBatch,
+    columns: &[ResultColumn],
+    encoding: Encoding,
+) -> Result<()> {
+    let cells = Cells::of(batch, columns)?;
+    let mut scratch = Vec::new();
+    for row in 0..batch.num_rows() {
+        put_row(writer, &cells, columns, encoding, row, &mut scratch);
+    }
+    Ok(())
+}
+
+/// Writes the rows of a batch, handing pieces over as they fill.
+///
+/// # Errors
+/// A type that no expression of MySQL has. `Ok(Err(Gone))` when the client is gone.
+pub async fn stream(
+    output: &mut Output,
+    batch: &RecordBatch,
+    columns: &[ResultColumn],
+    encoding: Encoding,
+) -> Result<std::result::Result<(), Gone>> {
+    let cells = Cells::of(batch, columns)?;
+    let mut scratch = Vec::new();
+    for row in 0..batch.num_rows() {
+        put_row(&mut output.writer, &cells, columns, encoding, row, &mut scratch);
+        if let Err(gone) = output.spill().await {
+            return Ok(Err(gone));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn put_row(
+    writer: &mut PacketWriter,
+    cells: &[Cells],
+    columns: &[ResultColumn],
+    encoding: Encoding,
+    row: usize,
+    scratch: &mut Vec<u8>,
+) {
+    match encoding {
+        Encoding::Text => {
+            let mut out = writer.text_row(cells.len());
+            cells.iter().for_each(|cells| put_text(&mut out, cells, row, scratch));
+            out.finish();
+        }
+        Encoding::Binary => {
+            let mut out = writer.binary_row(cells.len());
+            for (cells, column) in cells.iter().zip(columns) {
+                put_binary(&mut out, cells, column.ty, row, scratch);
+            }
+            out.finish();
+        }
+    }
+}
+
+fn put_text(out: &mut TextRow<'_>, cells: &Cells, row: usize, scratch: &mut Vec<u8>) {
+    if cells.is_null(row) {
+        return out.null();
+    }
+    match cells {
+        Cells::Int(values) => out.int(values.value(row)),
+        Cells::UInt(values) => out.uint(values.value(row)),
+        Cells::Text(values) => out.bytes(values.value(row).as_bytes()),
+        Cells::Bytes(values) => out.bytes(values.value(row)),
+        _ => {
+            scratch.clear();
+            cells.text(row, scratch);
+            out.bytes(scratch);
+        }
+    }
+}
+
+fn put_binary(
+    out: &mut BinaryRow<'_>,
+    cells: &Cells,
+    ty: ResultType,
+    row: usize,
+    scratch: &mut Vec<u8>,
+) {
+    if cells.is_null(row) {
+        return out.null();
+    }
+    match cells {
+        Cells::Bool(values) => put_int(out, ty, i64::from(values.value(row))),
+        Cells::Int(values) => put_int(out, ty, values.value(row)),
+        Cells::UInt(values) => put_int(out, ty, values.value(row).cast_signed()),
+        Cells::Float(values) => out.float(values.value(row)),
+        Cells::Double(values) => out.double(values.value(row)),
+        Cells::Date(values) => out.date(date(values.value(row))),
+        Cells::DateTime(values, _) => out.datetime(datetime(values.value(row))),
+        Cells::Time(values) => out.time(time(values.value(row))),
+        Cells::Text(values) => out.bytes(values.value(row).as_bytes()),
+        Cells::Bytes(values) => out.bytes(values.value(row)),
+        Cells::Null | Cells::Decimal(..) | Cells::Large(_) => {
+            scratch.clear();
+            cells.text(row, scratch);
+            out.bytes(scratch);
+        }
+    }
+}
+
+/// An integer at the width of its column; the bits of an unsigned one are the same.
+fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
+    match ty {
+        ResultType::Tiny => out.i8(value as i8),
+        ResultType::Short => out.i16(value as i16),
+        ResultType::Long | ResultType::Int24 => out.i32(value as i32),
+        _ => out.i64(value),
+    }
+}
+
+fn date(days: i32) -> Date {
+    let (year, month, day) = temporal::civil(days);
+    Date {
+        year: u16::try_from(year).unwrap_or(0),
+        month: u8::try_from(month).unwrap_or(0),
+        day: u8::try_from(day).unwrap_or(0),
+    }
+}
+
+const SECOND: i64 = 1_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+fn datetime(micros: i64) -> DateTime {
+    let days = micros.div_euclid(DAY);
+    let of_day = micros.rem_euclid(DAY);
+    let seconds = of_day / SECOND;
+    DateTime {
+        date: date(i32::try_from(days).unwrap_or(0)),
+        hour: (seconds / 3600) as u8,
+        minute: (seconds / 60 % 60) as u8,
+        second: (seconds % 60) as u8,
+        micros: (of_day % SECOND) as u32,
+    }
+}
+
+fn time(micros: i64) -> Time {
+    let size = micros.unsigned_abs();
+    let seconds = size / SECOND as u64;
+    Time {
+        negative: micros < 0,
+        days: (seconds / 86_400) as u32,
+        hour: (seconds / 3600 % 24) as u8,
+        minute: (seconds / 60 % 60) as u8,
+        second: (seconds % 60) as u8,
+        micros: (size % SECOND as u64) as u32,
+    }
+}
+
+/// Ends a result set.
+pub fn end(writer: &mut PacketWriter, session: &Session, more: bool) {
+    let status = session.status().set(StatusFlags::MORE_RESULTS_EXISTS, more);
+    writer.result_end(status, session.diagnostics.count_u16());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_taken_apart_on_both_sides_of_1970() {
+        let noon = datetime(12 * 3600 * SECOND + 5);
+        assert_eq!((noon.date.year, noon.hour, noon.micros), (1970, 12, 5));
+        let before = datetime(-1);
+        assert_eq!((before.date.year, before.date.month, before.date.day), (1969, 12, 31));
+        assert_eq!((before.hour, before.second, before.micros), (23, 59, 999_999));
+        let late = time(-(25 * 3600 * SECOND + 1));
+        assert_eq!((late.negative, late.days, late.hour, late.micros), (true, 1, 1, 1));
+    }
+}

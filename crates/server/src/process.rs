@@ -1,0 +1,286 @@
+//! Who is connected and what they do: `SHOW PROCESSLIST`, KILL, and the limit on connections.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use freshet_base::{Result, bail, err};
+use freshet_meta::Account;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// Most characters of a statement that the list keeps.
+const INFO_CHARS_MAX: usize = 4096;
+
+/// What a connection does, as `Command` of the list says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Activity {
+    /// It waits for its client.
+    Sleep,
+    /// It runs a statement.
+    Query,
+    /// It logs in.
+    Connect,
+}
+
+impl Activity {
+    /// The word of the list.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sleep => "Sleep",
+            Self::Query => "Query",
+            Self::Connect => "Connect",
+        }
+    }
+}
+
+/// One connection, as others see it.
+pub struct Process {
+    /// Its id.
+    pub id: u32,
+    /// `address:port` of the client.
+    pub peer: String,
+    details: Mutex<Details>,
+    activity: AtomicU8,
+    /// When the activity began, microseconds since 1970 UTC.
+    since_micros: AtomicI64,
+    killed: AtomicBool,
+    /// The server stops: the connection ends when its statement has.
+    retired: AtomicBool,
+    /// Its transaction was silent for too long.
+    rolls_back: AtomicBool,
+    /// Whether a transaction is open.
+    in_transaction: AtomicBool,
+    /// Seconds that it may be silent, and with an open transaction.
+    patience_seconds: [AtomicU32; 2],
+    /// Wakes the connection when it was killed while it waits for its client.
+    waker: AtomicWaker,
+    /// Tells the running statement to stop.
+    interrupt: Notify,
+}
+
+/// What changes seldom.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    /// Who logged in.
+    pub account: Option<Account>,
+    /// The name that the client gave.
+    pub user: String,
+    /// The current database.
+    pub database: Option<Arc<str>>,
+    /// The running statement; empty for none.
+    pub info: String,
+    /// What the client said of itself.
+    pub attributes: Vec<(String, String)>,
+}
+
+impl Process {
+    fn new(id: u32, peer: String, now_micros: i64) -> Self {
+        Self {
+            id,
+            peer,
+            details: Mutex::default(),
+            activity: AtomicU8::new(Activity::Connect as u8),
+            since_micros: AtomicI64::new(now_micros),
+            killed: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            rolls_back: AtomicBool::new(false),
+            in_transaction: AtomicBool::new(false),
+            patience_seconds: [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)],
+            waker: AtomicWaker::new(),
+            interrupt: Notify::new(),
+        }
+    }
+
+    /// What changes seldom, as it is now.
+    pub fn details(&self) -> Details {
+        self.details.lock().clone()
+    }
+
+    /// Changes what changes seldom.
+    pub fn describe(&self, change: impl FnOnce(&mut Details)) {
+        change(&mut self.details.lock());
+    }
+
+    /// What it does.
+    pub fn activity(&self) -> Activity {
+        match self.activity.load(Ordering::Relaxed) {
+            0 => Activity::Sleep,
+            1 => Activity::Query,
+            _ => Activity::Connect,
+        }
+    }
+
+    /// Since when, microseconds since 1970 UTC.
+    pub fn since_micros(&self) -> i64 {
+        self.since_micros.load(Ordering::Relaxed)
+    }
+
+    /// For how many seconds it has done what it does.
+    pub fn seconds(&self, now_micros: i64) -> i64 {
+        (now_micros - self.since_micros()).max(0) / 1_000_000
+    }
+
+    /// A statement begins.
+    pub fn begin(&self, sql: &str, now_micros: i64) {
+        let mut details = self.details.lock();
+        details.info.clear();
+        details.info.extend(sql.chars().take(INFO_CHARS_MAX));
+        drop(details);
+        self.note(Activity::Query, now_micros);
+    }
+
+    /// The connection waits for its client again.
+    pub fn rest(&self, now_micros: i64) {
+        if self.activity() != Activity::Sleep {
+            self.details.lock().info.clear();
+        }
+        self.note(Activity::Sleep, now_micros);
+    }
+
+    /// The activity changes. Cheap: two stores.
+    pub fn note(&self, activity: Activity, now_micros: i64) {
+        self.activity.store(activity as u8, Ordering::Relaxed);
+        self.since_micros.store(now_micros, Ordering::Relaxed);
+    }
+
+    /// Whether the connection is to end.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the connection is to end when its statement has.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Whether the open transaction is to be rolled back; asks once.
+    pub fn takes_roll_back(&self) -> bool {
+        self.rolls_back.load(Ordering::Relaxed) && self.rolls_back.swap(false, Ordering::Relaxed)
+    }
+
+    /// How long it may be silent, and how long with an open transaction.
+    pub fn set_patience(&self, idle: Duration, in_transaction: Duration) {
+        let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+        self.patience_seconds[0].store(seconds(idle), Ordering::Relaxed);
+        self.patience_seconds[1].store(seconds(in_transaction), Ordering::Relaxed);
+    }
+
+    /// Whether a transaction is open.
+    pub fn set_in_transaction(&self, open: bool) {
+        self.in_transaction.store(open, Ordering::Relaxed);
+    }
+
+    /// Ends what has been silent for too long.
+    pub fn check_patience(&self, now_micros: i64) {
+        if self.activity() != Activity::Sleep {
+            return;
+        }
+        let silent = now_micros.saturating_sub(self.since_micros()) / 1_000_000;
+        let patience = |at: usize| i64::from(self.patience_seconds[at].load(Ordering::Relaxed));
+        if silent > patience(0) {
+            self.kill(true);
+        } else if self.in_transaction.load(Ordering::Relaxed) && silent > patience(1) {
+            self.rolls_back.store(true, Ordering::Relaxed);
+            self.waker.wake();
+        }
+    }
+
+    /// Lets the connection end when its statement has.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
+    /// Says who is to be woken when the connection is killed.
+    pub fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    /// Resolves when the running statement is to stop; counts from the call on.
+    pub fn interrupted(&self) -> Notified<'_> {
+        self.interrupt.notified()
+    }
+
+    /// Ends the running statement, and the connection with it if `whole`.
+    pub fn kill(&self, whole: bool) {
+        if whole {
+            self.killed.store(true, Ordering::Relaxed);
+            self.waker.wake();
+        }
+        if whole || self.activity() == Activity::Query {
+            self.interrupt.notify_waiters();
+        }
+    }
+}
+
+/// All connections.
+pub struct Processes {
+    all: Mutex<BTreeMap<u32, Arc<Process>>>,
+    next: AtomicU32,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self { all: Mutex::default(), next: AtomicU32::new(1) }
+    }
+}
+
+impl Processes {
+    /// A place for a new connection, if fewer than `connections_max` are taken.
+    pub fn admit(
+        self: &Arc<Self>,
+        peer: String,
+        connections_max: usize,
+        now_micros: i64,
+    ) -> Result<Registration> {
+        let mut all = self.all.lock();
+        if all.len() >= connections_max {
+            bail!(TooManyConnections, "Too many connections");
+        }
+        let mut id = self.next.fetch_add(1, Ordering::Relaxed);
+        while id == 0 || id == u32::MAX || all.contains_key(&id) {
+            id = self.next.fetch_add(1, Ordering::Relaxed);
+        }
+        let process = Arc::new(Process::new(id, peer, now_micros));
+        all.insert(id, Arc::clone(&process));
+        Ok(Registration { processes: Arc::clone(self), process })
+    }
+
+    /// All connections, by id.
+    pub fn list(&self) -> Vec<Arc<Process>> {
+        self.all.lock().values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.all.lock().len()
+    }
+
+    /// The connection of this id.
+    ///
+    /// # Errors
+    /// 1094 where there is none.
+    pub fn require(&self, id: u64) -> Result<Arc<Process>> {
+        let found = u32::try_from(id).ok().and_then(|id| self.all.lock().get(&id).cloned());
+        found.ok_or_else(|| err!(UnknownThread, "Unknown thread id: {id}"))
+    }
+}
+
+/// The place of a connection in the list; dropped, it is gone from there.
+pub struct Registration {
+    processes: Arc<Processes>,
+    /// The connection.
+    pub process: Arc<Process>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.processes.all.lock().remove(&self.process.id);
+    }
+}

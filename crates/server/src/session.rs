@@ -1,0 +1,363 @@
+//! One client's session: who it is, what it has set, what it has open.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::{Error, Lsn, Result, TableId, TxnId, bail, err};
+use freshet_ingest::LoadBuffer;
+use freshet_ingest::decode::values::Dialect;
+use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, may_see_database};
+use freshet_query::session::{SqlMode, Value};
+use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};
+use freshet_storage::delta::Freshness;
+use freshet_wire::{Capabilities, Collation, StatusFlags};
+
+use crate::Shared;
+use crate::insert::InsertCache;
+use crate::process::Process;
+use crate::transaction::OpenTransaction;
+use crate::variables::{self, Values};
+
+/// Most warnings of a statement that are kept; the others are counted.
+const WARNINGS_MAX: usize = 64;
+
+/// What variables mean, looked up once per SET instead of once per statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Rises with every change, so that plans made under other settings are found out.
+    pub version: u64,
+    /// Whether each statement is a transaction of its own.
+    pub autocommit: bool,
+    /// Which loads share a group.
+    pub group_commit: GroupCommitMode,
+    /// What a SELECT sees.
+    pub freshness: Freshness,
+    /// Whether a transaction keeps one snapshot.
+    pub repeatable_read: bool,
+    /// Whether transactions take no writes.
+    pub read_only: bool,
+    /// What changes how text is scanned.
+    pub dialect: Dialect,
+    /// What changes how text is parsed.
+    pub mode: SqlMode,
+    /// How OLAP tables take bad values.
+    pub rules_olap: Rules,
+    /// How tables of the MySQL form take bad values.
+    pub rules_mysql: Rules,
+    /// How long a query may run.
+    pub query_timeout: Duration,
+    /// How long a client may take to accept a piece of a result.
+    pub write_timeout: Duration,
+    /// How long a client may be silent.
+    pub wait_timeout: Duration,
+    /// How long a transaction with rows may be silent.
+    pub idle_transaction_timeout: Duration,
+    /// Rows of a SELECT without LIMIT at most.
+    pub select_limit: u64,
+}
+
+impl Settings {
+    /// What `values` mean.
+    pub fn of(values: &Values, version: u64) -> Self {
+        let get =
+            |name: &str| variables::find(name).expect("a variable of the registry").of(values);
+        let number = |name: &str| match get(name) {
+            Value::Int(number) => u64::try_from(*number).unwrap_or(0),
+            _ => 0,
+        };
+        let text = |name: &str| match get(name) {
+            Value::Text(text) => text.as_str(),
+            _ => "",
+        };
+        let on = |name: &str| number(name) != 0;
+        let modes = text("sql_mode");
+        let has = |mode: &str| modes.split(',').any(|one| one == mode);
+        let zone = variables::zone_of(text("time_zone"));
+        let rules = |on_bad| Rules { on_bad, zone };
+        let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
+        let seconds = |name: &str| Duration::from_secs(number(name));
+        Self {
+            version,
+            autocommit: on("autocommit"),
+            group_commit: GroupCommitMode::parse(text("group_commit")).unwrap_or_default(),
+            freshness: match text("read_freshness") {
+                "published" => Freshness::Published,
+                _ => Freshness::Committed,
+            },
+            repeatable_read: matches!(
+                text("transaction_isolation"),
+                "REPEATABLE-READ" | "SERIALIZABLE"
+            ),
+            read_only: on("transaction_read_only"),
+            dialect: Dialect {
+                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
+                ansi_quotes: has("ANSI_QUOTES"),
+            },
+            mode: SqlMode {
+                pipes_as_concat: has("PIPES_AS_CONCAT"),
+                ansi_quotes: has("ANSI_QUOTES"),
+                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
+            },
+            rules_olap: rules(if on("enable_insert_strict") { OnBad::Refuse } else { OnBad::Null }),
+            rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
+            query_timeout: match number("max_execution_time") {
+                0 => seconds("query_timeout"),
+                millis => Duration::from_millis(millis),
+            },
+            write_timeout: seconds("net_write_timeout"),
+            wait_timeout: seconds("wait_timeout"),
+            idle_transaction_timeout: seconds("idle_transaction_timeout"),
+            select_limit: number("sql_select_limit"),
+        }
+    }
+
+    /// How a table of this form takes bad values.
+    pub fn rules(&self, form: TableForm) -> &Rules {
+        match form {
+            TableForm::Olap => &self.rules_olap,
+            TableForm::MySql => &self.rules_mysql,
+        }
+    }
+
+    /// The time zone.
+    pub fn zone(&self) -> Zone {
+        self.rules_mysql.zone
+    }
+}
+
+/// Who a client is and how it speaks.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The account it logged in to.
+    pub account: Account,
+    /// The name it gave.
+    pub user: String,
+    /// Where it is.
+    pub peer: IpAddr,
+    /// What both sides can do.
+    pub capabilities: Capabilities,
+    /// The collation that it asked for.
+    pub collation: Collation,
+}
+
+/// A condition that SHOW WARNINGS lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// `Error`, `Warning` or `Note`.
+    pub level: &'static str,
+    /// The MySQL number.
+    pub errno: u16,
+    /// In words.
+    pub message: String,
+}
+
+/// What the last statement had to say.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    /// The first conditions.
+    pub conditions: Vec<Condition>,
+    /// How many there were.
+    pub count: u64,
+}
+
+impl Diagnostics {
+    /// Forgets the conditions of the statement before.
+    pub fn clear(&mut self) {
+        self.conditions.clear();
+        self.count = 0;
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, level: &'static str, errno: u16, message: String) {
+        self.count += 1;
+        if self.conditions.len() < WARNINGS_MAX {
+            self.conditions.push(Condition { level, errno, message });
+        }
+    }
+
+    /// The count as packets carry it.
+    pub fn count_u16(&self) -> u16 {
+        u16::try_from(self.count).unwrap_or(u16::MAX)
+    }
+}
+
+/// What SHOW LAST INSERT tells.
+#[derive(Clone, Debug)]
+pub struct LastInsert {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Which loads it shared a group with.
+    pub mode: GroupCommitMode,
+    /// The label, where a client gave one.
+    pub label: Option<String>,
+    /// The table.
+    pub table: TableId,
+    /// Rows loaded.
+    pub rows: u64,
+    /// Rows dropped or changed.
+    pub filtered: u64,
+}
+
+/// One client's session. It is in one place at a time: with its connection, or with the
+/// statement that runs; dropped, what it has open is rolled back.
+pub struct Session {
+    /// The server.
+    pub shared: Arc<Shared>,
+    /// Its entry in the list of connections.
+    pub process: Arc<Process>,
+    /// Who it is.
+    pub client: Client,
+    /// The current database.
+    pub database: Option<Arc<str>>,
+    /// Its variables.
+    pub variables: Values,
+    /// What they mean.
+    pub settings: Settings,
+    /// `@x`, by lower-case name.
+    pub user_variables: Arc<HashMap<String, Value>>,
+    /// The open transaction.
+    pub transaction: Option<OpenTransaction>,
+    /// What the last statement had to say.
+    pub diagnostics: Diagnostics,
+    /// The last INSERT.
+    pub last_insert: Option<LastInsert>,
+    /// What ROW_COUNT() says.
+    pub row_count: i64,
+    /// What FOUND_ROWS() says.
+    pub found_rows: u64,
+    /// Plans of INSERTs as text.
+    pub inserts: InsertCache,
+    /// Where loads are encoded.
+    pub buffer: LoadBuffer,
+    /// No reply that was written may be sent before the log is durable up to here.
+    pub acked: Lsn,
+}
+
+impl Session {
+    /// The session of a client that has just logged in.
+    pub fn new(shared: Arc<Shared>, process: Arc<Process>, client: Client) -> Self {
+        let variables = shared.globals.load();
+        let settings = Settings::of(&variables, 0);
+        let mut session = Self {
+            shared,
+            process,
+            client,
+            database: None,
+            variables,
+            settings,
+            user_variables: Arc::default(),
+            transaction: None,
+            diagnostics: Diagnostics::default(),
+            last_insert: None,
+            row_count: -1,
+            found_rows: 0,
+            inserts: InsertCache::default(),
+            buffer: LoadBuffer::default(),
+            acked: Lsn::ZERO,
+        };
+        session.adopt_collation();
+        session
+    }
+
+    /// Forgets everything but who the client is, as COM_RESET_CONNECTION wants.
+    pub fn reset(&mut self) {
+        self.transaction = None;
+        self.variables = self.shared.globals.load();
+        self.user_variables = Arc::default();
+        self.diagnostics.clear();
+        self.last_insert = None;
+        self.row_count = -1;
+        self.found_rows = 0;
+        self.adopt_collation();
+    }
+
+    /// The character set that a client asked for in its handshake.
+    fn adopt_collation(&mut self) {
+        let collation = self.client.collation;
+        if let (Some(charset), Some(name)) = (collation.charset(), collation.name()) {
+            let values = Arc::make_mut(&mut self.variables);
+            for variable in ["character_set_client", "character_set_connection"] {
+                let id = variables::find(variable).expect("a variable of the registry");
+                id.put(values, Value::Text(charset.to_owned()));
+            }
+            let id = variables::find("collation_connection").expect("a variable of the registry");
+            id.put(values, Value::Text(name.to_owned()));
+        }
+        self.settings_changed();
+    }
+
+    /// To be called when variables were set.
+    pub fn settings_changed(&mut self) {
+        self.settings = Settings::of(&self.variables, self.settings.version + 1);
+        self.process
+            .set_patience(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
+    }
+
+    /// State flags of OK and EOF packets.
+    pub fn status(&self) -> StatusFlags {
+        StatusFlags::NONE
+            .set(StatusFlags::AUTOCOMMIT, self.settings.autocommit)
+            .set(StatusFlags::IN_TRANSACTION, self.transaction.is_some())
+            .set(StatusFlags::NO_BACKSLASH_ESCAPES, self.settings.dialect.no_backslash_escapes)
+    }
+
+    /// The database of a name that gives none.
+    ///
+    /// # Errors
+    /// 1046.
+    pub fn database_of<'a>(&'a self, given: Option<&'a str>) -> Result<&'a str> {
+        given.or(self.database.as_deref()).ok_or_else(|| err!(NoDatabase, "No database selected"))
+    }
+
+    /// Whether the user may do this.
+    ///
+    /// # Errors
+    /// 1044, 1142 and 1227.
+    pub fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
+        authorize(&self.shared.engine.catalog(), &self.client.account, privilege, object)
+    }
+
+    /// USE.
+    ///
+    /// # Errors
+    /// 1049 and 1044.
+    pub fn use_database(&mut self, name: &str) -> Result<()> {
+        let catalog = self.shared.engine.catalog();
+        let canonical = match is_reserved_database(name) {
+            true => name.to_ascii_lowercase(),
+            false => catalog.require_database(name)?.name.clone(),
+        };
+        if !may_see_database(&catalog, &self.client.account, name) {
+            bail!(
+                AccessDeniedDatabase,
+                "Access denied for user {} to database '{name}'",
+                self.client.account
+            );
+        }
+        let name: Arc<str> = canonical.into();
+        self.process.describe(|details| details.database = Some(Arc::clone(&name)));
+        self.database = Some(name);
+        Ok(())
+    }
+
+    /// `user@host` as the client gave it.
+    pub fn user_at_host(&self) -> String {
+        format!("{}@{}", self.client.user, crate::mysql::auth::host_of(self.client.peer))
+    }
+
+    /// An error is the one condition of its statement.
+    pub fn failed(&mut self, error: &Error) {
+        let errno = error.code().errno();
+        self.row_count = -1;
+        self.diagnostics.clear();
+        self.diagnostics.push("Error", errno, error.message().to_owned());
+        self.shared.metrics().errors.with_label_values(&[&errno.to_string()]).inc();
+    }
+
+    /// Whether statements belong to an open transaction, or would open one.
+    pub fn is_transactional(&self) -> bool {
+        self.transaction.is_some() || !self.settings.autocommit
+    }
+}

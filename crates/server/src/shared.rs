@@ -1,0 +1,267 @@
+//! What all sessions share, and the start and stop of a server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::metrics::Metrics;
+use freshet_base::{Error, Result};
+use freshet_ingest::Engine;
+use freshet_query::engine::QueryEngine;
+use freshet_query::session::Value;
+use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::http::{self, Http, HttpConfig};
+use crate::mysql::auth::ServerKey;
+use crate::mysql::io::IoThreads;
+use crate::mysql::{listener, login};
+use crate::process::Processes;
+use crate::variables::{self, Globals};
+
+/// How often silent sessions are looked for.
+const PATIENCE_CHECK: Duration = Duration::from_secs(1);
+
+/// Random numbers.
+pub type Draw = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Sizes and addresses of a server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the MySQL protocol is spoken.
+    pub mysql_listen: SocketAddr,
+    /// Where HTTP is spoken.
+    pub http_listen: SocketAddr,
+    /// The version that clients are told.
+    pub version: String,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Bytes of a packet at most.
+    pub packet_bytes_max: usize,
+    /// Threads that serve sockets.
+    pub io_threads: usize,
+}
+
+impl Settings {
+    /// Settings for tests and tools: free ports of this machine.
+    pub fn local() -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            mysql_listen: any,
+            http_listen: any,
+            version: "8.0.36".to_owned(),
+            connections_max: 4096,
+            packet_bytes_max: 64 << 20,
+            io_threads: 1,
+        }
+    }
+}
+
+/// What all sessions share.
+pub struct Shared {
+    /// Everything below SQL.
+    pub engine: Arc<Engine>,
+    /// Plans and runs queries.
+    pub query: Arc<QueryEngine>,
+    /// The values that new sessions begin with.
+    pub globals: Globals,
+    /// Who is connected.
+    pub processes: Arc<Processes>,
+    /// Sizes and addresses.
+    pub settings: Settings,
+    /// The key that passwords are encrypted with.
+    pub key: Arc<ServerKey>,
+    /// Where queries run.
+    pub queries: Handle,
+    /// When the server started, in the clock's monotonic time.
+    pub started: Duration,
+    draw: Draw,
+}
+
+impl Shared {
+    /// Counters.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        self.engine.metrics()
+    }
+
+    /// Connections at most, as SET GLOBAL says now.
+    pub fn connections_max(&self) -> usize {
+        let id = variables::find("max_connections").expect("a variable of the registry");
+        match id.of(&self.globals.load()) {
+            Value::Int(count) => usize::try_from(*count).unwrap_or(0),
+            _ => self.settings.connections_max,
+        }
+    }
+
+    /// A fresh scramble.
+    pub fn scramble(&self) -> Scramble {
+        let mut random = [0; SCRAMBLE_BYTES];
+        for chunk in random.chunks_mut(8) {
+            chunk.copy_from_slice(&(self.draw)().to_le_bytes()[..chunk.len()]);
+        }
+        Scramble::from_random(random)
+    }
+}
+
+/// A running server.
+pub struct Server {
+    shared: Arc<Shared>,
+    mysql: SocketAddr,
+    http: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    _threads: Arc<IoThreads>,
+}
+
+impl Server {
+    /// Starts to serve. Must be called inside the runtime of queries.
+    ///
+    /// # Errors
+    /// When an address cannot be had, or may not be while `root` has no password.
+    pub async fn start(
+        engine: Arc<Engine>,
+        query: Arc<QueryEngine>,
+        settings: Settings,
+        draw: Draw,
+    ) -> Result<Self> {
+        let shared = shared(engine, query, settings, Arc::clone(&draw));
+        login::check_listen(&shared, shared.settings.mysql_listen.ip())?;
+        login::check_listen(&shared, shared.settings.http_listen.ip())?;
+        let mysql = listener::listen(shared.settings.mysql_listen)?;
+        let web = listener::listen(shared.settings.http_listen)?;
+        let (mysql_address, http_address) = (address(&mysql)?, address(&web)?);
+        let threads =
+            Arc::new(IoThreads::start(shared.settings.io_threads, shared.engine.horizon())?);
+        let (stop, _) = watch::channel(false);
+        let http = http_of(&shared, mysql_address, draw)?;
+        let accept = listener::accept(
+            mysql,
+            Arc::clone(&shared),
+            Arc::clone(&threads),
+            stopped(stop.subscribe()),
+        );
+        let mut tasks = vec![tokio::spawn(accept)];
+        let workers = threads.runtimes();
+        let ended = stopped(stop.subscribe());
+        tasks.push(tokio::spawn(async move {
+            if let Err(error) = http::serve(web, http, workers, ended).await {
+                tracing::error!(%error, "HTTP ended");
+            }
+        }));
+        tasks.push(tokio::spawn(watch_silence(Arc::clone(&shared), stopped(stop.subscribe()))));
+        Ok(Self {
+            shared,
+            mysql: mysql_address,
+            http: http_address,
+            stop,
+            tasks,
+            _threads: threads,
+        })
+    }
+
+    /// What its sessions share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Where the MySQL protocol is spoken.
+    pub fn mysql_address(&self) -> SocketAddr {
+        self.mysql
+    }
+
+    /// Where HTTP is spoken.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Stops accepting, lets statements in flight end for up to `patience`, ends the others.
+    /// The engine is to be stopped behind it.
+    pub async fn stop(self, patience: Duration) {
+        // Whoever listens is told; nobody listening is fine.
+        let _ = self.stop.send(true);
+        let clock = self.shared.engine.clock();
+        let deadline = clock.now() + patience;
+        for process in self.shared.processes.list() {
+            process.retire();
+        }
+        while self.shared.processes.count() > 0 && clock.now() < deadline {
+            clock.sleep(Duration::from_millis(5)).await;
+        }
+        for process in self.shared.processes.list() {
+            process.kill(true);
+        }
+        let killed = clock.now() + Duration::from_secs(2);
+        while self.shared.processes.count() > 0 && clock.now() < killed {
+            clock.sleep(Duration::from_millis(5)).await;
+        }
+        for task in self.tasks {
+            // Requests in flight have had their time; a task that goes on is left behind.
+            let left = deadline.saturating_sub(clock.now()) + Duration::from_millis(100);
+            let _ = tokio::time::timeout(left, task).await;
+        }
+    }
+}
+
+fn shared(
+    engine: Arc<Engine>,
+    query: Arc<QueryEngine>,
+    settings: Settings,
+    draw: Draw,
+) -> Arc<Shared> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    let globals = Globals::new(&[
+        ("version", text(&settings.version)),
+        ("version_compile_machine", text(std::env::consts::ARCH)),
+        ("port", int(settings.mysql_listen.port().into())),
+        ("max_connections", int(settings.connections_max)),
+        ("max_allowed_packet", int(settings.packet_bytes_max)),
+    ]);
+    let started = engine.clock().now();
+    Arc::new(Shared {
+        engine,
+        query,
+        globals,
+        processes: Arc::default(),
+        settings,
+        key: Arc::default(),
+        queries: Handle::current(),
+        started,
+        draw,
+    })
+}
+
+fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> {
+    let config = HttpConfig {
+        mysql_port: mysql.port(),
+        version: shared.settings.version.clone(),
+        ..HttpConfig::default()
+    };
+    Http::new(Arc::clone(&shared.engine), config, draw)
+}
+
+fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {
+    listener.local_addr().map_err(|error| Error::io("ask for the address of a listener", error))
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // A sender that is gone means the same as one that says stop.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Ends sessions that are silent for too long.
+async fn watch_silence(shared: Arc<Shared>, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            () = shared.engine.clock().sleep(PATIENCE_CHECK) => {}
+        }
+        let now = shared.engine.clock().wall_micros();
+        for process in shared.processes.list() {
+            process.check_patience(now);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! SHOW and DESCRIBE: what there is, as rows of text.
+
+mod catalog;
+mod server;
+pub mod system;
+
+use freshet_base::Result;
+use freshet_query::parser::{Filter, Show, ShowWhat, TableName};
+use freshet_query::result::{ResultColumn, text_batch};
+use freshet_wire::PacketWriter;
+
+use crate::Shared;
+use crate::mysql::results;
+use crate::session::Session;
+use crate::statement::{Reader, Reply};
+
+/// One row of an answer.
+type Row = Vec<Option<String>>;
+
+/// An answer: names of columns, and rows.
+pub struct Listing {
+    columns: Vec<String>,
+    rows: Vec<Row>,
+}
+
+impl Listing {
+    /// An answer with these columns and no row yet.
+    pub fn new(columns: &[&str]) -> Self {
+        Self { columns: columns.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, cells: impl IntoIterator<Item = Option<String>>) {
+        let row = cells.into_iter().collect::<Row>();
+        assert_eq!(row.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(row);
+    }
+
+    /// Adds a row without NULL.
+    pub fn add<const N: usize>(&mut self, cells: [&str; N]) {
+        self.push(cells.into_iter().map(|cell| Some(cell.to_owned())));
+    }
+}
+
+/// `Some` of a text, for rows.
+fn some(text: impl ToString) -> Option<String> {
+    Some(text.to_string())
+}
+
+/// SHOW.
+///
+/// # Errors
+/// Unknown names, missing privileges.
+pub async fn show(session: &mut Session, show: &Show) -> Result<Reply> {
+    let mut listing = listing(session, &show.what)?;
+    if let Some(Filter::Like(pattern)) = &show.filter {
+        // The pattern is for names, which one statement has in its second column.
+        let at = like_column(&show.what);
+        listing.rows.retain(|row| {
+            row.get(at).and_then(Option::as_deref).is_some_and(|name| like(pattern, name))
+        });
+    }
+    answer(session, listing, show).await
+}
+
+async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Result<Reply> {
+    let names = listing.columns.iter().map(String::as_str).collect::<Vec<_>>();
+    let columns = listing.columns.iter().map(ResultColumn::text).collect::<Vec<_>>();
+    if let Some(Filter::Where(condition)) = &show.filter {
+        let batch = text_batch(&names, &listing.rows);
+        let reader = Reader::new(session)?;
+        let query = &session.shared.query;
+        let batches = query.filter(&batch, condition, &reader.session()).await?;
+        listing.rows = batches.iter().flat_map(texts).collect();
+    }
+    if let Some((count, offset)) = show.limit {
+        let skipped = listing.rows.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
+        listing.rows = skipped.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
+    }
+    let batch = text_batch(&names, &listing.rows);
+    Ok(Reply::Table(columns, batch))
+}
+
+fn texts(batch: &freshet_query::RecordBatch) -> Vec<Row> {
+    use arrow::array::{Array, AsArray};
+    let cell = |array: &arrow::array::ArrayRef, row: usize| {
+        let texts = array.as_string_view();
+        (!texts.is_null(row)).then(|| texts.value(row).to_owned())
+    };
+    let row = |row: usize| batch.columns().iter().map(|array| cell(array, row)).collect();
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn like_column(what: &ShowWhat) -> usize {
+    match what {
+        ShowWhat::Partitions(_) => 1,
+        _ => 0,
+    }
+}
+
+fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
+    match what {
+        ShowWhat::Databases => catalog::databases(session),
+        ShowWhat::Tables { full, database } => catalog::tables(session, *full, database.as_deref()),
+        ShowWhat::TableStatus { database } => catalog::table_status(session, database.as_deref()),
+        ShowWhat::OpenTables => Ok(Listing::new(&["Database", "Table", "In_use", "Name_locked"])),
+        ShowWhat::Columns { full, table } => catalog::columns(session, table, *full),
+        ShowWhat::Index(table) => catalog::index(session, table),
+        ShowWhat::CreateTable(table) => catalog::create_table(session, table),
+        ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),
+        ShowWhat::Partitions(table) => catalog::partitions(session, table),
+        ShowWhat::Tablets(table) => catalog::tablets(session, table),
+        ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),
+        ShowWhat::Status(_) => Ok(server::status_rows(&session.shared)),
+        ShowWhat::Warnings { errors_only, count } => {
+            Ok(server::warnings(session, *errors_only, *count))
+        }
+        ShowWhat::Processlist { full } => Ok(server::processlist(session, *full)),
+        ShowWhat::Grants(account) => server::grants(session, account.as_ref()),
+        ShowWhat::Transaction { database } => server::transactions(session, database.as_deref()),
+        ShowWhat::LastInsert => Ok(server::last_insert(session)),
+        ShowWhat::AlterTableColumn { .. } => Ok(server::alter_jobs()),
+        ShowWhat::Plain(what) => Ok(server::plain(session, what)),
+    }
+}
+
+/// DESCRIBE of a table.
+///
+/// # Errors
+/// 1046, 1049 and 1146.
+pub async fn describe(
+    session: &mut Session,
+    table: &TableName,
+    column: Option<&str>,
+) -> Result<Reply> {
+    let what = ShowWhat::Columns { full: false, table: table.clone() };
+    let filter = column.map(|pattern| Filter::Like(pattern.to_owned()));
+    show(session, &Show { what, filter, limit: None }).await
+}
+
+/// COM_FIELD_LIST.
+///
+/// # Errors
+/// 1046 and 1146.
+pub fn field_list(
+    session: &Session,
+    table: &str,
+    pattern: &str,
+    writer: &mut PacketWriter,
+) -> Result<()> {
+    let table = TableName { database: None, table: table.to_owned() };
+    let columns = catalog::field_columns(session, &table)?;
+    let taken =
+        columns.iter().filter(|(column, _)| pattern.is_empty() || like(pattern, &column.name));
+    let collation = results::result_collation(session);
+    let fields =
+        taken.map(|(column, default)| (results::definition(column, collation), default.as_deref()));
+    writer.field_list(fields, session.status());
+    Ok(())
+}
+
+/// The line of COM_STATISTICS.
+pub fn statistics(shared: &Shared) -> String {
+    let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
+    let (threads, loads) = (shared.processes.count(), shared.metrics().loads.get());
+    format!(
+        "Uptime: {uptime}  Threads: {threads}  Questions: {loads}  Slow queries: 0  Opens: 0  \
+         Open tables: {}",
+        shared.engine.catalog().tables().count()
+    )
+}
+
+/// Whether a name matches a pattern of `%`, `_` and `\`; names have no case here.
+fn like(pattern: &str, name: &str) -> bool {
+    let pattern = pattern.to_lowercase().chars().collect::<Vec<_>>();
+    let name = name.to_lowercase().chars().collect::<Vec<_>>();
+    let (mut p, mut n) = (0, 0);
+    let mut retry = None;
+    loop {
+        match pattern.get(p) {
+            Some('%') => {
+                retry = Some((p, n));
+                p += 1;
+                continue;
+            }
+            Some('_') if n < name.len() => {
+                (p, n) = (p + 1, n + 1);
+                continue;
+            }
+            Some('\\') if pattern.get(p + 1).is_some_and(|c| name.get(n) == Some(c)) => {
+                (p, n) = (p + 2, n + 1);
+                continue;
+            }
+            Some(c) if name.get(n) == Some(c) => {
+                (p, n) = (p + 1, n + 1);
+                continue;
+            }
+            None if n == name.len() => return true,
+            _ => {}
+        }
+        let Some((percent, from)) = retry else { return false };
+        if from >= name.len() {
+            return false;
+        }
+        retry = Some((percent, from + 1));
+        (p, n) = (percent + 1, from + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::like;
+
+    #[test]
+    fn patterns_match_names_in_any_case() {
+        for (pattern, name, matches) in [
+            ("%", "", true),
+            ("ver%", "VERSION", true),
+            ("%on", "version", true),
+            ("v_rsion", "version", true),
+            ("v\\_rsion", "version", false),
+            ("a\\_b", "a_b", true),
+            ("%a%b", "xaxb", true),
+            ("%a%b", "xaxbx", false),
+            ("abc", "ab", false),
+        ] {
+            assert_eq!(like(pattern, name), matches, "{pattern} {name}");
+        }
+    }
+}

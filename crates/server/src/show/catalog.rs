@@ -1,0 +1,507 @@
+//! What the catalog holds: databases, tables, columns, keys, partitions.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use freshet_base::{Result, bail};
+use freshet_meta::{
+    Object, Privilege, RESERVED_DATABASES, is_reserved_database, may_see_database,
+    show_create_table,
+};
+use freshet_query::engine::Tables;
+use freshet_query::parser::TableName;
+use freshet_query::result::ResultColumn;
+use freshet_query::system::{self, SystemTables};
+use freshet_query::{temporal, zone::Zone};
+use freshet_schema::{Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm};
+
+use super::system::ServerView;
+use super::{Listing, some};
+use crate::session::Session;
+
+/// SHOW DATABASES.
+pub fn databases(session: &Session) -> Result<Listing> {
+    let catalog = session.shared.engine.catalog();
+    let account = &session.client.account;
+    let mut names = catalog.databases().map(|database| database.name.clone()).collect::<Vec<_>>();
+    names.extend(RESERVED_DATABASES.iter().map(|name| (*name).to_owned()));
+    names.sort();
+    let mut listing = Listing::new(&["Database"]);
+    for name in names.iter().filter(|name| may_see_database(&catalog, account, name)) {
+        listing.add([name]);
+    }
+    Ok(listing)
+}
+
+/// Names of tables of a database that the user may see.
+fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
+    let catalog = session.shared.engine.catalog();
+    if !may_see_database(&catalog, &session.client.account, database) {
+        bail!(
+            AccessDeniedDatabase,
+            "Access denied for user {} to database '{database}'",
+            session.client.account
+        );
+    }
+    if is_reserved_database(database) {
+        return Ok(Vec::new());
+    }
+    Ok(catalog.require_database(database)?.tables.values().cloned().collect())
+}
+
+/// SHOW TABLES.
+pub fn tables(session: &Session, full: bool, database: Option<&str>) -> Result<Listing> {
+    let database = session.database_of(database)?;
+    let heading = format!("Tables_in_{database}");
+    let mut listing = match full {
+        true => Listing::new(&[&heading, "Table_type"]),
+        false => Listing::new(&[&heading]),
+    };
+    let system = system::names(database).into_iter();
+    let system = system.map(|name| (name.to_uppercase(), "SYSTEM VIEW"));
+    let stored = visible(session, database)?;
+    let stored = stored.iter().map(|table| (table.name.clone(), "BASE TABLE"));
+    for (name, kind) in system.chain(stored) {
+        match full {
+            true => listing.add([&name, kind]),
+            false => listing.add([&name]),
+        }
+    }
+    Ok(listing)
+}
+
+/// SHOW TABLE STATUS.
+pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "Name",
+        "Engine",
+        "Version",
+        "Row_format",
+        "Rows",
+        "Avg_row_length",
+        "Data_length",
+        "Max_data_length",
+        "Index_length",
+        "Data_free",
+        "Auto_increment",
+        "Create_time",
+        "Update_time",
+        "Check_time",
+        "Collation",
+        "Checksum",
+        "Create_options",
+        "Comment",
+    ]);
+    let database = session.database_of(database)?;
+    let snapshot = session.shared.engine.snapshot(session.settings.freshness);
+    for table in visible(session, database)? {
+        let Some(read) = snapshot.table(table.id) else { continue };
+        let (rows, bytes) = (read.rows(), read.bytes());
+        let average = bytes.checked_div(rows).unwrap_or(0);
+        listing.push([
+            some(&table.name),
+            some(engine_of(&table)),
+            some(10),
+            some("Dynamic"),
+            some(rows),
+            some(average),
+            some(bytes),
+            some(0),
+            some(0),
+            some(0),
+            None,
+            some(instant(table.created_micros)),
+            None,
+            None,
+            some(COLLATION),
+            None,
+            some(""),
+            some(&table.comment),
+        ]);
+    }
+    Ok(listing)
+}
+
+fn engine_of(table: &Table) -> &'static str {
+    match table.form {
+        TableForm::Olap => "OLAP",
+        TableForm::MySql => "InnoDB",
+    }
+}
+
+/// How text compares, in tables of both forms.
+const COLLATION: &str = "utf8mb4_bin";
+
+/// An instant as text, in UTC.
+pub fn instant(micros: i64) -> String {
+    let mut text = String::new();
+    freshet_query::format::datetime(&mut text, micros - micros.rem_euclid(temporal::SECOND), 0);
+    text
+}
+
+fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
+    let database = session.database_of(name.database.as_deref())?;
+    session.authorize(Privilege::Select, Object::Table(database, &name.table))?;
+    let catalog = session.shared.engine.catalog();
+    Ok(Arc::clone(catalog.require_table(database, &name.table)?))
+}
+
+/// SHOW COLUMNS and DESCRIBE.
+pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listing> {
+    let mut listing = match full {
+        true => Listing::new(&[
+            "Field",
+            "Type",
+            "Collation",
+            "Null",
+            "Key",
+            "Default",
+            "Extra",
+            "Privileges",
+            "Comment",
+        ]),
+        false => Listing::new(&["Field", "Type", "Null", "Key", "Default", "Extra"]),
+    };
+    let database = session.database_of(name.database.as_deref())?;
+    if is_reserved_database(database) {
+        return system_columns(session, database, &name.table, full, listing);
+    }
+    let table = stored(session, name)?;
+    for (at, column) in table.schema().columns.iter().enumerate() {
+        let (ty, null) = (some(column.ty), some(yes_no(&table, column.nullable)));
+        let (key, default) = (some(key_of(&table, at)), default_of(column));
+        let extra = some(extra_of(&table, at, column));
+        let name = some(&column.name);
+        match full {
+            false => listing.push([name, ty, null, key, default, extra]),
+            true => listing.push([
+                name,
+                ty,
+                column.ty.is_text().then(|| COLLATION.to_owned()),
+                null,
+                key,
+                default,
+                extra,
+                some("select,insert,update,references"),
+                some(&column.comment),
+            ]),
+        }
+    }
+    Ok(listing)
+}
+
+fn system_columns(
+    session: &Session,
+    database: &str,
+    table: &str,
+    full: bool,
+    mut listing: Listing,
+) -> Result<Listing> {
+    for field in system_schema(session, database, table)?.fields() {
+        let ty = if field.data_type().is_integer() { "bigint" } else { "varchar(65533)" };
+        let (name, ty) = (some(field.name().to_uppercase()), some(ty));
+        let (null, key, extra) = (some("YES"), some(""), some(""));
+        match full {
+            false => listing.push([name, ty, null, key, None, extra]),
+            true => listing.push([
+                name,
+                ty,
+                some(COLLATION),
+                null,
+                key,
+                None,
+                extra,
+                some("select"),
+                some(""),
+            ]),
+        }
+    }
+    Ok(listing)
+}
+
+fn system_schema(session: &Session, database: &str, table: &str) -> Result<SchemaRef> {
+    let snapshot = session.shared.engine.snapshot(session.settings.freshness);
+    let source = ServerView::new(session);
+    let tables = SystemTables { snapshot: &snapshot, source: &source, zone: Zone::UTC };
+    Ok(tables.table(database, table)?.schema())
+}
+
+fn yes_no(table: &Table, nullable: bool) -> &'static str {
+    match (table.form, nullable) {
+        (TableForm::Olap, true) => "Yes",
+        (TableForm::Olap, false) => "No",
+        (TableForm::MySql, true) => "YES",
+        (TableForm::MySql, false) => "NO",
+    }
+}
+
+fn key_of(table: &Table, at: usize) -> &'static str {
+    if table.form == TableForm::Olap {
+        return if at < table.key_columns { "true" } else { "false" };
+    }
+    let id = table.schema().columns[at].id;
+    let kind = |kind: DeclaredKeyKind| {
+        table.declared_keys.iter().any(|key| {
+            key.kind == kind
+                && match kind {
+                    DeclaredKeyKind::Primary => key.columns.contains(&id),
+                    DeclaredKeyKind::Unique | DeclaredKeyKind::Index => {
+                        key.columns.first() == Some(&id)
+                    }
+                }
+        })
+    };
+    if kind(DeclaredKeyKind::Primary) {
+        "PRI"
+    } else if kind(DeclaredKeyKind::Unique) {
+        "UNI"
+    } else if kind(DeclaredKeyKind::Index) {
+        "MUL"
+    } else {
+        ""
+    }
+}
+
+/// Doris says here what becomes of equal keys.
+fn extra_of(table: &Table, at: usize, column: &Column) -> &'static str {
+    match (table.form, &column.default) {
+        (TableForm::Olap, _) if at < table.key_columns => "",
+        (TableForm::Olap, _) => "NONE",
+        (TableForm::MySql, Some(DefaultValue::CurrentTimestamp)) => "DEFAULT_GENERATED",
+        (TableForm::MySql, _) => "",
+    }
+}
+
+fn default_of(column: &Column) -> Option<String> {
+    match column.default.as_ref()? {
+        DefaultValue::Literal(text) => Some(text.clone()),
+        DefaultValue::CurrentTimestamp => Some("CURRENT_TIMESTAMP".to_owned()),
+        DefaultValue::CurrentDate => Some("CURRENT_DATE".to_owned()),
+    }
+}
+
+/// Columns of a table with their defaults, as COM_FIELD_LIST describes them.
+pub fn field_columns(
+    session: &Session,
+    name: &TableName,
+) -> Result<Vec<(ResultColumn, Option<String>)>> {
+    let database = session.database_of(name.database.as_deref())?;
+    if is_reserved_database(database) {
+        let schema = system_schema(session, database, &name.table)?;
+        let column = |name: &String| (ResultColumn::text(name.to_uppercase()), None);
+        return Ok(schema.fields().iter().map(|field| column(field.name())).collect());
+    }
+    let table = stored(session, name)?;
+    let column = |column: &Column| {
+        let mut shown = ResultColumn::text(&column.name);
+        shown.org_name.clone_from(&column.name);
+        shown.table.clone_from(&table.name);
+        shown.org_table.clone_from(&table.name);
+        shown.database = database.to_owned();
+        (shown, default_of(column))
+    };
+    Ok(table.schema().columns.iter().map(column).collect())
+}
+
+/// SHOW INDEX.
+pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "Table",
+        "Non_unique",
+        "Key_name",
+        "Seq_in_index",
+        "Column_name",
+        "Collation",
+        "Cardinality",
+        "Sub_part",
+        "Packed",
+        "Null",
+        "Index_type",
+        "Comment",
+        "Index_comment",
+    ]);
+    let database = session.database_of(name.database.as_deref())?;
+    if is_reserved_database(database) {
+        return Ok(listing);
+    }
+    let table = stored(session, name)?;
+    let schema = table.schema();
+    for key in &table.declared_keys {
+        let unique = key.kind != DeclaredKeyKind::Index;
+        for (sequence, id) in key.columns.iter().enumerate() {
+            let Some(at) = schema.position_of(*id) else { continue };
+            let column = &schema.columns[at];
+            listing.push([
+                some(&table.name),
+                some(u8::from(!unique)),
+                some(&key.name),
+                some(sequence + 1),
+                some(&column.name),
+                some("A"),
+                None,
+                None,
+                None,
+                some(if column.nullable { "YES" } else { "" }),
+                some("BTREE"),
+                some(""),
+                some("not enforced"),
+            ]);
+        }
+    }
+    Ok(listing)
+}
+
+/// SHOW CREATE TABLE.
+pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
+    let table = stored(session, name)?;
+    let mut listing = Listing::new(&["Table", "Create Table"]);
+    listing.add([&table.name, &show_create_table(&table)]);
+    Ok(listing)
+}
+
+/// SHOW CREATE DATABASE.
+pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
+    if !is_reserved_database(name) {
+        session.shared.engine.catalog().require_database(name)?;
+    }
+    let mut listing = Listing::new(&["Database", "Create Database"]);
+    listing.add([name, &format!("CREATE DATABASE `{}`", name.replace('`', "``"))]);
+    Ok(listing)
+}
+
+/// SHOW PARTITIONS.
+pub fn partitions(session: &Session, name: &TableName) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "PartitionId",
+        "PartitionName",
+        "VisibleVersion",
+        "VisibleVersionTime",
+        "State",
+        "PartitionKey",
+        "Range",
+        "DistributionKey",
+        "Buckets",
+        "ReplicationNum",
+        "StorageMedium",
+        "CooldownTime",
+        "RemoteStoragePolicy",
+        "LastConsistencyCheckTime",
+        "DataSize",
+        "IsInMemory",
+        "ReplicaAllocation",
+        "IsMutable",
+        "SyncWithBaseTables",
+        "UnsyncTables",
+        "CommittedVersion",
+        "RowCount",
+    ]);
+    let table = stored(session, name)?;
+    let engine = &session.shared.engine;
+    let snapshot = engine.snapshot(session.settings.freshness);
+    let read = snapshot.table(table.id);
+    let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
+    let version = engine.table_state(table.id).map_or(1, |state| state.log.lock().version.get());
+    let replicas = table.properties.replication_num;
+    for partition in &table.partitions {
+        listing.push([
+            some(partition.id),
+            some(&partition.name),
+            some(version),
+            some(instant(table.created_micros)),
+            some("NORMAL"),
+            some(""),
+            some(""),
+            some(distribution_of(&table)),
+            some(partition.tablets.len()),
+            some(replicas),
+            some("HDD"),
+            some("9999-12-31 23:59:59"),
+            some(""),
+            None,
+            some(bytes),
+            some("false"),
+            some(format!("tag.location.default: {replicas}")),
+            some("true"),
+            some("true"),
+            None,
+            some(version),
+            some(rows),
+        ]);
+    }
+    Ok(listing)
+}
+
+fn distribution_of(table: &Table) -> String {
+    match &table.distribution {
+        Distribution::Random => "RANDOM".to_owned(),
+        Distribution::Hash(ids) => {
+            let schema = table.schema();
+            let name = |at: usize| schema.columns[at].name.clone();
+            let names = ids.iter().filter_map(|id| schema.position_of(*id).map(name));
+            names.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// SHOW TABLETS.
+pub fn tablets(session: &Session, name: &TableName) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "TabletId",
+        "ReplicaId",
+        "BackendId",
+        "SchemaHash",
+        "Version",
+        "LstSuccessVersion",
+        "LstFailedVersion",
+        "LstFailedTime",
+        "LocalDataSize",
+        "RemoteDataSize",
+        "RowCount",
+        "State",
+        "LstConsistencyCheckTime",
+        "CheckVersion",
+        "VisibleVersionCount",
+        "VersionCount",
+        "QueryHits",
+        "PathHash",
+        "Path",
+        "MetaUrl",
+        "CompactionStatus",
+        "CooldownReplicaId",
+        "CooldownMetaId",
+    ]);
+    let table = stored(session, name)?;
+    let views = session.shared.engine.views().load();
+    let Some(view) = views.tables.get(&table.id) else { return Ok(listing) };
+    for tablet in &view.tablets {
+        let rows = tablet.rowsets.iter().map(|rowset| rowset.meta().rows).sum::<u64>();
+        let bytes = tablet.rowsets.iter().map(|rowset| rowset.meta().bytes()).sum::<u64>();
+        let count = tablet.rowsets.len();
+        listing.push([
+            some(tablet.id),
+            some(tablet.id),
+            some(1),
+            some(0),
+            some(view.version),
+            some(view.version),
+            some(-1),
+            None,
+            some(bytes),
+            some(0),
+            some(rows),
+            some("NORMAL"),
+            None,
+            some(-1),
+            some(count),
+            some(count),
+            some(0),
+            some(0),
+            some(""),
+            some(""),
+            some(""),
+            some(-1),
+            some(""),
+        ]);
+    }
+    Ok(listing)
+}

@@ -1,0 +1,552 @@
+//! What the server is and does: variables, status, connections, grants, and lists that never
+//! change.
+
+use freshet_base::{Result, err};
+use freshet_ingest::names;
+use freshet_meta::{Account, Object, Privilege};
+use freshet_query::session::Scope;
+use freshet_schema::GroupCommitMode;
+
+use super::catalog::instant;
+use super::{Listing, some};
+use crate::Shared;
+use crate::process::Process;
+use crate::session::Session;
+use crate::variables::{self, ALIASES, ALL, Reach, Values};
+
+/// Characters of a statement that SHOW PROCESSLIST shows without FULL.
+const INFO_CHARS: usize = 100;
+
+/// SHOW VARIABLES.
+pub fn variables(session: &Session, scope: Scope) -> Listing {
+    let globals = session.shared.globals.load();
+    let values = if scope == Scope::Global { &globals } else { &session.variables };
+    variable_rows(values, &globals)
+}
+
+/// Names and values of all variables, those without a session's value from `globals`.
+pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
+    let mut listing = Listing::new(&["Variable_name", "Value"]);
+    let names = ALL.iter().map(|variable| variable.name);
+    let mut names = names.chain(ALIASES.iter().map(|(alias, _)| *alias)).collect::<Vec<_>>();
+    names.sort_unstable();
+    for name in names {
+        let id = variables::find(name).expect("a name of the registry");
+        let values = if id.variable().reach == Reach::Global { globals } else { values };
+        listing.add([name, &variables::shown(id, id.of(values))]);
+    }
+    listing
+}
+
+/// SHOW STATUS.
+pub fn status_rows(shared: &Shared) -> Listing {
+    let metrics = shared.metrics();
+    let wal = shared.engine.wal().stats();
+    let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
+    let pairs = [
+        ("Delta_bytes", metrics.delta_bytes.get().to_string()),
+        ("Groups_open", shared.engine.open_groups().to_string()),
+        ("Innodb_buffer_pool_pages_total", "0".to_owned()),
+        ("Loads", metrics.loads.get().to_string()),
+        ("Log_horizon", shared.engine.horizon().get().to_string()),
+        ("Log_bytes_free", wal.free_bytes.to_string()),
+        ("Log_bytes_live", wal.live_bytes.to_string()),
+        ("Log_syncs", metrics.wal_syncs.get().to_string()),
+        ("Queries_memory_bytes", shared.query.memory_bytes().to_string()),
+        ("Rows_loaded", metrics.rows.get().to_string()),
+        ("Rows_rejected", metrics.rows_rejected.get().to_string()),
+        ("Ssl_cipher", String::new()),
+        ("Ssl_version", String::new()),
+        ("Threads_connected", shared.processes.count().to_string()),
+        ("Uptime", uptime.to_string()),
+        ("Write_memory_bytes", shared.engine.admission().memory().used_bytes().to_string()),
+    ];
+    let mut listing = Listing::new(&["Variable_name", "Value"]);
+    for (name, value) in &pairs {
+        listing.add([name, value]);
+    }
+    listing
+}
+
+/// SHOW WARNINGS, SHOW ERRORS, and how many there are.
+pub fn warnings(session: &Session, errors_only: bool, count: bool) -> Listing {
+    let all = &session.diagnostics;
+    let taken = || all.conditions.iter().filter(|one| !errors_only || one.level == "Error");
+    if count {
+        let name = if errors_only { "@@session.error_count" } else { "@@session.warning_count" };
+        let mut listing = Listing::new(&[name]);
+        let number = if errors_only { taken().count() as u64 } else { all.count };
+        listing.push([some(number)]);
+        return listing;
+    }
+    let mut listing = Listing::new(&["Level", "Code", "Message"]);
+    for one in taken() {
+        listing.add([one.level, &one.errno.to_string(), &one.message]);
+    }
+    listing
+}
+
+/// SHOW PROCESSLIST: all connections for who may see them, else those of the own account.
+pub fn processlist(session: &Session, full: bool) -> Listing {
+    let mut listing =
+        Listing::new(&["Id", "User", "Host", "db", "Command", "Time", "State", "Info"]);
+    for process in visible(session) {
+        let details = process.details();
+        let seconds = process.seconds(session.shared.engine.clock().wall_micros());
+        let info = match details.info.as_str() {
+            "" => None,
+            info if full => some(info),
+            info => some(info.chars().take(INFO_CHARS).collect::<String>()),
+        };
+        listing.push([
+            some(process.id),
+            some(details.user),
+            some(&process.peer),
+            details.database.map(|name| name.to_string()),
+            some(process.activity().name()),
+            some(seconds),
+            some(""),
+            info,
+        ]);
+    }
+    listing
+}
+
+/// The connections that a session may see.
+pub fn visible(session: &Session) -> Vec<std::sync::Arc<Process>> {
+    let all = session.authorize(Privilege::Process, Object::Server).is_ok();
+    let mut processes = session.shared.processes.list();
+    processes.retain(|process| {
+        all || process.details().account.as_ref() == Some(&session.client.account)
+    });
+    processes
+}
+
+/// SHOW GRANTS.
+pub fn grants(session: &Session, account: Option<&Account>) -> Result<Listing> {
+    let own = &session.client.account;
+    let account = account.unwrap_or(own);
+    if account != own {
+        session.authorize(Privilege::CreateUser, Object::Server)?;
+    }
+    let catalog = session.shared.engine.catalog();
+    let Some(user) = catalog.user(account) else {
+        return Err(err!(CannotUser, "There is no such grant defined for user {account}"));
+    };
+    let Account { name, host } = account;
+    let mut listing = Listing::new(&[&format!("Grants for {name}@{host}")]);
+    for grant in user.show_grants() {
+        listing.add([&grant]);
+    }
+    Ok(listing)
+}
+
+/// SHOW TRANSACTION: those whose label a client gave and that are remembered.
+pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing> {
+    let mut listing = Listing::new(&[
+        "TransactionId",
+        "Label",
+        "Coordinator",
+        "TransactionStatus",
+        "LoadJobSourceType",
+        "PrepareTime",
+        "PreCommitTime",
+        "CommitTime",
+        "PublishTime",
+        "FinishTime",
+        "Reason",
+        "ErrorReplicasCount",
+        "ListenerId",
+        "TimeoutMs",
+        "ErrMsg",
+    ]);
+    let engine = &session.shared.engine;
+    let catalog = engine.catalog();
+    let db = catalog.require_database(session.database_of(database)?)?.id;
+    for record in engine.meta().labels().finished(db) {
+        let time = some(instant(record.finished_micros));
+        listing.push([
+            some(record.txn),
+            some(&record.label),
+            some("FE: localhost"),
+            some("VISIBLE"),
+            some("INSERT_STREAMING"),
+            time.clone(),
+            time.clone(),
+            time.clone(),
+            time.clone(),
+            time,
+            some(""),
+            some(0),
+            some(-1),
+            some(14_400_000),
+            some(""),
+        ]);
+    }
+    Ok(listing)
+}
+
+/// SHOW LAST INSERT.
+pub fn last_insert(session: &Session) -> Listing {
+    let mut listing = Listing::new(&[
+        "TransactionId",
+        "Label",
+        "Database",
+        "Table",
+        "TransactionStatus",
+        "LoadedRows",
+        "FilteredRows",
+    ]);
+    let Some(last) = &session.last_insert else { return listing };
+    let catalog = session.shared.engine.catalog();
+    let table = catalog.table_by_id(last.table);
+    let database = table.and_then(|table| catalog.database_by_id(table.db));
+    let label = match (&last.label, last.mode) {
+        (Some(label), _) => label.clone(),
+        (None, GroupCommitMode::Off) => names::load_label(last.txn),
+        (None, GroupCommitMode::Sync | GroupCommitMode::Async) => names::group_label(last.txn),
+    };
+    let status = match last.mode {
+        GroupCommitMode::Off => "VISIBLE",
+        GroupCommitMode::Sync | GroupCommitMode::Async => "PREPARE",
+    };
+    listing.push([
+        some(last.txn),
+        some(label),
+        database.map(|database| database.name.clone()),
+        table.map(|table| table.name.clone()),
+        some(status),
+        some(last.rows),
+        some(last.filtered),
+    ]);
+    listing
+}
+
+/// SHOW ALTER TABLE COLUMN: changes of columns are done when they are answered.
+pub fn alter_jobs() -> Listing {
+    Listing::new(&[
+        "JobId",
+        "TableName",
+        "CreateTime",
+        "FinishTime",
+        "IndexName",
+        "IndexId",
+        "OriginIndexId",
+        "SchemaVersion",
+        "TransactionId",
+        "State",
+        "Msg",
+        "Progress",
+        "Timeout",
+    ])
+}
+
+/// Lists that depend on little or nothing.
+pub fn plain(session: &Session, what: &str) -> Listing {
+    match what {
+        "ENGINES" | "STORAGE ENGINES" => engines(),
+        "COLLATION" => collations(),
+        "CHARACTER SET" | "CHARSET" => charsets(),
+        "PLUGINS" => plugins(),
+        "PRIVILEGES" => privileges(),
+        "BACKENDS" => backends(session),
+        "FRONTENDS" => frontends(session),
+        "CATALOGS" => {
+            let mut listing = Listing::new(&["CatalogId", "CatalogName", "Type", "IsCurrent"]);
+            listing.add(["0", "internal", "internal", "yes"]);
+            listing
+        }
+        other => Listing::new(empty_columns(other)),
+    }
+}
+
+/// The columns of lists that have no rows here.
+fn empty_columns(what: &str) -> &'static [&'static str] {
+    match what {
+        "PROCEDURE STATUS" | "FUNCTION STATUS" => &[
+            "Db",
+            "Name",
+            "Type",
+            "Definer",
+            "Modified",
+            "Created",
+            "Security_type",
+            "Comment",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ],
+        "TRIGGERS" => &[
+            "Trigger",
+            "Event",
+            "Table",
+            "Statement",
+            "Timing",
+            "Created",
+            "sql_mode",
+            "Definer",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ],
+        "EVENTS" => &[
+            "Db",
+            "Name",
+            "Definer",
+            "Time zone",
+            "Type",
+            "Execute at",
+            "Interval value",
+            "Interval field",
+            "Starts",
+            "Ends",
+            "Status",
+            "Originator",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ],
+        "MASTER STATUS" | "BINARY LOG STATUS" => {
+            &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"]
+        }
+        "BINARY LOGS" | "MASTER LOGS" => &["Log_name", "File_size"],
+        "SLAVE STATUS" | "REPLICA STATUS" => &["Slave_IO_State", "Master_Host"],
+        "PROFILES" => &["Query_ID", "Duration", "Query"],
+        "LOAD WARNINGS" => &["JobId", "Label", "ErrorMsgDetail"],
+        "LOAD" => &[
+            "JobId",
+            "Label",
+            "State",
+            "Progress",
+            "Type",
+            "EtlInfo",
+            "TaskInfo",
+            "ErrorMsg",
+            "CreateTime",
+            "EtlStartTime",
+            "EtlFinishTime",
+            "LoadStartTime",
+            "LoadFinishTime",
+            "URL",
+            "JobDetails",
+            "TransactionId",
+            "ErrorTablets",
+            "User",
+            "Comment",
+        ],
+        "STREAM LOAD" => &[
+            "Label",
+            "Db",
+            "Table",
+            "ClientIp",
+            "Status",
+            "Message",
+            "Url",
+            "TotalRows",
+            "LoadedRows",
+            "FilteredRows",
+            "UnselectedRows",
+            "LoadBytes",
+            "StartTime",
+            "FinishTime",
+            "User",
+            "Comment",
+        ],
+        "CATALOG RECYCLE BIN" => &[
+            "Type",
+            "Name",
+            "DbId",
+            "TableId",
+            "PartitionId",
+            "DropTime",
+            "DataSize",
+            "RemoteDataSize",
+        ],
+        "VIEWS" => &["Name"],
+        "FUNCTIONS" => &["Function Name"],
+        _ => &["TableName", "Size", "ReplicaCount", "RemoteSize"],
+    }
+}
+
+fn engines() -> Listing {
+    let mut listing =
+        Listing::new(&["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"]);
+    listing.add([
+        "OLAP",
+        "DEFAULT",
+        "Columns in sorted segments behind one log",
+        "YES",
+        "NO",
+        "NO",
+    ]);
+    listing.add(["InnoDB", "YES", "The same under the name that clients know", "YES", "NO", "NO"]);
+    listing
+}
+
+fn collations() -> Listing {
+    let mut listing = Listing::new(&[
+        "Collation",
+        "Charset",
+        "Id",
+        "Default",
+        "Compiled",
+        "Sortlen",
+        "Pad_attribute",
+    ]);
+    for (name, charset, id, default) in [
+        ("binary", "binary", "63", "Yes"),
+        ("latin1_swedish_ci", "latin1", "8", "Yes"),
+        ("utf8mb3_general_ci", "utf8mb3", "33", "Yes"),
+        ("utf8mb4_0900_ai_ci", "utf8mb4", "255", ""),
+        ("utf8mb4_bin", "utf8mb4", "46", ""),
+        ("utf8mb4_general_ci", "utf8mb4", "45", "Yes"),
+        ("utf8mb4_unicode_ci", "utf8mb4", "224", ""),
+    ] {
+        listing.add([name, charset, id, default, "Yes", "1", "PAD SPACE"]);
+    }
+    listing
+}
+
+fn charsets() -> Listing {
+    let mut listing = Listing::new(&["Charset", "Description", "Default collation", "Maxlen"]);
+    listing.add(["binary", "Binary pseudo charset", "binary", "1"]);
+    listing.add(["latin1", "cp1252 West European", "latin1_swedish_ci", "1"]);
+    listing.add(["utf8mb3", "UTF-8 Unicode", "utf8mb3_general_ci", "3"]);
+    listing.add(["utf8mb4", "UTF-8 Unicode", "utf8mb4_general_ci", "4"]);
+    listing
+}
+
+fn plugins() -> Listing {
+    let mut listing = Listing::new(&["Name", "Status", "Type", "Library", "License"]);
+    for name in ["mysql_native_password", "caching_sha2_password"] {
+        let cell = |text: &str| some(text);
+        let authentication = cell("AUTHENTICATION");
+        listing.push([cell(name), cell("ACTIVE"), authentication, None, cell("Apache-2.0")]);
+    }
+    listing
+}
+
+fn privileges() -> Listing {
+    let mut listing = Listing::new(&["Privilege", "Context", "Comment"]);
+    for privilege in Privilege::ALL {
+        listing.add([privilege.name(), "Server Admin,Databases,Tables", ""]);
+    }
+    listing
+}
+
+fn backends(session: &Session) -> Listing {
+    let mut listing = Listing::new(&[
+        "BackendId",
+        "Host",
+        "HeartbeatPort",
+        "BePort",
+        "HttpPort",
+        "BrpcPort",
+        "ArrowFlightSqlPort",
+        "LastStartTime",
+        "LastHeartbeat",
+        "Alive",
+        "SystemDecommissioned",
+        "TabletNum",
+        "DataUsedCapacity",
+        "TrashUsedCapacity",
+        "AvailCapacity",
+        "TotalCapacity",
+        "UsedPct",
+        "MaxDiskUsedPct",
+        "RemoteUsedCapacity",
+        "Tag",
+        "ErrMsg",
+        "Version",
+        "Status",
+        "HeartbeatFailureCounter",
+        "CpuCores",
+        "Memory",
+        "RunningTasks",
+        "NodeRole",
+    ]);
+    let shared = &session.shared;
+    let now = some(instant(shared.engine.clock().wall_micros()));
+    let catalog = shared.engine.catalog();
+    let tablets = catalog.tables().map(|table| table.tablets().count()).sum::<usize>();
+    let zero = || some("0.000 ");
+    listing.push([
+        some(1),
+        some("127.0.0.1"),
+        some(0),
+        some(0),
+        some(shared.settings.http_listen.port()),
+        some(0),
+        some(-1),
+        now.clone(),
+        now,
+        some("true"),
+        some("false"),
+        some(tablets),
+        zero(),
+        zero(),
+        zero(),
+        zero(),
+        some("0.00 %"),
+        some("0.00 %"),
+        zero(),
+        some("{\"location\" : \"default\"}"),
+        some(""),
+        some(&shared.settings.version),
+        some("{}"),
+        some(0),
+        some(shared.settings.io_threads),
+        some(""),
+        some(0),
+        some("mix"),
+    ]);
+    listing
+}
+
+fn frontends(session: &Session) -> Listing {
+    let mut listing = Listing::new(&[
+        "Name",
+        "Host",
+        "EditLogPort",
+        "HttpPort",
+        "QueryPort",
+        "RpcPort",
+        "ArrowFlightSqlPort",
+        "Role",
+        "IsMaster",
+        "ClusterId",
+        "Join",
+        "Alive",
+        "ReplayedJournalId",
+        "LastStartTime",
+        "LastHeartbeat",
+        "IsHelper",
+        "ErrMsg",
+        "Version",
+        "CurrentConnected",
+    ]);
+    let shared = &session.shared;
+    let now = some(instant(shared.engine.clock().wall_micros()));
+    listing.push([
+        some("freshet"),
+        some("127.0.0.1"),
+        some(0),
+        some(shared.settings.http_listen.port()),
+        some(shared.settings.mysql_listen.port()),
+        some(0),
+        some(-1),
+        some("FOLLOWER"),
+        some("true"),
+        some(1),
+        some("true"),
+        some("true"),
+        some(shared.engine.horizon().get()),
+        now.clone(),
+        now,
+        some("true"),
+        some(""),
+        some(&shared.settings.version),
+        some("Yes"),
+    ]);
+    listing
+}

@@ -1,0 +1,146 @@
+//! What `information_schema` asks the server for.
+
+use std::sync::Arc;
+
+use freshet_ingest::names;
+use freshet_meta::{Account, may_see_database};
+use freshet_query::system::{Cell, ServerTable, SystemSource};
+
+use super::{Listing, server};
+use crate::Shared;
+use crate::process::Process;
+use crate::session::Session;
+use crate::variables::Values;
+
+/// The server as one session may see it.
+pub struct ServerView {
+    shared: Arc<Shared>,
+    account: Account,
+    variables: Values,
+    processes: Vec<Arc<Process>>,
+}
+
+impl ServerView {
+    /// What this session may see.
+    pub fn new(session: &Session) -> Self {
+        Self {
+            shared: Arc::clone(&session.shared),
+            account: session.client.account.clone(),
+            variables: Arc::clone(&session.variables),
+            processes: server::visible(session),
+        }
+    }
+
+    fn processlist(&self) -> Vec<Vec<Cell>> {
+        let now = self.shared.engine.clock().wall_micros();
+        let row = |process: &Arc<Process>| {
+            let details = process.details();
+            let database = details.database.map(|name| name.to_string());
+            let info = Some(details.info).filter(|info| !info.is_empty());
+            vec![
+                i64::from(process.id).into(),
+                details.user.into(),
+                process.peer.clone().into(),
+                database.into(),
+                process.activity().name().into(),
+                process.seconds(now).into(),
+                "".into(),
+                info.into(),
+            ]
+        };
+        self.processes.iter().map(row).collect()
+    }
+
+    /// Groups that are open, then those that ended, newest first.
+    fn group_commits(&self) -> Vec<Vec<Cell>> {
+        let engine = &self.shared.engine;
+        let catalog = engine.catalog();
+        let place = |id| {
+            let table = catalog.table_by_id(id)?;
+            let database = catalog.database_by_id(table.db)?;
+            Some((database.name.clone(), table.name.clone()))
+        };
+        let mut rows = Vec::new();
+        for state in engine.table_states() {
+            let log = state.log.lock();
+            let (Some(open), Some((database, table))) = (&log.open, place(state.id)) else {
+                continue;
+            };
+            rows.push(vec![
+                names::group_label(open.txn).into(),
+                database.into(),
+                table.into(),
+                open.txn.get().into(),
+                open.loads.into(),
+                open.rows.into(),
+                open.bytes.into(),
+                Cell::Time(open.opened_micros),
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+            ]);
+        }
+        for group in engine.history().groups().into_iter().rev() {
+            let (database, table) = place(group.table).unzip();
+            rows.push(vec![
+                names::group_label(group.txn).into(),
+                database.into(),
+                table.into(),
+                group.txn.get().into(),
+                group.loads.into(),
+                group.rows.into(),
+                group.bytes.into(),
+                Cell::Time(group.opened_micros),
+                Cell::Time(group.ended_micros),
+                group.reason.name().into(),
+                group.version.get().into(),
+            ]);
+        }
+        rows
+    }
+
+    fn wal(&self) -> Vec<Vec<Cell>> {
+        let engine = &self.shared.engine;
+        let stats = engine.wal().stats();
+        let log = engine.meta().log_state();
+        let pair = |name: &str, value: String| vec![name.into(), value.into()];
+        vec![
+            pair("next_lsn", stats.next_lsn.to_string()),
+            pair("durable_lsn", stats.durable_lsn.to_string()),
+            pair("recycled_to_lsn", log.recycled_to.to_string()),
+            pair("live_files", stats.live_files.len().to_string()),
+            pair("ready_files", stats.ready_files.to_string()),
+            pair("files_max", stats.files_max.to_string()),
+            pair("live_bytes", stats.live_bytes.to_string()),
+            pair("free_bytes", stats.free_bytes.to_string()),
+            pair("room_waiters", stats.room_waiters.to_string()),
+            pair("side_file", log.side_file.unwrap_or_default()),
+        ]
+    }
+}
+
+fn cells(listing: Listing) -> Vec<Vec<Cell>> {
+    listing.rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect()
+}
+
+impl SystemSource for ServerView {
+    fn rows(&self, table: ServerTable) -> Vec<Vec<Cell>> {
+        match table {
+            ServerTable::Processlist => self.processlist(),
+            ServerTable::GroupCommits => self.group_commits(),
+            ServerTable::Wal => self.wal(),
+            ServerTable::GlobalVariables => {
+                let globals = self.shared.globals.load();
+                cells(server::variable_rows(&globals, &globals))
+            }
+            ServerTable::SessionVariables => {
+                cells(server::variable_rows(&self.variables, &self.shared.globals.load()))
+            }
+            ServerTable::GlobalStatus => cells(server::status_rows(&self.shared)),
+        }
+    }
+
+    fn may_see(&self, database: &str) -> bool {
+        may_see_database(&self.shared.engine.catalog(), &self.account, database)
+    }
+}

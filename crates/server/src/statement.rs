@@ -1,0 +1,424 @@
+//! Statements that are not on the short road: parsed, run on the threads of queries, answered
+//! piece by piece.
+
+mod ddl;
+mod insert;
+mod query;
+mod set;
+mod users;
+
+use std::time::Duration;
+
+use freshet_base::{Error, Result, bail, err};
+use freshet_query::parser::{Parsed, ShowWhat, Statement, parse};
+use freshet_query::result::ResultColumn;
+use freshet_query::{Parameter, RecordBatch, Rows};
+use freshet_wire::{Execute, OkPacket, Params, StatusFlags};
+
+pub use query::{CursorRows, PreparedQuery, Reader};
+
+pub use crate::mysql::results::Output;
+
+use crate::mysql::conn::put_error;
+use crate::mysql::prepared::{Prepared, protocol};
+use crate::mysql::results::{self, Encoding, Gone};
+use crate::session::Session;
+use crate::{show, transaction};
+
+/// What a connection hands to the threads of queries.
+pub enum Work {
+    /// COM_QUERY.
+    Query(String),
+    /// COM_STMT_PREPARE.
+    Prepare {
+        /// The statement.
+        sql: String,
+        /// How many `?` it has.
+        parameters: u16,
+    },
+    /// COM_STMT_EXECUTE.
+    Execute {
+        /// The handle.
+        id: u32,
+        /// The statement; it goes back to the connection.
+        statement: Box<Prepared>,
+        /// Its values.
+        parameters: Vec<Parameter>,
+        /// Whether rows wait to be fetched.
+        cursor: bool,
+    },
+    /// COM_FIELD_LIST.
+    FieldList {
+        /// The table.
+        table: String,
+        /// A pattern for columns.
+        pattern: String,
+    },
+}
+
+/// What comes back.
+pub struct Answered {
+    /// The session.
+    pub session: Box<Session>,
+    /// Packets that were not handed over yet.
+    pub bytes: Vec<u8>,
+    /// The sequence id behind them.
+    pub sequence: u8,
+    /// A statement that was prepared; the connection gives it a handle and answers.
+    pub prepared: Option<Box<Prepared>>,
+    /// A prepared statement that was lent for its execution.
+    pub lent: Option<(u32, Box<Prepared>)>,
+}
+
+/// What a statement answers.
+pub enum Reply {
+    /// Success without rows.
+    Done {
+        /// Rows inserted.
+        affected: u64,
+        /// Text for people.
+        info: String,
+    },
+    /// Rows that are there already.
+    Table(Vec<ResultColumn>, RecordBatch),
+    /// Rows that are made while they are read.
+    Stream(Vec<ResultColumn>, Rows),
+}
+
+impl Reply {
+    /// Success without rows and words.
+    pub fn done() -> Self {
+        Self::Done { affected: 0, info: String::new() }
+    }
+}
+
+/// Runs the work of a connection and answers it.
+pub async fn run(
+    mut session: Box<Session>,
+    work: Work,
+    multi: bool,
+    mut output: Output,
+) -> Answered {
+    let now = session.shared.engine.clock().wall_micros();
+    session.process.begin(work.text(), now);
+    let (mut prepared, mut lent) = (None, None);
+    // A client that is gone reads no answer; its connection finds out by itself.
+    let done = match work {
+        Work::Query(sql) => texts(&mut session, &sql, multi, &mut output).await,
+        Work::Prepare { sql, parameters } => {
+            match query::prepare(&mut session, sql, parameters).await {
+                Ok(statement) => prepared = Some(Box::new(statement)),
+                Err(error) => failed(&mut session, &mut output, &error),
+            }
+            Ok(())
+        }
+        Work::Execute { id, mut statement, parameters, cursor } => {
+            let done =
+                query::execute(&mut session, &mut statement, parameters, cursor, &mut output).await;
+            lent = Some((id, statement));
+            done
+        }
+        Work::FieldList { table, pattern } => {
+            if let Err(error) = show::field_list(&session, &table, &pattern, &mut output.writer) {
+                failed(&mut session, &mut output, &error);
+            }
+            Ok(())
+        }
+    };
+    if let Err(Gone) = done {
+        session.process.kill(true);
+    }
+    // What was committed must be durable before anybody is told.
+    let acked = session.acked;
+    session.shared.engine.horizon().wait(acked).await;
+    let sequence = output.writer.sequence();
+    Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
+}
+
+impl Work {
+    /// The statement, for the list of connections.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Query(sql) | Self::Prepare { sql, .. } => sql,
+            Self::Execute { statement, .. } => &statement.sql,
+            Self::FieldList { .. } => "COM_FIELD_LIST",
+        }
+    }
+}
+
+/// Notes an error and answers with it.
+fn failed(session: &mut Session, output: &mut Output, error: &Error) {
+    session.failed(error);
+    put_error(&mut output.writer, error);
+}
+
+/// Runs the statements of a text one after the other; the first that fails ends it.
+async fn texts(
+    session: &mut Session,
+    sql: &str,
+    multi: bool,
+    output: &mut Output,
+) -> std::result::Result<(), Gone> {
+    let statements = match parsed(session, sql, multi) {
+        Ok(statements) => statements,
+        Err(error) => {
+            session.diagnostics.clear();
+            failed(session, output, &error);
+            return Ok(());
+        }
+    };
+    let mut left = statements.len();
+    for statement in statements {
+        left -= 1;
+        let more = left > 0;
+        match one(session, &statement, Vec::new(), Encoding::Text, more, output).await? {
+            Ok(()) => {}
+            Err(error) => {
+                failed(session, output, &error);
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parsed(session: &Session, sql: &str, multi: bool) -> Result<Vec<Parsed>> {
+    let statements = parse(sql, session.settings.mode)?;
+    if let (false, [_, second, ..]) = (multi, &statements[..]) {
+        let near = second.text.chars().take(80).collect::<String>();
+        bail!(
+            Syntax,
+            "You have an error in your SQL syntax; the client did not ask for several statements \
+             in one, near '{near}' at line 1"
+        );
+    }
+    if let Some(with) = statements.iter().find(|statement| statement.parameters > 0) {
+        let near = with.text.chars().take(80).collect::<String>();
+        bail!(
+            Syntax,
+            "You have an error in your SQL syntax; a ? stands in prepared statements only, near \
+             '{near}' at line 1"
+        );
+    }
+    Ok(statements)
+}
+
+/// Runs one statement and answers it.
+async fn one(
+    session: &mut Session,
+    statement: &Parsed,
+    parameters: Vec<Parameter>,
+    encoding: Encoding,
+    more: bool,
+    output: &mut Output,
+) -> std::result::Result<Result<()>, Gone> {
+    let keeps = matches!(&statement.statement, Statement::Show(show)
+        if matches!(show.what, ShowWhat::Warnings { .. }));
+    if !keeps {
+        session.diagnostics.clear();
+    }
+    count(session, &statement.statement);
+    let reply = match Box::pin(reply(session, statement, parameters)).await {
+        Ok(reply) => reply,
+        Err(error) => return Ok(Err(error)),
+    };
+    answer(session, reply, encoding, more, output).await
+}
+
+fn count(session: &Session, statement: &Statement) {
+    let kind = match statement {
+        Statement::Query(_) | Statement::Explain(_) => "query",
+        Statement::Insert(_) => "insert",
+        Statement::Show(_) | Statement::Describe(..) => "show",
+        Statement::Set(_) | Statement::Use(_) => "set",
+        Statement::Begin { .. } | Statement::Commit | Statement::Rollback => "transaction",
+        _ => "other",
+    };
+    session.shared.metrics().statements.with_label_values(&[kind]).inc();
+}
+
+/// Writes what a statement answered.
+async fn answer(
+    session: &mut Session,
+    reply: Reply,
+    encoding: Encoding,
+    more: bool,
+    output: &mut Output,
+) -> std::result::Result<Result<()>, Gone> {
+    match reply {
+        Reply::Done { affected, info } => {
+            let flag = StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more);
+            session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
+            output.writer.ok(&OkPacket {
+                affected_rows: affected,
+                status: session.status() | flag,
+                warnings: session.diagnostics.count_u16(),
+                info: &info,
+                ..OkPacket::default()
+            });
+            Ok(Ok(()))
+        }
+        Reply::Table(columns, batch) => {
+            results::begin(&mut output.writer, &columns, session);
+            let written = results::stream(output, &batch, &columns, encoding).await;
+            finish(session, written, batch.num_rows() as u64, more, output)
+        }
+        Reply::Stream(columns, mut rows) => {
+            results::begin(&mut output.writer, &columns, session);
+            let mut count = 0;
+            let written = loop {
+                let next = bounded(session, session.settings.query_timeout, rows.next());
+                let batch = match next.await {
+                    Ok(Some(batch)) => batch,
+                    Ok(None) => break Ok(Ok(())),
+                    Err(error) => break Err(error),
+                };
+                count += batch.num_rows() as u64;
+                match results::stream(output, &batch, &columns, encoding).await {
+                    Ok(Ok(())) => {}
+                    ended => break ended,
+                }
+            };
+            finish(session, written, count, more, output)
+        }
+    }
+}
+
+fn finish(
+    session: &mut Session,
+    written: Result<std::result::Result<(), Gone>>,
+    rows: u64,
+    more: bool,
+    output: &mut Output,
+) -> std::result::Result<Result<()>, Gone> {
+    match written {
+        Ok(Ok(())) => {}
+        Ok(Err(gone)) => return Err(gone),
+        Err(error) => return Ok(Err(error)),
+    }
+    session.found_rows = rows;
+    session.row_count = -1;
+    results::end(&mut output.writer, session, more);
+    Ok(Ok(()))
+}
+
+/// What a statement answers, before it is written.
+async fn reply(
+    session: &mut Session,
+    parsed: &Parsed,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    match &parsed.statement {
+        Statement::Query(select) => query::select(session, select, &parsed.items, parameters).await,
+        Statement::Explain(explained) => query::explain(session, explained, parameters).await,
+        Statement::Insert(values) => insert::insert(session, values, parameters).await,
+        Statement::Set(assignments) => set::set(session, assignments).await,
+        Statement::Show(shown) => show::show(session, shown).await,
+        Statement::Describe(table, column) => {
+            show::describe(session, table, column.as_deref()).await
+        }
+        Statement::Use(name) => session.use_database(name).map(|()| Reply::done()),
+        Statement::Begin { label, read_only } => {
+            let begin = transaction::Begin { label: label.clone(), read_only: *read_only };
+            let mut info = String::new();
+            transaction::begin(session, &begin, &mut info).await?;
+            Ok(Reply::Done { affected: 0, info })
+        }
+        Statement::Commit => {
+            let mut info = String::new();
+            transaction::commit(session, &mut info).await?;
+            Ok(Reply::Done { affected: 0, info })
+        }
+        Statement::Rollback => {
+            transaction::roll_back(session);
+            Ok(Reply::done())
+        }
+        Statement::Kill { query_only, id } => {
+            kill(session, *id, !query_only).map(|()| Reply::done())
+        }
+        Statement::Sleep(seconds) => query::sleep(session, seconds).await,
+        Statement::Nothing(_) => Ok(Reply::done()),
+        Statement::CreateUser { .. }
+        | Statement::AlterUser(_)
+        | Statement::DropUser { .. }
+        | Statement::Grant(_)
+        | Statement::Revoke(_) => {
+            commit_first(session).await?;
+            users::change(session, &parsed.statement).await
+        }
+        _ => {
+            commit_first(session).await?;
+            ddl::define(session, &parsed.statement).await
+        }
+    }
+}
+
+/// DDL commits what is open before it begins.
+async fn commit_first(session: &mut Session) -> Result<()> {
+    transaction::check_unlabelled(session)?;
+    transaction::commit(session, &mut String::new()).await?;
+    // What it does must stand behind what was committed.
+    let acked = session.acked;
+    session.shared.engine.horizon().wait(acked).await;
+    Ok(())
+}
+
+/// KILL.
+///
+/// # Errors
+/// 1094 and 1095.
+pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
+    use freshet_meta::{Object, Privilege};
+    let process = session.shared.processes.require(id)?;
+    let own = process.details().account.as_ref() == Some(&session.client.account);
+    if !own && session.authorize(Privilege::Super, Object::Server).is_err() {
+        bail!(KillDenied, "You are not owner of thread {id}");
+    }
+    process.kill(whole);
+    Ok(())
+}
+
+/// Waits for what may be interrupted, and not for longer than `limit`.
+///
+/// # Errors
+/// 1317 and 3024, and those of the work.
+pub async fn bounded<T>(
+    session: &Session,
+    limit: Duration,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let interrupted = session.process.interrupted();
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = interrupted => Err(err!(Interrupted, "Query execution was interrupted")),
+        () = session.shared.engine.clock().sleep(limit) => Err(err!(
+            QueryTimeout,
+            "Query execution was interrupted, maximum statement execution time exceeded \
+             (query_timeout is {} s)",
+            limit.as_secs()
+        )),
+    }
+}
+
+/// The values of an execution, with a life of their own.
+///
+/// # Errors
+/// Those of the packet.
+pub fn work_of(execute: &Execute<'_>, statement: &mut Prepared) -> Result<Vec<Parameter>> {
+    let count = usize::from(statement.parameters);
+    let params = Params::new(execute, count, &mut statement.types, &statement.long_data);
+    let params = params.map_err(protocol)?;
+    params.map(|param| param.map(query::parameter).map_err(protocol)).collect()
+}
+
+/// Runs what must not stop halfway because its client went away.
+pub async fn shield<T: Send + 'static>(
+    session: &Session,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match session.shared.queries.spawn(work).await {
+        Ok(done) => done,
+        Err(error) => Err(err!(Unknown, "the statement ended by an internal error: {error}")),
+    }
+}

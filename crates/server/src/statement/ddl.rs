@@ -1,0 +1,256 @@
+//! CREATE, DROP, TRUNCATE, ALTER and FLUSH.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, TableId, bail};
+use freshet_meta::{
+    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, Object, Privilege, TableSpec,
+    show_create_table,
+};
+use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
+use freshet_query::result::ResultColumn;
+use freshet_schema::{ColumnType, TableForm};
+
+use super::{Reply, insert, query, shield};
+use crate::session::Session;
+
+/// Changes what there is.
+///
+/// # Errors
+/// Missing privileges, names that are or are not there, definitions that are none.
+pub async fn define(session: &mut Session, statement: &Statement) -> Result<Reply> {
+    let engine = Arc::clone(&session.shared.engine);
+    match statement {
+        Statement::CreateDatabase { name, if_not_exists } => {
+            session.authorize(Privilege::Create, Object::Database(name))?;
+            let (name, if_not_exists) = (name.clone(), *if_not_exists);
+            let shown = name.clone();
+            let created =
+                shield(session, async move { engine.create_database(&name, if_not_exists).await });
+            if created.await?.existed {
+                let note = format!("Can't create database '{shown}'; database exists");
+                session.diagnostics.push("Note", 1007, note);
+            }
+            Ok(Reply::Done { affected: 1, info: String::new() })
+        }
+        Statement::DropDatabase { name, if_exists } => {
+            session.authorize(Privilege::Drop, Object::Database(name))?;
+            let (dropped, if_exists) = (name.clone(), *if_exists);
+            shield(session, async move { engine.drop_database(&dropped, if_exists).await }).await?;
+            if session.database.as_deref() == Some(name) {
+                session.database = None;
+            }
+            Ok(Reply::done())
+        }
+        Statement::CreateTable(create) => create_table(session, create).await,
+        Statement::DropTable { tables, if_exists } => {
+            drop_tables(session, tables, *if_exists).await
+        }
+        Statement::Truncate(table) => {
+            let id = table_id(session, table, Privilege::Drop)?;
+            let warnings = shield(session, async move { engine.truncate(&[id]).await }).await?;
+            warn(session, warnings);
+            Ok(Reply::done())
+        }
+        Statement::AlterTable(table, action) => alter(session, table, action).await,
+        Statement::FlushTables(tables) => flush(session, tables).await,
+        _ => bail!(NotSupported, "This statement is not supported here"),
+    }
+}
+
+fn warn(session: &mut Session, warnings: Vec<String>) {
+    for warning in warnings {
+        session.diagnostics.push("Warning", 1105, warning);
+    }
+}
+
+fn table_id(session: &Session, table: &TableName, privilege: Privilege) -> Result<TableId> {
+    let database = session.database_of(table.database.as_deref())?;
+    session.authorize(privilege, Object::Table(database, &table.table))?;
+    Ok(session.shared.engine.catalog().require_table(database, &table.table)?.id)
+}
+
+async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Reply> {
+    let database = session.database_of(create.database.as_deref())?.to_owned();
+    let name = create.spec.name.clone();
+    session.authorize(Privilege::Create, Object::Table(&database, &name))?;
+    let mut spec = match &create.like {
+        Some(like) => spec_like(session, like)?,
+        None => create.spec.clone(),
+    };
+    spec.name = name.clone();
+    if let Some(select) = &create.query {
+        return create_as(session, database, spec, create, select).await;
+    }
+    let existed = create_from(session, database, spec, create.if_not_exists).await?;
+    if existed {
+        session.diagnostics.push("Note", 1050, format!("Table '{name}' already exists"));
+    }
+    Ok(Reply::done())
+}
+
+async fn create_from(
+    session: &mut Session,
+    database: String,
+    spec: TableSpec,
+    if_not_exists: bool,
+) -> Result<bool> {
+    let engine = Arc::clone(&session.shared.engine);
+    let created = async move { engine.create_table(&database, spec, if_not_exists).await };
+    let created = shield(session, created).await?;
+    warn(session, created.warnings);
+    Ok(created.existed)
+}
+
+/// CREATE TABLE .. LIKE: what SHOW CREATE TABLE says of the other table.
+fn spec_like(session: &Session, like: &TableName) -> Result<TableSpec> {
+    let database = session.database_of(like.database.as_deref())?;
+    session.authorize(Privilege::Select, Object::Table(database, &like.table))?;
+    let catalog = session.shared.engine.catalog();
+    let sql = show_create_table(catalog.require_table(database, &like.table)?);
+    match parse(&sql, Default::default())?.remove(0).statement {
+        Statement::CreateTable(create) => Ok(create.spec),
+        _ => bail!(Unknown, "table '{}' cannot be described", like.table),
+    }
+}
+
+/// CREATE TABLE .. AS SELECT: columns follow from the query, its rows are one load.
+async fn create_as(
+    session: &mut Session,
+    database: String,
+    mut spec: TableSpec,
+    create: &CreateTable,
+    select: &sqlparser::ast::Query,
+) -> Result<Reply> {
+    let (columns, rows) = query::run(session, select, &[], Vec::new()).await?;
+    if spec.columns.is_empty() {
+        spec.columns = columns.iter().map(column_spec).collect();
+    }
+    if spec.distribution.is_none() && spec.form == TableForm::Olap {
+        spec.distribution = Some(DistributionSpec::Random);
+        spec.buckets = BucketsSpec::Auto;
+    }
+    let table = TableName { database: Some(database.clone()), table: spec.name.clone() };
+    if create_from(session, database, spec, create.if_not_exists).await? {
+        let note = format!("Table '{}' already exists", table.table);
+        session.diagnostics.push("Note", 1050, note);
+        return Ok(Reply::done());
+    }
+    let loaded = insert::from_rows(session, &table, None, None, columns, rows).await;
+    if loaded.is_err() {
+        // A table that could not be filled is not left behind.
+        drop_tables(session, &[table], true).await?;
+    }
+    loaded
+}
+
+fn column_spec(column: &ResultColumn) -> ColumnSpec {
+    use freshet_query::result::{ResultType, flags};
+    let unsigned = column.flags & flags::UNSIGNED != 0;
+    let characters = (column.length / 4).clamp(1, 65_533);
+    let fsp = column.decimals.min(6);
+    let ty = match column.ty {
+        ResultType::Tiny if column.length == 1 => ColumnType::Boolean,
+        ResultType::Tiny => ColumnType::TinyInt { unsigned },
+        ResultType::Short => ColumnType::SmallInt { unsigned },
+        ResultType::Int24 => ColumnType::MediumInt { unsigned },
+        ResultType::Long => ColumnType::Int { unsigned },
+        ResultType::LongLong => ColumnType::BigInt { unsigned },
+        ResultType::Float => ColumnType::Float,
+        ResultType::Double => ColumnType::Double,
+        ResultType::Decimal => {
+            let marks = if column.decimals > 0 { 2 } else { 1 };
+            let precision = column.length.saturating_sub(marks).clamp(1, 38);
+            ColumnType::Decimal { precision: precision as u8, scale: column.decimals }
+        }
+        ResultType::Date => ColumnType::Date,
+        ResultType::DateTime => ColumnType::DateTime { fsp },
+        ResultType::Timestamp => ColumnType::Timestamp { fsp },
+        ResultType::Json => ColumnType::Json,
+        ResultType::Blob if column.binary => ColumnType::Blob,
+        ResultType::VarString if column.binary => {
+            ColumnType::VarBinary { len: column.length.clamp(1, 65_533) }
+        }
+        ResultType::VarString if !column.org_name.is_empty() => {
+            ColumnType::VarChar { len: characters }
+        }
+        ResultType::String => ColumnType::Char { len: characters.min(255) },
+        ResultType::Blob | ResultType::VarString | ResultType::Time | ResultType::Null => {
+            ColumnType::Text
+        }
+    };
+    ColumnSpec {
+        name: column.name.clone(),
+        ty,
+        nullable: column.flags & flags::NOT_NULL == 0,
+        default: DefaultSpec::Unset,
+        comment: String::new(),
+    }
+}
+
+async fn drop_tables(
+    session: &mut Session,
+    tables: &[TableName],
+    if_exists: bool,
+) -> Result<Reply> {
+    for table in tables {
+        let database = session.database_of(table.database.as_deref())?.to_owned();
+        session.authorize(Privilege::Drop, Object::Table(&database, &table.table))?;
+        if !if_exists {
+            session.shared.engine.catalog().table_to_drop(&database, &table.table, false)?;
+        }
+    }
+    for table in tables {
+        let database = session.database_of(table.database.as_deref())?.to_owned();
+        let (engine, name) = (Arc::clone(&session.shared.engine), table.table.clone());
+        let shown = format!("{database}.{name}");
+        let dropped = async move { engine.drop_table(&database, &name, if_exists).await };
+        if !shield(session, dropped).await? {
+            session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
+        }
+    }
+    Ok(Reply::done())
+}
+
+async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -> Result<Reply> {
+    let id = table_id(session, table, Privilege::Alter)?;
+    let engine = Arc::clone(&session.shared.engine);
+    let warnings = match action {
+        AlterAction::Columns(changes) => {
+            let changes = changes.clone();
+            shield(session, async move { engine.alter_columns(id, changes).await }).await?
+        }
+        AlterAction::Set(pairs) => {
+            let pairs = pairs.clone();
+            shield(session, async move { engine.set_properties(id, pairs).await }).await?
+        }
+        AlterAction::Rename(name) => {
+            let name = name.clone();
+            shield(session, async move { engine.rename_table(id, name).await }).await?;
+            Vec::new()
+        }
+    };
+    warn(session, warnings);
+    Ok(Reply::done())
+}
+
+/// FLUSH TABLES: brings rows of tables into files.
+async fn flush(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
+    session.authorize(Privilege::Reload, Object::Server)?;
+    let engine = Arc::clone(&session.shared.engine);
+    let states = match tables {
+        [] => engine.table_states(),
+        named => {
+            let state = |table: &TableName| {
+                let database = session.database_of(table.database.as_deref())?;
+                engine.resolve(database, &table.table).map(|(state, _)| state)
+            };
+            named.iter().map(state).collect::<Result<_>>()?
+        }
+    };
+    for state in states {
+        let engine = Arc::clone(&session.shared.engine);
+        shield(session, async move { engine.flush_table(&state).await }).await?;
+    }
+    Ok(Reply::done())
+}

@@ -1,0 +1,278 @@
+//! INSERT of expressions and of queries: the planner makes the values, the rows then take the
+//! same road as those of literals.
+
+use freshet_base::clock::Deadline;
+use freshet_base::{Result, bail};
+use freshet_ingest::Bulk;
+use freshet_ingest::decode::{Fault, RowEncoder};
+use freshet_query::parser::{Insert, InsertSource, TableName};
+use freshet_query::result::{Cells, ResultColumn};
+use freshet_query::{Parameter, RecordBatch, Rows};
+use freshet_schema::{Literal, value};
+use sqlparser::ast::{Expr, UnaryOperator, Value};
+
+use super::{Reply, bounded, query};
+use crate::insert::{self as road, Target};
+use crate::session::Session;
+
+/// Encoded rows of a query that go to files instead of one record.
+const LARGE_BYTES: usize = 8 << 20;
+
+/// Runs an INSERT that the scanner did not take.
+///
+/// # Errors
+/// Names, privileges, values, planning, room.
+pub async fn insert(
+    session: &mut Session,
+    insert: &Insert,
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    match &insert.source {
+        InsertSource::Values(rows) => values(session, insert, rows, parameters).await,
+        InsertSource::Query(select) => {
+            let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
+            // Names are looked at before the query runs.
+            target(session, &insert.table, columns)?;
+            let (result, rows) = query::run(session, select, &[], parameters).await?;
+            from_rows(session, &insert.table, columns, label, result, rows).await
+        }
+    }
+}
+
+fn target(session: &Session, table: &TableName, columns: Option<&[String]>) -> Result<Target> {
+    Target::resolve(session, table.database.as_deref(), &table.table, columns)
+}
+
+async fn reply_of(session: &Session, target: &Target, label: Option<&str>) -> Result<road::Reply> {
+    Ok(match label {
+        Some(label) => road::Reply::Labelled(road::claim(session, target, label).await?),
+        None => road::Reply::Alone,
+    })
+}
+
+/// A value of a row: written as a literal, or one of those that were evaluated.
+enum Given<'a> {
+    Default,
+    Literal(Literal<'a>),
+    Evaluated(usize),
+}
+
+async fn values(
+    session: &mut Session,
+    insert: &Insert,
+    rows: &[Vec<Option<Expr>>],
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let mut target = target(session, &insert.table, insert.columns.as_deref())?;
+    target.begin_statement(session.shared.engine.clock().wall_micros());
+    let mut exprs = Vec::new();
+    let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
+    let given = given.collect::<Vec<Vec<_>>>();
+    let evaluated = match exprs.is_empty() {
+        true => None,
+        false => Some(query::evaluate(session, exprs, parameters).await?),
+    };
+    let cells = match &evaluated {
+        Some((columns, batch)) => Cells::of(batch, columns)?,
+        None => Vec::new(),
+    };
+    let warnings = {
+        let out = session.buffer.begin();
+        let mut encoder = RowEncoder::new(&target.plan, &target.rules, out);
+        for row in &given {
+            encode_given(&mut encoder, row, &cells)
+                .map_err(|fault| fault.error(&target.plan, encoder.row_number()))?;
+        }
+        encoder.into_warnings()
+    };
+    road::note(session, warnings);
+    let plain = evaluated.is_none() && insert.label.is_none();
+    let reply = match plain {
+        true => road::Reply::Grouped,
+        false => reply_of(session, &target, insert.label.as_deref()).await?,
+    };
+    let mut info = String::new();
+    let affected = road::load(session, &target, given.len(), reply, &mut info).await?;
+    Ok(Reply::Done { affected, info })
+}
+
+fn given<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> Given<'a> {
+    let Some(expr) = value else { return Given::Default };
+    match literal(expr) {
+        Some(literal) => Given::Literal(literal),
+        None => {
+            exprs.push(expr.clone());
+            Given::Evaluated(exprs.len() - 1)
+        }
+    }
+}
+
+fn literal(expr: &Expr) -> Option<Literal<'_>> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Null => Some(Literal::Null),
+            Value::Boolean(on) => Some(Literal::Int((*on).into())),
+            Value::Number(digits, _) => Some(Literal::Number(digits.as_bytes())),
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => {
+                Some(Literal::Text(text.as_bytes()))
+            }
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => literal(expr),
+        _ => None,
+    }
+}
+
+fn encode_given(
+    encoder: &mut RowEncoder<'_>,
+    row: &[Given<'_>],
+    cells: &[Cells],
+) -> Result<(), Box<Fault>> {
+    encoder.begin_row();
+    for given in row {
+        match given {
+            Given::Default => encoder.put_default()?,
+            Given::Literal(literal) => put(encoder, *literal)?,
+            Given::Evaluated(at) => put_cell(encoder, &cells[*at], 0, &mut Vec::new())?,
+        }
+    }
+    encoder.end_row()
+}
+
+fn put(encoder: &mut RowEncoder<'_>, literal: Literal<'_>) -> Result<(), Box<Fault>> {
+    encoder.put(literal, |column, rules, out| value::put(column, literal, rules, out))
+}
+
+fn put_cell(
+    encoder: &mut RowEncoder<'_>,
+    cells: &Cells,
+    row: usize,
+    text: &mut Vec<u8>,
+) -> Result<(), Box<Fault>> {
+    if cells.is_null(row) {
+        return encoder.put_null();
+    }
+    match cells {
+        Cells::Bool(values) => put(encoder, Literal::Int(values.value(row).into())),
+        Cells::Int(values) => put(encoder, Literal::Int(values.value(row).into())),
+        Cells::UInt(values) => put(encoder, Literal::Int(values.value(row).into())),
+        Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),
+        Cells::Double(values) => put(encoder, Literal::Float(values.value(row))),
+        Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),
+        Cells::Bytes(values) => put(encoder, Literal::Binary(values.value(row))),
+        Cells::Decimal(..) | Cells::Large(_) => {
+            text.clear();
+            cells.text(row, text);
+            put(encoder, Literal::Number(text))
+        }
+        Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(_) => {
+            text.clear();
+            cells.text(row, text);
+            put(encoder, Literal::Text(text))
+        }
+    }
+}
+
+/// Loads the rows of a query: as one record when they are few, through files when many.
+///
+/// # Errors
+/// Values, planning, room; nothing was loaded then.
+pub async fn from_rows(
+    session: &mut Session,
+    table: &TableName,
+    columns: Option<&[String]>,
+    label: Option<&str>,
+    result: Vec<ResultColumn>,
+    mut rows: Rows,
+) -> Result<Reply> {
+    let mut target = target(session, table, columns)?;
+    target.begin_statement(session.shared.engine.clock().wall_micros());
+    if result.len() != target.plan.width() {
+        bail!(ColumnCount, "Column count doesn't match value count at row 1");
+    }
+    let reply = reply_of(session, &target, label).await?;
+    let mut gathered = Gathered { buffered: 0, total: 0, bulk: None };
+    session.buffer.begin();
+    let mut encoded = Vec::new();
+    let timeout = session.settings.query_timeout;
+    while let Some(batch) = bounded(session, timeout, rows.next()).await? {
+        encode_batch(session, &target, &batch, &result, gathered.total, &mut encoded)?;
+        gathered.total += batch.num_rows() as u64;
+        gathered.buffered += batch.num_rows();
+        if encoded.len() >= LARGE_BYTES && !session.is_transactional() {
+            gathered.spill(session, &target, &mut encoded).await?;
+        }
+    }
+    if gathered.total == 0 {
+        return Ok(Reply::done());
+    }
+    let mut info = String::new();
+    if gathered.bulk.is_some() {
+        gathered.spill(session, &target, &mut encoded).await?;
+        let bulk = gathered.bulk.take().expect("just looked at");
+        let affected = road::load_files(session, bulk, reply, gathered.total, &target, &mut info);
+        return Ok(Reply::Done { affected: affected.await?, info });
+    }
+    session.buffer.begin().extend_from_slice(&encoded);
+    let affected = road::load(session, &target, gathered.buffered, reply, &mut info).await?;
+    Ok(Reply::Done { affected, info })
+}
+
+/// Rows of a query so far.
+struct Gathered {
+    /// Those that are only in memory.
+    buffered: usize,
+    total: u64,
+    bulk: Option<Bulk>,
+}
+
+impl Gathered {
+    /// Hands encoded rows over to files.
+    async fn spill(
+        &mut self,
+        session: &Session,
+        target: &Target,
+        encoded: &mut Vec<u8>,
+    ) -> Result<()> {
+        let engine = &session.shared.engine;
+        let mut bulk = match self.bulk.take() {
+            Some(bulk) => bulk,
+            None => engine.bulk(&target.state, target.plan.schema())?,
+        };
+        let count = u32::try_from(std::mem::take(&mut self.buffered)).unwrap_or(u32::MAX);
+        if count > 0 {
+            let bytes = std::mem::take(encoded);
+            let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
+            let permit = engine.admission().memory_until(bytes.len() as u64, patience).await?;
+            bulk.push(engine, bytes, count, permit).await?;
+        }
+        self.bulk = Some(bulk);
+        Ok(())
+    }
+}
+
+fn encode_batch(
+    session: &mut Session,
+    target: &Target,
+    batch: &RecordBatch,
+    result: &[ResultColumn],
+    rows_before: u64,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let cells = Cells::of(batch, result)?;
+    let mut text = Vec::new();
+    let mut encoder =
+        RowEncoder::new(&target.plan, &target.rules, out).counting_from(rows_before + 1);
+    for row in 0..batch.num_rows() {
+        encoder.begin_row();
+        let mut encode = || {
+            cells.iter().try_for_each(|cells| put_cell(&mut encoder, cells, row, &mut text))?;
+            encoder.end_row()
+        };
+        encode()
+            .map_err(|fault: Box<Fault>| fault.error(&target.plan, rows_before + row as u64 + 1))?;
+    }
+    let warnings = encoder.into_warnings();
+    road::note(session, warnings);
+    Ok(())
+}

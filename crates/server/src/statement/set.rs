@@ -1,0 +1,164 @@
+//! SET.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, bail};
+use freshet_meta::{Account, Object, Privilege};
+use freshet_query::parser::{Assignment, SetTarget};
+use freshet_query::session::{Scope, Value};
+use sqlparser::ast::Expr;
+
+use super::{Reply, query};
+use crate::mysql::auth;
+use crate::session::Session;
+use crate::{transaction, variables};
+
+/// Runs the assignments of a SET, in order. One that fails leaves those before it done.
+///
+/// # Errors
+/// Unknown variables, values that they do not take, missing privileges.
+pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Reply> {
+    let mut result = Ok(());
+    for assignment in assignments {
+        result = assign(session, assignment).await;
+        if result.is_err() {
+            break;
+        }
+    }
+    session.settings_changed();
+    if session.settings.autocommit && session.transaction.as_ref().is_some_and(|t| t.implicit) {
+        // Switching autocommit on commits what its absence had opened.
+        transaction::commit(session, &mut String::new()).await?;
+    }
+    result.map(|()| Reply::done())
+}
+
+async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
+    match &assignment.target {
+        SetTarget::System { scope, name } => {
+            system(session, *scope, name, assignment.value.as_ref()).await
+        }
+        SetTarget::User(name) => {
+            let value = match &assignment.value {
+                Some(expr) => query::value(session, expr).await?,
+                None => Value::Null,
+            };
+            Arc::make_mut(&mut session.user_variables).insert(name.clone(), value);
+            Ok(())
+        }
+        SetTarget::Names { charset, collation } => {
+            names(session, charset.as_deref(), collation.as_deref())
+        }
+        SetTarget::Charset(charset) => charset_only(session, charset.as_deref()),
+        SetTarget::Password { account, password } => {
+            set_password(session, account.as_ref(), password).await
+        }
+        SetTarget::Transaction { scope, isolation, read_only } => {
+            set_transaction(session, *scope, isolation.as_deref(), *read_only)
+        }
+    }
+}
+
+async fn system(
+    session: &mut Session,
+    scope: Scope,
+    name: &str,
+    value: Option<&Expr>,
+) -> Result<()> {
+    let id = variables::require(name)?;
+    let value = match value {
+        Some(expr) => Some(query::value(session, expr).await?),
+        None => None,
+    };
+    put(session, scope, id, value.as_ref())
+}
+
+fn put(
+    session: &mut Session,
+    scope: Scope,
+    id: variables::VariableId,
+    value: Option<&Value>,
+) -> Result<()> {
+    let warning = match scope {
+        Scope::Global => {
+            session.authorize(Privilege::Super, Object::Server)?;
+            session.shared.globals.set(id, value)?
+        }
+        Scope::Session | Scope::Any => {
+            let globals = &session.shared.globals;
+            variables::set_session(&mut session.variables, id, value, globals)?
+        }
+    };
+    if let Some(message) = warning {
+        session.diagnostics.push("Warning", 1292, message);
+    }
+    Ok(())
+}
+
+fn put_text(session: &mut Session, name: &str, value: Option<&str>) -> Result<()> {
+    let id = variables::require(name)?;
+    let value = value.map(|text| Value::Text(text.to_owned()));
+    put(session, Scope::Session, id, value.as_ref())
+}
+
+/// SET NAMES.
+fn names(session: &mut Session, charset: Option<&str>, collation: Option<&str>) -> Result<()> {
+    let charset = charset.map(variables::charset_name).transpose()?;
+    for name in ["character_set_client", "character_set_connection", "character_set_results"] {
+        put_text(session, name, charset)?;
+    }
+    let default = match charset {
+        Some("utf8mb4") => Some("utf8mb4_general_ci"),
+        Some("utf8mb3") => Some("utf8mb3_general_ci"),
+        Some("latin1") => Some("latin1_swedish_ci"),
+        Some("ascii") => Some("ascii_general_ci"),
+        Some("binary") => Some("binary"),
+        _ => None,
+    };
+    put_text(session, "collation_connection", collation.or(default))
+}
+
+/// SET CHARACTER SET.
+fn charset_only(session: &mut Session, charset: Option<&str>) -> Result<()> {
+    let charset = charset.map(variables::charset_name).transpose()?;
+    put_text(session, "character_set_client", charset)?;
+    put_text(session, "character_set_results", charset)
+}
+
+async fn set_password(session: &Session, account: Option<&Account>, password: &str) -> Result<()> {
+    let own = session.client.account.clone();
+    let account = account.cloned().unwrap_or_else(|| own.clone());
+    if account != own {
+        session.authorize(Privilege::CreateUser, Object::Server)?;
+    }
+    let data = auth::auth_data(password.as_bytes(), None);
+    let engine = Arc::clone(&session.shared.engine);
+    let change =
+        async move { engine.change_users(move |meta| meta.set_auth(&account, data)).await };
+    super::shield(session, change).await
+}
+
+fn set_transaction(
+    session: &mut Session,
+    scope: Scope,
+    isolation: Option<&str>,
+    read_only: Option<bool>,
+) -> Result<()> {
+    if scope == Scope::Any && session.transaction.is_some() {
+        bail!(
+            InTransaction,
+            "Transaction characteristics can't be changed while a transaction is in progress"
+        );
+    }
+    // Without a scope it is about the next transaction; here it holds for those behind it too.
+    let scope = if scope == Scope::Global { scope } else { Scope::Session };
+    if let Some(isolation) = isolation {
+        let id = variables::require("transaction_isolation")?;
+        put(session, scope, id, Some(&Value::Text(isolation.to_owned())))?;
+    }
+    if let Some(read_only) = read_only {
+        let id = variables::require("transaction_read_only")?;
+        put(session, scope, id, Some(&Value::Int(read_only.into())))?;
+    }
+    Ok(())
+}

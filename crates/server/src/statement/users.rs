@@ -1,0 +1,121 @@
+//! CREATE, ALTER and DROP USER, GRANT and REVOKE.
+
+use std::sync::Arc;
+
+use freshet_base::{Result, bail, err};
+use freshet_meta::{Account, AuthData, GrantObject, Meta, Object, Privilege, Privileges};
+use freshet_query::parser::{GrantTarget, Granting, Identified, Statement};
+use freshet_wire::auth::AuthPlugin;
+
+use super::Reply;
+use crate::mysql::auth;
+use crate::session::Session;
+
+/// Changes users and grants.
+///
+/// # Errors
+/// Missing privileges, users that are or are not there.
+pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
+    match statement {
+        Statement::CreateUser { users, if_not_exists } => {
+            session.authorize(Privilege::CreateUser, Object::Server)?;
+            let (users, if_not_exists) = (identified(users)?, *if_not_exists);
+            let existed = run(session, move |meta| {
+                let mut existed = Vec::new();
+                for (account, auth) in users {
+                    if meta.create_user(&account, auth, if_not_exists)? {
+                        existed.push(account);
+                    }
+                }
+                Ok(existed)
+            })
+            .await?;
+            for account in existed {
+                let note = format!("Authorization ID {account} already exists.");
+                session.diagnostics.push("Note", 3163, note);
+            }
+        }
+        Statement::AlterUser(users) => {
+            let own = &session.client.account;
+            if users.iter().any(|(account, _)| account != own) {
+                session.authorize(Privilege::CreateUser, Object::Server)?;
+            }
+            let users = identified(users)?;
+            run(session, move |meta| {
+                users.into_iter().try_for_each(|(account, auth)| meta.set_auth(&account, auth))
+            })
+            .await?;
+        }
+        Statement::DropUser { users, if_exists } => {
+            session.authorize(Privilege::CreateUser, Object::Server)?;
+            let (users, if_exists) = (users.clone(), *if_exists);
+            run(session, move |meta| {
+                users.iter().try_for_each(|account| meta.drop_user(account, if_exists).map(drop))
+            })
+            .await?;
+        }
+        Statement::Grant(granting) => grant(session, granting, true).await?,
+        Statement::Revoke(granting) => grant(session, granting, false).await?,
+        _ => bail!(NotSupported, "this is no statement about users"),
+    }
+    Ok(Reply::done())
+}
+
+async fn run<T: Send + 'static>(
+    session: &Session,
+    change: impl FnOnce(&Meta) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let engine = Arc::clone(&session.shared.engine);
+    super::shield(session, async move { engine.change_users(change).await }).await
+}
+
+fn identified(users: &[(Account, Identified)]) -> Result<Vec<(Account, AuthData)>> {
+    users.iter().map(|(account, how)| Ok((account.clone(), auth_data(how)?))).collect()
+}
+
+fn auth_data(how: &Identified) -> Result<AuthData> {
+    let plugin = match &how.plugin {
+        Some(name) => Some(AuthPlugin::from_name(name).ok_or_else(|| {
+            err!(
+                NotSupported,
+                "Plugin '{name}' is not loaded; there are mysql_native_password and \
+                 caching_sha2_password"
+            )
+        })?),
+        None => None,
+    };
+    let password = how.password.as_deref().unwrap_or_default();
+    Ok(auth::auth_data(password.as_bytes(), plugin))
+}
+
+async fn grant(session: &mut Session, granting: &Granting, give: bool) -> Result<()> {
+    let object = match &granting.object {
+        GrantTarget::Object(object) => object.clone(),
+        GrantTarget::SelectedDatabase => {
+            GrantObject::Database(session.database_of(None)?.to_owned())
+        }
+        GrantTarget::SelectedTable(table) => {
+            GrantObject::Table(session.database_of(None)?.to_owned(), table.clone())
+        }
+    };
+    check_may_grant(session, granting.privileges, &object)?;
+    let (accounts, privileges) = (granting.accounts.clone(), granting.privileges);
+    run(session, move |meta| {
+        accounts.iter().try_for_each(|account| match give {
+            true => meta.grant(account, privileges, &object),
+            false => meta.revoke(account, privileges, &object),
+        })
+    })
+    .await
+}
+
+/// Who grants must have what is granted, and the right to grant it.
+fn check_may_grant(session: &Session, privileges: Privileges, object: &GrantObject) -> Result<()> {
+    let on = match object {
+        GrantObject::Server => Object::Server,
+        GrantObject::Database(database) => Object::Database(database),
+        GrantObject::Table(database, table) => Object::Table(database, table),
+    };
+    session.authorize(Privilege::GrantOption, on)?;
+    privileges.iter().try_for_each(|privilege| session.authorize(privilege, on))
+}

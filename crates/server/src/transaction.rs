@@ -1,0 +1,258 @@
+//! Transactions of a session: rows gather unseen by others, COMMIT makes them one record.
+
+use std::sync::Arc;
+
+use freshet_base::clock::Deadline;
+use freshet_base::{Result, bail, err};
+use freshet_ingest::{LabelClaim, Transaction, names};
+use freshet_meta::{ClaimOutcome, LabelKind};
+use freshet_storage::view::Snapshot;
+use parking_lot::Mutex;
+
+use crate::insert::{Reply, Target};
+use crate::session::Session;
+
+/// An open transaction.
+pub struct OpenTransaction {
+    /// Its rows; shared with the statement that reads them.
+    pub rows: Arc<Mutex<Transaction>>,
+    /// Its label, where BEGIN gave one.
+    label: Option<LabelClaim>,
+    /// Its label in replies.
+    label_text: String,
+    /// What it reads, when it reads one state all the time.
+    pub snapshot: Option<Snapshot>,
+    /// Whether it takes no writes.
+    read_only: bool,
+    /// Whether it was opened by a statement because autocommit is off.
+    pub implicit: bool,
+}
+
+/// A statement that only opens or ends a transaction, in its plainest form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// BEGIN.
+    Begin,
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK.
+    Rollback,
+}
+
+impl Control {
+    /// What a text says, if that is all it says: no parser is needed then.
+    pub fn of(sql: &[u8]) -> Option<Self> {
+        let text = sql.trim_ascii();
+        let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
+        let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
+        if is("commit") {
+            Some(Self::Commit)
+        } else if is("rollback") {
+            Some(Self::Rollback)
+        } else if is("begin") || is("start transaction") {
+            Some(Self::Begin)
+        } else {
+            None
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Those of [`begin`] and [`commit`].
+    pub async fn run(self, session: &mut Session, info: &mut String) -> Result<()> {
+        info.clear();
+        match self {
+            Self::Begin => begin(session, &Begin::default(), info).await,
+            Self::Commit => commit(session, info).await,
+            Self::Rollback => {
+                roll_back(session);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What BEGIN asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Begin {
+    /// WITH LABEL.
+    pub label: Option<String>,
+    /// READ ONLY.
+    pub read_only: bool,
+}
+
+/// BEGIN: commits the transaction that is open and opens another one.
+///
+/// # Errors
+/// Those of the commit; a label that is none or is used.
+pub async fn begin(session: &mut Session, begin: &Begin, info: &mut String) -> Result<()> {
+    commit(session, info).await?;
+    info.clear();
+    let label = match &begin.label {
+        Some(label) => Some(claim(session, label).await?),
+        None => None,
+    };
+    if let Some(text) = &begin.label {
+        *info = format!("{{'label':'{text}', 'status':'PREPARE', 'txnId':''}}");
+    }
+    open(session, label, begin.read_only || session.settings.read_only, false)
+}
+
+async fn claim(session: &Session, label: &str) -> Result<LabelClaim> {
+    let engine = &session.shared.engine;
+    let database = session.database_of(None)?;
+    let db = engine.catalog().require_database(database)?.id;
+    let kind = LabelKind::Statement;
+    match engine.meta().labels().claim(db, label, kind, None)? {
+        ClaimOutcome::New(claim) => Ok(LabelClaim { db, kind, claim }),
+        ClaimOutcome::Used(used) => {
+            if let Some(lsn) = used.lsn {
+                engine.horizon().wait(lsn).await;
+            }
+            Err(used.into())
+        }
+    }
+}
+
+fn open(
+    session: &mut Session,
+    label: Option<LabelClaim>,
+    read_only: bool,
+    implicit: bool,
+) -> Result<()> {
+    let label_text = match &label {
+        Some(label) => label.claim.label().to_owned(),
+        None => names::transaction_label(session.shared.engine.meta().ids().txn()?),
+    };
+    let rows = Arc::default();
+    session.transaction =
+        Some(OpenTransaction { rows, label, label_text, snapshot: None, read_only, implicit });
+    session.process.set_in_transaction(true);
+    Ok(())
+}
+
+/// Opens a transaction if the session has none and its statements belong to one.
+fn ensure_open(session: &mut Session) -> Result<()> {
+    if session.transaction.is_none() && !session.settings.autocommit {
+        open(session, None, session.settings.read_only, true)?;
+    }
+    Ok(())
+}
+
+/// To be called before a statement reads: a REPEATABLE READ transaction begins there, and
+/// reads one state from there on.
+///
+/// # Errors
+/// When no ids can be had.
+pub fn before_read(session: &mut Session) -> Result<()> {
+    if session.settings.repeatable_read {
+        ensure_open(session)?;
+        pin(session);
+    }
+    Ok(())
+}
+
+fn pin(session: &mut Session) {
+    let freshness = session.settings.freshness;
+    let engine = &session.shared.engine;
+    if let Some(open) = &mut session.transaction
+        && open.snapshot.is_none()
+    {
+        open.snapshot = Some(engine.snapshot(freshness));
+    }
+}
+
+/// Adds the rows of the session's buffer to its transaction.
+///
+/// # Errors
+/// 1041 where it would grow too large or no memory is left; a label, which belongs to BEGIN.
+pub async fn add(
+    session: &mut Session,
+    target: &Target,
+    rows: u32,
+    reply: Reply,
+    info: &mut String,
+) -> Result<u64> {
+    ensure_open(session)?;
+    let engine = &session.shared.engine;
+    let open = session.transaction.as_ref().expect("just opened");
+    if open.read_only {
+        bail!(InTransaction, "Cannot execute statement in a READ ONLY transaction.");
+    }
+    if let Reply::Labelled(given) = &reply
+        && given.claim.label() != open.label_text
+    {
+        bail!(InTransaction, "Transaction insert expect label {}", open.label_text);
+    }
+    let bytes = session.buffer.rows().len();
+    engine.check_transaction(&open.rows.lock(), bytes)?;
+    let permit = match engine.admission().memory().try_acquire(bytes as u64) {
+        Some(permit) => permit,
+        None => {
+            let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
+            engine.admission().memory_until(bytes as u64, patience).await?
+        }
+    };
+    let schema = target.plan.schema();
+    open.rows.lock().add(&target.state, schema, rows, &session.buffer, permit);
+    *info = format!("{{'label':'{}', 'status':'PREPARE', 'txnId':''}}", open.label_text);
+    session.row_count = i64::from(rows);
+    Ok(u64::from(rows))
+}
+
+/// COMMIT, also the one that DDL and BEGIN imply. Without a transaction it does nothing.
+///
+/// # Errors
+/// No room in the log in time, a table dropped meanwhile: the transaction is gone then and
+/// nothing of it happened.
+pub async fn commit(session: &mut Session, info: &mut String) -> Result<()> {
+    info.clear();
+    let Some(open) = session.transaction.take() else { return Ok(()) };
+    session.process.set_in_transaction(false);
+    let OpenTransaction { rows, label, label_text, .. } = open;
+    let rows = std::mem::take(&mut *rows.lock());
+    let engine = &session.shared.engine;
+    let patience = engine.config().load_patience;
+    if let Some(appended) = engine.commit(rows, label, patience).await? {
+        session.acked = session.acked.max(appended.lsn);
+        let txn = appended.txn;
+        *info = format!("{{'label':'{label_text}', 'status':'VISIBLE', 'txnId':'{txn}'}}");
+    }
+    Ok(())
+}
+
+/// ROLLBACK. Without a transaction it does nothing.
+pub fn roll_back(session: &mut Session) {
+    session.transaction = None;
+    session.process.set_in_transaction(false);
+}
+
+/// Refuses what Doris's labelled transactions do not take.
+///
+/// # Errors
+/// In a transaction that BEGIN WITH LABEL opened.
+pub fn check_unlabelled(session: &Session) -> Result<()> {
+    match &session.transaction {
+        Some(open) if open.label.is_some() => Err(err!(
+            InTransaction,
+            "This is in a transaction, only insert, update, delete, commit, rollback is \
+             acceptable."
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Control;
+
+    #[test]
+    fn plain_words_need_no_parser() {
+        assert_eq!(Control::of(b" Commit ; "), Some(Control::Commit));
+        assert_eq!(Control::of(b"START TRANSACTION"), Some(Control::Begin));
+        assert_eq!(Control::of(b"rollback"), Some(Control::Rollback));
+        assert_eq!(Control::of(b"start transaction read only"), None);
+        assert_eq!(Control::of(b"commit; select 1"), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! System variables: one typed registry of all there are, with scopes, defaults and bounds.
+//!
+//! `docs/variables.md` is made from it, and a test holds the two together.
+
+mod registry;
+mod value;
+
+use std::sync::Arc;
+
+use freshet_base::{Result, bail, err};
+use freshet_query::session::Value;
+use parking_lot::RwLock;
+
+pub use registry::{ALL, Kind, Reach, Variable};
+pub use value::{charset_name, zone_of};
+
+/// The values of all variables, by place in the registry.
+pub type Values = Arc<Vec<Value>>;
+
+/// What an assignment asks to be told.
+pub type Warning = Option<String>;
+
+/// A variable by its place in the registry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VariableId(usize);
+
+impl VariableId {
+    /// What the registry says of it.
+    pub fn variable(self) -> &'static Variable {
+        &ALL[self.0]
+    }
+
+    /// Its value among `values`.
+    pub fn of(self, values: &[Value]) -> &Value {
+        &values[self.0]
+    }
+
+    /// Puts a value that the server knows to be right.
+    pub fn put(self, values: &mut [Value], value: Value) {
+        values[self.0] = value;
+    }
+}
+
+/// The variable of a name, in any case, also by the older name of some.
+pub fn find(name: &str) -> Option<VariableId> {
+    let name = name.to_ascii_lowercase();
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, of)| of);
+    ALL.binary_search_by(|variable| variable.name.cmp(name)).ok().map(VariableId)
+}
+
+/// Older names, and what they are called now.
+pub const ALIASES: [(&str, &str); 5] = [
+    ("enable_single_replica_insert", "experimental_enable_single_replica_insert"),
+    ("max_statement_time", "max_execution_time"),
+    ("storage_engine", "default_storage_engine"),
+    ("tx_isolation", "transaction_isolation"),
+    ("tx_read_only", "transaction_read_only"),
+];
+
+/// The variable of a name.
+///
+/// # Errors
+/// 1193 where there is none.
+pub fn require(name: &str) -> Result<VariableId> {
+    find(name).ok_or_else(|| err!(UnknownVariable, "Unknown system variable '{name}'"))
+}
+
+/// The value as SHOW VARIABLES writes it.
+pub fn shown(id: VariableId, value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Double(number) => format!("{number}"),
+        Value::Text(text) => text.clone(),
+    };
+    match (id.variable().kind, text.as_str()) {
+        (Kind::Bool, "0") => "OFF".to_owned(),
+        (Kind::Bool, _) => "ON".to_owned(),
+        (Kind::Flag, "0") => "false".to_owned(),
+        (Kind::Flag, _) => "true".to_owned(),
+        _ => text,
+    }
+}
+
+/// The values that new sessions begin with.
+pub struct Globals {
+    values: RwLock<Values>,
+}
+
+impl Globals {
+    /// The defaults, with those that only the running server knows.
+    ///
+    /// # Panics
+    /// When `known` names a variable that is not in the registry, or a default is no value of
+    /// its variable: both are mistakes of the registry.
+    pub fn new(known: &[(&str, Value)]) -> Self {
+        let mut values = ALL.iter().map(Variable::default_value).collect::<Vec<_>>();
+        for (name, value) in known {
+            let id = find(name).expect("the server knows variables of the registry");
+            values[id.0] = value.clone();
+        }
+        Self { values: RwLock::new(Arc::new(values)) }
+    }
+
+    /// The values now.
+    pub fn load(&self) -> Values {
+        Arc::clone(&self.values.read())
+    }
+
+    /// SET GLOBAL; `None` is DEFAULT.
+    ///
+    /// # Errors
+    /// 1228, 1231, 1232 and 1238.
+    pub fn set(&self, id: VariableId, value: Option<&Value>) -> Result<Warning> {
+        let variable = id.variable();
+        check_settable(variable)?;
+        if variable.reach == Reach::Session {
+            bail!(
+                VariableScope,
+                "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL",
+                variable.name
+            );
+        }
+        let (value, warning) = match value {
+            Some(value) => variable.accept(value)?,
+            None => (variable.default_value(), None),
+        };
+        Arc::make_mut(&mut self.values.write())[id.0] = value;
+        Ok(warning)
+    }
+}
+
+/// SET of a session's variable; `None` is DEFAULT, which is the global value.
+///
+/// # Errors
+/// 1229, 1231, 1232 and 1238.
+pub fn set_session(
+    values: &mut Values,
+    id: VariableId,
+    value: Option<&Value>,
+    globals: &Globals,
+) -> Result<Warning> {
+    let variable = id.variable();
+    check_settable(variable)?;
+    if variable.reach == Reach::Global {
+        bail!(
+            VariableGlobalOnly,
+            "Variable '{}' is a GLOBAL variable and should be set with SET GLOBAL",
+            variable.name
+        );
+    }
+    let (value, warning) = match value {
+        Some(value) => variable.accept(value)?,
+        None => (id.of(&globals.load()).clone(), None),
+    };
+    Arc::make_mut(values)[id.0] = value;
+    Ok(warning)
+}
+
+fn check_settable(variable: &Variable) -> Result<()> {
+    if variable.read_only {
+        bail!(VariableReadOnly, "Variable '{}' is a read only variable", variable.name);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

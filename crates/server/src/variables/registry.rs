@@ -1,0 +1,442 @@
+//! The list of variables.
+
+use freshet_query::session::Value;
+
+/// What a variable holds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// ON or OFF.
+    Bool,
+    /// The same, shown as `true` or `false`: Doris's.
+    Flag,
+    /// An integer; what is beyond the bounds is moved to them with a warning.
+    Int {
+        /// The least.
+        min: i64,
+        /// The largest.
+        max: i64,
+    },
+    /// A number from 0 to 1.
+    Ratio,
+    /// One of these, in any case.
+    OneOf(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// Names of modes with commas between them.
+    SqlMode,
+    /// A time zone, as an offset or by name.
+    Zone,
+    /// A character set.
+    Charset {
+        /// Whether NULL is a value.
+        nullable: bool,
+    },
+    /// A collation.
+    Collation,
+}
+
+/// Where a variable has values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// A global one that new sessions begin with, and one for each session.
+    Both,
+    /// A global one only.
+    Global,
+    /// One for each session only.
+    Session,
+}
+
+/// A system variable.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Variable {
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Where it has values.
+    pub reach: Reach,
+    /// Whether nobody can set it.
+    pub read_only: bool,
+    /// Its value at first, as SET would take it.
+    pub default: &'static str,
+    /// What it does, for the documentation.
+    pub about: &'static str,
+}
+
+impl Variable {
+    /// Its value at first.
+    pub fn default_value(&self) -> Value {
+        let text = Value::Text(self.default.to_owned());
+        let (value, _) = self.accept(&text).expect("a default is a value of its variable");
+        value
+    }
+}
+
+const fn both(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Variable {
+    Variable { name, kind, reach: Reach::Both, read_only: false, default, about }
+}
+
+const fn global(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Variable {
+    Variable { name, kind, reach: Reach::Global, read_only: false, default, about }
+}
+
+const fn fixed(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Variable {
+    Variable { name, kind, reach: Reach::Global, read_only: true, default, about }
+}
+
+/// Every variable, in the order of the names.
+pub const ALL: &[Variable] = &[
+    both(
+        "auto_increment_increment",
+        Kind::Int { min: 1, max: 65535 },
+        "1",
+        "Step of generated ids.",
+    ),
+    both("auto_increment_offset", Kind::Int { min: 1, max: 65535 }, "1", "First of generated ids."),
+    both("autocommit", Kind::Bool, "1", "Whether each statement is a transaction of its own."),
+    global("automatic_sp_privileges", Kind::Bool, "1", "Accepted; there are no stored programs."),
+    both("big_tables", Kind::Bool, "0", "Accepted, without effect."),
+    both(
+        "character_set_client",
+        Kind::Charset { nullable: false },
+        "utf8mb4",
+        "What the text of statements is in.",
+    ),
+    both(
+        "character_set_connection",
+        Kind::Charset { nullable: false },
+        "utf8mb4",
+        "What literals are in.",
+    ),
+    both(
+        "character_set_database",
+        Kind::Charset { nullable: false },
+        "utf8mb4",
+        "What the current database is in.",
+    ),
+    both(
+        "character_set_filesystem",
+        Kind::Charset { nullable: false },
+        "binary",
+        "What names of files are in.",
+    ),
+    both(
+        "character_set_results",
+        Kind::Charset { nullable: true },
+        "utf8mb4",
+        "What results are sent in; always UTF-8.",
+    ),
+    both(
+        "character_set_server",
+        Kind::Charset { nullable: false },
+        "utf8mb4",
+        "What new databases are in.",
+    ),
+    fixed("character_set_system", Kind::Text, "utf8mb3", "What names are in."),
+    both(
+        "collation_connection",
+        Kind::Collation,
+        "utf8mb4_general_ci",
+        "How literals would compare; text compares by bytes.",
+    ),
+    both(
+        "collation_database",
+        Kind::Collation,
+        "utf8mb4_general_ci",
+        "The collation of the current database.",
+    ),
+    both(
+        "collation_server",
+        Kind::Collation,
+        "utf8mb4_general_ci",
+        "The collation of new databases.",
+    ),
+    both("default_storage_engine", Kind::Text, "OLAP", "The engine of tables that name none."),
+    both("default_tmp_storage_engine", Kind::Text, "OLAP", "Accepted, without effect."),
+    both("delete_without_partition", Kind::Flag, "1", "Accepted, without effect."),
+    both(
+        "div_precision_increment",
+        Kind::Int { min: 0, max: 30 },
+        "4",
+        "Digits that a division adds.",
+    ),
+    both("enable_fallback_to_original_planner", Kind::Flag, "1", "Accepted, without effect."),
+    both(
+        "enable_insert_strict",
+        Kind::Flag,
+        "1",
+        "Whether a bad row of an INSERT into an OLAP table fails the statement.",
+    ),
+    both("enable_nereids_dml", Kind::Flag, "1", "Accepted, without effect."),
+    both("enable_nereids_planner", Kind::Flag, "1", "Accepted, without effect."),
+    both("enable_pipeline_engine", Kind::Flag, "1", "Accepted, without effect."),
+    both("enable_prepared_stmt_audit_log", Kind::Flag, "0", "Whether prepared inserts are logged."),
+    both("enable_profile", Kind::Flag, "0", "Accepted, without effect."),
+    both(
+        "enable_server_side_prepared_statement",
+        Kind::Flag,
+        "1",
+        "Accepted: statements are always prepared by the server.",
+    ),
+    both("enable_sql_cache", Kind::Flag, "0", "Accepted, without effect."),
+    both(
+        "enable_unique_key_partial_update",
+        Kind::Flag,
+        "0",
+        "Accepted: there are no unique tables yet.",
+    ),
+    both(
+        "exec_mem_limit",
+        Kind::Int { min: 0, max: i64::MAX },
+        "2147483648",
+        "Accepted: memory is shared by all queries.",
+    ),
+    both("experimental_enable_single_replica_insert", Kind::Flag, "0", "Accepted, without effect."),
+    both(
+        "explicit_defaults_for_timestamp",
+        Kind::Bool,
+        "1",
+        "Accepted: TIMESTAMP columns have no default of their own.",
+    ),
+    both("foreign_key_checks", Kind::Bool, "1", "Accepted, without effect."),
+    both(
+        "group_commit",
+        Kind::OneOf(&["off_mode", "sync_mode", "async_mode"]),
+        "off_mode",
+        "Which loads share a label, a transaction and a version.",
+    ),
+    both(
+        "group_concat_max_len",
+        Kind::Int { min: 4, max: i64::MAX },
+        "1048576",
+        "Longest result of GROUP_CONCAT, in bytes.",
+    ),
+    fixed("have_openssl", Kind::Text, "DISABLED", "Whether connections can be encrypted."),
+    fixed("have_query_cache", Kind::Text, "NO", "There is no query cache."),
+    fixed("have_ssl", Kind::Text, "DISABLED", "Whether connections can be encrypted."),
+    fixed("hostname", Kind::Text, "localhost", "The name of the machine."),
+    both(
+        "idle_transaction_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "600",
+        "Seconds after which an idle transaction is rolled back.",
+    ),
+    global("init_connect", Kind::Text, "", "Accepted, without effect."),
+    both(
+        "innodb_lock_wait_timeout",
+        Kind::Int { min: 1, max: 1073741824 },
+        "50",
+        "Accepted: nothing locks rows.",
+    ),
+    both(
+        "insert_max_filter_ratio",
+        Kind::Ratio,
+        "1",
+        "Which part of the rows of an INSERT may be bad when it is not strict.",
+    ),
+    both(
+        "insert_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "14400",
+        "Seconds that an INSERT may take.",
+    ),
+    both(
+        "insert_visible_timeout_ms",
+        Kind::Int { min: 0, max: i64::MAX },
+        "60000",
+        "Accepted: rows are visible when the reply is sent.",
+    ),
+    both(
+        "interactive_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "28800",
+        "Seconds that an interactive client may be silent.",
+    ),
+    fixed("language", Kind::Text, "/usr/share/mysql/english/", "Accepted, without effect."),
+    fixed("license", Kind::Text, "Apache-2.0", "The licence of the server."),
+    fixed("local_infile", Kind::Bool, "0", "Whether LOAD DATA LOCAL works."),
+    both(
+        "lock_wait_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "31536000",
+        "Accepted, without effect.",
+    ),
+    fixed("log_bin", Kind::Bool, "0", "There is no binary log."),
+    fixed("lower_case_file_system", Kind::Bool, "0", "Whether names of files have no case."),
+    fixed(
+        "lower_case_table_names",
+        Kind::Int { min: 0, max: 2 },
+        "0",
+        "Names of databases and tables have case.",
+    ),
+    both(
+        "max_allowed_packet",
+        Kind::Int { min: 1024, max: 1073741824 },
+        "67108864",
+        "Largest packet in bytes.",
+    ),
+    global("max_connections", Kind::Int { min: 1, max: 100000 }, "4096", "Connections at most."),
+    both(
+        "max_execution_time",
+        Kind::Int { min: 0, max: i64::MAX },
+        "0",
+        "Milliseconds that a SELECT may take; 0 means `query_timeout`.",
+    ),
+    fixed(
+        "max_prepared_stmt_count",
+        Kind::Int { min: 0, max: 4194304 },
+        "16382",
+        "Prepared statements at most, per connection.",
+    ),
+    both(
+        "max_user_connections",
+        Kind::Int { min: 0, max: 4294967295 },
+        "0",
+        "Accepted, without effect.",
+    ),
+    both(
+        "net_buffer_length",
+        Kind::Int { min: 1024, max: 1048576 },
+        "16384",
+        "Accepted, without effect.",
+    ),
+    both(
+        "net_read_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "30",
+        "Accepted, without effect.",
+    ),
+    both(
+        "net_write_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "60",
+        "Seconds that a client may take to accept a piece of a result.",
+    ),
+    both(
+        "parallel_fragment_exec_instance_num",
+        Kind::Int { min: 0, max: 1024 },
+        "0",
+        "Accepted, without effect.",
+    ),
+    both(
+        "parallel_pipeline_task_num",
+        Kind::Int { min: 0, max: 1024 },
+        "0",
+        "Accepted, without effect.",
+    ),
+    fixed("performance_schema", Kind::Bool, "0", "There is no performance schema."),
+    fixed("port", Kind::Int { min: 0, max: 65535 }, "9030", "The port of the MySQL protocol."),
+    both("profiling", Kind::Bool, "0", "Accepted, without effect."),
+    fixed(
+        "protocol_version",
+        Kind::Int { min: 0, max: 255 },
+        "10",
+        "Version of the MySQL protocol.",
+    ),
+    global(
+        "query_cache_size",
+        Kind::Int { min: 0, max: i64::MAX },
+        "0",
+        "There is no query cache.",
+    ),
+    both(
+        "query_cache_type",
+        Kind::OneOf(&["OFF", "ON", "DEMAND"]),
+        "OFF",
+        "There is no query cache.",
+    ),
+    both(
+        "query_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "900",
+        "Seconds that a query may take.",
+    ),
+    both(
+        "read_freshness",
+        Kind::OneOf(&["committed", "published"]),
+        "committed",
+        "What a SELECT sees: every acknowledged row, or only rows of ended groups.",
+    ),
+    fixed("read_only", Kind::Bool, "0", "Whether the server takes no writes."),
+    fixed("server_id", Kind::Int { min: 0, max: 4294967295 }, "1", "The id of the server."),
+    both("session_track_gtids", Kind::Text, "OFF", "Accepted, without effect."),
+    both("session_track_schema", Kind::Bool, "1", "Whether replies tell a new current database."),
+    both("session_track_state_change", Kind::Bool, "0", "Accepted, without effect."),
+    both(
+        "session_track_system_variables",
+        Kind::Text,
+        "time_zone,autocommit,character_set_client,character_set_results,character_set_connection",
+        "Accepted, without effect.",
+    ),
+    both("session_track_transaction_info", Kind::Text, "OFF", "Accepted, without effect."),
+    both("show_hidden_columns", Kind::Flag, "0", "Accepted: there are no hidden columns."),
+    fixed("skip_networking", Kind::Bool, "0", "Clients connect by TCP."),
+    fixed("socket", Kind::Text, "", "There is no Unix socket."),
+    both("sql_auto_is_null", Kind::Bool, "0", "Accepted, without effect."),
+    both("sql_big_selects", Kind::Bool, "1", "Accepted, without effect."),
+    both("sql_log_bin", Kind::Bool, "1", "Accepted, without effect."),
+    both(
+        "sql_mode",
+        Kind::SqlMode,
+        "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",
+        "How statements are read and values stored.",
+    ),
+    both("sql_notes", Kind::Bool, "1", "Accepted, without effect."),
+    both("sql_quote_show_create", Kind::Bool, "1", "Accepted: names are quoted."),
+    both("sql_safe_updates", Kind::Bool, "0", "Accepted, without effect."),
+    both(
+        "sql_select_limit",
+        Kind::Int { min: 0, max: i64::MAX },
+        "9223372036854775807",
+        "Rows that a SELECT without LIMIT returns at most.",
+    ),
+    both("sql_warnings", Kind::Bool, "0", "Accepted, without effect."),
+    fixed("ssl_ca", Kind::Text, "", "Connections are not encrypted."),
+    fixed("ssl_capath", Kind::Text, "", "Connections are not encrypted."),
+    fixed("ssl_cert", Kind::Text, "", "Connections are not encrypted."),
+    fixed("ssl_cipher", Kind::Text, "", "Connections are not encrypted."),
+    fixed("ssl_crl", Kind::Text, "", "Connections are not encrypted."),
+    fixed("ssl_key", Kind::Text, "", "Connections are not encrypted."),
+    fixed("system_time_zone", Kind::Text, "UTC", "The time zone of the server."),
+    fixed(
+        "thread_pool_size",
+        Kind::Int { min: 0, max: i64::MAX },
+        "0",
+        "Accepted, without effect.",
+    ),
+    both("time_zone", Kind::Zone, "SYSTEM", "What TIMESTAMP values are read and shown in."),
+    fixed("tmpdir", Kind::Text, "", "Accepted, without effect."),
+    both(
+        "transaction_isolation",
+        Kind::OneOf(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]),
+        "READ-COMMITTED",
+        "READ-COMMITTED, or REPEATABLE-READ: one snapshot for a transaction.",
+    ),
+    both("transaction_read_only", Kind::Bool, "0", "Whether transactions take no writes."),
+    both("unique_checks", Kind::Bool, "1", "Accepted, without effect."),
+    fixed("version", Kind::Text, "", "The version of the server, as the greeting says it."),
+    fixed("version_comment", Kind::Text, "Freshet", "What the server is."),
+    fixed("version_compile_machine", Kind::Text, "", "What the server was built for."),
+    fixed("version_compile_os", Kind::Text, "Linux", "What the server was built for."),
+    both(
+        "wait_timeout",
+        Kind::Int { min: 1, max: 31536000 },
+        "28800",
+        "Seconds that a client may be silent.",
+    ),
+];

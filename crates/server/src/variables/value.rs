@@ -1,0 +1,200 @@
+//! Which values a variable takes, and what it makes of them.
+
+use freshet_base::{Error, Result, err};
+use freshet_query::session::Value;
+use freshet_schema::Zone;
+use freshet_wire::Collation;
+
+use super::{Kind, Variable, Warning};
+
+/// The modes that `sql_mode` may name.
+const SQL_MODES: [&str; 22] = [
+    "ALLOW_INVALID_DATES",
+    "ANSI",
+    "ANSI_QUOTES",
+    "ERROR_FOR_DIVISION_BY_ZERO",
+    "HIGH_NOT_PRECEDENCE",
+    "IGNORE_SPACE",
+    "NO_AUTO_CREATE_USER",
+    "NO_AUTO_VALUE_ON_ZERO",
+    "NO_BACKSLASH_ESCAPES",
+    "NO_DIR_IN_CREATE",
+    "NO_ENGINE_SUBSTITUTION",
+    "NO_FIELD_OPTIONS",
+    "NO_KEY_OPTIONS",
+    "NO_UNSIGNED_SUBTRACTION",
+    "NO_ZERO_DATE",
+    "NO_ZERO_IN_DATE",
+    "ONLY_FULL_GROUP_BY",
+    "PAD_CHAR_TO_FULL_LENGTH",
+    "PIPES_AS_CONCAT",
+    "REAL_AS_FLOAT",
+    "STRICT_ALL_TABLES",
+    "STRICT_TRANS_TABLES",
+];
+
+impl Variable {
+    /// What the variable holds after it was set to `value`.
+    ///
+    /// # Errors
+    /// 1231 for a value it does not take, 1232 for one of another type, and those of names of
+    /// character sets and collations.
+    pub fn accept(&self, value: &Value) -> Result<(Value, Warning)> {
+        match self.kind {
+            Kind::Bool | Kind::Flag => self.switch(value).map(|on| (Value::Int(on.into()), None)),
+            Kind::Int { min, max } => self.integer(value, min, max),
+            Kind::Ratio => self.ratio(value).map(|ratio| (Value::Double(ratio), None)),
+            Kind::OneOf(names) => self.one_of(value, names).map(|name| (name, None)),
+            Kind::Text => Ok((Value::Text(text(value)), None)),
+            Kind::SqlMode => self.sql_mode(value).map(|mode| (Value::Text(mode), None)),
+            Kind::Zone => self.zone(value).map(|zone| (Value::Text(zone), None)),
+            Kind::Charset { nullable } => charset(value, nullable).map(|name| (name, None)),
+            Kind::Collation => collation(value).map(|name| (Value::Text(name), None)),
+        }
+    }
+
+    fn refuse(&self, value: &Value) -> Error {
+        let (name, value) = (self.name, shown(value));
+        err!(VariableValue, "Variable '{name}' can't be set to the value of '{value}'")
+    }
+
+    fn switch(&self, value: &Value) -> Result<bool> {
+        match value {
+            Value::Int(0) | Value::UInt(0) => Ok(false),
+            Value::Int(1) | Value::UInt(1) => Ok(true),
+            Value::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+                "on" | "true" | "1" => Ok(true),
+                "off" | "false" | "0" => Ok(false),
+                _ => Err(self.refuse(value)),
+            },
+            _ => Err(self.refuse(value)),
+        }
+    }
+
+    fn integer(&self, value: &Value, min: i64, max: i64) -> Result<(Value, Warning)> {
+        let number = match value {
+            Value::Int(number) => Some(*number),
+            Value::UInt(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
+            Value::Text(text) => text.trim().parse().ok(),
+            Value::Null | Value::Double(_) => None,
+        };
+        let Some(number) = number else {
+            return Err(err!(VariableType, "Incorrect argument type to variable '{}'", self.name));
+        };
+        let taken = number.clamp(min, max);
+        let warning = (taken != number)
+            .then(|| format!("Truncated incorrect {} value: '{number}'", self.name));
+        Ok((Value::Int(taken), warning))
+    }
+
+    fn ratio(&self, value: &Value) -> Result<f64> {
+        let ratio = match value {
+            Value::Int(number) => *number as f64,
+            Value::UInt(number) => *number as f64,
+            Value::Double(number) => *number,
+            Value::Text(text) => text.trim().parse().map_err(|_| self.refuse(value))?,
+            Value::Null => return Err(self.refuse(value)),
+        };
+        if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(self.refuse(value)) }
+    }
+
+    /// One of the names, or the number of one.
+    fn one_of(&self, value: &Value, names: &[&'static str]) -> Result<Value> {
+        let found = match value {
+            Value::Text(text) => names.iter().find(|name| name.eq_ignore_ascii_case(text)),
+            Value::Int(at) => usize::try_from(*at).ok().and_then(|at| names.get(at)),
+            _ => None,
+        };
+        found.map(|name| Value::Text((*name).to_owned())).ok_or_else(|| self.refuse(value))
+    }
+
+    fn sql_mode(&self, value: &Value) -> Result<String> {
+        let mut modes = Vec::new();
+        for mode in text(value).split(',').map(str::trim).filter(|mode| !mode.is_empty()) {
+            let mode = mode.to_ascii_uppercase();
+            let parts: &[&str] = match mode.as_str() {
+                "TRADITIONAL" => &TRADITIONAL,
+                "ANSI" => &["REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE"],
+                _ => &[],
+            };
+            modes.extend(parts.iter().map(|part| (*part).to_owned()));
+            match mode.as_str() {
+                "TRADITIONAL" => {}
+                // Names of Doris and of older servers change nothing here, and clients send them.
+                _ if SQL_MODES.contains(&mode.as_str()) => modes.push(mode),
+                _ => return Err(self.refuse(&Value::Text(mode))),
+            }
+        }
+        modes.sort();
+        modes.dedup();
+        Ok(modes.join(","))
+    }
+
+    fn zone(&self, value: &Value) -> Result<String> {
+        let text = text(value);
+        if text.eq_ignore_ascii_case("system") {
+            return Ok("SYSTEM".to_owned());
+        }
+        match Zone::parse(&text) {
+            Some(zone) => Ok(zone.to_string()),
+            None => Err(err!(VariableValue, "Unknown or incorrect time zone: '{text}'")),
+        }
+    }
+}
+
+const TRADITIONAL: [&str; 6] = [
+    "STRICT_TRANS_TABLES",
+    "STRICT_ALL_TABLES",
+    "NO_ZERO_IN_DATE",
+    "NO_ZERO_DATE",
+    "ERROR_FOR_DIVISION_BY_ZERO",
+    "NO_ENGINE_SUBSTITUTION",
+];
+
+/// The zone that a value of `time_zone` stands for.
+pub fn zone_of(text: &str) -> Zone {
+    Zone::parse(text).unwrap_or(Zone::UTC)
+}
+
+fn charset(value: &Value, nullable: bool) -> Result<Value> {
+    if *value == Value::Null && nullable {
+        return Ok(Value::Null);
+    }
+    charset_name(&text(value)).map(|name| Value::Text(name.to_owned()))
+}
+
+/// The name of a character set as it is known now.
+///
+/// # Errors
+/// 1115 for one that is not known.
+pub fn charset_name(name: &str) -> Result<&'static str> {
+    const CHARSETS: [&str; 7] =
+        ["utf8mb4", "utf8mb3", "latin1", "ascii", "binary", "gbk", "latin2"];
+    let name = if name.eq_ignore_ascii_case("utf8") { "utf8mb3" } else { name };
+    let found = CHARSETS.iter().find(|known| known.eq_ignore_ascii_case(name));
+    found.copied().ok_or_else(|| err!(UnknownCharset, "Unknown character set: '{name}'"))
+}
+
+fn collation(value: &Value) -> Result<String> {
+    let name = text(value);
+    let found = Collation::from_name(&name).and_then(Collation::name);
+    let found = found.ok_or_else(|| err!(UnknownCollation, "Unknown collation: '{name}'"))?;
+    Ok(found.to_owned())
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        _ => shown(value),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Double(number) => number.to_string(),
+        Value::Text(text) => text.clone(),
+    }
+}

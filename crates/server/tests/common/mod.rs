@@ -1,0 +1,312 @@
+//! A server in this process on free ports, and a blocking client.
+#![allow(dead_code, reason = "each file of tests uses a part")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::ByteSize;
+use freshet_base::clock::SystemClock;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::RealFs;
+use freshet_base::metrics::Metrics;
+use freshet_base::task::Threads;
+use freshet_ingest::{Engine, EngineConfig, World};
+use freshet_query::engine::{QueryConfig, QueryEngine};
+use freshet_server::{Server, Settings};
+use freshet_wire::client::{
+    Encoding, Login, LoginStep, Outcome, Outcomes, PreparedReply, Rows, Value,
+};
+use freshet_wire::{Capabilities, PacketReader, PacketWriter, Param};
+use tokio::runtime::Runtime;
+
+/// A running server, stopped when it is dropped.
+pub struct TestServer {
+    runtime: Option<Runtime>,
+    server: Option<Server>,
+    engine: Arc<Engine>,
+    pub address: SocketAddr,
+    dir: Option<tempfile::TempDir>,
+}
+
+impl TestServer {
+    /// A server on an empty store.
+    pub fn start() -> Self {
+        Self::on(tempfile::tempdir().unwrap(), Settings::local())
+    }
+
+    /// A server on an empty store with these settings.
+    pub fn with(settings: Settings) -> Self {
+        Self::on(tempfile::tempdir().unwrap(), settings)
+    }
+
+    fn on(dir: tempfile::TempDir, settings: Settings) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let world = World {
+            fs: Arc::new(RealFs),
+            clock: Arc::new(SystemClock::new()),
+            pool: Arc::new(Threads::start(2).unwrap()),
+            metrics: Arc::new(Metrics::new()),
+            failpoints: Failpoints::default(),
+            on_fatal: Arc::new(|message: &str| panic!("{message}")),
+            draw: Arc::new(rand::random::<u64>),
+        };
+        let mut config = EngineConfig::new(dir.path(), ByteSize::mib(256));
+        config.wal_file_bytes = ByteSize::mib(4);
+        config.wal_bytes_max = ByteSize::mib(64);
+        let (engine, server) = runtime.block_on(async {
+            let engine = Engine::open(config, world).await.unwrap();
+            let spill_dir = dir.path().join("spill");
+            std::fs::create_dir_all(&spill_dir).unwrap();
+            let query = QueryConfig { memory_bytes: 256 << 20, spill_dir, threads: 2 };
+            let query = Arc::new(QueryEngine::new(&query).unwrap());
+            let draw = Arc::new(rand::random::<u64>);
+            let server = Server::start(Arc::clone(&engine), query, settings, draw).await.unwrap();
+            (engine, server)
+        });
+        let address = server.mysql_address();
+        Self { runtime: Some(runtime), server: Some(server), engine, address, dir: Some(dir) }
+    }
+
+    /// Stops the server and starts another one on the same store.
+    pub fn restart(mut self) -> Self {
+        self.stop();
+        let dir = self.dir.take().unwrap();
+        drop(self);
+        Self::on(dir, Settings::local())
+    }
+
+    fn stop(&mut self) {
+        let (Some(runtime), Some(server)) = (self.runtime.take(), self.server.take()) else {
+            return;
+        };
+        runtime.block_on(async {
+            server.stop(Duration::from_secs(5)).await;
+            self.engine.stop().await.unwrap();
+        });
+        runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+
+    /// A connection as root, without a database.
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address, "root", "", None).unwrap()
+    }
+
+    /// A connection as root to a database of its own.
+    pub fn database(&self, name: &str) -> Client {
+        let mut client = self.connect();
+        client.run(&format!("CREATE DATABASE IF NOT EXISTS {name}"));
+        client.run(&format!("USE {name}"));
+        client
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A blocking connection.
+pub struct Client {
+    pub socket: TcpStream,
+    reader: PacketReader,
+    pub writer: PacketWriter,
+}
+
+/// A failure as the server told it.
+#[derive(Debug, PartialEq)]
+pub struct Failure {
+    pub errno: u16,
+    pub sqlstate: String,
+    pub message: String,
+}
+
+impl Client {
+    /// Logs in.
+    pub fn connect(
+        address: SocketAddr,
+        user: &str,
+        password: &str,
+        database: Option<&str>,
+    ) -> Result<Self, Failure> {
+        Self::with(address, user, password, database, Capabilities::SERVER)
+    }
+
+    pub fn with(
+        address: SocketAddr,
+        user: &str,
+        password: &str,
+        database: Option<&str>,
+        capabilities: Capabilities,
+    ) -> Result<Self, Failure> {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut client =
+            Self { socket, reader: PacketReader::new(256 << 20), writer: PacketWriter::new() };
+        let mut login = Login::new(user, password, database);
+        login.capabilities = capabilities;
+        let mut expected = 0;
+        loop {
+            let packet = client.packet(expected).expect("the server answers a login");
+            client.writer.reply_to(packet.1.wrapping_add(1));
+            let step = login.on_packet(&mut client.writer, &packet.0).unwrap();
+            match step {
+                LoginStep::Send => client.send(),
+                LoginStep::Wait => {}
+                LoginStep::Done(_) => return Ok(client),
+                LoginStep::Refused(error) => {
+                    return Err(Failure {
+                        errno: error.errno,
+                        sqlstate: error.sqlstate.to_owned(),
+                        message: error.message.to_owned(),
+                    });
+                }
+            }
+            expected = client.writer.sequence();
+            if expected == packet.1.wrapping_add(1) {
+                // Nothing was sent: the server's packets go on.
+                expected = packet.1.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Sends what was written.
+    pub fn send(&mut self) {
+        let bytes = self.writer.bytes().to_vec();
+        self.socket.write_all(&bytes).unwrap();
+        self.writer.clear();
+    }
+
+    /// The next packet and its last sequence id; `None` when the server closed the connection.
+    pub fn packet(&mut self, expected: u8) -> Option<(Vec<u8>, u8)> {
+        loop {
+            if let Some(packet) = self.reader.next_packet(expected).unwrap() {
+                return Some((packet.payload.to_vec(), packet.sequence));
+            }
+            let spare = self.reader.spare();
+            let count = self.socket.read(spare).ok().filter(|count| *count > 0)?;
+            self.reader.filled(count);
+        }
+    }
+
+    /// Reads the whole answer to a command.
+    pub fn outcomes(&mut self, encoding: Encoding) -> Vec<Outcome> {
+        let mut outcomes = Outcomes::new(encoding, self.writer.capabilities());
+        let mut expected = self.writer.sequence();
+        loop {
+            let (payload, sequence) = self.packet(expected).expect("the server answers");
+            expected = sequence.wrapping_add(1);
+            if outcomes.on_packet(&payload).unwrap() {
+                return outcomes.into_inner();
+            }
+        }
+    }
+
+    /// Every result of a text.
+    pub fn query_all(&mut self, sql: &str) -> Vec<Outcome> {
+        self.writer.command_query(sql.as_bytes());
+        self.send();
+        self.outcomes(Encoding::Text)
+    }
+
+    /// The one result of a statement.
+    pub fn query(&mut self, sql: &str) -> Outcome {
+        let mut outcomes = self.query_all(sql);
+        assert_eq!(outcomes.len(), 1, "{sql}: {outcomes:?}");
+        outcomes.remove(0)
+    }
+
+    /// Runs a statement that succeeds; rows affected and info.
+    #[track_caller]
+    pub fn run(&mut self, sql: &str) -> (u64, String) {
+        match self.query(sql) {
+            Outcome::Ok { affected_rows, info, .. } => (affected_rows, info),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    /// Runs a statement that fails.
+    #[track_caller]
+    pub fn fails(&mut self, sql: &str) -> Failure {
+        failure(self.query(sql)).unwrap_or_else(|other| panic!("{sql}: {other:?}"))
+    }
+
+    /// The rows of a query.
+    #[track_caller]
+    pub fn rows(&mut self, sql: &str) -> Rows {
+        match self.query(sql) {
+            Outcome::Rows(rows) => rows,
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    /// The rows of a query as text.
+    #[track_caller]
+    pub fn texts(&mut self, sql: &str) -> Vec<Vec<String>> {
+        self.rows(sql).rows.iter().map(|row| row.iter().map(text).collect()).collect()
+    }
+
+    /// The one cell of a query, as text.
+    #[track_caller]
+    pub fn one(&mut self, sql: &str) -> String {
+        let rows = self.texts(sql);
+        assert_eq!((rows.len(), rows[0].len()), (1, 1), "{sql}: {rows:?}");
+        rows[0][0].clone()
+    }
+
+    /// Prepares a statement.
+    pub fn prepare(&mut self, sql: &str) -> Result<PreparedReply, Failure> {
+        self.writer.command_prepare(sql.as_bytes());
+        self.send();
+        let (payload, mut sequence) = self.packet(1).expect("the server answers");
+        if payload[0] == 0xff {
+            let error = freshet_wire::client::ErrReply::parse(&payload).unwrap();
+            return Err(Failure {
+                errno: error.errno,
+                sqlstate: error.sqlstate.to_owned(),
+                message: error.message.to_owned(),
+            });
+        }
+        let reply = PreparedReply::parse(&payload).unwrap();
+        for _ in 0..reply.packets(self.writer.capabilities()) {
+            sequence = self.packet(sequence.wrapping_add(1)).expect("definitions follow").1;
+        }
+        Ok(reply)
+    }
+
+    /// Executes a prepared statement.
+    pub fn execute(&mut self, id: u32, params: &[Param<'_>]) -> Outcome {
+        self.writer.command_execute(id, params, true);
+        self.send();
+        let mut outcomes = self.outcomes(Encoding::Binary);
+        assert_eq!(outcomes.len(), 1);
+        outcomes.remove(0)
+    }
+}
+
+/// The failure that an outcome is.
+pub fn failure(outcome: Outcome) -> Result<Failure, Outcome> {
+    match outcome {
+        Outcome::Err { errno, sqlstate, message } => Ok(Failure { errno, sqlstate, message }),
+        other => Err(other),
+    }
+}
+
+/// A cell as text.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Int(value) => value.to_string(),
+        Value::UInt(value) => value.to_string(),
+        Value::Double(value) => value.to_string(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,232 @@
+//! The short road: literals and parameters into the log, and what replies say.
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use common::{Failure, TestServer, failure};
+use freshet_wire::client::{Encoding, Outcome, Value};
+use freshet_wire::{Date, Param, StatusFlags};
+
+const DT: &str = "CREATE TABLE dt (id int(11) NOT NULL, name varchar(50) NULL, score int(11) NULL) \
+    ENGINE=OLAP DUPLICATE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1 \
+    PROPERTIES (\"replication_num\" = \"1\")";
+
+fn label_of(info: &str) -> &str {
+    info.split('\'').nth(3).unwrap()
+}
+
+#[test]
+fn rows_are_readable_when_they_are_acknowledged() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    let (affected, info) = client.run("insert into dt values (1, 'Bob', 90), (2, 'Alice', 99)");
+    assert_eq!(affected, 2);
+    assert!(info.starts_with("{'label':'label_") && info.contains("'status':'VISIBLE'"), "{info}");
+    let mut other = server.database("d");
+    let rows = other.texts("select id, name, score from dt order by id");
+    assert_eq!(rows, [["1", "Bob", "90"], ["2", "Alice", "99"]]);
+}
+
+#[test]
+fn loads_of_a_window_share_a_label_and_a_transaction() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    client.run("set group_commit = async_mode");
+    let (_, first) = client.run("insert into dt values (1, 'Bob', 90)");
+    let (_, second) = client.run("insert into dt(id, name) values (3, 'John')");
+    assert!(first.starts_with("{'label':'group_commit_"), "{first}");
+    assert!(first.contains("'status':'PREPARE'") && !first.contains("query_id"), "{first}");
+    assert_eq!(first, second);
+    client.run("set group_commit = sync_mode");
+    let (_, third) = client.run("insert into dt values (4, 'Bob', 90)");
+    assert!(third.contains("'query_id':'"), "{third}");
+    assert_eq!(label_of(&first), label_of(&third));
+    let (_, alone) = client.run("insert into dt values (1 + 100, 'x', 1)");
+    assert!(alone.contains("'label':'label_") && alone.contains("VISIBLE"), "{alone}");
+    assert_eq!(client.one("select count(*) from dt"), "4");
+    assert_eq!(client.one("select id from dt where name = 'x'"), "101");
+}
+
+#[test]
+fn published_sessions_see_ended_groups_only() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    client.run("alter table dt set (\"group_commit_interval_ms\" = \"300\")");
+    client.run("set group_commit = async_mode, read_freshness = 'published'");
+    client.run("insert into dt values (1, 'Bob', 90)");
+    assert_eq!(client.one("select count(*) from dt"), "0");
+    client.run("set group_commit = sync_mode");
+    client.run("insert into dt values (2, 'Eve', 91)");
+    assert_eq!(client.one("select count(*) from dt"), "2", "the reply waited for the group");
+}
+
+#[test]
+fn parameters_become_rows_of_all_types() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a bigint, b varchar(20), c double, d date, e decimal(10,2))");
+    let statement =
+        client.prepare("insert into t values (?, ?, ?, ?, ?), (?, ?, ?, ?, ?)").unwrap();
+    assert_eq!(statement.parameters, 10);
+    let day = Date { year: 2024, month: 2, day: 29 };
+    let params = [
+        Param::Int(-7),
+        Param::Bytes(b"x"),
+        Param::Double(0.5),
+        Param::Date(day),
+        Param::Bytes(b"12.345"),
+        Param::Null,
+        Param::Null,
+        Param::Null,
+        Param::Null,
+        Param::Null,
+    ];
+    for _ in 0..3 {
+        match client.execute(statement.statement_id, &params) {
+            Outcome::Ok { affected_rows, .. } => assert_eq!(affected_rows, 2),
+            other => panic!("{other:?}"),
+        }
+    }
+    let rows = client.texts("select * from t where a is not null limit 1");
+    assert_eq!(rows, [["-7", "x", "0.5", "2024-02-29", "12.35"]]);
+    assert_eq!(client.one("select count(*) from t where a is null"), "3");
+}
+
+#[test]
+fn a_prepared_insert_follows_its_table() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int, b int)");
+    let statement = client.prepare("insert into t (a) values (?)").unwrap();
+    client.execute(statement.statement_id, &[Param::Int(1)]);
+    client.run("alter table t add column c int default '5'");
+    client.execute(statement.statement_id, &[Param::Int(2)]);
+    assert_eq!(client.texts("select a, c from t order by a"), [["1", "5"], ["2", "5"]]);
+    client.run("drop table t");
+    let failed = failure(client.execute(statement.statement_id, &[Param::Int(3)])).unwrap();
+    assert_eq!(failed.errno, 1146);
+}
+
+#[test]
+fn prepared_queries_and_expressions() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int, b varchar(10))");
+    let insert = client.prepare("insert into t values (? + 1, upper(?))").unwrap();
+    client.execute(insert.statement_id, &[Param::Int(1), Param::Bytes(b"x")]);
+    let select = client.prepare("select a, b from t where a = ?").unwrap();
+    assert_eq!((select.parameters, select.columns), (1, 2));
+    for _ in 0..2 {
+        let Outcome::Rows(rows) = client.execute(select.statement_id, &[Param::Int(2)]) else {
+            panic!("rows expected")
+        };
+        assert_eq!(rows.rows, [[Value::Int(2), Value::Bytes(b"X".to_vec())]]);
+    }
+    client.run("insert into t values (2, 'Y')");
+    let Outcome::Rows(rows) = client.execute(select.statement_id, &[Param::Int(2)]) else {
+        panic!("rows expected")
+    };
+    assert_eq!(rows.rows.len(), 2, "each execution reads what is there now");
+}
+
+#[test]
+fn bad_values_are_named_and_nothing_is_loaded() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    let errno = |failure: Failure| failure.errno;
+    assert_eq!(errno(client.fails("insert into dt values (1, 'a')")), 1136);
+    assert_eq!(errno(client.fails("insert into dt values (1, 'a', 1), (null, 'b', 2)")), 1048);
+    assert_eq!(errno(client.fails("insert into dt values (99999999999, 'a', 1)")), 1264);
+    assert_eq!(errno(client.fails("insert into dt values ('abc', 'a', 1)")), 1366);
+    let long = client.fails(&format!("insert into dt values (1, '{}', 1)", "x".repeat(51)));
+    assert_eq!(long.errno, 1406);
+    assert!(long.message.contains("row 1") && long.message.contains("50"), "{}", long.message);
+    assert_eq!(errno(client.fails("insert into dt (id, nope) values (1, 2)")), 1054);
+    assert_eq!(errno(client.fails("insert into dt (id, id) values (1, 2)")), 1110);
+    assert_eq!(errno(client.fails("insert into nope values (1)")), 1146);
+    assert_eq!(errno(client.fails("insert into x.nope values (1)")), 1049);
+    assert_eq!(errno(client.fails("insert into dt values (1, 'a', 1) garbage")), 1064);
+    assert_eq!(client.one("select count(*) from dt"), "0");
+}
+
+#[test]
+fn labels_are_used_once() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    let (_, info) = client.run("insert into dt with label l1 values (1, 'a', 1)");
+    assert!(info.contains("'label':'l1', 'status':'VISIBLE'"), "{info}");
+    let used = client.fails("insert into dt with label l1 values (2, 'a', 1)");
+    assert!(used.message.contains("Label [l1] has already been used"), "{}", used.message);
+    let server = server.restart();
+    let mut client = server.database("d");
+    let used = client.fails("insert into dt with label l1 values (2, 'a', 1)");
+    assert!(used.message.contains("Label [l1] has already been used"), "{}", used.message);
+    assert_eq!(client.one("select count(*) from dt"), "1", "rows are there after a restart");
+}
+
+#[test]
+fn insert_select_copies_few_and_many_rows() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table s (a int, b varchar(100))");
+    client.run("create table t (a bigint, b varchar(100))");
+    let values = (0..1000).map(|n| format!("({n},'{}')", "y".repeat(90))).collect::<Vec<_>>();
+    client.run(&format!("insert into s values {}", values.join(",")));
+    let (affected, info) = client.run("insert into t select a, b from s");
+    assert_eq!(affected, 1000);
+    assert!(info.contains("VISIBLE"), "{info}");
+    for _ in 0..7 {
+        client.run("insert into s select * from s");
+    }
+    let (affected, _) = client.run("insert into t (b, a) select b, a from s");
+    assert_eq!(affected, 128_000);
+    assert_eq!(client.one("select count(*) from t"), "129000");
+    assert_eq!(client.one("select sum(a) from t"), (499_500 * 129).to_string());
+    assert_eq!(client.fails("insert into t select a from s").errno, 1136);
+}
+
+#[test]
+fn pipelined_commands_are_answered_in_order() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int)");
+    let insert = client.prepare("insert into t values (?)").unwrap();
+    for n in 0..50 {
+        client.writer.command_execute(insert.statement_id, &[Param::Int(n)], true);
+    }
+    client.writer.command_query(b"select count(*) from t");
+    client.send();
+    for _ in 0..50 {
+        assert!(matches!(client.outcomes(Encoding::Binary)[..], [Outcome::Ok { .. }]));
+    }
+    let outcomes = client.outcomes(Encoding::Text);
+    let [Outcome::Rows(rows)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(rows.rows[0][0], Value::Bytes(b"50".to_vec()), "a session reads its own writes");
+}
+
+#[test]
+fn several_statements_in_one_text() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let outcomes = client.query_all(
+        "create table t (a int); insert into t values (1); insert into t values (2), (3); \
+         select count(*) from t",
+    );
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+    let outcomes = client.query_all("insert into t values (4); insert into t values (5)");
+    match &outcomes[..] {
+        [Outcome::Ok { status: first, .. }, Outcome::Ok { status: last, .. }] => {
+            assert!(first.contains(StatusFlags::MORE_RESULTS_EXISTS));
+            assert!(!last.contains(StatusFlags::MORE_RESULTS_EXISTS));
+        }
+        other => panic!("{other:?}"),
+    }
+    let outcomes = client.query_all("insert into t values (6); select nope; select 1");
+    assert_eq!(outcomes.len(), 2, "an error ends the list: {outcomes:?}");
+    assert_eq!(client.one("select count(*) from t"), "6");
+}

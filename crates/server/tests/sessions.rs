@@ -1,0 +1,323 @@
+//! Transactions, variables, users, KILL, SHOW, and bad packets.
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use common::{Client, TestServer};
+use freshet_server::Settings;
+use freshet_wire::client::Outcome;
+use freshet_wire::{Capabilities, StatusFlags};
+
+fn status(outcome: Outcome) -> StatusFlags {
+    match outcome {
+        Outcome::Ok { status, .. } => status,
+        Outcome::Rows(rows) => rows.status,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_transaction_is_seen_by_others_when_it_commits() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let mut other = server.database("d");
+    client.run("create table t (a int)");
+    client.run("create table u (a int)");
+    assert!(status(client.query("begin")).contains(StatusFlags::IN_TRANSACTION));
+    let (_, info) = client.run("insert into t values (1), (2)");
+    assert!(info.contains("txn_insert_") && info.contains("PREPARE"), "{info}");
+    client.run("insert into u select a + 10 from t");
+    assert_eq!(client.one("select count(*) from t"), "2", "own rows are readable");
+    assert_eq!(client.one("select max(a) from u"), "12");
+    assert_eq!(other.one("select count(*) from t"), "0");
+    let (_, info) = client.run("commit");
+    assert!(info.contains("'status':'VISIBLE'"), "{info}");
+    assert_eq!(other.one("select count(*) from t"), "2");
+    assert_eq!(other.one("select count(*) from u"), "2");
+    let flags = status(client.query("select 1"));
+    assert!(
+        flags.contains(StatusFlags::AUTOCOMMIT) && !flags.contains(StatusFlags::IN_TRANSACTION)
+    );
+}
+
+#[test]
+fn what_is_not_committed_is_gone() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int)");
+    client.run("set autocommit = 0");
+    let flags = status(client.query("insert into t values (1)"));
+    assert!(
+        flags.contains(StatusFlags::IN_TRANSACTION) && !flags.contains(StatusFlags::AUTOCOMMIT)
+    );
+    client.run("rollback");
+    assert_eq!(client.one("select count(*) from t"), "0");
+    client.run("insert into t values (2)");
+    client.run("set autocommit = 1");
+    assert_eq!(client.one("select count(*) from t"), "1", "switching it on commits");
+    client.run("start transaction");
+    client.run("insert into t values (3)");
+    drop(client);
+    let mut client = server.database("d");
+    assert_eq!(client.one("select count(*) from t"), "1", "a dropped connection rolls back");
+    client.run("begin");
+    client.run("insert into t values (4)");
+    client.run("create table u (a int)");
+    client.run("rollback");
+    assert_eq!(client.one("select count(*) from t"), "2", "DDL commits first");
+    client.run("start transaction read only");
+    assert_eq!(client.fails("insert into t values (5)").errno, 1105);
+}
+
+#[test]
+fn repeatable_read_keeps_one_snapshot() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    let mut other = server.database("d");
+    client.run("create table t (a int)");
+    client.run("set session transaction isolation level repeatable read");
+    client.run("begin");
+    assert_eq!(client.one("select count(*) from t"), "0");
+    other.run("insert into t values (1)");
+    assert_eq!(client.one("select count(*) from t"), "0");
+    client.run("commit");
+    assert_eq!(client.one("select count(*) from t"), "1");
+}
+
+#[test]
+fn a_labelled_transaction_takes_inserts_only() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int)");
+    let (_, info) = client.run("begin with label l1");
+    assert_eq!(info, "{'label':'l1', 'status':'PREPARE', 'txnId':''}");
+    client.run("insert into t values (1)");
+    assert!(client.fails("create table u (a int)").message.contains("This is in a transaction"));
+    let (_, info) = client.run("commit");
+    assert!(info.contains("'label':'l1', 'status':'VISIBLE'"), "{info}");
+    assert!(client.fails("begin with label l1").message.contains("has already been used"));
+}
+
+#[test]
+fn variables_have_scopes_and_bounds() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    assert_eq!(client.one("select @@version"), "8.0.36");
+    assert_eq!(client.one("select version()"), "8.0.36");
+    client.run("set session group_commit=async_mode, session enable_nereids_planner=false");
+    assert_eq!(client.one("select @@group_commit"), "async_mode");
+    assert_eq!(client.one("select @@global.group_commit"), "off_mode");
+    client.run("set global group_commit = 'sync_mode'");
+    assert_eq!(server.connect().one("select @@session.group_commit"), "sync_mode");
+    assert_eq!(client.fails("set group_commit = 'x'").errno, 1231);
+    assert_eq!(client.fails("set nope = 1").errno, 1193);
+    assert_eq!(client.fails("select @@nope").errno, 1193);
+    client.run("set names utf8mb4 collate utf8mb4_unicode_ci");
+    client.run("set sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')");
+    assert!(client.one("select @@sql_mode").contains("ANSI_QUOTES"));
+    client.run("set @x := 5, @y = 'z'");
+    assert_eq!(client.texts("select @x + 1, @y, @never"), [["6", "z", "NULL"]]);
+    let rows = client.texts("show variables like 'group_commit'");
+    assert_eq!(rows, [["group_commit", "async_mode"]]);
+    let rows = client.texts("show variables where variable_name = 'autocommit'");
+    assert_eq!(rows, [["autocommit", "ON"]]);
+}
+
+#[test]
+fn show_tells_what_there_is() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (id int not null, name varchar(5) default 'x', primary key (id))");
+    assert!(client.texts("show databases").contains(&vec!["d".to_owned()]));
+    assert_eq!(client.texts("show tables"), [["t"]]);
+    assert_eq!(client.texts("show full tables"), [["t", "BASE TABLE"]]);
+    assert_eq!(client.texts("show tables like 'z%'").len(), 0);
+    let rows = client.texts("describe t");
+    assert_eq!(rows[0], ["id", "int", "NO", "PRI", "NULL", ""]);
+    assert_eq!(rows[1], ["name", "varchar(5)", "YES", "", "x", ""]);
+    assert_eq!(client.texts("show full columns from t like 'n%'")[0][0], "name");
+    let create = client.texts("show create table t");
+    assert!(create[0][1].contains("PRIMARY KEY (`id`)"), "{create:?}");
+    assert_eq!(client.texts("show keys from t")[0][2], "PRIMARY");
+    assert_eq!(client.fails("describe nope").errno, 1146);
+    assert_eq!(client.fails("show tables from nope").errno, 1049);
+    assert_eq!(client.fails("selec 1").errno, 1064);
+    let warnings = client.texts("show warnings");
+    assert_eq!(warnings[0][..2], ["Error", "1064"]);
+    client.run("insert into t values (1, 'a')");
+    let last = client.texts("show last insert");
+    assert_eq!(last[0][2..], ["d", "t", "VISIBLE", "1", "0"]);
+    assert_eq!(client.texts("show processlist")[0][1], "root");
+    for what in ["engines", "charset", "collation", "plugins", "grants", "status", "triggers"] {
+        client.texts(&format!("show {what}"));
+    }
+}
+
+#[test]
+fn users_come_in_by_password_and_do_what_they_may() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int)");
+    root.run("create user app identified by 'secret'");
+    root.run("create user old identified with mysql_native_password by 'secret'");
+    root.run("create user young identified with caching_sha2_password by 'secret'");
+    root.run("grant select on d.* to app, old, young");
+    for user in ["app", "old", "young"] {
+        let mut client = Client::connect(server.address, user, "secret", Some("d")).unwrap();
+        assert_eq!(client.one("select count(*) from t"), "0");
+        assert_eq!(client.fails("insert into t values (1)").errno, 1142);
+        assert_eq!(client.fails("create user x").errno, 1227);
+        let refused = Client::connect(server.address, user, "wrong", None).err().unwrap();
+        assert_eq!((refused.errno, &*refused.sqlstate), (1045, "28000"));
+        assert!(refused.message.contains("(using password: YES)"), "{}", refused.message);
+    }
+    assert_eq!(Client::connect(server.address, "nobody", "", None).err().unwrap().errno, 1045);
+    root.run("grant insert on d.t to app");
+    let mut app = Client::connect(server.address, "app", "secret", Some("d")).unwrap();
+    app.run("insert into t values (1)");
+    app.run("insert into t values (2)");
+    root.run("revoke insert on d.t from app");
+    assert_eq!(
+        app.fails("insert into t values (3)").errno,
+        1142,
+        "cached plans are looked at anew"
+    );
+    root.run("set password for app = 'other'");
+    assert!(Client::connect(server.address, "app", "secret", None).is_err());
+    root.run("drop user app, old, young");
+    assert!(Client::connect(server.address, "app", "other", None).is_err());
+}
+
+#[test]
+fn kill_ends_statements_and_connections() {
+    let server = TestServer::start();
+    let mut victim = server.connect();
+    let mut other = server.connect();
+    let id = victim.one("select connection_id()");
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        other.run(&format!("kill query {id}"));
+        (other, id)
+    });
+    let started = Instant::now();
+    assert_eq!(victim.fails("select sleep(20)").errno, 1317);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let (mut other, id) = killer.join().unwrap();
+    assert_eq!(victim.one("select 1"), "1", "the connection stays");
+    victim.run("set max_execution_time = 50");
+    assert_eq!(victim.fails("select sleep(20)").errno, 3024);
+    other.run(&format!("kill {id}"));
+    let mut rest = Vec::new();
+    let _ = victim.socket.read_to_end(&mut rest);
+    assert!(String::from_utf8_lossy(&rest).contains("Connection was killed"));
+    assert_eq!(other.fails("kill 4000000").errno, 1094);
+}
+
+#[test]
+fn connections_have_a_limit() {
+    let server = TestServer::with(Settings { connections_max: 2, ..Settings::local() });
+    let _first = server.connect();
+    let second = server.connect();
+    let refused = Client::connect(server.address, "root", "", None).err().unwrap();
+    assert_eq!(refused.errno, 1040);
+    drop(second);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Client::connect(server.address, "root", "", None).is_err() {
+        assert!(Instant::now() < deadline, "a place is free again");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn packets_have_a_limit_and_large_ones_arrive() {
+    let server = TestServer::with(Settings { packet_bytes_max: 20 << 20, ..Settings::local() });
+    let mut client = server.database("d");
+    client.run("create table t (a int, b text)");
+    let text = "x".repeat(9 << 20);
+    client.run(&format!("insert into t values (1, '{text}'), (2, '{text}')"));
+    assert_eq!(
+        client.texts("select a, length(b) from t order by a"),
+        [["1", "9437184"], ["2", "9437184"]]
+    );
+    let rows = client.rows("select b from t where a = 2");
+    assert_eq!(rows.rows.len(), 1);
+    client.writer.command_query(&vec![b' '; 21 << 20]);
+    let bytes = client.writer.bytes().to_vec();
+    // The server closes as soon as it knows; what is sent then may fail.
+    let _ = client.socket.write_all(&bytes);
+    let mut rest = Vec::new();
+    let _ = client.socket.read_to_end(&mut rest);
+    assert_eq!(server.connect().one("select 1"), "1");
+}
+
+#[test]
+fn malformed_packets_end_their_connection_only() {
+    let server = TestServer::start();
+    for bytes in [&b"\x05\x00\x00\x07hello"[..], b"\x00\x00\x00\x00", b"\x03\x00\x00\x00\x17ab"] {
+        let mut client = server.connect();
+        client.socket.write_all(bytes).unwrap();
+        let mut rest = Vec::new();
+        let _ = client.socket.read_to_end(&mut rest);
+        assert_eq!(rest.get(4), Some(&0xff), "{bytes:?} is answered by an error: {rest:?}");
+    }
+    let mut unknown = server.connect();
+    unknown.socket.write_all(b"\x01\x00\x00\x00\x7b").unwrap();
+    let (payload, _) = unknown.packet(1).unwrap();
+    assert_eq!(u16::from_le_bytes([payload[1], payload[2]]), 1047);
+    assert_eq!(unknown.one("select 1"), "1", "an unknown command leaves the connection usable");
+}
+
+#[test]
+fn older_clients_get_their_form_of_results() {
+    let server = TestServer::start();
+    let old = Capabilities::SERVER
+        .without(Capabilities::DEPRECATE_EOF)
+        .without(Capabilities::SESSION_TRACK)
+        .without(Capabilities::QUERY_ATTRIBUTES);
+    let mut client = Client::with(server.address, "root", "", None, old).unwrap();
+    assert_eq!(client.one("select 1"), "1");
+    client.run("create database d");
+    client.run("use d");
+    client.run("create table t (a int)");
+    let insert = client.prepare("insert into t values (?)").unwrap();
+    client.execute(insert.statement_id, &[freshet_wire::Param::Int(1)]);
+    assert_eq!(client.one("select a from t"), "1");
+}
+
+#[test]
+fn a_connection_can_be_used_by_another_user() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create user app identified by 'secret'");
+    client.run("set @x = 1");
+    client.writer.command_reset_connection();
+    client.send();
+    client.packet(1).unwrap();
+    assert_eq!(client.one("select @x"), "NULL");
+    assert_eq!(client.one("select database()"), "d");
+    client.writer.command_ping();
+    client.send();
+    assert_eq!(client.packet(1).unwrap().0[0], 0);
+}
+
+#[test]
+fn results_stream_in_both_encodings() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int, b varchar(200))");
+    let values = (0..1000).map(|n| format!("({n},'{}')", "y".repeat(190))).collect::<Vec<_>>();
+    client.run(&format!("insert into t values {}", values.join(",")));
+    for _ in 0..4 {
+        client.run("insert into t select * from t");
+    }
+    assert_eq!(client.rows("select * from t").rows.len(), 16_000);
+    let select = client.prepare("select * from t where a < ?").unwrap();
+    let Outcome::Rows(rows) = client.execute(select.statement_id, &[freshet_wire::Param::Int(500)])
+    else {
+        panic!("rows expected")
+    };
+    assert_eq!(rows.rows.len(), 8_000);
+}
