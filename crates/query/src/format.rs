@@ -37,7 +37,7 @@ fn scientific(out: &mut String, text: &str) {
         return;
     }
     out.push_str(sign);
-    if point > PLAIN_DIGITS_MAX || point < -PLAIN_DIGITS_MAX {
+    if !(-PLAIN_DIGITS_MAX..=PLAIN_DIGITS_MAX).contains(&point) {
         write!(out, "{mantissa}e{exponent}").expect("a String takes everything");
     } else if point <= 0 {
         out.push_str("0.");

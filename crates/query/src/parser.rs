@@ -37,6 +37,7 @@ const NESTING_MAX: usize = 200;
 const STATEMENTS_MAX: usize = 10_000;
 
 /// A statement.
+#[allow(clippy::large_enum_variant)] // One of them lives as long as it is carried out.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH, and their unions.

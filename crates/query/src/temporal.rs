@@ -215,7 +215,7 @@ fn fraction(digits: &[u8]) -> u32 {
 
 /// Reads a date, the time of day left out.
 pub fn parse_date(text: &str) -> Option<i32> {
-    parse_datetime(text).map(|micros| days(micros))
+    parse_datetime(text).map(days)
 }
 
 /// The date of a date and time.

@@ -1,5 +1,7 @@
 //! Expressions and queries answer what MySQL answers.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::Bench;

@@ -1,5 +1,7 @@
 //! What clients ask `information_schema` at connect and when they look around.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! The 22 queries of TPC-H plan and run unchanged.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::path::Path;

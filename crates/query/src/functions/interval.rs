@@ -129,7 +129,7 @@ pub fn difference(unit: &str, from: i64, to: i64) -> Option<i64> {
     })
 }
 
-fn literal_text<'a>(literal: Option<&'a ScalarValue>) -> Option<&'a str> {
+fn literal_text(literal: Option<&ScalarValue>) -> Option<&str> {
     literal.and_then(|value| value.try_as_str().flatten())
 }
 

@@ -69,8 +69,8 @@ fn int(value: usize) -> Option<Out> {
 fn extract(row: &Row<'_>) -> Result<Option<Out>> {
     let document = document(row, 0)?;
     let mut found = Vec::new();
-    let mut many = row.len() > 2;
-    for arg in 1..row.len() {
+    let mut many = row.count() > 2;
+    for arg in 1..row.count() {
         let path = path(row, arg)?;
         many |= path.is_wild();
         found.extend(path.find(&document).into_iter().cloned());
@@ -96,7 +96,7 @@ fn unquote(row: &Row<'_>) -> Result<Option<Out>> {
 /// The part of a document that an optional path names.
 fn at_path(row: &Row<'_>, arg: usize) -> Result<Option<Value>> {
     let document = document(row, 0)?;
-    if row.len() <= arg {
+    if row.count() <= arg {
         return Ok(Some(document));
     }
     Ok(path(row, arg)?.find(&document).first().map(|value| (*value).clone()))
@@ -167,7 +167,7 @@ fn contains_path(row: &Row<'_>) -> Result<Option<Out>> {
     let document = document(row, 0)?;
     let all = row.text(1).eq_ignore_ascii_case("all");
     let mut found = all;
-    for arg in 2..row.len() {
+    for arg in 2..row.count() {
         let here = !path(row, arg)?.find(&document).is_empty();
         found = if all { found && here } else { found || here };
     }
@@ -220,13 +220,13 @@ fn literal(row: &Row<'_>, arg: usize) -> Value {
 }
 
 fn array(row: &Row<'_>) -> Option<Out> {
-    json(&(0..row.len()).map(|arg| literal(row, arg)).collect())
+    json(&(0..row.count()).map(|arg| literal(row, arg)).collect())
 }
 
 fn object(row: &Row<'_>) -> Result<Option<Out>> {
     let mut members = serde_json::Map::new();
-    for pair in (0..row.len()).step_by(2) {
-        if row.null(pair) || pair + 1 == row.len() {
+    for pair in (0..row.count()).step_by(2) {
+        if row.null(pair) || pair + 1 == row.count() {
             return Err(exec_datafusion_err!("JSON documents may not contain NULL member names."));
         }
         let key = match literal(row, pair) {
@@ -241,7 +241,7 @@ fn object(row: &Row<'_>) -> Result<Option<Out>> {
 /// `JSON_SET`, `JSON_INSERT`, `JSON_REPLACE` and `JSON_REMOVE` change what a path names.
 fn change(row: &Row<'_>, insert: bool, replace: bool) -> Result<Option<Out>> {
     let mut document = document(row, 0)?;
-    for pair in (1..row.len()).step_by(2) {
+    for pair in (1..row.count()).step_by(2) {
         path(row, pair)?.set(&mut document, literal(row, pair + 1), insert, replace);
     }
     Ok(json(&document))
@@ -249,7 +249,7 @@ fn change(row: &Row<'_>, insert: bool, replace: bool) -> Result<Option<Out>> {
 
 fn remove(row: &Row<'_>) -> Result<Option<Out>> {
     let mut document = document(row, 0)?;
-    for arg in 1..row.len() {
+    for arg in 1..row.count() {
         path(row, arg)?.remove(&mut document);
     }
     Ok(json(&document))

@@ -59,7 +59,8 @@ impl Path {
         let Some(parent) = descend(document, parents) else { return };
         match (parent, last) {
             (Value::Object(members), Leg::Key(key)) => {
-                if if members.contains_key(key) { replace } else { insert } {
+                let wanted = if members.contains_key(key) { replace } else { insert };
+                if wanted {
                     members.insert(key.clone(), new);
                 }
             }

@@ -38,8 +38,8 @@ fn shift(value: u64, by: u64, shift: fn(u64, u32) -> Option<u64>) -> u64 {
 
 /// `LOG(x)` or `LOG(base, x)`.
 fn log(row: &Row<'_>) -> Option<Out> {
-    let value = row.double(row.len() - 1);
-    if row.len() == 1 {
+    let value = row.double(row.count() - 1);
+    if row.count() == 1 {
         return (value > 0.0).then(|| Out::Double(value.ln()));
     }
     let base = row.double(0);
@@ -122,7 +122,7 @@ pub fn all() -> Vec<ScalarUDF> {
             RowFunction::new("log", D, one_or_two, Kind::Double, log),
             RowFunction::new("atan", D, one_or_two, Kind::Double, |row| {
                 let y = row.double(0);
-                finite(if row.len() == 2 { y.atan2(row.double(1)) } else { y.atan() })
+                finite(if row.count() == 2 { y.atan2(row.double(1)) } else { y.atan() })
             }),
             RowFunction::new("sign", D, (1, 1), Kind::Int, |row| {
                 let value = row.double(0);
@@ -142,7 +142,11 @@ pub fn all() -> Vec<ScalarUDF> {
                 Some(Out::UInt(!row.int(0).cast_unsigned()))
             }),
             RowFunction::new("rand", I, (0, 1), Kind::Double, |row| {
-                Some(Out::Double(if row.len() == 1 { seeded(row.int(0)) } else { rand::random() }))
+                Some(Out::Double(if row.count() == 1 {
+                    seeded(row.int(0))
+                } else {
+                    rand::random()
+                }))
             })
             .volatile(),
             RowFunction::new("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),

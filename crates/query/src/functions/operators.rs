@@ -28,7 +28,10 @@ impl ExprPlanner for MySqlOperators {
         let operands = ((left, &left_type), (right, &right_type));
         Ok(match planned(&op, operands) {
             Ok(expr) => PlannerResult::Planned(expr),
-            Err((left, right)) => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+            Err(operands) => {
+                let (left, right) = *operands;
+                PlannerResult::Original(RawBinaryExpr { op, left, right })
+            }
         })
     }
 }
@@ -39,7 +42,7 @@ type Operand<'a> = (Expr, &'a DataType);
 fn planned(
     op: &BinaryOperator,
     (left, right): (Operand<'_>, Operand<'_>),
-) -> Result<Expr, (Expr, Expr)> {
+) -> Result<Expr, Box<(Expr, Expr)>> {
     Ok(match op {
         BinaryOperator::Eq => compare(left, Operator::Eq, right),
         BinaryOperator::NotEq => compare(left, Operator::NotEq, right),
@@ -69,7 +72,7 @@ fn planned(
         BinaryOperator::LongArrow => {
             super::call("json_unquote", vec![super::call("json_extract", vec![left.0, right.0])])
         }
-        _ => return Err((left.0, right.0)),
+        _ => return Err(Box::new((left.0, right.0))),
     })
 }
 

@@ -41,7 +41,7 @@ fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T)
 }
 
 fn text_or<'a>(row: &'a Row<'_>, arg: usize, otherwise: &'a str) -> &'a str {
-    if arg < row.len() { row.text(arg) } else { otherwise }
+    if arg < row.count() { row.text(arg) } else { otherwise }
 }
 
 /// The byte at which the character of this position, from 1, starts.

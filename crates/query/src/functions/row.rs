@@ -338,7 +338,7 @@ impl Row<'_> {
     );
 
     /// How many arguments there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.columns.len()
     }
 
@@ -350,7 +350,7 @@ impl Row<'_> {
 
     /// An integer argument, or this when it is not given.
     pub fn int_or(&self, arg: usize, otherwise: i64) -> i64 {
-        if arg < self.len() { self.int(arg) } else { otherwise }
+        if arg < self.count() { self.int(arg) } else { otherwise }
     }
 }
 

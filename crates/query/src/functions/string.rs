@@ -65,7 +65,7 @@ fn right(row: &Row<'_>) -> Option<Out> {
 
 /// `LPAD` and `RPAD`.
 fn pad(row: &Row<'_>, left: bool) -> Option<Out> {
-    let (body, fill) = (row.text(0), if row.len() > 2 { row.text(2) } else { " " });
+    let (body, fill) = (row.text(0), if row.count() > 2 { row.text(2) } else { " " });
     let wanted = usize::try_from(row.int(1)).ok()?;
     let have = chars(body);
     if wanted <= have {
@@ -133,14 +133,14 @@ fn insert(row: &Row<'_>) -> Option<Out> {
 }
 
 fn concat(row: &Row<'_>) -> Option<Out> {
-    text((0..row.len()).map(|arg| row.text(arg)).collect::<String>())
+    text((0..row.count()).map(|arg| row.text(arg)).collect::<String>())
 }
 
 fn concat_ws(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return None;
     }
-    let parts = (1..row.len()).filter(|&arg| !row.null(arg)).map(|arg| row.text(arg));
+    let parts = (1..row.count()).filter(|&arg| !row.null(arg)).map(|arg| row.text(arg));
     text(parts.collect::<Vec<_>>().join(row.text(0)))
 }
 
@@ -149,7 +149,7 @@ fn field(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return Some(Out::Int(0));
     }
-    let found = (1..row.len()).find(|&arg| !row.null(arg) && row.text(arg) == row.text(0));
+    let found = (1..row.count()).find(|&arg| !row.null(arg) && row.text(arg) == row.text(0));
     count(found.unwrap_or(0))
 }
 
@@ -159,7 +159,9 @@ fn elt(row: &Row<'_>) -> Option<Out> {
         return None;
     }
     let wanted = usize::try_from(crate::convert::integer_prefix(row.text(0))).ok()?;
-    (wanted > 0 && wanted < row.len() && !row.null(wanted)).then(|| row.text(wanted)).and_then(text)
+    (wanted > 0 && wanted < row.count() && !row.null(wanted))
+        .then(|| row.text(wanted))
+        .and_then(text)
 }
 
 /// `MAKE_SET` and `EXPORT_SET` are not here: nobody was seen to send them.
@@ -358,7 +360,7 @@ fn of_bytes() -> Vec<RowFunction> {
             Some(Out::Bytes(row.bytes(0).to_vec()))
         }),
         RowFunction::new("char", &[Kind::Int], (1, MANY), Kind::Text, |row| {
-            let bytes = (0..row.len())
+            let bytes = (0..row.count())
                 .flat_map(|arg| row.int(arg).to_be_bytes().into_iter().skip_while(|b| *b == 0))
                 .collect::<Vec<_>>();
             text(String::from_utf8_lossy(&bytes))
@@ -369,7 +371,7 @@ fn of_bytes() -> Vec<RowFunction> {
         RowFunction::new("elt", T, (2, MANY), Kind::Text, elt).sees_null(),
         RowFunction::new("mysql_row_key", T, (1, MANY), Kind::Text, |row| {
             let mut key = String::new();
-            for arg in 0..row.len() {
+            for arg in 0..row.count() {
                 let part = row.text(arg);
                 write!(key, "{}:{part}", part.len()).expect("a String takes everything");
             }

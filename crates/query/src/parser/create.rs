@@ -92,7 +92,7 @@ fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>
             {
                 cursor.name()?;
             }
-            return element(cursor, spec, keys);
+            element(cursor, spec, keys)
         }
         "PRIMARY" if second == "KEY" => declared(cursor, spec, DeclaredKeyKind::Primary),
         "UNIQUE" if key || cursor.peek_word(1).is_some() && !is_type(&second) => {
@@ -102,14 +102,14 @@ fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>
             declared(cursor, spec, DeclaredKeyKind::Index)
         }
         "FULLTEXT" | "SPATIAL" if second == "KEY" || second == "INDEX" => {
-            return Err(refuse(&format!("{word} KEY")));
+            Err(refuse(&format!("{word} KEY")))
         }
-        "FOREIGN" if second == "KEY" => return Err(refuse("FOREIGN KEY")),
-        "CHECK" if parens => return Err(refuse("CHECK")),
+        "FOREIGN" if second == "KEY" => Err(refuse("FOREIGN KEY")),
+        "CHECK" if parens => Err(refuse("CHECK")),
         _ => {
             let column = column(cursor, &mut spec.declared_keys, keys)?;
             spec.columns.push(column);
-            return Ok(());
+            Ok(())
         }
     }
 }

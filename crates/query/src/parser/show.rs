@@ -9,6 +9,7 @@ use super::users::account;
 use crate::session::Scope;
 
 /// Which of the things that there are is shown.
+#[allow(clippy::large_enum_variant)] // One of them lives as long as its statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Filter {
     /// LIKE.

@@ -345,7 +345,7 @@ fn in_list(tuple: Option<&[Expr]>, list: &mut [Expr], negated: bool) -> Result<O
 /// The unit of an interval, in MySQL's words.
 fn unit(field: &DateTimeField) -> String {
     let name = field.to_string().to_uppercase();
-    name.strip_suffix('S').filter(|name| *name != "").map_or(name.clone(), str::to_owned)
+    name.strip_suffix('S').filter(|name| !name.is_empty()).map_or(name.clone(), str::to_owned)
 }
 
 /// `value + INTERVAL amount unit`.

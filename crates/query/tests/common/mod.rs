@@ -1,6 +1,6 @@
 //! A planner over tables in memory.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
