@@ -75,6 +75,21 @@ impl LongData {
         *self = Self::default();
     }
 
+    /// Whether nothing came.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.refused.is_none()
+    }
+
+    /// What came for each of `count` parameters.
+    pub fn pieces(&self, count: usize) -> Result<Vec<Option<Vec<u8>>>> {
+        self.check(count)?;
+        let mut pieces = vec![None; count];
+        for (number, bytes) in &self.values {
+            pieces[usize::from(*number)] = Some(bytes.clone());
+        }
+        Ok(pieces)
+    }
+
     #[inline]
     fn get(&self, parameter: usize) -> Option<&[u8]> {
         if self.values.is_empty() {
@@ -171,6 +186,43 @@ impl<'a> Iterator for Params<'a> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.types.len() - self.index;
         (usize::from(left > 0), Some(left))
+    }
+}
+
+impl<'a> Execute<'a> {
+    /// The parameters as clients without query attributes send them: bitmap of NULLs, flag,
+    /// types, values. What attributes add is left out, by way of `scratch`.
+    pub fn plain_block<'s>(&self, count: usize, scratch: &'s mut Vec<u8>) -> Result<&'s [u8]>
+    where
+        'a: 's,
+    {
+        if !self.named {
+            return Ok(self.block);
+        }
+        let mut cursor = Cursor::new(self.block);
+        if count == 0 {
+            return Ok(&[]);
+        }
+        let sent = parameter_count(&mut cursor)?;
+        if sent < count {
+            return Err(Error::WrongArguments {
+                what: "COM_STMT_EXECUTE: fewer parameters sent than the statement has",
+            });
+        }
+        let nulls = cursor.bytes(sent.div_ceil(8), "NULL bitmap of parameters cut short")?;
+        let bound = cursor.u8("flag for bound parameters missing")?;
+        scratch.clear();
+        scratch.extend_from_slice(&nulls[..count.div_ceil(8)]);
+        scratch.push(bound);
+        for number in 0..if bound == 1 { sent } else { 0 } {
+            let param_type = cursor.array::<2>("parameter types cut short")?;
+            cursor.lenenc_bytes("parameter name cut short")?;
+            if number < count {
+                scratch.extend_from_slice(&param_type);
+            }
+        }
+        scratch.extend_from_slice(cursor.rest());
+        Ok(scratch)
     }
 }
 

@@ -59,6 +59,17 @@ impl PacketWriter {
         }
     }
 
+    /// Hands over the framed bytes that wait to be sent; the sequence goes on behind them.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Appends bytes that another writer framed, whose next frame would carry `sequence`.
+    pub fn append_framed(&mut self, bytes: &[u8], sequence: u8) {
+        self.out.extend_from_slice(bytes);
+        self.sequence = sequence;
+    }
+
     /// Appends one packet whose payload `fill` appends to the buffer it is given.
     #[inline]
     pub(crate) fn packet(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
