@@ -138,11 +138,8 @@ impl Bulk {
         .await;
         // The place in the log is known when the record is appended.
         let nowhere = (Lsn::ZERO, Lsn::ZERO);
-        let metas = engine.write_rowsets(&view, &self.schema, batches, nowhere).await?;
-        for meta in &metas {
-            let dir = engine.data_dir().tablet(self.table.id, meta.tablet);
-            self.in_flight.add(&dir, meta);
-        }
+        let in_flight = &mut self.in_flight;
+        let metas = engine.write_rowsets(&view, &self.schema, batches, nowhere, in_flight).await?;
         self.written.extend(metas);
         self.stretch_bytes = 0;
         self.permits.clear();

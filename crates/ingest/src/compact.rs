@@ -84,6 +84,8 @@ impl Engine {
             segment_bytes_max: self.config().segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
         };
+        let mut in_flight = self.in_flight();
+        in_flight.add(job.id);
         let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
         let merged = task::run(&**self.pool(), move || {
             let mut pace = || match engine.keeper().is_stopping() {

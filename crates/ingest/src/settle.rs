@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::group::{OpenGroup, PendingCut};
 use crate::record::{self, EndStamp, GroupEndReason, Kind};
 use crate::state::TableState;
+use crate::sweep::InFlight;
 
 /// Room of a record that ends a group or is a barrier over a few tables.
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
@@ -46,7 +47,8 @@ impl Engine {
         }
         let read = read_up_to(&view, cut.lsn);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
-        let rowsets = self.write_files(&view, &schema, read.parts).await?;
+        let mut in_flight = self.in_flight();
+        let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         self.publish(table, &view, &cut, version, &schema, rowsets).await?;
         self.metrics().flushes.with_label_values(&[why.name()]).inc();
         let took = self.clock().now().saturating_sub(started);
@@ -159,6 +161,7 @@ impl Engine {
         view: &TableView,
         schema: &Arc<TableSchema>,
         parts: Vec<DeltaPart>,
+        in_flight: &mut InFlight,
     ) -> Result<Vec<Arc<Rowset>>> {
         let mut rowsets = Vec::new();
         let mut stretch = Vec::new();
@@ -167,12 +170,12 @@ impl Engine {
                 DeltaPart::Rows(rows) => stretch.push(rows),
                 DeltaPart::Rowsets(_, loaded) => {
                     let written = std::mem::take(&mut stretch);
-                    rowsets.extend(self.write_stretch(view, schema, written).await?);
+                    rowsets.extend(self.write_stretch(view, schema, written, in_flight).await?);
                     rowsets.extend(loaded);
                 }
             }
         }
-        rowsets.extend(self.write_stretch(view, schema, stretch).await?);
+        rowsets.extend(self.write_stretch(view, schema, stretch, in_flight).await?);
         Ok(rowsets)
     }
 
@@ -181,6 +184,7 @@ impl Engine {
         view: &TableView,
         schema: &Arc<TableSchema>,
         stretch: Vec<DeltaRows>,
+        in_flight: &mut InFlight,
     ) -> Result<Vec<Arc<Rowset>>> {
         let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else {
             return Ok(Vec::new());
@@ -189,7 +193,7 @@ impl Engine {
         let rows = stretch.iter().map(DeltaRows::rows).sum::<u64>();
         let columns = Arc::clone(schema);
         let batches = task::run(&**self.pool(), move || roll(&stretch, &columns)).await?;
-        let metas = self.write_rowsets(view, schema, batches, lsns).await?;
+        let metas = self.write_rowsets(view, schema, batches, lsns, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
         Ok(metas.into_iter().map(|meta| Arc::new(self.open_rowset(view, meta, schema))).collect())
@@ -202,6 +206,7 @@ impl Engine {
         schema: &Arc<TableSchema>,
         batches: Vec<RecordBatch>,
         lsns: (Lsn, Lsn),
+        in_flight: &mut InFlight,
     ) -> Result<Vec<RowsetMeta>> {
         self.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
         let input = FlushInput {
@@ -215,6 +220,7 @@ impl Engine {
         // Ids are taken before, where running out of them can still be an error.
         let ids = view.tablets.iter().map(|_| self.meta().ids().rowset());
         let mut ids = ids.collect::<Result<Vec<_>>>()?;
+        ids.iter().for_each(|rowset| in_flight.add(*rowset));
         let next_id = || ids.pop().expect("there is an id for each tablet");
         let segment_bytes_max = self.config().segment_bytes_max.bytes();
         let metas = flush(self.files(), input, segment_bytes_max, next_id).await?;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::Result;
-use freshet_meta::RowsetMeta;
+use freshet_base::{Lsn, Result, RowsetId};
 use freshet_storage::Rowset;
 use freshet_storage::delta::Freshness;
 use freshet_storage::gc::{Retired, Sweep};
@@ -21,8 +20,8 @@ const RETIRED_PAUSE: Duration = Duration::from_secs(1);
 /// What the sweep remembers.
 pub(crate) struct Sweeper {
     retired: Retired,
-    /// Files that large loads have written and no record names yet.
-    in_flight: Arc<Mutex<HashSet<PathBuf>>>,
+    /// Rowsets that are being written, or are written and named by nothing else yet.
+    in_flight: Arc<Mutex<HashSet<RowsetId>>>,
     state: Mutex<State>,
 }
 
@@ -57,30 +56,47 @@ impl Sweeper {
     }
 }
 
-/// Keeps the sweep off files that are being written for one load.
+/// Keeps the sweep off rowsets from before their first file is made until something else names
+/// them: a flush on a busy disk may well take longer than the grace.
 pub struct InFlight {
-    all: Arc<Mutex<HashSet<PathBuf>>>,
-    mine: Vec<PathBuf>,
+    all: Arc<Mutex<HashSet<RowsetId>>>,
+    mine: Vec<RowsetId>,
 }
 
 impl InFlight {
-    /// Takes the segments of a rowset in `dir` under its wing.
-    pub(crate) fn add(&mut self, dir: &Path, rowset: &RowsetMeta) {
-        for segment in &rowset.segments {
-            let path = dir.join(&segment.file);
-            self.all.lock().insert(path.clone());
-            self.mine.push(path);
-        }
+    /// Takes the files of a rowset under its wing.
+    pub(crate) fn add(&mut self, rowset: RowsetId) {
+        self.all.lock().insert(rowset);
+        self.mine.push(rowset);
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         let mut all = self.all.lock();
-        for path in &self.mine {
-            all.remove(path);
+        for rowset in &self.mine {
+            all.remove(rowset);
         }
     }
+}
+
+/// What has a name.
+struct Named {
+    in_flight: HashSet<RowsetId>,
+    files: HashSet<PathBuf>,
+}
+
+impl Named {
+    fn has(&self, file: &Path) -> bool {
+        let rowset = || rowset_of(file).is_some_and(|rowset| self.in_flight.contains(&rowset));
+        self.files.contains(file) || rowset()
+    }
+}
+
+/// The rowset that a segment's file name begins with.
+fn rowset_of(file: &Path) -> Option<RowsetId> {
+    let (rowset, _) = file.file_name()?.to_str()?.split_once('-')?;
+    rowset.parse().ok().map(RowsetId)
 }
 
 impl Engine {
@@ -114,7 +130,7 @@ impl Engine {
             return Ok(());
         }
         let named = self.named_files()?;
-        let is_named = |file: &Path| named.contains(file) || self.sweeper.retired.holds(file);
+        let is_named = |file: &Path| named.has(file) || self.sweeper.retired.holds(file);
         let mut state = self.sweeper.state.lock();
         state.sweep_due = now.saturating_add(self.config().orphan_grace);
         let root = self.data_dir().root();
@@ -126,22 +142,46 @@ impl Engine {
         Ok(())
     }
 
-    /// All files that work in flight, the log or metadata names, looked at in this order, which
-    /// is the one in which names move.
-    fn named_files(&self) -> Result<HashSet<PathBuf>> {
-        let mut named = self.sweeper.in_flight.lock().clone();
-        let snapshot = self.snapshot(Freshness::Committed);
-        for id in snapshot.view.tables.keys() {
-            let Some(table) = snapshot.table(*id) else { continue };
-            let segments = table.rowsets.iter().flat_map(|rowset| rowset.segments());
-            named.extend(segments.map(|segment| segment.path().to_path_buf()));
+    /// All that work in flight, the log or metadata names, looked at in this order, which is the
+    /// one in which names move. The log counts beyond its horizon too.
+    fn named_files(&self) -> Result<Named> {
+        let in_flight = self.sweeper.in_flight.lock().clone();
+        let mut files = HashSet::new();
+        let all_of_the_log = self.views().pin(Freshness::Committed, || Lsn(u64::MAX));
+        for snapshot in [all_of_the_log, self.snapshot(Freshness::Committed)] {
+            for id in snapshot.view.tables.keys() {
+                let Some(table) = snapshot.table(*id) else { continue };
+                let segments = table.rowsets.iter().flat_map(|rowset| rowset.segments());
+                files.extend(segments.map(|segment| segment.path().to_path_buf()));
+            }
         }
         for stored in self.meta().tables_on_open()? {
             for rowset in &stored.rowsets {
                 let dir = self.data_dir().tablet(stored.table.id, rowset.tablet);
-                named.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
+                files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
             }
         }
-        Ok(named)
+        Ok(Named { in_flight, files })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rowset_in_flight_has_a_name_until_it_lands() {
+        let sweeper = Sweeper::new(Duration::ZERO);
+        let named = |file: &str| {
+            let in_flight = sweeper.in_flight.lock().clone();
+            Named { in_flight, files: HashSet::new() }.has(Path::new(file))
+        };
+        let all = Arc::clone(&sweeper.in_flight);
+        let mut flight = InFlight { all, mine: Vec::new() };
+        flight.add(RowsetId(7));
+        assert!(named("/data/1/2/7-0.parquet") && named("/data/1/2/7-3-1.parquet"));
+        assert!(!named("/data/1/2/70-0.parquet") && !named("/data/1/2/notes"));
+        drop(flight);
+        assert!(!named("/data/1/2/7-0.parquet"));
     }
 }

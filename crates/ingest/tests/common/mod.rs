@@ -81,6 +81,13 @@ impl Store {
         wait_until("the engine is gone", || Arc::strong_count(&engine) == 1);
     }
 
+    /// Keeps the directory and says where the store is in it.
+    pub fn keep(self) -> std::path::PathBuf {
+        let store = self.config().data_dir;
+        let _ = self.dir.keep();
+        store
+    }
+
     pub fn stop(&self, engine: Arc<Engine>) {
         block_on(engine.stop()).unwrap();
     }
@@ -184,4 +191,24 @@ pub fn rows_of(engine: &Engine, table: TableId, freshness: Freshness) -> Vec<(i3
     }
     rows.sort_unstable();
     rows
+}
+
+/// Files, a side file, a log that was used again, open groups, a truncated table, users.
+pub fn fill(store: &Store) {
+    let engine = store.open();
+    for name in ["filed", "trickle", "emptied"] {
+        create_table(&engine, name);
+    }
+    insert(&engine, "trickle", GroupCommitMode::Async, &[(1, 10)]);
+    insert(&engine, "emptied", GroupCommitMode::Off, &[(9, 90)]);
+    let emptied = engine.resolve("d", "emptied").unwrap().1.id;
+    block_on(engine.truncate(&[emptied])).unwrap();
+    let rows = (0..2_000).map(|k| (k, -k)).collect::<Vec<_>>();
+    for _ in 0..250 {
+        insert(&engine, "filed", GroupCommitMode::Sync, &rows);
+    }
+    wait_until("the log was recycled", || engine.meta().log_state().recycled_to.get() > 0);
+    insert(&engine, "trickle", GroupCommitMode::Sync, &[(2, 20)]);
+    insert(&engine, "emptied", GroupCommitMode::Off, &[(3, 30)]);
+    store.crash(engine);
 }
