@@ -212,10 +212,8 @@ fn apply_file(config: &mut Config, path: &Path, text: &str, problems: &mut Vec<S
         let place = path.display().to_string();
         match parse::toml_text(&value) {
             Some(text) => apply(config, &place, &name, &text, problems),
-            None => problems.push(format!(
-                "{place}: {name}: a {} is no value of a setting",
-                value.type_str()
-            )),
+            None => problems
+                .push(format!("{place}: {name}: a {} is no value of a setting", value.type_str())),
         }
     }
 }
@@ -247,6 +245,25 @@ fn did_you_mean(name: &str) -> String {
         Some(setting) => format!("; did you mean '{}'?", setting.name),
         None => String::new(),
     }
+}
+
+/// The page about settings, as the list says them.
+pub fn document() -> String {
+    let mut page = "# Settings of the server\n\n\
+        Made from the list in `crates/freshet/src/config/registry.rs`; a test holds the two \
+        together.\n\n\
+        A setting is a line `name = value` of the TOML file that `--config` names, a variable of \
+        the environment (`FRESHET_` and the name in upper case), or a flag (`--` and the name, \
+        with `-` for `_`). Flags go over the environment, the environment goes over the file. \
+        Unknown names are errors; all problems are reported at once.\n\n\
+        Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\
+        | setting | default | what it does |\n| --- | --- | --- |\n"
+        .to_owned();
+    for setting in SETTINGS {
+        let default = if setting.default.is_empty() { "empty" } else { setting.default };
+        page += &format!("| `{}` | `{default}` | {} |\n", setting.name, setting.about);
+    }
+    page
 }
 
 #[cfg(test)]

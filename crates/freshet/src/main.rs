@@ -39,6 +39,8 @@ enum Command {
     Check(ServerArgs),
     /// Shows what keeps a damaged store from starting, and what is lost by giving it up.
     Repair(RepairArgs),
+    /// Prints every setting with its default and what it does.
+    Settings,
 }
 
 #[derive(Args)]
@@ -114,6 +116,10 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
     let done = match command {
         Command::Server(args) => serve::run(&configured(&args)?).map(|()| true),
         Command::Check(args) => tools::run_check(&configured(&args)?),
+        Command::Settings => {
+            print!("{}", config::document());
+            Ok(true)
+        }
         Command::Repair(args) => tools::run_repair(&configured(&args.store)?, args.accept),
     };
     done.map_err(|error| vec![error.message().to_owned()])

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use freshet_base::clock::SystemClock;
 use freshet_base::fail::Failpoints;
-use freshet_base::io::{Fs, RealFs};
+use freshet_base::io::RealFs;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Error, ErrorCode, Result};
@@ -68,8 +68,9 @@ async fn serve(
     let mut signals = Signals::new()?;
     let engine = Engine::open(engine_config(config, total), world).await?;
     let spill_dir = config.spill_dir.clone().unwrap_or_else(|| config.data_dir.join("spill"));
-    fs.create_dir_all(&spill_dir)
-        .map_err(|error| Error::io(format_args!("make directory {}", spill_dir.display()), error))?;
+    fs.create_dir_all(&spill_dir).map_err(|error| {
+        Error::io(format_args!("make directory {}", spill_dir.display()), error)
+    })?;
     let query = QueryEngine::new(&QueryConfig {
         memory_bytes: usize::try_from(config.query_memory.of(total).bytes()).unwrap_or(usize::MAX),
         spill_dir,

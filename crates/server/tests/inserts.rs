@@ -1,5 +1,5 @@
 //! The short road: literals and parameters into the log, and what replies say.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;
 

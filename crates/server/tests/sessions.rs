@@ -1,5 +1,5 @@
 //! Transactions, variables, users, KILL, SHOW, and bad packets.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,3 @@
-use std::fmt::Write;
-
 use super::*;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
@@ -12,7 +10,8 @@ fn flags(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 fn flags_go_over_environment_over_file() {
     let path = Path::new("f.toml");
     let text = "flush_bytes = '1MiB'\nload_patience = '1s'\nlabels_max = 7\ncompaction = false";
-    let environment = flags(&[("FRESHET_LOAD_PATIENCE", "2s"), ("FRESHET_LABELS_MAX", "8"), ("X", "y")]);
+    let environment =
+        flags(&[("FRESHET_LOAD_PATIENCE", "2s"), ("FRESHET_LABELS_MAX", "8"), ("X", "y")]);
     let config = Config::load(&Sources {
         file: Some((path, text)),
         environment: &environment,
@@ -48,25 +47,6 @@ fn memory_is_a_part_or_a_size() {
     assert!(parse::memory("0%").is_err());
     assert!(parse::directories("/a;b").is_err());
     assert_eq!(parse::directories("/a; /b").unwrap().len(), 2);
-}
-
-/// The page about settings, as the list says them.
-fn document() -> String {
-    let mut page = "# Settings of the server\n\n\
-        Made from the list in `crates/freshet/src/config/registry.rs`; a test holds the two \
-        together.\n\n\
-        A setting is a line `name = value` of the TOML file that `--config` names, a variable of \
-        the environment (`FRESHET_` and the name in upper case), or a flag (`--` and the name, \
-        with `-` for `_`). Flags go over the environment, the environment goes over the file. \
-        Unknown names are errors; all problems are reported at once.\n\n\
-        Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\
-        | setting | default | what it does |\n| --- | --- | --- |\n"
-        .to_owned();
-    for setting in SETTINGS {
-        let default = if setting.default.is_empty() { "empty" } else { setting.default };
-        writeln!(page, "| `{}` | `{default}` | {} |", setting.name, setting.about).unwrap();
-    }
-    page
 }
 
 #[test]

@@ -315,7 +315,7 @@ impl Connection {
         drop(guard);
         self.writer.append_framed(&answered.bytes, answered.sequence);
         if let Some(prepared) = answered.prepared {
-            self.adopt(prepared, &answered.session);
+            self.adopt(*prepared, &answered.session);
         }
         if let Some((id, statement)) = answered.lent {
             self.statements.give_back(id, statement);
@@ -330,11 +330,11 @@ impl Connection {
     }
 
     /// Answers a COM_STMT_PREPARE whose statement was planned elsewhere.
-    fn adopt(&mut self, prepared: Box<Prepared>, session: &Session) {
+    fn adopt(&mut self, prepared: Prepared, session: &Session) {
         let Kind::Other(query) = &prepared.kind else { return };
         let columns = query.columns.clone();
         let parameters = prepared.parameters;
-        match self.statements.add(*prepared) {
+        match self.statements.add(prepared) {
             Ok(id) => {
                 crate::mysql::results::prepared(
                     &mut self.writer,

@@ -359,11 +359,17 @@ pub async fn sleep(session: &mut Session, seconds: &Expr) -> Result<Reply> {
         Value::Double(seconds) if seconds >= 0.0 => {
             Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
         }
-        Value::Text(text) => Duration::from_secs_f64(text.parse::<f64>().unwrap_or(0.0).max(0.0)),
+        Value::Text(text) => {
+            let seconds = text.trim().parse::<f64>().unwrap_or(0.0);
+            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)
+        }
         _ => bail!(WrongArguments, "Incorrect arguments to sleep."),
     };
     let clock = Arc::clone(session.shared.engine.clock());
-    let slept = async { Ok(clock.sleep(seconds).await) };
+    let slept = async {
+        clock.sleep(seconds).await;
+        Ok(())
+    };
     bounded(session, session.settings.query_timeout, slept).await?;
     const NAME: &str = "SLEEP";
     let rows = [vec![Some("0".to_owned())]];
