@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt run sim crash powercut fuzz soak coverage
+.PHONY: help setup test check fmt demo demo-stop run sim crash powercut fuzz soak coverage
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,12 @@ fmt: ## format all Rust code
 
 run: ## build the server and run it; ARGS="..." are handed to `freshet server`
 	@scripts/run.sh $(ARGS)
+
+demo: ## build, start, stream two tables in and ask about them; SF=0.1 makes it smaller
+	@scripts/demo.sh
+
+demo-stop: ## stop the server that make demo left running
+	@scripts/demo-stop.sh
 
 crash: ## kill the server under load; CYCLES=500 says how often
 	@scripts/crash.sh

@@ -14,6 +14,7 @@
 // It measures the real machine, so there is no simulated world to ask instead.
 #![allow(clippy::disallowed_methods)]
 
+mod demo;
 mod device;
 mod encode;
 mod engine;
@@ -51,6 +52,15 @@ struct Cli {
 enum Command {
     /// Run workloads on targets, in interleaved rounds.
     Run(RunArgs),
+    /// Stream two tables into Freshet with what they reach on screen, then ask about them.
+    Demo {
+        /// The server.
+        #[arg(long)]
+        target: Target,
+        /// Scale factor: 1 is six million rows of lineitem.
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+    },
     /// Measure the machine: synced writes, loopback, copies.
     Machine {
         /// Where the file is written: the disk to measure.
@@ -122,6 +132,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => measure::run(&plan(args)?),
+        Command::Demo { target, scale } => demo::run(&demo::Plan { target, scale }),
         Command::Machine { dir, out } => {
             for figure in machine::measure(&dir)? {
                 let (name, per_second, p50) = (&figure.machine, figure.per_second, figure.p50_ms);

@@ -120,7 +120,7 @@ const STATUSES: [i64; 20] = [
 ];
 
 /// Ten rows a second, popular pages and clients more often than others, sizes over four decades.
-fn httplogs(rng: &mut StdRng, row: usize) -> Row {
+pub fn httplogs(rng: &mut StdRng, row: usize) -> Row {
     let skewed = |rng: &mut StdRng, below: f64| below.powf(rng.random::<f64>()) as i64;
     let client = skewed(rng, 60_000.0);
     let page = skewed(rng, 40_000.0);
