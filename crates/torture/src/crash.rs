@@ -18,12 +18,12 @@ use crate::server::{Server, Setup};
 use crate::writers::{Crowd, Manner, TABLES, create_tables, drop_tables, send_again};
 
 /// After so many cycles the tables are dropped and made anew, so that comparing stays quick.
-const CYCLES_A_TABLE: u32 = 10;
+const CYCLES_A_TABLE: u32 = 5;
 /// Every so many cycles `freshet check` looks at what the crash left.
 const CYCLES_A_CHECK: u32 = 5;
 /// How long a failpoint has to be reached before the server is killed anyway.
-const FAILPOINT_PATIENCE: Duration = Duration::from_secs(2);
-const LOAD_MS: std::ops::Range<u64> = 20..500;
+const FAILPOINT_PATIENCE: Duration = Duration::from_secs(1);
+const LOAD_MS: std::ops::Range<u64> = 20..300;
 const RECOVERY_MS: std::ops::Range<u64> = 0..120;
 /// Labelled loads that were acknowledged and are sent again in a cycle, to be refused.
 const ACKED_SENT_AGAIN: usize = 3;
