@@ -41,16 +41,22 @@ pub struct Client {
     stream: TcpStream,
     reader: PacketReader,
     writer: PacketWriter,
+    engine: &'static str,
 }
 
 impl Client {
-    /// Logs in as root without a password; with a database, uses it.
-    pub fn open(address: &str, database: Option<&str>) -> Result<Self, Failure> {
+    /// Logs in as root without a password; with a database, uses it. Records with
+    /// `skipif ENGINE` are skipped.
+    pub fn open(
+        address: &str,
+        database: Option<&str>,
+        engine: &'static str,
+    ) -> Result<Self, Failure> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(STATEMENT_TIME_MAX))?;
         let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
-        let mut client = Self { stream, reader, writer: PacketWriter::new() };
+        let mut client = Self { stream, reader, writer: PacketWriter::new(), engine };
         let mut login = Login::new("root", "", database);
         loop {
             let sequence = client.writer.sequence();
@@ -107,6 +113,10 @@ impl Client {
 impl DB for Client {
     type Error = Failure;
     type ColumnType = DefaultColumnType;
+
+    fn engine_name(&self) -> &str {
+        self.engine
+    }
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
         match self.outcomes(sql)?.pop() {
