@@ -109,6 +109,10 @@ pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
             (cast(left.0, DataType::BinaryView), cast(right.0, DataType::BinaryView))
         }
         (a, b) if is_text(a) != is_text(b) => (as_number(left, b), as_number(right, a)),
+        // A double has values that no decimal holds.
+        (a, b) if a.is_numeric() && b.is_numeric() && a.is_floating() != b.is_floating() => {
+            (as_double(left), as_double(right))
+        }
         (DataType::Boolean, b) if b.is_numeric() => (cast(left.0, b.clone()), right.0),
         (a, DataType::Boolean) if a.is_numeric() => (left.0, cast(right.0, a.clone())),
         _ => (small_decimal(left, right_type), small_decimal(right, left_type)),
@@ -135,6 +139,13 @@ fn temporal_operand(operand: Operand<'_>, with: &DataType) -> (Expr, DataType) {
         }
         Some(micros) => (lit(ScalarValue::TimestampMicrosecond(micros, None)), DATETIME),
         None => (converted(operand.0, operand.1, &DATETIME), DATETIME),
+    }
+}
+
+fn as_double(operand: Operand<'_>) -> Expr {
+    match operand.1 {
+        DataType::Float64 => operand.0,
+        _ => cast(operand.0, DataType::Float64),
     }
 }
 
