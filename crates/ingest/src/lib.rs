@@ -46,6 +46,7 @@ pub use append::{Appended, LabelClaim, Load, LoadBuffer, PartBody, PartLoad};
 pub use bulk::Bulk;
 pub use config::EngineConfig;
 pub use engine::{Engine, World};
+pub use freshet_wal::{Horizon, HorizonWatch};
 pub use open::META_FILE;
 pub use state::TableState;
 pub use transaction::Transaction;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
 use freshet_base::{Error, Lsn, Result};
-use freshet_wal::{Horizon, HorizonWatch};
+use freshet_ingest::{Horizon, HorizonWatch};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
