@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo demo-stop run sim crash powercut fuzz soak coverage
+.PHONY: help setup test check fmt demo demo-stop run sim crash powercut fuzz soak coverage bench bench-full
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,3 +45,9 @@ coverage: ## lines of the storage engine that tests run
 
 sim: ## search SEEDS=n seeds of the simulation, from FIRST=n on, for a broken promise
 	@scripts/sim.sh
+
+bench: ## beside MariaDB and the null server on all workloads, ratios; under 15 minutes once built
+	@scripts/bench.sh $(ARGS)
+
+bench-full: ## all workloads beside all peers, which are installed first; hours
+	@scripts/bench-full.sh

@@ -1,13 +1,8 @@
 # Sourced by the scripts of the peers: what starting any of them needs.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../env.sh"
 
 START_SECONDS_MAX=120
-
-# fail MESSAGE: ends the script with a message that says what to do.
-fail() {
-    printf 'error: %s\n' "$*" >&2
-    exit 1
-}
 
 # need COMMAND PACKAGE: installs the Debian package that brings COMMAND, if it is missing.
 need() {
@@ -19,7 +14,7 @@ install_package() {
         fail "the package $1 is missing. Install it, on Debian or Ubuntu with:
   sudo apt-get update && sudo apt-get install --yes --no-install-recommends $1"
     fi
-    printf '==> installing %s with apt-get\n' "$1" >&2
+    say "installing $1 with apt-get"
     apt-get update --quiet=2 >&2
     DEBIAN_FRONTEND=noninteractive \
         apt-get install --yes --quiet=2 --no-install-recommends "$1" >&2
@@ -67,4 +62,14 @@ stop() {
         sleep 0.2
     done
     kill -KILL "$pid" 2>/dev/null || true
+}
+
+# reachable FOLDER: lets other users pass through the folders above it.
+reachable() {
+    local folder
+    folder=$(dirname "$1")
+    while [[ $folder != / ]]; do
+        chmod o+x "$folder" 2>/dev/null || return 0
+        folder=$(dirname "$folder")
+    done
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, SystemClock};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::device::{Aligned, FILE_BYTES, preallocated};
 
@@ -16,7 +16,7 @@ const COPY_BYTES: usize = 64 << 20;
 const ECHO_BYTES: (usize, usize) = (48, 11);
 
 /// One figure of the machine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
     /// Format of the line.
     pub format: u32,

@@ -21,14 +21,17 @@ mod engine;
 mod machine;
 mod measure;
 mod null_server;
+mod plot;
 mod point;
 mod prepare;
 mod reply;
+mod report;
 mod result;
 mod rows;
 mod session;
 mod table;
 mod target;
+mod tpch;
 mod usage;
 
 use std::path::PathBuf;
@@ -36,6 +39,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use freshet_base::clock::{Clock, SystemClock};
 
 use point::Form;
 use target::Target;
@@ -52,6 +56,21 @@ struct Cli {
 enum Command {
     /// Run workloads on targets, in interleaved rounds.
     Run(RunArgs),
+    /// Load TPC-H and run its queries.
+    Tpch {
+        /// A server; several are measured one after the other.
+        #[arg(long, required = true)]
+        target: Vec<Target>,
+        /// Scale factor.
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+        /// The folder of `q01.sql` to `q22.sql`; without it tables are only loaded.
+        #[arg(long)]
+        queries: Option<PathBuf>,
+        /// Append lines of JSON to this file.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
     /// Stream two tables into Freshet with what they reach on screen, then ask about them.
     Demo {
         /// The server.
@@ -60,6 +79,18 @@ enum Command {
         /// Scale factor: 1 is six million rows of lineitem.
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
+    },
+    /// Print medians, ratios, and what is met of what is required.
+    Report {
+        /// Lines of JSON.
+        file: PathBuf,
+    },
+    /// Draw a picture (SVG) for each workload.
+    Plot {
+        /// Lines of JSON.
+        file: PathBuf,
+        /// The folder for the pictures.
+        folder: PathBuf,
     },
     /// Measure the machine: synced writes, loopback, copies.
     Machine {
@@ -132,7 +163,15 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => measure::run(&plan(args)?),
+        Command::Tpch { target, scale, queries, out } => {
+            tpch::run(&tpch::Plan { targets: target, scale, queries, out })
+        }
         Command::Demo { target, scale } => demo::run(&demo::Plan { target, scale }),
+        Command::Report { file } => {
+            report::Results::read(&file)?.print();
+            Ok(())
+        }
+        Command::Plot { file, folder } => plot::draw(&report::Results::read(&file)?, &folder),
         Command::Machine { dir, out } => {
             for figure in machine::measure(&dir)? {
                 let (name, per_second, p50) = (&figure.machine, figure.per_second, figure.p50_ms);
@@ -158,6 +197,7 @@ fn plan(args: RunArgs) -> Result<measure::Plan, String> {
         points.extend(of_workload.into_iter().filter(|point| point.name().contains(&args.only)));
     }
     Ok(measure::Plan {
+        run: SystemClock::new().wall_micros(),
         points,
         targets: args.target,
         rounds: args.rounds,

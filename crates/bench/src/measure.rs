@@ -24,6 +24,8 @@ const LARGE_STRETCH: u32 = 3;
 /// How points are run.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// When this run began, in microseconds since 1970.
+    pub run: i64,
     /// What to run.
     pub points: Vec<Point>,
     /// On whom.
@@ -105,12 +107,18 @@ fn one(
     }
     let rows = measured.tally.acknowledged_rows.max(1) as f64;
     Ok(Line {
-        server_rss_mib: rss_bytes as f64 / f64::from(1 << 20),
+        run: plan.run,
+        server_rss_before_mib: mib(before.rss_bytes),
+        server_rss_mib: mib(rss_bytes),
         disk_bytes_per_row: written_bytes as f64 / rows,
         visible_rows,
         files_made: files_made.filter(|_| point.pace.is_some()),
         ..line(point, target, round, measured)
     })
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Line {
@@ -123,6 +131,7 @@ fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Lin
         connections: point.connections,
         target: target.name.clone(),
         sync: target.sync.clone(),
+        run: 0,
         round,
         seconds,
         rows_per_second: tally.rows as f64 / seconds,
@@ -138,6 +147,7 @@ fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Lin
         visible_rows: None,
         client_cores: measured.client_cores,
         server_cores: measured.server_cores,
+        server_rss_before_mib: 0.0,
         server_rss_mib: 0.0,
         disk_bytes_per_row: 0.0,
         files_made: None,

@@ -115,7 +115,7 @@ pub fn points(workload: &str, form: Form) -> Vec<Point> {
 }
 
 fn single_rows() -> Vec<Point> {
-    let mut points = Vec::new();
+    let mut points = vec![Point::new("W1", Source::Ints, Mode::Prepared, Size::Rows(1), 1)];
     for source in [Source::Ints, Source::Lineitem] {
         for connections in [30, 100, 500] {
             points.push(Point::new("W1", source, Mode::Prepared, Size::Rows(1), connections));
@@ -178,7 +178,7 @@ mod tests {
             let names: std::collections::BTreeSet<String> = all.iter().map(Point::name).collect();
             assert_eq!(names.len(), all.len());
         }
-        assert_eq!(points("W1", Form::Short)[0].name(), "W1 ints prepared 1 x 30");
+        assert_eq!(points("W1", Form::Short)[1].name(), "W1 ints prepared 1 x 30");
         assert_eq!(points("W5", Form::Short)[0].name(), "W5 httplogs body 10KB x 30");
         assert_eq!(points("W9", Form::Short)[1].name(), "W9 ints text 1 x 20 1000 tables");
     }

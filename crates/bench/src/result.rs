@@ -18,7 +18,9 @@ pub struct Line {
     pub target: String,
     /// What an acknowledgement means there.
     pub sync: String,
-    /// From 1; targets are measured in turn within a round.
+    /// When the program was started, in microseconds since 1970.
+    pub run: i64,
+    /// From 1; targets are measured in turn within a round of a run.
     pub round: usize,
     /// Length of the measured window.
     pub seconds: f64,
@@ -48,6 +50,8 @@ pub struct Line {
     pub client_cores: f64,
     /// Cores that the server took.
     pub server_cores: f64,
+    /// Memory of the server before the run.
+    pub server_rss_before_mib: f64,
     /// Memory of the server at the end.
     pub server_rss_mib: f64,
     /// Bytes that the server wrote for each acknowledged row, until they were counted.
@@ -127,6 +131,7 @@ pub(crate) fn line(point: &str, target: &str, round: usize, rows_per_second: f64
         connections: 30,
         target: target.to_owned(),
         sync: String::new(),
+        run: 0,
         round,
         seconds: 1.0,
         rows_per_second,
@@ -142,6 +147,7 @@ pub(crate) fn line(point: &str, target: &str, round: usize, rows_per_second: f64
         visible_rows: Some(10),
         client_cores: 0.5,
         server_cores: 1.5,
+        server_rss_before_mib: 1.0,
         server_rss_mib: 1.0,
         disk_bytes_per_row: 1.0,
         files_made: None,

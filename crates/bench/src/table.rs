@@ -1,5 +1,7 @@
 //! The tables of the workloads, and how each peer is asked to make them.
 
+pub mod tpch;
+
 /// Whose SQL is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {

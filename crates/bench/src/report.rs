@@ -1,0 +1,191 @@
+//! Lines of JSON to tables: medians over rounds, ratios, and what is met of what is required.
+
+mod checks;
+mod required;
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::machine::Figure;
+use crate::result::{Line, thousands};
+use crate::tpch::TpchLine;
+
+/// The target whose ratios count.
+const OURS: &str = "freshet";
+
+/// Everything that was measured.
+#[derive(Default)]
+pub struct Results {
+    lines: Vec<Line>,
+    machine: Vec<Figure>,
+    tpch: Vec<TpchLine>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Any {
+    Line(Box<Line>),
+    Machine(Figure),
+    Tpch(TpchLine),
+}
+
+impl Results {
+    /// Reads a file of lines.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path);
+        Self::parse(&text.map_err(|error| format!("{}: {error}", path.display()))?)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut results = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            let any: Result<Any, _> = serde_json::from_str(line);
+            match any.map_err(|error| format!("line {}: {error}", index + 1))? {
+                Any::Line(line) => results.lines.push(*line),
+                Any::Machine(figure) => results.machine.push(figure),
+                Any::Tpch(line) => results.tpch.push(line),
+            }
+        }
+        Ok(results)
+    }
+
+    /// Names of the points, in the order in which they were run.
+    pub fn points(&self) -> Vec<&str> {
+        in_order(self.lines.iter().map(|line| line.point.as_str()))
+    }
+
+    /// Names of the targets that ran a point.
+    pub fn targets(&self, point: &str) -> Vec<&str> {
+        let of_point = self.lines.iter().filter(|line| line.point == point);
+        in_order(of_point.map(|line| line.target.as_str()))
+    }
+
+    fn of<'a>(&'a self, point: &'a str, target: &'a str) -> impl Iterator<Item = &'a Line> {
+        self.lines.iter().filter(move |line| line.point == point && line.target == target)
+    }
+
+    /// The median over rounds of something of the runs of a point on a target.
+    pub fn median(&self, point: &str, target: &str, of: impl Fn(&Line) -> f64) -> Option<f64> {
+        median(self.of(point, target).map(of).collect())
+    }
+
+    /// Rows a second of a point on a target, the median over rounds.
+    pub fn rate(&self, point: &str, target: &str) -> Option<f64> {
+        self.median(point, target, |line| line.rows_per_second)
+    }
+
+    /// The median over rounds of the ratio of two targets in the same round.
+    pub fn ratio(&self, point: &str, target: &str, to: &str) -> Option<f64> {
+        let ratios = self.of(point, target).filter_map(|line| {
+            let same = |other: &&Line| (other.run, other.round) == (line.run, line.round);
+            let other = self.of(point, to).find(same)?;
+            (other.rows_per_second > 0.0).then(|| line.rows_per_second / other.rows_per_second)
+        });
+        median(ratios.collect())
+    }
+
+    /// A median of the machine's figures of that name.
+    pub fn machine_ms(&self, name: &str) -> Option<f64> {
+        let figures = self.machine.iter().filter(|figure| figure.machine == name);
+        median(figures.map(|figure| figure.p50_ms).collect())
+    }
+
+    fn tpch_seconds(&self, step: &str, target: &str) -> Option<f64> {
+        let lines = self.tpch.iter().filter(|line| line.tpch == step && line.target == target);
+        lines.map(|line| line.seconds).min_by(f64::total_cmp)
+    }
+
+    /// Prints the medians, then what is required.
+    pub fn print(&self) {
+        for figure in &self.machine {
+            let per_second = thousands(figure.per_second);
+            println!(
+                "machine: {:46} {per_second:>10}/s  p50 {:.3} ms",
+                figure.machine, figure.p50_ms
+            );
+        }
+        println!("\n{}", self.markdown());
+        let wrong: Vec<&Line> = self.lines.iter().filter(|line| line.is_wrong()).collect();
+        for line in &wrong {
+            println!("WRONG {} round {}: {}", line.target, line.round, line.row());
+        }
+        println!("{} of {} runs with rows missing or too many\n", wrong.len(), self.lines.len());
+        for check in checks::all(self) {
+            println!("{check}");
+        }
+    }
+
+    /// The medians as a table of Markdown.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from(
+            "| point | target | rows/s | ours to it | p50 ms | p99 ms | p999 ms | client CPU \
+             | server cores | RSS MiB | disk B/row | errors |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        );
+        for point in self.points() {
+            for target in self.targets(point) {
+                let median = |of: fn(&Line) -> f64| self.median(point, target, of).unwrap_or(0.0);
+                let ratio = self.ratio(point, OURS, target).filter(|_| target != OURS);
+                let errors: u64 = self.of(point, target).map(|line| line.errors).sum();
+                out.push_str(&format!(
+                    "| {point} | {target} | {} | {} | {:.3} | {:.3} | {:.3} | {:.0} % | {:.2} \
+                     | {:.0} | {:.0} | {errors} |\n",
+                    thousands(median(|line| line.rows_per_second)),
+                    ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+                    median(|line| line.p50_ms),
+                    median(|line| line.p99_ms),
+                    median(|line| line.p999_ms),
+                    median(|line| 100.0 * line.client_share()),
+                    median(|line| line.server_cores),
+                    median(|line| line.server_rss_mib),
+                    median(|line| line.disk_bytes_per_row),
+                ));
+            }
+        }
+        out.push_str(&self.tpch_markdown());
+        out
+    }
+
+    fn tpch_markdown(&self) -> String {
+        let mut out = String::new();
+        let targets = in_order(self.tpch.iter().map(|line| line.target.as_str()));
+        if targets.is_empty() {
+            return out;
+        }
+        out.push_str(&format!("\n| TPC-H, seconds | {} |\n", targets.join(" | ")));
+        out.push_str(&format!("| --- |{}\n", " --: |".repeat(targets.len())));
+        for step in in_order(self.tpch.iter().map(|line| line.tpch.as_str())) {
+            let cells: Vec<String> = targets
+                .iter()
+                .map(|target| self.tpch_seconds(step, target))
+                .map(|seconds| seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")))
+                .collect();
+            out.push_str(&format!("| {step} | {} |\n", cells.join(" | ")));
+        }
+        out
+    }
+}
+
+fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What is required: ratios to peers, bounds of latency, shapes of curves.
+
+/// Rows a second of ours to those of a peer at a point.
+pub(super) struct Ratio {
+    pub(super) point: &'static str,
+    pub(super) peer: &'static str,
+    pub(super) must: f64,
+    pub(super) aim: f64,
+}
+
+const fn ratio(point: &'static str, peer: &'static str, must: f64, aim: f64) -> Ratio {
+    Ratio { point, peer, must, aim }
+}
+
+/// Where a peer was not measured the ratio is left open.
+pub(super) const RATIOS: &[Ratio] = &[
+    ratio("W1 ints prepared 1 x 30", "mariadb", 3.0, 3.0),
+    ratio("W1 ints prepared 1 x 30", "questdb", 1.5, 1.5),
+    ratio("W1 ints prepared 1 x 100", "mariadb", 3.5, 3.5),
+    ratio("W1 ints prepared 1 x 100", "postgres", 5.0, 5.0),
+    ratio("W1 ints prepared 1 x 100", "questdb", 1.5, 1.5),
+    ratio("W1 ints prepared 1 x 500", "mariadb", 4.0, 4.0),
+    ratio("W1 ints prepared 1 x 500", "postgres", 7.0, 7.0),
+    ratio("W1 ints prepared 1 x 500", "questdb", 1.5, 1.5),
+    ratio("W1 lineitem prepared 1 x 30", "mariadb", 4.0, 4.0),
+    ratio("W1 lineitem prepared 1 x 100", "postgres", 5.0, 5.0),
+    ratio("W1 lineitem prepared 1 x 500", "postgres", 7.0, 7.0),
+    ratio("W2 lineitem text 100 x 10", "mariadb", 6.0, 8.0),
+    ratio("W2 lineitem text 100 x 20", "mariadb", 6.0, 8.0),
+    ratio("W2 lineitem text 100 x 30", "mariadb", 6.0, 8.0),
+    ratio("W2 lineitem prepared 100 x 10", "postgres", 5.0, 7.0),
+    ratio("W2 lineitem prepared 100 x 20", "postgres", 5.0, 7.0),
+    ratio("W2 lineitem prepared 100 x 30", "postgres", 5.0, 7.0),
+    ratio("W3 ints text 1000 x 30", "postgres", 8.0, 12.0),
+    ratio("W3 ints text 1000 x 100", "postgres", 8.0, 12.0),
+    ratio("W3 ints text 1000 x 500", "postgres", 8.0, 12.0),
+    ratio("W3 ints text 1000 x 30", "mariadb", 35.0, 35.0),
+    ratio("W3 ints text 1000 x 100", "mariadb", 35.0, 35.0),
+    ratio("W3 ints text 1000 x 500", "mariadb", 35.0, 35.0),
+    ratio("W4 sbtest1 text 1 x 16", "mariadb", 4.0, 5.0),
+    ratio("W4 sbtest1 text 10 x 16", "mariadb", 4.0, 5.0),
+    ratio("W4 sbtest1 text 100 x 16", "mariadb", 5.0, 7.0),
+    ratio("W4 sbtest1 text 500 x 16", "mariadb", 5.0, 6.0),
+    ratio("W4 sbtest1 text 1000 x 16", "mariadb", 5.0, 6.0),
+    ratio("W4 sbtest1 text 2000 x 16", "mariadb", 5.0, 6.0),
+    ratio("W4 sbtest1 text 5000 x 16", "mariadb", 5.0, 6.0),
+    ratio("W4 sbtest1 text 10000 x 16", "mariadb", 5.0, 6.0),
+    ratio("W5 httplogs body 10KB x 30", "questdb", 5.0, 6.0),
+    ratio("W5 httplogs body 10KB x 30", "postgres", 5.0, 6.0),
+    ratio("W5 httplogs body 100KB x 30", "questdb", 3.5, 4.5),
+    ratio("W5 httplogs body 500KB x 30", "postgres", 3.0, 4.0),
+    ratio("W5 httplogs body 500KB x 30", "questdb", 3.0, 4.0),
+    ratio("W5 httplogs body 1MB x 30", "postgres", 3.0, 4.0),
+    ratio("W5 httplogs body 1MB x 30", "questdb", 3.0, 4.0),
+    ratio("W5 httplogs body 10MB x 10", "clickhouse", 2.2, 3.0),
+];
+
+/// No ratio has to be met beyond this part of the null server.
+pub(super) const NULL_SERVER_MUST: f64 = 0.8;
+/// What is aimed at of the null server with single rows of two ints.
+pub(super) const NULL_SERVER_AIM: f64 = 0.9;
+
+/// A bound of a quantile, in milliseconds.
+pub(super) struct Latency {
+    pub(super) point: &'static str,
+    /// 0.5 or 0.99.
+    pub(super) quantile: f64,
+    pub(super) ms_max: f64,
+}
+
+const fn latency(point: &'static str, quantile: f64, ms_max: f64) -> Latency {
+    Latency { point, quantile, ms_max }
+}
+
+pub(super) const LATENCIES: &[Latency] = &[
+    latency("W1 ints prepared 1 x 30", 0.5, 0.35),
+    latency("W1 ints prepared 1 x 30", 0.99, 1.5),
+    latency("W1 ints prepared 1 x 500", 0.99, 12.0),
+    latency("W3 ints text 1000 x 100", 0.99, 60.0),
+];
+
+/// Ours at one point to ours at another.
+pub(super) struct Shape {
+    pub(super) point: &'static str,
+    pub(super) to: &'static str,
+    pub(super) must: f64,
+}
+
+const fn shape(point: &'static str, to: &'static str, must: f64) -> Shape {
+    Shape { point, to, must }
+}
+
+pub(super) const SHAPES: &[Shape] = &[
+    shape("W1 ints prepared 1 x 500", "W1 ints prepared 1 x 100", 0.9),
+    shape("W1 lineitem prepared 1 x 500", "W1 lineitem prepared 1 x 100", 0.9),
+    shape("W3 ints text 1000 x 500", "W3 ints text 1000 x 100", 0.9),
+    shape("W4 sbtest1 text 1000 x 128", "W4 sbtest1 text 1000 x 16", 0.95),
+    shape("W4 sbtest1 text 10000 x 16", "W4 sbtest1 text 1000 x 16", 0.9),
+];
+
+/// W4 by connections, against the best that MariaDB reaches anywhere on that curve.
+pub(super) const PEAK_MUST: f64 = 4.0;
+pub(super) const PEAK_AIM: f64 = 5.0;
+pub(super) const PEAK_PEER: &str = "mariadb";
+pub(super) const PEAK_CURVE: &str = "W4 sbtest1 text 1000 x ";
+pub(super) const PEAK_CONNECTIONS_MIN: usize = 4;
+
+/// Durability modes to `async_mode`, over W1 and W2.
+pub(super) const MODES: [(&str, f64); 2] = [("freshet-sync", 0.95), ("freshet", 0.9)];
+pub(super) const MODE_BASE: &str = "freshet-async";
+
+/// p99 to p50 under steady load, at most.
+pub(super) const P99_TO_P50_MAX: f64 = 5.0;
+/// A lone client's synced insert to one synced write, at most.
+pub(super) const LONE_TO_SYNC_MAX: f64 = 1.5;
+pub(super) const LONE_POINT: &str = "W1 ints prepared 1 x 1";
+pub(super) const SYNC_FIGURE: &str = "synced overwrite, 4 KiB";
+
+pub(super) const IDLE_MIB_MAX: f64 = 150.0;
+pub(super) const MANY_CLIENTS_MIB_MAX: f64 = 400.0;
+pub(super) const MANY_CLIENTS_POINT: &str = "W1 ints prepared 1 x 500";
+
+pub(super) const MANY_TABLES_POINT: &str = "W9 ints text 1 x 20 1000 tables";
+pub(super) const ONE_TABLE_POINT: &str = "W9 ints text 1 x 20";
+pub(super) const MANY_TABLES_CORES: (f64, f64) = (0.2, 0.1);
+pub(super) const MANY_TABLES_FILES_MAX: f64 = 1000.0;
+/// p50 with many tables to p50 with one, at most: the same, but for noise.
+pub(super) const MANY_TABLES_P50_MAX: f64 = 1.2;
+
+/// Load of `lineitem`: the seconds of a peer to ours.
+pub(super) const LOAD_DUCKDB: (f64, f64) = (1.5, 1.5);
+pub(super) const LOAD_CHDB: (f64, f64) = (0.0, 1.0);
+/// Sum of the 22 queries to DataFusion's, at most.
+pub(super) const QUERIES_DATAFUSION_MAX: f64 = 0.7;

@@ -1,0 +1,54 @@
+use super::*;
+use crate::result::line;
+
+fn results(lines: &[(&str, &str, usize, f64)]) -> Results {
+    let lines = lines.iter().map(|(point, target, round, rate)| line(point, target, *round, *rate));
+    Results { lines: lines.collect(), ..Results::default() }
+}
+
+const W1: &str = "W1 ints prepared 1 x 30";
+
+#[test]
+fn ratios_are_taken_within_a_round_and_their_median_counts() {
+    // The machine was three times as slow in the second round.
+    let results = results(&[
+        (W1, "mariadb", 1, 30.0),
+        (W1, OURS, 1, 90.0),
+        (W1, "mariadb", 2, 10.0),
+        (W1, OURS, 2, 40.0),
+        (W1, "mariadb", 3, 30.0),
+        (W1, OURS, 3, 60.0),
+    ]);
+    assert_eq!(results.ratio(W1, OURS, "mariadb"), Some(3.0));
+    assert_eq!(results.rate(W1, OURS), Some(60.0));
+    assert_eq!(results.ratio(W1, OURS, "questdb"), None);
+}
+
+#[test]
+fn what_is_required_is_met_or_not_or_open() {
+    let slow = results(&[(W1, "mariadb", 1, 30.0), (W1, OURS, 1, 60.0)]);
+    let find = |results: &Results| {
+        checks::all(results).into_iter().find(|c| c.what.ends_with("x 30, to mariadb")).unwrap()
+    };
+    assert_eq!(find(&slow).met(), Some(false));
+    assert!(find(&slow).to_string().starts_with("NOT MET"));
+    // Nobody has to be faster than 0.8 of a server that does nothing.
+    let bound = results(&[(W1, "mariadb", 1, 30.0), (W1, OURS, 1, 60.0), (W1, "null", 1, 70.0)]);
+    assert_eq!(find(&bound).met(), Some(true));
+    assert_eq!(find(&results(&[])).met(), None);
+}
+
+#[test]
+fn lines_of_all_kinds_are_read_back() {
+    let written = serde_json::to_string(&line(W1, OURS, 1, 5.0)).unwrap();
+    let text = format!(
+        "{written}\n\
+         {{\"format\":1,\"machine\":\"copy\",\"per_second\":2.0,\"p50_ms\":0.5}}\n\
+         {{\"format\":1,\"tpch\":\"q1\",\"target\":\"duckdb\",\"seconds\":0.25,\"rows\":4}}\n"
+    );
+    let results = Results::parse(&text).unwrap();
+    assert_eq!(results.machine_ms("copy"), Some(0.5));
+    assert_eq!(results.tpch_seconds("q1", "duckdb"), Some(0.25));
+    assert!(results.markdown().contains("| W1 ints prepared 1 x 30 | freshet | 5 |"));
+    assert!(Results::parse("{}").is_err());
+}

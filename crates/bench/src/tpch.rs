@@ -1,0 +1,205 @@
+//! W7: TPC-H loaded in bulk, and its 22 queries.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use freshet_base::clock::{Clock, SystemClock};
+use serde::{Deserialize, Serialize};
+use tpchgen::generators::{
+    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
+    PartSuppGenerator, RegionGenerator, SupplierGenerator,
+};
+
+use crate::encode::Request;
+use crate::engine::{self, Options, Span};
+use crate::measure::append;
+use crate::prepare::{body_connection, body_request};
+use crate::result::FORMAT;
+use crate::session::{MysqlSession, Session};
+use crate::table::{Table, tpch};
+use crate::target::{BodyProtocol, Target};
+
+/// A body is cut behind the row that passes this size.
+const BODY_BYTES: usize = 10_000_000;
+/// Connections that load.
+const LOADERS: usize = 4;
+/// How often each query runs; the fastest counts.
+const QUERY_RUNS: usize = 3;
+
+/// One step: a table loaded, a query answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TpchLine {
+    /// Format of the line.
+    pub format: u32,
+    /// `load lineitem`, `q1`.
+    pub tpch: String,
+    /// Name of the target.
+    pub target: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Rows loaded, or rows of the answer.
+    pub rows: u64,
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// On whom.
+    pub targets: Vec<Target>,
+    /// Scale factor.
+    pub scale: f64,
+    /// The folder of `q01.sql` to `q22.sql`.
+    pub queries: Option<PathBuf>,
+    /// Where lines of JSON are appended.
+    pub out: Option<PathBuf>,
+}
+
+/// Loads all tables into each target, then runs the queries on it.
+pub fn run(plan: &Plan) -> Result<(), String> {
+    for target in &plan.targets {
+        for table in tpch::all() {
+            let (seconds, rows) = load(target, &table, plan.scale)?;
+            say(plan, &target.name, format!("load {}", table.name), seconds, rows)?;
+        }
+        if let Some(folder) = &plan.queries {
+            queries(plan, target, folder)?;
+        }
+    }
+    Ok(())
+}
+
+fn say(plan: &Plan, target: &str, step: String, seconds: f64, rows: u64) -> Result<(), String> {
+    println!("{target:12} {step:16} {seconds:>9.3} s {rows:>9} rows");
+    let target = target.to_owned();
+    let line = TpchLine { format: FORMAT, tpch: step, target, seconds, rows };
+    append(plan.out.as_deref(), &line)
+}
+
+fn queries(plan: &Plan, target: &Target, folder: &Path) -> Result<(), String> {
+    let clock = SystemClock::new();
+    let mut session = Session::open(target)?;
+    for number in 1..=22 {
+        let path = folder.join(format!("q{number:02}.sql"));
+        let text = std::fs::read_to_string(&path);
+        let sql = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        let sql = sql.trim().trim_end_matches(';');
+        for _ in 0..QUERY_RUNS {
+            let start = clock.now();
+            match session.query(sql) {
+                Ok(rows) => {
+                    let seconds = (clock.now() - start).as_secs_f64();
+                    say(plan, &target.name, format!("q{number}"), seconds, rows.len() as u64)?;
+                }
+                Err(error) => {
+                    println!("{:12} q{number:<15} {error}", target.name);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Loads a table and checks that all rows are there; returns seconds and rows.
+fn load(target: &Target, table: &Table, scale: f64) -> Result<(f64, u64), String> {
+    let protocol = target.body_protocol().ok_or("this target takes no bodies")?;
+    let mut session = Session::open(target)?;
+    for statement in table.recreate(target.dialect) {
+        session.query(&statement)?;
+    }
+    let requests = Arc::new(requests(target, protocol, &table.name, scale)?);
+    let rows: u64 = requests.iter().map(|request| request.rows).sum();
+    let connections = (0..LOADERS.min(requests.len()))
+        .map(|_| body_connection(target, protocol, &requests))
+        .collect::<Result<Vec<_>, _>>()?;
+    let options = Options { span: Span::Once, pace: None, threads: 1, server_pid: target.pid };
+    let measured = engine::run(connections, options)?;
+    if let Some(error) = measured.tally.first_error {
+        return Err(format!("load {}: {error}", table.name));
+    }
+    match session.count(&table.name)? {
+        Some(visible) if visible != rows => {
+            Err(format!("load {}: {visible} rows visible of {rows}", table.name))
+        }
+        _ => Ok((measured.window.as_secs_f64(), rows)),
+    }
+}
+
+fn requests(
+    target: &Target,
+    protocol: BodyProtocol,
+    table: &str,
+    scale: f64,
+) -> Result<Vec<Request>, String> {
+    let mut session = match protocol {
+        BodyProtocol::LoadData => Some(MysqlSession::open(target)?),
+        _ => None,
+    };
+    let mut encode = |body: &[u8], rows| {
+        body_request(target, protocol, table, body, rows, '|', session.as_mut())
+    };
+    Ok(match table {
+        "region" => cut(RegionGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "nation" => cut(NationGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "supplier" => cut(SupplierGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "part" => cut(PartGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "customer" => cut(CustomerGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "partsupp" => cut(PartSuppGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "orders" => cut(OrderGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "lineitem" => cut(LineItemGenerator::new(scale, 1, 1).iter(), &mut encode),
+        _ => return Err(format!("`{table}` is no table of TPC-H")),
+    })
+}
+
+/// Writes rows as text and cuts bodies out of it.
+fn cut<R: Display>(
+    rows: impl Iterator<Item = R>,
+    mut encode: impl FnMut(&[u8], u64) -> Request,
+) -> Vec<Request> {
+    use std::io::Write;
+    let mut requests = Vec::new();
+    let mut body = Vec::with_capacity(BODY_BYTES + 1024);
+    let mut count = 0;
+    for row in rows {
+        write!(body, "{row}").expect("a Vec takes all");
+        // The generator ends each row with a separator, which loaders take for a column more.
+        body.pop_if(|byte| *byte == b'|');
+        body.push(b'\n');
+        count += 1;
+        if body.len() >= BODY_BYTES {
+            requests.push(encode(&body, std::mem::take(&mut count)));
+            body.clear();
+        }
+    }
+    if count > 0 {
+        requests.push(encode(&body, count));
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_end_without_a_separator() {
+        let generator = RegionGenerator::new(1.0, 1, 1);
+        let requests = cut(generator.iter(), |body, rows| Request::fixed(body.to_vec(), rows));
+        assert_eq!((requests.len(), requests[0].rows), (1, 5));
+        let text = String::from_utf8(requests[0].bytes.clone()).unwrap();
+        assert!(text.lines().all(|line| line.split('|').count() == 3), "{text}");
+    }
+
+    #[test]
+    fn every_table_has_rows_of_its_columns() {
+        let target: Target = "clickhouse://127.0.0.1:1".parse().unwrap();
+        for table in tpch::all() {
+            let requests = requests(&target, BodyProtocol::ClickHouse, &table.name, 0.001).unwrap();
+            let text = String::from_utf8_lossy(&requests[0].bytes).into_owned();
+            let (_, body) = text.split_once("\r\n\r\n").unwrap();
+            let cells = body.lines().next().unwrap().split('|').count();
+            assert_eq!(cells, table.columns.len(), "{}", table.name);
+        }
+    }
+}

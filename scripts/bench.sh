@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# make bench: Freshet beside MariaDB and the null server on all workloads, in less than 15 minutes.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+
+BENCH_MINUTES_MAX=14
+# Seconds of a run: what is measured, and the warm-up before it.
+SECONDS_MEASURED=${BENCH_SECONDS:-1.5}
+SECONDS_WARMUP=${BENCH_WARMUP:-0.5}
+ROUNDS=${BENCH_ROUNDS:-2}
+
+scripts/setup.sh
+build_release
+source scripts/bench_peers.sh
+
+bench machine --dir "$BENCH_FOLDER"
+start mariadb mariadb
+start null null
+start freshet freshet
+timing=(--rounds "$ROUNDS" --seconds "$SECONDS_MEASURED" --warmup "$SECONDS_WARMUP")
+# What was measured until something failed is worth a report all the same.
+result=0
+bench run "${timing[@]}" "$@" --target "${TARGETS[freshet]}" --target "${TARGETS[mariadb]}" \
+    --target "${TARGETS[null]}" || result=$?
+report
+exit "$result"
