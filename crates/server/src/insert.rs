@@ -132,18 +132,13 @@ pub struct Done {
 ///
 /// # Errors
 /// Names, privileges, values, room: the statement did nothing then.
-pub async fn text(
-    session: &mut Session,
-    sql: &[u8],
-    multi: bool,
-    info: &mut String,
-) -> Result<Option<Done>> {
+pub async fn text(session: &mut Session, sql: &[u8], multi: bool) -> Result<Option<Done>> {
     let (head, mut target) = match session.inserts.take(sql) {
         Some(cached) if cached.1.is_current(session) => cached,
         _ => {
             let Some(parsed) = parse_head(sql, session.settings.dialect) else { return Ok(None) };
             if parsed.label.is_some() {
-                return labelled(session, sql, &parsed, multi, info).await;
+                return labelled(session, sql, &parsed, multi).await;
             }
             let target = Target::resolve(
                 session,
@@ -160,7 +155,7 @@ pub async fn text(
             let consumed = head.len() + scanned.consumed;
             let rows = scanned.rows;
             note(session, scanned.warnings);
-            load(session, &target, rows, Reply::Grouped, info)
+            load(session, &target, rows, Reply::Grouped)
                 .await
                 .map(|rows| Some(Done { rows, consumed }))
         }
@@ -179,7 +174,6 @@ async fn labelled(
     sql: &[u8],
     head: &Head<'_>,
     multi: bool,
-    info: &mut String,
 ) -> Result<Option<Done>> {
     let database = head.database.as_deref();
     let mut target =
@@ -191,7 +185,7 @@ async fn labelled(
     let claim = claim(session, &target, label).await?;
     let consumed = head.values_at + scanned.consumed;
     note(session, scanned.warnings);
-    let rows = load(session, &target, scanned.rows, Reply::Labelled(claim), info).await?;
+    let rows = load(session, &target, scanned.rows, Reply::Labelled(claim)).await?;
     Ok(Some(Done { rows, consumed }))
 }
 
@@ -262,13 +256,12 @@ pub async fn load(
     target: &Target,
     rows: usize,
     reply: Reply,
-    info: &mut String,
 ) -> Result<u64> {
     let Ok(count) = u32::try_from(rows) else {
         bail!(OutOfRoom, "a statement may have at most {} rows", u32::MAX)
     };
     if session.is_transactional() {
-        return crate::transaction::add(session, target, count, reply, info).await;
+        return crate::transaction::add(session, target, count, reply).await;
     }
     let (mode, label) = match reply {
         Reply::Grouped if target.groups => (session.settings.group_commit, None),
@@ -283,7 +276,7 @@ pub async fn load(
         // A sender that is gone went with its table; the rows are durable all the same.
         session.acked = ended.await.map_or(session.acked, |lsn| session.acked.max(lsn));
     }
-    tell(session, appended.txn, mode, given.as_deref(), info);
+    tell(session, appended.txn, mode, given.as_deref());
     remember(session, target, appended.txn, mode, given, count.into());
     Ok(u64::from(count))
 }
@@ -338,7 +331,6 @@ pub async fn load_files(
     reply: Reply,
     rows: u64,
     target: &Target,
-    info: &mut String,
 ) -> Result<u64> {
     let label = match reply {
         Reply::Labelled(claim) => Some(claim),
@@ -347,7 +339,7 @@ pub async fn load_files(
     let given = label.as_ref().map(|label| label.claim.label().to_owned());
     let appended = append_files(session, bulk, label).await?;
     session.acked = session.acked.max(appended.lsn);
-    tell(session, appended.txn, GroupCommitMode::Off, given.as_deref(), info);
+    tell(session, appended.txn, GroupCommitMode::Off, given.as_deref());
     remember(session, target, appended.txn, GroupCommitMode::Off, given, rows);
     Ok(rows)
 }
@@ -366,36 +358,33 @@ async fn append_files(
 }
 
 /// Writes what the OK packet says of a load.
-fn tell(
-    session: &Session,
-    txn: TxnId,
-    mode: GroupCommitMode,
-    label: Option<&str>,
-    info: &mut String,
-) {
-    info.clear();
-    let written = match (mode, label) {
-        (GroupCommitMode::Off, Some(label)) => {
-            write!(info, "{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}'}}")
-        }
-        (GroupCommitMode::Off, None) => {
-            let label = names::load_label(txn);
-            write!(info, "{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}'}}")
-        }
-        (GroupCommitMode::Async, _) => {
-            let label = names::group_label(txn);
-            write!(info, "{{'label':'{label}', 'status':'PREPARE', 'txnId':'{txn}'}}")
-        }
-        (GroupCommitMode::Sync, _) => {
-            let label = names::group_label(txn);
-            let query = names::query_id(txn, session.process.id);
-            write!(
-                info,
-                "{{'label':'{label}', 'status':'PREPARE', 'txnId':'{txn}', 'query_id':'{query}'}}"
-            )
-        }
-    };
-    written.expect("writing to a string cannot fail");
+fn tell(session: &mut Session, txn: TxnId, mode: GroupCommitMode, label: Option<&str>) {
+    if let Some(label) = label {
+        let text = format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}'}}");
+        return session.info.set(text);
+    }
+    let connection = session.process.id;
+    session.info.say_of(txn, mode, |text| {
+        let written = match mode {
+            GroupCommitMode::Off => {
+                let label = names::load_label(txn);
+                write!(text, "{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}'}}")
+            }
+            GroupCommitMode::Async => {
+                let label = names::group_label(txn);
+                write!(text, "{{'label':'{label}', 'status':'PREPARE', 'txnId':'{txn}'}}")
+            }
+            GroupCommitMode::Sync => {
+                let (label, query) = (names::group_label(txn), names::query_id(txn, connection));
+                write!(
+                    text,
+                    "{{'label':'{label}', 'status':'PREPARE', 'txnId':'{txn}', \
+                     'query_id':'{query}'}}"
+                )
+            }
+        };
+        written.expect("writing to a string cannot fail");
+    });
 }
 
 /// Keeps what SHOW LAST INSERT tells; the text of it is made when it is asked for.

@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod conn;
+pub mod desk;
 pub mod io;
 pub mod listener;
 pub mod login;

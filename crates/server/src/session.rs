@@ -183,6 +183,41 @@ impl Diagnostics {
     }
 }
 
+/// The text of an OK packet. Loads of one group share it, so it is made once for them.
+#[derive(Clone, Debug, Default)]
+pub struct Info {
+    text: String,
+    about: Option<(TxnId, GroupCommitMode)>,
+}
+
+impl Info {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Nothing is said.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.about = None;
+    }
+
+    /// This is said.
+    pub fn set(&mut self, text: String) {
+        self.text = text;
+        self.about = None;
+    }
+
+    /// What is said of a load, unless it was said of one of the same group just before.
+    pub fn say_of(&mut self, txn: TxnId, mode: GroupCommitMode, say: impl FnOnce(&mut String)) {
+        if self.about != Some((txn, mode)) {
+            self.text.clear();
+            say(&mut self.text);
+            self.about = Some((txn, mode));
+        }
+    }
+}
+
 /// What SHOW LAST INSERT tells.
 #[derive(Clone, Debug)]
 pub struct LastInsert {
@@ -231,6 +266,8 @@ pub struct Session {
     pub inserts: InsertCache,
     /// Where loads are encoded.
     pub buffer: LoadBuffer,
+    /// What the next OK packet says.
+    pub info: Info,
     /// No reply that was written may be sent before the log is durable up to here.
     pub acked: Lsn,
 }
@@ -255,6 +292,7 @@ impl Session {
             found_rows: 0,
             inserts: InsertCache::default(),
             buffer: LoadBuffer::default(),
+            info: Info::default(),
             acked: Lsn::ZERO,
         };
         session.adopt_collation();

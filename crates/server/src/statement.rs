@@ -72,12 +72,10 @@ pub struct Answered {
 
 /// What a statement answers.
 pub enum Reply {
-    /// Success without rows.
+    /// Success without rows; the session has the words.
     Done {
         /// Rows inserted.
         affected: u64,
-        /// Text for people.
-        info: String,
     },
     /// Rows that are there already.
     Table(Vec<ResultColumn>, RecordBatch),
@@ -88,7 +86,7 @@ pub enum Reply {
 impl Reply {
     /// Success without rows and words.
     pub fn done() -> Self {
-        Self::Done { affected: 0, info: String::new() }
+        Self::Done { affected: 0 }
     }
 }
 
@@ -217,6 +215,7 @@ async fn one(
     if !keeps {
         session.diagnostics.clear();
     }
+    session.info.clear();
     count(session, &statement.statement);
     let reply = match Box::pin(reply(session, statement, parameters)).await {
         Ok(reply) => reply,
@@ -246,14 +245,14 @@ async fn answer(
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
     match reply {
-        Reply::Done { affected, info } => {
+        Reply::Done { affected } => {
             let flag = StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more);
             session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
             output.writer.ok(&OkPacket {
                 affected_rows: affected,
                 status: session.status() | flag,
                 warnings: session.diagnostics.count_u16(),
-                info: &info,
+                info: session.info.text(),
                 ..OkPacket::default()
             });
             Ok(Ok(()))
@@ -320,14 +319,12 @@ async fn reply(
         Statement::Use(name) => session.use_database(name).map(|()| Reply::done()),
         Statement::Begin { label, read_only } => {
             let begin = transaction::Begin { label: label.clone(), read_only: *read_only };
-            let mut info = String::new();
-            transaction::begin(session, &begin, &mut info).await?;
-            Ok(Reply::Done { affected: 0, info })
+            transaction::begin(session, &begin).await?;
+            Ok(Reply::done())
         }
         Statement::Commit => {
-            let mut info = String::new();
-            transaction::commit(session, &mut info).await?;
-            Ok(Reply::Done { affected: 0, info })
+            transaction::commit(session).await?;
+            Ok(Reply::done())
         }
         Statement::Rollback => {
             transaction::roll_back(session);
@@ -356,7 +353,8 @@ async fn reply(
 /// DDL commits what is open before it begins.
 async fn commit_first(session: &mut Session) -> Result<()> {
     transaction::check_unlabelled(session)?;
-    transaction::commit(session, &mut String::new()).await?;
+    transaction::commit(session).await?;
+    session.info.clear();
     // What it does must stand behind what was committed.
     let acked = session.acked;
     session.shared.engine.horizon().wait(acked).await;

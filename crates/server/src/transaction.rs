@@ -60,11 +60,11 @@ impl Control {
     ///
     /// # Errors
     /// Those of [`begin`] and [`commit`].
-    pub async fn run(self, session: &mut Session, info: &mut String) -> Result<()> {
-        info.clear();
+    pub async fn run(self, session: &mut Session) -> Result<()> {
+        session.info.clear();
         match self {
-            Self::Begin => begin(session, &Begin::default(), info).await,
-            Self::Commit => commit(session, info).await,
+            Self::Begin => begin(session, &Begin::default()).await,
+            Self::Commit => commit(session).await,
             Self::Rollback => {
                 roll_back(session);
                 Ok(())
@@ -86,15 +86,15 @@ pub struct Begin {
 ///
 /// # Errors
 /// Those of the commit; a label that is none or is used.
-pub async fn begin(session: &mut Session, begin: &Begin, info: &mut String) -> Result<()> {
-    commit(session, info).await?;
-    info.clear();
+pub async fn begin(session: &mut Session, begin: &Begin) -> Result<()> {
+    commit(session).await?;
+    session.info.clear();
     let label = match &begin.label {
         Some(label) => Some(claim(session, label).await?),
         None => None,
     };
     if let Some(text) = &begin.label {
-        *info = format!("{{'label':'{text}', 'status':'PREPARE', 'txnId':''}}");
+        session.info.set(format!("{{'label':'{text}', 'status':'PREPARE', 'txnId':''}}"));
     }
     open(session, label, begin.read_only || session.settings.read_only, false)
 }
@@ -167,13 +167,7 @@ fn pin(session: &mut Session) {
 ///
 /// # Errors
 /// 1041 where it would grow too large or no memory is left; a label, which belongs to BEGIN.
-pub async fn add(
-    session: &mut Session,
-    target: &Target,
-    rows: u32,
-    reply: Reply,
-    info: &mut String,
-) -> Result<u64> {
+pub async fn add(session: &mut Session, target: &Target, rows: u32, reply: Reply) -> Result<u64> {
     ensure_open(session)?;
     let engine = &session.shared.engine;
     let open = session.transaction.as_ref().expect("just opened");
@@ -196,7 +190,8 @@ pub async fn add(
     };
     let schema = target.plan.schema();
     open.rows.lock().add(&target.state, schema, rows, &session.buffer, permit);
-    *info = format!("{{'label':'{}', 'status':'PREPARE', 'txnId':''}}", open.label_text);
+    let text = format!("{{'label':'{}', 'status':'PREPARE', 'txnId':''}}", open.label_text);
+    session.info.set(text);
     session.row_count = i64::from(rows);
     Ok(u64::from(rows))
 }
@@ -206,8 +201,8 @@ pub async fn add(
 /// # Errors
 /// No room in the log in time, a table dropped meanwhile: the transaction is gone then and
 /// nothing of it happened.
-pub async fn commit(session: &mut Session, info: &mut String) -> Result<()> {
-    info.clear();
+pub async fn commit(session: &mut Session) -> Result<()> {
+    session.info.clear();
     let Some(open) = session.transaction.take() else { return Ok(()) };
     session.process.set_in_transaction(false);
     let OpenTransaction { rows, label, label_text, .. } = open;
@@ -217,7 +212,8 @@ pub async fn commit(session: &mut Session, info: &mut String) -> Result<()> {
     if let Some(appended) = engine.commit(rows, label, patience).await? {
         session.acked = session.acked.max(appended.lsn);
         let txn = appended.txn;
-        *info = format!("{{'label':'{label_text}', 'status':'VISIBLE', 'txnId':'{txn}'}}");
+        let text = format!("{{'label':'{label_text}', 'status':'VISIBLE', 'txnId':'{txn}'}}");
+        session.info.set(text);
     }
     Ok(())
 }

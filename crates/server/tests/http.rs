@@ -1,5 +1,5 @@
 //! The HTTP interface as clients see it: a server in this process, sockets, raw requests.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 #[path = "http/admin.rs"]
 mod admin;

@@ -101,7 +101,6 @@ impl Prepared {
         &mut self,
         session: &mut Session,
         execute: &Execute<'_>,
-        info: &mut String,
     ) -> Result<Option<Done>> {
         let Kind::Insert(prepared) = &mut self.kind else { return Ok(None) };
         session.diagnostics.clear();
@@ -126,7 +125,7 @@ impl Prepared {
             None => Reply::Grouped,
         };
         insert::note(session, scanned.warnings);
-        let rows = insert::load(session, target, scanned.rows, reply, info).await?;
+        let rows = insert::load(session, target, scanned.rows, reply).await?;
         Ok(Some(Done { rows, consumed: self.sql.len() }))
     }
 }

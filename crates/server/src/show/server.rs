@@ -260,10 +260,11 @@ pub fn plain(session: &Session, what: &str) -> Listing {
     }
 }
 
-/// The columns of lists that have no rows here.
-fn empty_columns(what: &str) -> &'static [&'static str] {
-    match what {
-        "PROCEDURE STATUS" | "FUNCTION STATUS" => &[
+/// Lists that have no rows here, with their columns.
+const EMPTY: &[(&[&str], &[&str])] = &[
+    (
+        &["PROCEDURE STATUS", "FUNCTION STATUS"],
+        &[
             "Db",
             "Name",
             "Type",
@@ -276,7 +277,10 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
             "collation_connection",
             "Database Collation",
         ],
-        "TRIGGERS" => &[
+    ),
+    (
+        &["TRIGGERS"],
+        &[
             "Trigger",
             "Event",
             "Table",
@@ -289,7 +293,10 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
             "collation_connection",
             "Database Collation",
         ],
-        "EVENTS" => &[
+    ),
+    (
+        &["EVENTS"],
+        &[
             "Db",
             "Name",
             "Definer",
@@ -306,14 +313,18 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
             "collation_connection",
             "Database Collation",
         ],
-        "MASTER STATUS" | "BINARY LOG STATUS" => {
-            &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"]
-        }
-        "BINARY LOGS" | "MASTER LOGS" => &["Log_name", "File_size"],
-        "SLAVE STATUS" | "REPLICA STATUS" => &["Slave_IO_State", "Master_Host"],
-        "PROFILES" => &["Query_ID", "Duration", "Query"],
-        "LOAD WARNINGS" => &["JobId", "Label", "ErrorMsgDetail"],
-        "LOAD" => &[
+    ),
+    (
+        &["MASTER STATUS", "BINARY LOG STATUS"],
+        &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"],
+    ),
+    (&["BINARY LOGS", "MASTER LOGS"], &["Log_name", "File_size"]),
+    (&["SLAVE STATUS", "REPLICA STATUS"], &["Slave_IO_State", "Master_Host"]),
+    (&["PROFILES"], &["Query_ID", "Duration", "Query"]),
+    (&["LOAD WARNINGS"], &["JobId", "Label", "ErrorMsgDetail"]),
+    (
+        &["LOAD"],
+        &[
             "JobId",
             "Label",
             "State",
@@ -334,7 +345,10 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
             "User",
             "Comment",
         ],
-        "STREAM LOAD" => &[
+    ),
+    (
+        &["STREAM LOAD"],
+        &[
             "Label",
             "Db",
             "Table",
@@ -352,7 +366,10 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
             "User",
             "Comment",
         ],
-        "CATALOG RECYCLE BIN" => &[
+    ),
+    (
+        &["CATALOG RECYCLE BIN"],
+        &[
             "Type",
             "Name",
             "DbId",
@@ -362,10 +379,17 @@ fn empty_columns(what: &str) -> &'static [&'static str] {
             "DataSize",
             "RemoteDataSize",
         ],
-        "VIEWS" => &["Name"],
-        "FUNCTIONS" => &["Function Name"],
-        _ => &["TableName", "Size", "ReplicaCount", "RemoteSize"],
-    }
+    ),
+    (&["VIEWS"], &["Name"]),
+    (&["FUNCTIONS"], &["Function Name"]),
+];
+
+/// The columns of SHOW DATA.
+const DATA: &[&str] = &["TableName", "Size", "ReplicaCount", "RemoteSize"];
+
+fn empty_columns(what: &str) -> &'static [&'static str] {
+    let found = EMPTY.iter().find(|(names, _)| names.contains(&what));
+    found.map_or(DATA, |(_, columns)| columns)
 }
 
 fn engines() -> Listing {

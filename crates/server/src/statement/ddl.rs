@@ -31,7 +31,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
                 let note = format!("Can't create database '{shown}'; database exists");
                 session.diagnostics.push("Note", 1007, note);
             }
-            Ok(Reply::Done { affected: 1, info: String::new() })
+            Ok(Reply::Done { affected: 1 })
         }
         Statement::DropDatabase { name, if_exists } => {
             session.authorize(Privilege::Drop, Object::Database(name))?;

@@ -91,9 +91,8 @@ async fn values(
         true => road::Reply::Grouped,
         false => reply_of(session, &target, insert.label.as_deref()).await?,
     };
-    let mut info = String::new();
-    let affected = road::load(session, &target, given.len(), reply, &mut info).await?;
-    Ok(Reply::Done { affected, info })
+    let affected = road::load(session, &target, given.len(), reply).await?;
+    Ok(Reply::Done { affected })
 }
 
 fn given<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> Given<'a> {
@@ -206,16 +205,15 @@ pub async fn from_rows(
     if gathered.total == 0 {
         return Ok(Reply::done());
     }
-    let mut info = String::new();
     if gathered.bulk.is_some() {
         gathered.spill(session, &target, &mut encoded).await?;
         let bulk = gathered.bulk.take().expect("just looked at");
-        let affected = road::load_files(session, bulk, reply, gathered.total, &target, &mut info);
-        return Ok(Reply::Done { affected: affected.await?, info });
+        let affected = road::load_files(session, bulk, reply, gathered.total, &target);
+        return Ok(Reply::Done { affected: affected.await? });
     }
     session.buffer.begin().extend_from_slice(&encoded);
-    let affected = road::load(session, &target, gathered.buffered, reply, &mut info).await?;
-    Ok(Reply::Done { affected, info })
+    let affected = road::load(session, &target, gathered.buffered, reply).await?;
+    Ok(Reply::Done { affected })
 }
 
 /// Rows of a query so far.

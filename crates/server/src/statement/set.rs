@@ -28,7 +28,7 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
     session.settings_changed();
     if session.settings.autocommit && session.transaction.as_ref().is_some_and(|t| t.implicit) {
         // Switching autocommit on commits what its absence had opened.
-        transaction::commit(session, &mut String::new()).await?;
+        transaction::commit(session).await?;
     }
     result.map(|()| Reply::done())
 }

@@ -393,7 +393,8 @@ pub const ALL: &[Variable] = &[
     both(
         "sql_mode",
         Kind::SqlMode,
-        "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",
+        "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
+         ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",
         "How statements are read and values stored.",
     ),
     both("sql_notes", Kind::Bool, "1", "Accepted, without effect."),

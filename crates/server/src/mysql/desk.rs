@@ -1,0 +1,218 @@
+//! Commands: those of the short road are answered where they arrive, the others become work.
+
+use freshet_base::{Error, Result};
+use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StatusFlags};
+
+use crate::mysql::conn::put_error;
+use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
+use crate::mysql::{login, results};
+use crate::session::Session;
+use crate::statement::{self, Work};
+use crate::{insert, show, transaction};
+
+/// What is left to do after a command was looked at.
+pub enum Next {
+    /// Nothing: it is answered, or needs no answer.
+    Answered,
+    /// A statement for the threads of queries.
+    Run(Work),
+    /// A login under another name.
+    ChangeUser(login::NewUser),
+    /// The client is gone.
+    Quit,
+}
+
+/// Where commands are looked at: everything of a connection but the socket.
+pub struct Desk<'a> {
+    /// Who asks.
+    pub session: &'a mut Box<Session>,
+    /// What was prepared.
+    pub statements: &'a mut Statements,
+    /// Where answers go.
+    pub writer: &'a mut PacketWriter,
+    /// Whether a text may hold several statements.
+    pub multi_statements: &'a mut bool,
+}
+
+impl Desk<'_> {
+    /// Answers a command, or says what is left to do about it.
+    pub async fn answer(&mut self, command: Command<'_>) -> Next {
+        match command {
+            Command::Execute(execute) => return self.execute(&execute).await,
+            Command::Query(sql) => return self.query(sql).await,
+            Command::Prepare(sql) => return self.prepare(sql),
+            Command::Quit => return Next::Quit,
+            Command::ChangeUser(user) => return Next::ChangeUser(login::NewUser::of(&user)),
+            Command::FieldList { table, pattern } => {
+                let (table, pattern) = (table.to_owned(), pattern.to_owned());
+                return Next::Run(Work::FieldList { table, pattern });
+            }
+            Command::CloseStatement(id) => self.statements.close(id),
+            Command::SendLongData { statement_id, parameter, data } => {
+                let bytes_max = self.session.shared.settings.packet_bytes_max;
+                if let Ok(statement) =
+                    self.statements.get(statement_id, "mysqld_stmt_send_long_data")
+                {
+                    statement.long_data.append(parameter, data, bytes_max);
+                }
+            }
+            Command::Ping => self.ok(),
+            Command::InitDb(name) => {
+                let used = self.session.use_database(name);
+                self.done(used);
+            }
+            Command::ResetStatement(id) => {
+                let reset = self.statements.get(id, "mysqld_stmt_reset").map(|statement| {
+                    statement.long_data.clear();
+                    statement.close_cursor();
+                });
+                self.done(reset);
+            }
+            Command::ResetConnection => {
+                transaction::roll_back(self.session);
+                self.statements.clear();
+                self.session.reset();
+                self.ok();
+            }
+            Command::SetMultiStatements(on) => {
+                *self.multi_statements = on;
+                self.writer.eof(self.session.status(), 0);
+            }
+            Command::Statistics => {
+                let line = show::statistics(&self.session.shared);
+                self.writer.statistics(&line);
+            }
+            Command::ProcessKill(id) => {
+                let killed = statement::kill(self.session, u64::from(id), true);
+                self.done(killed);
+            }
+            Command::Fetch { statement_id, rows } => self.fetch(statement_id, rows),
+        }
+        Next::Answered
+    }
+
+    async fn execute(&mut self, execute: &Execute<'_>) -> Next {
+        let statement = match self.statements.get(execute.statement_id, "mysqld_stmt_execute") {
+            Ok(statement) => statement,
+            Err(error) => {
+                put_error(self.writer, &error);
+                return Next::Answered;
+            }
+        };
+        let done = statement.insert(self.session, execute).await;
+        let work = match &done {
+            Ok(None) => Some(statement::work_of(execute, statement)),
+            Ok(Some(_)) | Err(_) => None,
+        };
+        statement.long_data.clear();
+        match (done, work) {
+            (_, Some(Ok(parameters))) => {
+                let id = execute.statement_id;
+                let (id, statement) = self.statements.lend(id);
+                let cursor = execute.cursor;
+                Next::Run(Work::Execute { id, statement, parameters, cursor })
+            }
+            (_, Some(Err(error))) | (Err(error), _) => {
+                self.failed(&error);
+                Next::Answered
+            }
+            (Ok(done), None) => {
+                self.loaded(done.map_or(0, |done| done.rows), StatusFlags::NONE);
+                Next::Answered
+            }
+        }
+    }
+
+    async fn query(&mut self, sql: &[u8]) -> Next {
+        if let Some(control) = transaction::Control::of(sql) {
+            self.session.diagnostics.clear();
+            match control.run(self.session).await {
+                Ok(()) => self.loaded(0, StatusFlags::NONE),
+                Err(error) => self.failed(&error),
+            }
+            return Next::Answered;
+        }
+        let mut rest = sql;
+        loop {
+            let done = match insert::text(self.session, rest, *self.multi_statements).await {
+                Ok(Some(done)) => done,
+                Ok(None) => {
+                    return Next::Run(Work::Query(String::from_utf8_lossy(rest).into_owned()));
+                }
+                Err(error) => {
+                    self.failed(&error);
+                    return Next::Answered;
+                }
+            };
+            rest = rest[done.consumed..].trim_ascii();
+            let more = *self.multi_statements && !rest.is_empty();
+            self.loaded(done.rows, StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more));
+            if !more {
+                return Next::Answered;
+            }
+        }
+    }
+
+    /// Prepares: an INSERT of parameters right here, everything else where queries are planned.
+    fn prepare(&mut self, sql: &[u8]) -> Next {
+        let dialect = self.session.settings.dialect;
+        let sql = String::from_utf8_lossy(sql).into_owned();
+        let parameters = match placeholders(sql.as_bytes(), dialect) {
+            Ok(parameters) => parameters,
+            Err(error) => {
+                self.failed(&error);
+                return Next::Answered;
+            }
+        };
+        let Some(mut insert) = PreparedInsert::parse(&sql, dialect) else {
+            return Next::Run(Work::Prepare { sql, parameters });
+        };
+        let added = insert.refresh(self.session).map(drop).and_then(|()| {
+            let kind = Kind::Insert(Box::new(insert));
+            self.statements.add(Prepared::new(sql, parameters, kind))
+        });
+        match added {
+            Ok(id) => results::prepared(self.writer, id, parameters, &[], self.session),
+            Err(error) => self.failed(&error),
+        }
+        Next::Answered
+    }
+
+    fn fetch(&mut self, id: u32, rows: u32) {
+        let status = self.session.status();
+        match self
+            .statements
+            .get(id, "mysqld_stmt_fetch")
+            .and_then(|statement| statement.fetch(rows, status, self.writer))
+        {
+            Ok(()) => {}
+            Err(error) => put_error(self.writer, &error),
+        }
+    }
+
+    fn loaded(&mut self, rows: u64, more: StatusFlags) {
+        self.writer.ok(&OkPacket {
+            affected_rows: rows,
+            status: self.session.status() | more,
+            warnings: self.session.diagnostics.count_u16(),
+            info: self.session.info.text(),
+            ..OkPacket::default()
+        });
+    }
+
+    fn ok(&mut self) {
+        self.writer.ok(&OkPacket { status: self.session.status(), ..OkPacket::default() });
+    }
+
+    fn done(&mut self, done: Result<()>) {
+        match done {
+            Ok(()) => self.ok(),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.session.failed(error);
+        put_error(self.writer, error);
+    }
+}
