@@ -123,8 +123,7 @@ fn rows_in_memory_are_read_in_the_zone_of_the_session() {
     let bench = Bench::new();
     let table = table();
     let batch = rows(&table, 0..10_000);
-    let tables =
-        One(snapshot(&table).with_overlay([batch]), Zone::parse("+01:00").unwrap());
+    let tables = One(snapshot(&table).with_overlay([batch]), Zone::parse("+01:00").unwrap());
     let answer = query(&bench, &tables, "SELECT COUNT(*), MIN(id), MAX(ID) FROM s");
     assert_eq!(answer, [["10000", "0", "9999"]]);
     let sql = "SELECT * FROM s WHERE id = 7 AND at = '1970-01-01 01:00:07'";
