@@ -13,14 +13,13 @@ use std::time::Duration;
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Error, ErrorCode, Result};
-use freshet_wire::{Capabilities, Command, OkPacket, PacketReader, PacketWriter, StatusFlags};
+use freshet_base::{Error, ErrorCode};
+use freshet_wire::{Capabilities, Command, OkPacket, PacketReader, PacketWriter};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::Shared;
-use crate::insert;
 use crate::mysql::desk::{Desk, Next};
 use crate::mysql::io::Acks;
 use crate::mysql::login;
