@@ -140,7 +140,7 @@ impl Engine {
                 Some(oldest) if oldest <= up_to => {}
                 _ => continue,
             }
-            if self.goes_to_files(&state) || !self.fits_side_file(&state) {
+            if self.goes_to_files(&state) || !self.fits_side_file(&state, up_to) {
                 self.settle(&state, FlushReason::LogRoom).await?;
             } else {
                 small.push(state);
@@ -164,10 +164,10 @@ impl Engine {
         state.delta.stats().bytes >= self.config().flush_bytes_min.bytes()
     }
 
-    /// Whether all a table has unflushed are rows, which a side file can hold.
-    fn fits_side_file(&self, state: &TableState) -> bool {
+    /// Whether a side file can hold all a table has unflushed up to `up_to`.
+    fn fits_side_file(&self, state: &TableState, up_to: Lsn) -> bool {
         let view = self.views().load();
-        view.tables.get(&state.id).is_some_and(|view| view.delta_holds_only_rows())
+        view.tables.get(&state.id).is_some_and(|view| view.fits_side_file(up_to))
     }
 
     /// What a small table has unflushed up to `up_to`, and its version there.

@@ -89,6 +89,9 @@ impl<'a> Replay<'a> {
         while self.run_starts.pop_if(|start| *start <= record.lsn).is_some() {
             self.end_run();
         }
+        // Before the record is taken: what is in files then is followed by at least this record
+        // of its run, which is how the next replay knows that no group had ended yet.
+        self.keep_budget().await?;
         self.last = record.lsn;
         self.done.records += 1;
         self.done.bytes += record.payload.len() as u64;
@@ -110,7 +113,7 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        self.keep_budget().await
+        Ok(())
     }
 
     /// Ends the last run, and with it every group that is open.

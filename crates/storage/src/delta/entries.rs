@@ -19,11 +19,16 @@ pub struct SideRows {
 }
 
 impl TableView {
-    /// Whether all that stands above the files is rows: no large load, whose rows are files.
-    pub fn delta_holds_only_rows(&self) -> bool {
-        let is_large =
-            |(lsn, event): &(Lsn, Event)| *lsn > self.flushed && matches!(event, Event::Rowsets(_));
-        !self.delta.chunks(&self.head).iter().any(|chunk| chunk.events.iter().any(is_large))
+    /// Whether a side file can hold what stands above the files up to `up_to`: rows, and no
+    /// large load, whose rows are files. Nor may a run end above it that left a group open: no
+    /// record says that this group ended, so replay must meet its loads in the log.
+    pub fn fits_side_file(&self, up_to: Lsn) -> bool {
+        let hinders = |(lsn, event): &(Lsn, Event)| match event {
+            Event::Rowsets(_) => *lsn > self.flushed,
+            Event::RunEnd(_) => *lsn > up_to && *lsn > self.flushed,
+            Event::Cut | Event::Schema(_) | Event::Drop | Event::GroupEnd(_) => false,
+        };
+        !self.delta.chunks(&self.head).iter().any(|chunk| chunk.events.iter().any(hinders))
     }
 
     /// What stands above the files up to `up_to`, for a side file.
@@ -32,11 +37,12 @@ impl TableView {
     /// [`crate::Error::Internal`] when columns contradict their schema.
     pub fn side_rows(&self, up_to: Lsn) -> Result<SideRows> {
         let chunks = self.delta.chunks(&self.head);
+        let versions_after = chunks.iter().map(|chunk| versions_after(chunk, up_to)).sum();
         let mut entries = Vec::new();
         for chunk in &chunks {
             self.chunk_entries(chunk, up_to, &mut entries)?;
         }
-        Ok(SideRows { entries, versions_after: versions_after(&chunks, up_to) })
+        Ok(SideRows { entries, versions_after })
     }
 
     fn chunk_entries(&self, chunk: &Arc<Chunk>, to: Lsn, out: &mut Vec<SideEntry>) -> Result<()> {
@@ -66,17 +72,12 @@ impl TableView {
 }
 
 /// Every group, load alone and large load that ends above `lsn` gave the table a version.
-fn versions_after(chunks: &[Arc<Chunk>], lsn: Lsn) -> u64 {
-    let entries = chunks.iter().flat_map(|chunk| &chunk.entries);
-    let above = entries.filter(|entry| entry.lsn > lsn).collect::<Vec<_>>();
-    let loads = above.iter().filter(|entry| entry.ends_group).count();
+fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
+    let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
     let gives_version = |event: &Event| match event {
-        Event::GroupEnd(_) | Event::Rowsets(_) => true,
-        // No record says it: replay counts it only where it meets a load of the group.
-        Event::RunEnd(txn) => above.iter().any(|entry| entry.txn == *txn),
+        Event::GroupEnd(_) | Event::RunEnd(_) | Event::Rowsets(_) => true,
         Event::Cut | Event::Schema(_) | Event::Drop => false,
     };
-    let events = chunks.iter().flat_map(|chunk| &chunk.events);
-    let events = events.filter(|(at, event)| *at > lsn && gives_version(event)).count();
-    (loads + events) as u64
+    let events = chunk.events.iter().filter(|(at, event)| *at > lsn && gives_version(event));
+    (loads.count() + events.count()) as u64
 }
