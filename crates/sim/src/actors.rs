@@ -92,7 +92,7 @@ fn properties(plan: &Plan) -> [(&'static str, u64); 2] {
 }
 
 fn create_tables(sim: &Sim, plan: &Plan) {
-    let (client, plan) = (client(sim, plan), *plan);
+    let (client, plan) = (sim.client(false), *plan);
     let created = sim.run(async move {
         client.engine.create_database("d", true).await.expect("an empty store takes a database");
         for table in TABLES.into_iter().chain(BANK) {
@@ -101,16 +101,6 @@ fn create_tables(sim: &Sim, plan: &Plan) {
         }
     });
     created.expect("nobody dies at the first start");
-}
-
-fn client(sim: &Sim, plan: &Plan) -> Client {
-    Client {
-        engine: Arc::clone(sim.engine()),
-        executor: sim.executor.clone(),
-        fs: sim.fs.clone(),
-        model: Arc::clone(&sim.model),
-        disk_fails: plan.disk_fails,
-    }
 }
 
 /// One life: everybody acts, until all have done their share or the process dies.
@@ -159,15 +149,7 @@ fn end(sim: &mut Sim) {
 /// store is as it must be in every respect.
 fn finish(sim: &mut Sim) {
     sim.fs.set_capacity_bytes(1 << 40);
-    let plan = Plan {
-        lives: 0,
-        statements: 0,
-        interval_ms: 5,
-        group_bytes: 0,
-        disk_fails: false,
-        disk_fills: false,
-    };
-    let client = client(sim, &plan);
+    let client = sim.client(false);
     let sent = sim.run(async move {
         resend(&client).await;
         for table in ["t0", "t1", "t2"] {
@@ -203,8 +185,12 @@ struct Actor {
 fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
     let mut start = |act: fn(Actor) -> futures::future::BoxFuture<'static, ()>| {
         let chance = StdRng::from_rng(&mut sim.chance);
-        let actor =
-            Actor { client: client(sim, plan), chance, statements: plan.statements, plan: *plan };
+        let actor = Actor {
+            client: sim.client(plan.disk_fails),
+            chance,
+            statements: plan.statements,
+            plan: *plan,
+        };
         let running = Arc::clone(running);
         *running.lock() += 1;
         sim.executor.start(async move {

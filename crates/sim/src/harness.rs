@@ -1,7 +1,7 @@
 //! One store through its lives: opened, used, ended in one of many ways, opened again, compared.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::executor::Executor;
 use crate::fs::{Faults, SimFs};
+use crate::loads::Client;
 use crate::model::{Model, versions};
 
 /// Where the store stands on the simulated disk.
@@ -74,6 +75,17 @@ impl Sim {
     /// Between lives.
     pub fn engine(&self) -> &Arc<Engine> {
         self.engine.as_ref().expect("the store is open")
+    }
+
+    /// A client of this life's engine.
+    pub fn client(&self, disk_fails: bool) -> Client {
+        Client {
+            engine: Arc::clone(self.engine()),
+            executor: self.executor.clone(),
+            fs: self.fs.clone(),
+            model: Arc::clone(&self.model),
+            disk_fails,
+        }
     }
 
     /// Whether this life is over: the process died in a call, or ended itself.
@@ -258,7 +270,7 @@ impl Sim {
             }
         }
         let log = meta.log_state();
-        named.extend(log.files.iter().map(|file| PathBuf::from(&file.path)));
+        named.extend(log.files.iter().map(|file| self.config.data_dir.join(&file.path)));
         let side = self.config.data_dir.join("side");
         named.extend(log.side_file.iter().map(|name| side.join(name)));
         let is_ballast = |path: &Path| path.to_string_lossy().contains("ballast");

@@ -87,7 +87,7 @@ pub struct Model {
     versions: BTreeMap<(TableId, Lsn), Version>,
     /// Labelled loads to be sent again.
     pub unknown: Vec<Unknown>,
-    /// Labels that may be claimed or appended now.
+    /// What was done.
     pub counts: Counts,
 }
 

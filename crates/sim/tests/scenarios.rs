@@ -1,0 +1,529 @@
+//! Every sequence that the design names, and every one that broke a promise once.
+#![allow(clippy::unwrap_used)]
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use freshet_base::{ErrorCode, Lsn};
+use freshet_ingest::{Load, LoadBuffer};
+use freshet_meta::{ColumnPlace, SchemaChange};
+use freshet_schema::GroupCommitMode::{Async, Off};
+use freshet_sim::fs::Faults;
+use freshet_sim::harness::{Death, Sim};
+use freshet_sim::loads::{Client, Outcome, data_files};
+use freshet_sim::model::{Event, Part};
+use freshet_sim::rows;
+use freshet_storage::delta::Freshness;
+
+/// A store with the tables `a`, `b` and the two accounts.
+fn store(seed: u64) -> Sim {
+    let mut sim = Sim::new(seed);
+    sim.open();
+    act(&sim, |client| async move {
+        client.engine.create_database("d", true).await.unwrap();
+        for table in ["a", "b", "bank_a", "bank_b"] {
+            client.create(table, &[]).await;
+        }
+    });
+    sim
+}
+
+/// Runs `actions` to their end, or to the death of the process.
+fn act<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    sim: &Sim,
+    actions: impl FnOnce(Client) -> F,
+) -> Option<T> {
+    sim.run(actions(sim.client(false)))
+}
+
+/// Appends rows without waiting for their acknowledgement.
+fn append(client: &Client, table: &str, count: i64) -> Lsn {
+    let (state, definition) = client.engine.resolve("d", table).unwrap();
+    let schema = definition.schema();
+    let ids = client.model.lock().take_ids(count);
+    let mut buffer = LoadBuffer::default();
+    rows::encode(ids.clone(), false, schema, buffer.begin());
+    let admitted = client.engine.admission().try_admit(buffer.payload_bytes()).unwrap();
+    let rows = u32::try_from(count).unwrap();
+    let load = Load { table: &state, schema_version: schema.version, rows, mode: Off, label: None };
+    let appended = client.engine.append_rows(load, &mut buffer, admitted).unwrap();
+    let part = Part {
+        table: state.id,
+        ids,
+        negative: false,
+        schema: schema.clone(),
+        txn: appended.txn,
+        grouped: false,
+    };
+    client.model.lock().appended(&client.engine, appended.lsn, Event::Load(vec![part], None));
+    appended.lsn
+}
+
+fn add_column(name: &str) -> SchemaChange {
+    SchemaChange::AddColumn { column: rows::added_column(name), place: ColumnPlace::Last }
+}
+
+/// Runs `actions` once for every call of the disk in which the process can die, until they
+/// end before it does; the store must be whole each time.
+fn die_in_every_call<F: Future<Output = ()> + Send + 'static>(
+    prepare: impl Fn(&mut Sim),
+    actions: impl Fn(Client) -> F,
+) -> u64 {
+    for call in 1.. {
+        let mut sim = store(call);
+        prepare(&mut sim);
+        sim.fs.set_faults(Faults { crash_in_calls: call, ..Faults::default() });
+        let ended = act(&sim, &actions).is_some();
+        let death = if call % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd };
+        sim.crash(death);
+        act(&sim, |client| async move { client.load("a", 2, Async, None).await });
+        sim.crash(Death::PowerCut);
+        if ended {
+            return call;
+        }
+    }
+    unreachable!("actions have an end")
+}
+
+#[test]
+fn rows_encoded_before_a_truncate_and_appended_behind_it_stay() {
+    let mut sim = store(1);
+    act(&sim, |client| async move {
+        client.load("a", 3, Off, None).await;
+        let (state, definition) = client.engine.resolve("d", "a").unwrap();
+        let schema = definition.schema();
+        let ids = client.model.lock().take_ids(1);
+        let mut buffer = LoadBuffer::default();
+        rows::encode(ids.clone(), false, schema, buffer.begin());
+        let admitted = client.engine.admission().try_admit(buffer.payload_bytes()).unwrap();
+        client.truncate(&["a"]).await;
+        let load =
+            Load { table: &state, schema_version: schema.version, rows: 1, mode: Off, label: None };
+        let appended = client.engine.append_rows(load, &mut buffer, admitted).unwrap();
+        let schema = schema.clone();
+        let (table, txn) = (state.id, appended.txn);
+        let part = Part { table, ids, negative: false, schema, txn, grouped: false };
+        let event = Event::Load(vec![part], None);
+        client.model.lock().appended(&client.engine, appended.lsn, event);
+        client.engine.horizon().wait(appended.lsn).await;
+        client.model.lock().acknowledged(appended.lsn);
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
+}
+
+#[test]
+fn a_load_behind_the_end_of_a_group_is_of_another_group() {
+    let mut sim = store(2);
+    act(&sim, |client| async move {
+        client.load("a", 1, Async, None).await;
+        client.flush("a").await;
+        client.load("a", 1, Async, None).await;
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
+    sim.replay_again();
+}
+
+#[test]
+fn a_client_that_goes_away_while_it_waits_changes_nothing() {
+    let mut sim = store(3);
+    act(&sim, |client| async move {
+        let label = || Some("mine".to_owned());
+        {
+            let mut load = Box::pin(client.load("a", 1, Async, label()));
+            // Polled until its record is in the log, then dropped.
+            let model = client.model.clone();
+            std::future::poll_fn(|context| {
+                let _ = load.as_mut().poll(context);
+                match model.lock().label("mine") {
+                    Some(_) => std::task::Poll::Ready(()),
+                    None => std::task::Poll::Pending,
+                }
+            })
+            .await;
+        }
+        assert_eq!(client.load("a", 1, Async, label()).await, Outcome::LabelUsed);
+    });
+    sim.crash(Death::PowerCut);
+    assert!(sim.model.lock().label("mine").is_some(), "'used' was answered, so it is durable");
+    act(&sim, |client| async move {
+        let again = client.load("a", 1, Async, Some("mine".to_owned())).await;
+        assert_eq!(again, Outcome::LabelUsed);
+    });
+    sim.check();
+}
+
+#[test]
+fn a_snapshot_is_not_torn_by_flush_truncate_or_alter_behind_it() {
+    let sim = store(4);
+    act(&sim, |client| async move {
+        client.transfer(5).await;
+        client.load("a", 10, Async, None).await;
+        let snapshot = client.engine.snapshot(Freshness::Committed);
+        let check = || client.model.lock().check(&snapshot);
+        client.transfer(5).await;
+        for table in ["a", "bank_a", "bank_b"] {
+            client.flush(table).await;
+            check();
+        }
+        client.alter("a", add_column("x")).await;
+        check();
+        client.truncate(&["a", "bank_a", "bank_b"]).await;
+        client.sleep(Duration::from_secs(30)).await;
+        check();
+        client.drop_table("a").await;
+        check();
+    });
+    sim.check();
+}
+
+#[test]
+fn a_flush_covers_nothing_that_a_power_cut_can_take_back() {
+    die_in_every_call(
+        |_| {},
+        |client| async move {
+            client.load("a", 4, Off, None).await;
+            append(&client, "a", 4);
+            client.flush("a").await;
+            append(&client, "a", 4);
+            client.flush("a").await;
+        },
+    );
+}
+
+#[test]
+fn rows_flushed_behind_a_truncate_survive_its_metadata() {
+    die_in_every_call(
+        |_| {},
+        |client| async move {
+            client.load("a", 4, Off, None).await;
+            client.truncate(&["a", "b"]).await;
+            client.load("a", 4, Off, None).await;
+            client.flush("a").await;
+            client.truncate(&["a"]).await;
+            client.load("a", 4, Off, None).await;
+            client.flush("a").await;
+        },
+    );
+}
+
+#[test]
+fn two_flushes_at_once_publish_in_order() {
+    for seed in 0..10 {
+        let mut sim = store(seed);
+        sim.executor.set_job_delay_max(Duration::from_millis(50));
+        act(&sim, |client| async move {
+            client.load("a", 4, Off, None).await;
+            let first = client.flush("a");
+            let second = async {
+                client.load("a", 4, Off, None).await;
+                client.flush("a").await
+            };
+            futures::join!(first, second);
+        });
+        sim.check();
+        sim.crash(Death::PowerCut);
+    }
+}
+
+#[test]
+fn a_failed_flush_is_tried_again_and_doubles_nothing() {
+    let mut sim = store(6);
+    sim.fs.set_faulty_dir(&data_files());
+    sim.run({
+        let client = sim.client(true);
+        async move {
+            client.load("a", 4, Off, None).await;
+            for failing in 1..6 {
+                client.fs.fail_next(failing, 0);
+                client.flush("a").await;
+                client.fs.fail_next(0, 0);
+                client.load("a", 4, Off, None).await;
+                assert_ne!(client.flush("a").await, Outcome::Refused);
+            }
+        }
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_torn_batch_and_what_stood_behind_it_never_come_back() {
+    for seed in 0..40 {
+        let mut sim = store(seed);
+        for _ in 0..4 {
+            sim.die_within_calls(4);
+            act(&sim, |client| async move {
+                for _ in 0..4 {
+                    // Of the same length in every run.
+                    append(&client, "a", 1);
+                    client.sleep(Duration::from_millis(1)).await;
+                }
+            });
+            sim.crash(Death::PowerCut);
+        }
+    }
+}
+
+#[test]
+fn a_label_that_metadata_has_before_its_rows_is_no_duplicate() {
+    let mut sim = store(8);
+    act(&sim, |client| async move {
+        client.load("a", 2, Async, Some("early".to_owned())).await;
+        fill_log(&client, "b").await;
+    });
+    sim.crash(Death::PowerCut);
+    act(&sim, |client| async move {
+        let again = client.load("a", 2, Async, Some("early".to_owned())).await;
+        assert_eq!(again, Outcome::LabelUsed);
+    });
+    sim.replay_again();
+    sim.settle_and_check_leaks();
+}
+
+/// Loads until the log was recycled.
+async fn fill_log(client: &Client, table: &str) {
+    let start = client.engine.meta().log_state().recycled_to;
+    while client.engine.meta().log_state().recycled_to == start {
+        client.load(table, 200, Off, None).await;
+        client.sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn what_barriers_did_outlives_the_recycling_of_their_log_files() {
+    let mut sim = store(9);
+    act(&sim, |client| async move {
+        client.load("a", 3, Async, None).await;
+        client.alter("a", add_column("x")).await;
+        client.truncate(&["a"]).await;
+        client.load("a", 3, Async, None).await;
+        client.create("gone", &[]).await;
+        client.load("gone", 3, Async, None).await;
+        client.drop_table("gone").await;
+        fill_log(&client, "b").await;
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
+    sim.replay_again();
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn recovery_may_die_in_every_call_and_be_repeated() {
+    for call in 1..80 {
+        let mut sim = store(call);
+        act(&sim, |client| async move {
+            client.load("a", 4, Async, None).await;
+            client.alter("a", add_column("x")).await;
+            client.truncate(&["b"]).await;
+            client.transfer(3).await;
+            append(&client, "a", 2);
+        });
+        sim.end_life(Death::PowerCut);
+        sim.fs.set_faults(Faults { crash_in_calls: call, ..Faults::default() });
+        sim.open();
+        sim.replay_again();
+    }
+}
+
+#[test]
+fn ddl_may_die_in_every_call() {
+    die_in_every_call(
+        |_| {},
+        |client| async move {
+            client.load("a", 2, Async, None).await;
+            client.alter("a", add_column("x")).await;
+            client.load("a", 2, Async, None).await;
+            client.drop_table("b").await;
+            client.create("b", &[]).await;
+            client.load("b", 2, Off, None).await;
+        },
+    );
+}
+
+#[test]
+fn recycling_may_die_in_every_call() {
+    let calls = die_in_every_call(
+        |sim| {
+            act(sim, |client| async move {
+                client.load("a", 2, Async, None).await;
+                for _ in 0..40 {
+                    client.load("b", 300, Off, None).await;
+                }
+            });
+        },
+        |client| async move {
+            client.load("a", 2, Off, Some("kept".to_owned())).await;
+            fill_log(&client, "b").await;
+        },
+    );
+    assert!(calls > 20, "{calls} calls");
+}
+
+#[test]
+fn a_failed_write_of_the_log_ends_the_process_and_the_restart_is_clean() {
+    for failing in 1..4 {
+        let mut sim = store(failing);
+        sim.fs.set_faulty_dir(Path::new("/store/wal"));
+        act(&sim, |client| async move {
+            client.load("a", 3, Off, None).await;
+        });
+        sim.fs.fail_next(failing, 0);
+        let ended = act(&sim, |client| async move { client.load("a", 3, Off, None).await });
+        assert_eq!(ended, None, "nothing is acknowledged by a log that failed");
+        assert!(sim.fatal().is_some(), "the process ends with a message");
+        sim.crash(Death::ProcessEnd);
+        sim.crash(Death::PowerCut);
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_loads_clearly_and_room_lets_them_in_again() {
+    let mut sim = store(11);
+    sim.fs.set_capacity_bytes(sim.fs.used_bytes() + 10_000);
+    let refused = act(&sim, |client| async move {
+        for _ in 0..2000 {
+            if client.load("a", 300, Off, None).await == Outcome::Refused {
+                return true;
+            }
+        }
+        false
+    });
+    assert_eq!(refused, Some(true), "the log and memory are bounded");
+    sim.check();
+    sim.fs.set_capacity_bytes(1 << 40);
+    let taken = act(&sim, |client| async move {
+        client.sleep(Duration::from_secs(20)).await;
+        client.load("a", 3, Off, None).await
+    });
+    assert!(matches!(taken, Some(Outcome::Acknowledged(_))), "{taken:?}");
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_label_has_room_wherever_its_rows_end() {
+    let sim = store(12);
+    act(&sim, |client| async move {
+        for rows in 1..400 {
+            let label = format!("{rows:0>128}");
+            client.load("a", rows, Off, Some(label)).await;
+        }
+    });
+    sim.check();
+}
+
+#[test]
+fn a_large_load_between_a_truncate_and_its_metadata_stays() {
+    for seed in 0..20 {
+        let mut sim = store(seed);
+        sim.executor.set_job_delay_max(Duration::from_millis(30));
+        act(&sim, |client| async move {
+            client.load("a", 3, Off, None).await;
+            let large = async {
+                client.sleep(Duration::from_millis(seed)).await;
+                client.load_large("a", 50, 2).await
+            };
+            futures::join!(client.truncate(&["a"]), large);
+            client.flush("a").await;
+        });
+        sim.check();
+        sim.crash(Death::PowerCut);
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
+fn rows_that_a_truncate_cut_give_back_their_memory() {
+    let sim = store(13);
+    act(&sim, |client| async move {
+        for _ in 0..10 {
+            client.load("a", 100, Async, None).await;
+        }
+        client.truncate(&["a"]).await;
+        client.sleep(Duration::from_secs(1)).await;
+        let state = client.engine.resolve("d", "a").unwrap().0;
+        assert_eq!(state.delta.stats().bytes, 0);
+        assert_eq!(client.engine.admission().memory().used_bytes(), 0);
+    });
+}
+
+#[test]
+fn a_replayed_alter_shows_its_columns() {
+    let mut sim = store(14);
+    // Metadata hears of the ALTER only when its barrier is durable: the process ends there.
+    sim.failpoints.arm(
+        "barrier-durable",
+        0,
+        freshet_base::fail::Action::Io(std::io::ErrorKind::Other),
+    );
+    let answer = sim.run({
+        let client = sim.client(true);
+        async move { client.alter("a", add_column("x")).await }
+    });
+    assert_eq!(answer, Some(Outcome::Refused));
+    sim.failpoints.disarm("barrier-durable");
+    sim.crash(Death::ProcessEnd);
+    let columns = sim.engine().resolve("d", "a").unwrap().1.schema().columns.len();
+    assert_eq!(columns, 4);
+}
+
+#[test]
+fn an_alter_that_found_no_room_blocks_no_later_one() {
+    let mut sim = store(15);
+    act(&sim, |client| async move {
+        let id = client.engine.resolve("d", "a").unwrap().0.id;
+        // Left behind by a statement that never came into the log.
+        client.engine.meta().prepare_schema(id, &[add_column("lost")]).unwrap();
+        let outcome = client.alter("a", add_column("x")).await;
+        assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");
+    });
+    sim.crash(Death::PowerCut);
+    let error = sim.engine().resolve("d", "nothing").err().unwrap();
+    assert_eq!(error.code(), ErrorCode::NoSuchTable);
+}
+
+#[test]
+fn the_same_loads_under_other_settings_give_the_same_rows() {
+    let rows = |seed: u64, change: fn(&mut Sim)| {
+        let mut sim = Sim::new(seed);
+        change(&mut sim);
+        sim.open();
+        act(&sim, |client| async move {
+            client.engine.create_database("d", true).await.unwrap();
+            client.create("a", &[("group_commit_interval_ms", 20)]).await;
+        });
+        for round in 0..4_i64 {
+            act(&sim, move |client| async move {
+                for n in 0..20 {
+                    let mode = if n % 2 == 0 { Async } else { Off };
+                    let label = Some(format!("{round}-{n}"));
+                    let outcome = client.load("a", 1 + n * 7 % 90, mode, label).await;
+                    assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");
+                }
+                client.load_large("a", 200, 2).await;
+            });
+            let cut = if seed % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd };
+            if seed > 0 {
+                sim.crash(cut);
+            }
+        }
+        sim.check();
+        let id = sim.engine().resolve("d", "a").unwrap().0.id;
+        rows::read(&sim.engine().snapshot(Freshness::Committed).table(id).unwrap()).unwrap()
+    };
+    let plain = rows(0, |_| {});
+    assert_eq!(plain, rows(1, |sim| sim.config.compaction = false));
+    assert_eq!(plain, rows(2, |sim| sim.config.flush_bytes = freshet_base::ByteSize(1)));
+    assert_eq!(plain, rows(3, |sim| sim.config.flush_bytes = freshet_base::ByteSize::mib(64)));
+    assert_eq!(
+        plain,
+        rows(4, |sim| sim.config.write_memory_bytes = freshet_base::ByteSize::kib(64))
+    );
+    assert_eq!(plain, rows(5, |sim| sim.config.wal_file_bytes = freshet_base::ByteSize::kib(128)));
+    assert_eq!(plain, rows(6, |sim| sim.executor.set_job_delay_max(Duration::from_millis(40))));
+}
