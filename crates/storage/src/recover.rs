@@ -1,6 +1,7 @@
 //! The files of a table as metadata names them, opened after a start.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,6 +24,15 @@ pub struct Finding {
     pub offset: Option<u64>,
     /// What does not hold.
     pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset {
+            Some(offset) => write!(f, "{} at byte {offset}: {}", self.file.display(), self.what),
+            None => write!(f, "{}: {}", self.file.display(), self.what),
+        }
+    }
 }
 
 impl From<Error> for Finding {
