@@ -124,9 +124,11 @@ impl Client {
         loop {
             match self.reader.next_packet(sequence).map_err(Failure::broken)? {
                 Some(packet) => return Ok((packet.payload.to_vec(), packet.reply_sequence())),
-                None => match self.stream.read(self.reader.spare())? {
-                    0 => return Err(Failure::broken("end of stream")),
-                    count => self.reader.filled(count),
+                None => match self.stream.read(self.reader.spare()) {
+                    Ok(0) => return Err(Failure::broken("end of stream")),
+                    Ok(count) => self.reader.filled(count),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error.into()),
                 },
             }
         }

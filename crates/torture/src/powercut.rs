@@ -25,7 +25,7 @@ use crate::writers::{Crowd, Manner, TABLES, create_tables};
 const CUTS_A_ROUND: u32 = 10;
 const CUT_MS: std::ops::Range<u64> = 20..400;
 /// Writers rest a little: the first server has to go on while the second is looked at.
-const PAUSE: Duration = Duration::from_millis(30);
+const PAUSE: Duration = Duration::from_millis(120);
 
 /// What to run.
 #[derive(Clone, Debug)]
