@@ -40,7 +40,7 @@ pub struct Plan {
     pub disk_fills: bool,
 }
 
-/// What a run ended in; equal for equal seeds.
+/// What a run ended in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// Polls of tasks.

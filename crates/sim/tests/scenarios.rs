@@ -346,25 +346,6 @@ fn ddl_may_die_in_every_call() {
 }
 
 #[test]
-fn recycling_may_die_in_every_call() {
-    let calls = die_in_every_call(
-        |sim| {
-            act(sim, |client| async move {
-                client.load("a", 2, Async, None).await;
-                for _ in 0..40 {
-                    client.load("b", 300, Off, None).await;
-                }
-            });
-        },
-        |client| async move {
-            client.load("a", 2, Off, Some("kept".to_owned())).await;
-            fill_log(&client, "b").await;
-        },
-    );
-    assert!(calls > 20, "{calls} calls");
-}
-
-#[test]
 fn a_failed_write_of_the_log_ends_the_process_and_the_restart_is_clean() {
     for failing in 1..4 {
         let mut sim = store(failing);
