@@ -12,6 +12,6 @@ if [[ ! -x $environment/bin/python ]]; then
     python3 -m venv "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check duckdb chdb
 fi
-mkdir -p "$folder"
+"$CARGO_TARGET_DIR/release/freshet-bench" tpch-files --scale "${TPCH_SCALE:-1}" "$folder"
 "$environment/bin/python" scripts/peers/inprocess.py "$folder" crates/query/tests/tpch \
     >>"$out"

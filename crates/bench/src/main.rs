@@ -80,6 +80,14 @@ enum Command {
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
     },
+    /// Write the tables of TPC-H as text, for engines that run in process.
+    TpchFiles {
+        /// Scale factor.
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+        /// The folder for the files.
+        folder: PathBuf,
+    },
     /// Print medians, ratios, and what is met of what is required.
     Report {
         /// Lines of JSON.
@@ -167,6 +175,7 @@ fn run(command: Command) -> Result<(), String> {
             tpch::run(&tpch::Plan { targets: target, scale, queries, out })
         }
         Command::Demo { target, scale } => demo::run(&demo::Plan { target, scale }),
+        Command::TpchFiles { scale, folder } => tpch::write_files(&folder, scale),
         Command::Report { file } => {
             report::Results::read(&file)?.print();
             Ok(())

@@ -17,7 +17,7 @@ use crate::measure::append;
 use crate::prepare::{body_connection, body_request};
 use crate::result::FORMAT;
 use crate::session::{MysqlSession, Session};
-use crate::table::{Table, tpch};
+use crate::table::{Dialect, Table, tpch};
 use crate::target::{BodyProtocol, Target};
 
 /// A body is cut behind the row that passes this size.
@@ -101,6 +101,31 @@ fn queries(plan: &Plan, target: &Target, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Writes the tables as text for engines in process: `lineitem.csv` with `|` between values, and
+/// `lineitem.postgres.sql` and `lineitem.clickhouse.sql`, which make the table.
+pub fn write_files(folder: &Path, scale: f64) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for table in tpch::all() {
+        let mut bodies = Vec::new();
+        generate(&table.name, scale, |body, rows| {
+            bodies.extend_from_slice(body);
+            Request::fixed(Vec::new(), rows)
+        })?;
+        let make = |dialect| table.recreate(dialect).pop().unwrap_or_default().into_bytes();
+        let files = [
+            ("csv", bodies),
+            ("postgres.sql", make(Dialect::Postgres)),
+            ("clickhouse.sql", make(Dialect::ClickHouse)),
+        ];
+        for (ending, bytes) in files {
+            let path = folder.join(format!("{}.{ending}", table.name));
+            let written = std::fs::write(&path, bytes);
+            written.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Loads a table and checks that all rows are there; returns seconds and rows.
 fn load(target: &Target, table: &Table, scale: f64) -> Result<(f64, u64), String> {
     let protocol = target.body_protocol().ok_or("this target takes no bodies")?;
@@ -136,18 +161,26 @@ fn requests(
         BodyProtocol::LoadData => Some(MysqlSession::open(target)?),
         _ => None,
     };
-    let mut encode = |body: &[u8], rows| {
+    generate(table, scale, |body, rows| {
         body_request(target, protocol, table, body, rows, '|', session.as_mut())
-    };
+    })
+}
+
+/// The rows of a table, cut into bodies that `encode` makes requests of.
+fn generate(
+    table: &str,
+    scale: f64,
+    encode: impl FnMut(&[u8], u64) -> Request,
+) -> Result<Vec<Request>, String> {
     Ok(match table {
-        "region" => cut(RegionGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "nation" => cut(NationGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "supplier" => cut(SupplierGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "part" => cut(PartGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "customer" => cut(CustomerGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "partsupp" => cut(PartSuppGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "orders" => cut(OrderGenerator::new(scale, 1, 1).iter(), &mut encode),
-        "lineitem" => cut(LineItemGenerator::new(scale, 1, 1).iter(), &mut encode),
+        "region" => cut(RegionGenerator::new(scale, 1, 1).iter(), encode),
+        "nation" => cut(NationGenerator::new(scale, 1, 1).iter(), encode),
+        "supplier" => cut(SupplierGenerator::new(scale, 1, 1).iter(), encode),
+        "part" => cut(PartGenerator::new(scale, 1, 1).iter(), encode),
+        "customer" => cut(CustomerGenerator::new(scale, 1, 1).iter(), encode),
+        "partsupp" => cut(PartSuppGenerator::new(scale, 1, 1).iter(), encode),
+        "orders" => cut(OrderGenerator::new(scale, 1, 1).iter(), encode),
+        "lineitem" => cut(LineItemGenerator::new(scale, 1, 1).iter(), encode),
         _ => return Err(format!("`{table}` is no table of TPC-H")),
     })
 }
