@@ -114,7 +114,9 @@ impl Jobs {
             self.arrived.wait(&mut queue);
         };
         drop(queue);
-        job();
+        // Where a panic does not end the process (tests), it ends the job and not the thread:
+        // whoever waits for the job panics in turn.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
         true
     }
 }

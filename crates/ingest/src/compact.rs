@@ -58,7 +58,8 @@ impl Engine {
         let store = self.views().load();
         let mut rowsets = 0;
         let mut found = None;
-        for view in store.tables.values() {
+        for state in self.table_states() {
+            let Some(view) = store.tables.get(&state.id) else { continue };
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
                 if found.is_none()

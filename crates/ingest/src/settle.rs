@@ -93,7 +93,7 @@ impl Engine {
 
     async fn settle_drop(self: &Arc<Self>, table: &TableState, up_to: Lsn) -> Result<()> {
         let dropped = table.log.lock().dropped;
-        if !dropped.is_some_and(|lsn| lsn <= up_to) || self.table_state(table.id).is_none() {
+        if dropped.is_none_or(|lsn| lsn > up_to) || self.table_state(table.id).is_none() {
             return Ok(());
         }
         let (engine, id) = (Arc::clone(self), table.id);

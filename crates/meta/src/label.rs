@@ -386,6 +386,9 @@ impl LabelBook {
             let delete = labels.to_delete.iter().filter(|label| !again(label));
             saving.delete.extend(delete.map(|label| (*db, label.clone())));
         }
+        // One order whatever the hash: the same work makes the same calls of the disk.
+        saving.put.sort_unstable_by_key(|record| record.lsn);
+        saving.delete.sort_unstable();
         saving
     }
 

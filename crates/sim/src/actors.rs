@@ -79,7 +79,7 @@ fn draw_plan(sim: &mut Sim) -> Plan {
     sim.executor.set_job_delay_max(Duration::from_millis(delay));
     Plan {
         lives: chance.random_range(2..6),
-        statements: chance.random_range(5..40),
+        statements: chance.random_range(5..28),
         interval_ms: *[5, 50, 1000, 10_000].choose(chance).expect("some"),
         group_bytes: *[300, 4 << 10, 64 << 20].choose(chance).expect("some"),
         disk_fails: chance.random_bool(0.2),

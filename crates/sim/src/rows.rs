@@ -34,7 +34,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         name: name.to_owned(),
         form: TableForm::Olap,
         columns: vec![
-            column("id", big.clone(), DefaultSpec::Unset),
+            column("id", big, DefaultSpec::Unset),
             column("amount", big, DefaultSpec::Unset),
             added_column("c0"),
         ],

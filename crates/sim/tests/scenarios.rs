@@ -488,7 +488,7 @@ fn the_same_loads_under_other_settings_give_the_same_rows() {
                 }
                 client.load_large("a", 200, 2).await;
             });
-            let cut = if seed % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd };
+            let cut = if seed.is_multiple_of(2) { Death::PowerCut } else { Death::ProcessEnd };
             if seed > 0 {
                 sim.crash(cut);
             }

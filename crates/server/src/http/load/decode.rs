@@ -316,7 +316,7 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
 /// The decoder of a format.
 enum Decoder<'a> {
     Csv(Box<CsvDecoder<'a>>),
-    Json(JsonDecoder<'a>),
+    Json(Box<JsonDecoder<'a>>),
 }
 
 impl<'a> Decoder<'a> {
@@ -327,7 +327,9 @@ impl<'a> Decoder<'a> {
                 let decoder = CsvDecoder::new(format.clone(), plan, rules);
                 Self::Csv(Box::new(if is_first { decoder } else { decoder.of_later_part() }))
             }
-            LoadFormat::Json(format) => Self::Json(JsonDecoder::new(format.clone(), plan, rules)),
+            LoadFormat::Json(format) => {
+                Self::Json(Box::new(JsonDecoder::new(format.clone(), plan, rules)))
+            }
         }
     }
 
