@@ -2,8 +2,8 @@
 //!
 //! What it is: a client for servers of MySQL's and PostgreSQL's protocol and for loads over HTTP,
 //! which runs the points of the workloads W1 to W9 in interleaved rounds, and a report that
-//! compares the results with what is required. What it is not: it starts no servers (scripts/bench.sh
-//! and scripts/peers/ do) and shares no code with the engine beyond the protocol.
+//! compares the results with what is required. What it is not: it starts no servers
+//! (scripts/bench.sh and scripts/peers/ do) and shares no code with the engine but the protocol.
 //!
 //! Invariants: requests are encoded before the clock starts; every line tells the share of the
 //! client in the CPU, refused requests, and acknowledged beside visible rows; targets run in turn

@@ -20,7 +20,8 @@ pub enum BodyProtocol {
 }
 
 /// A server to measure, given as
-/// `scheme://user:password@host:port/database?name=..&pid=..&http=..&dir=..&sync=..&group_commit=..`.
+/// `scheme://user:password@host:port/database?name=..&pid=..`, with `http` (a port), `dir`, `sync`
+/// and `group_commit` as further settings.
 ///
 /// Schemes: `freshet`, `mysql`, `postgres`, `questdb`, `clickhouse`, `null`.
 #[derive(Clone, Debug)]
