@@ -112,11 +112,12 @@ impl Line {
 }
 
 /// The heads of the columns of [`Line::row`].
-pub const HEADER: &str = "\
-workload, mode, batch x connections  target           rows/s   p50 ms   p99 ms  p999 ms   client \
-server  RSS MiB disk B/row\n\
-                                                                                          CPU  \
-cores";
+pub const HEADER: &str = concat!(
+    "workload, mode, batch x connections  target           rows/s   p50 ms   p99 ms  p999 ms",
+    "   client server  RSS MiB disk B/row\n",
+    "                                                                                       ",
+    "      CPU  cores"
+);
 
 /// A count with three digits that say something.
 pub fn thousands(value: f64) -> String {
