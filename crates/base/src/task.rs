@@ -114,8 +114,8 @@ impl Jobs {
             self.arrived.wait(&mut queue);
         };
         drop(queue);
-        // Where a panic does not end the process (tests), it ends the job and not the thread:
-        // whoever waits for the job panics in turn.
+        // A panic ends the job, not the thread: whoever waits for the job panics in turn. (The
+        // server ends the process before, see its panic hook.)
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
         true
     }

@@ -27,6 +27,7 @@ use crate::memory;
 /// What keeps a server from starting.
 pub fn run(config: &Config) -> Result<()> {
     log(&config.log_level)?;
+    contain_panics();
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let threads = |count: usize| if count == 0 { cores } else { count };
     let failed = |error| Error::io("start threads", error);
@@ -49,6 +50,21 @@ pub fn run(config: &Config) -> Result<()> {
     let done = runtime.block_on(served);
     end(runtime);
     done
+}
+
+/// A panic while a query or a command is answered ends that statement or connection, and is a
+/// bug to report. Anywhere else it ends the process: the engine's own tasks hold what everybody
+/// relies on, and recovery is the one tested way out of a broken invariant.
+fn contain_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("");
+        if !(name.starts_with("query") || name.starts_with("io-")) {
+            std::process::abort();
+        }
+    }));
 }
 
 /// What a query does on a blocking thread is not waited for.

@@ -197,6 +197,18 @@ struct Log {
     stopping: bool,
 }
 
+/// Ends the process when a panic passes it: what it stands over is done whole or not at all.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("a panic inside the append of a log record ends the process");
+            std::process::abort();
+        }
+    }
+}
+
 /// The write-ahead log of one run.
 pub struct Wal {
     options: WalOptions,
@@ -314,6 +326,8 @@ impl Wal {
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large();
         let payload_checksum = self.salted.of(&[payload.bytes()]);
+        // A panic inside would leave log and delta telling different stories.
+        let _whole = AbortOnPanic;
         let mut guard = self.log.lock();
         let log = &mut *guard;
         let lsn = log.next_lsn;

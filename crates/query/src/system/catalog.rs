@@ -238,7 +238,7 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     for (database, table) in stored(system) {
         for (at, partition) in table.partitions.iter().enumerate() {
             let (count, bytes) = size(system, table);
-            let mut row = vec![Cell::Null; 27];
+            let mut row = vec![Cell::Null; 25];
             row[0] = CATALOG.into();
             row[1] = database.name.as_str().into();
             row[2] = table.name.as_str().into();
@@ -247,8 +247,8 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             row[12] = count.into();
             row[13] = bytes.checked_div(count).unwrap_or(0).into();
             row[14] = bytes.into();
-            row[20] = Cell::Time(table.created_micros);
-            row[24] = "".into();
+            row[18] = Cell::Time(table.created_micros);
+            row[22] = "".into();
             rows.push(row);
         }
     }

@@ -174,6 +174,8 @@ impl Connection {
     /// Reads what the client sends next.
     async fn receive(&mut self) -> std::result::Result<(), End> {
         self.note_rest();
+        // Whatever is said from here on answers the command that is awaited or half read.
+        self.writer.reply_to(1);
         loop {
             self.hold_buffer().await?;
             let process = &self.registration.process;
