@@ -270,8 +270,11 @@ impl Delta {
 
 impl Tail {
     fn know(&mut self, schema: &Arc<TableSchema>) {
-        if self.schemas.iter().all(|known| known.version != schema.version) {
-            self.schemas.push(Arc::clone(schema));
+        match self.schemas.iter_mut().find(|known| known.version == schema.version) {
+            // One that was prepared and never came into the log: no row names it, and its
+            // number is given again.
+            Some(known) => *known = Arc::clone(schema),
+            None => self.schemas.push(Arc::clone(schema)),
         }
     }
 
