@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make crash: kills the server under load CYCLES times and compares what is left with what was acknowledged.
+# make crash: kills the server under load CYCLES times and compares what is left with what was
+# acknowledged.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 

@@ -1,5 +1,11 @@
 //! Everything that reads bytes of strangers, by name. The fuzzer calls one of them for each
 //! target, and a test of the crate `freshet` calls all of them on the inputs that are kept.
+//!
+//! It is not: a place for logic; what a reader must hold is asserted where the reader is.
+//!
+//! Invariants: any bytes may be given to any reader, and none of them panics.
+//!
+//! Test it with `make fuzz`, or `cargo test --workspace --test corpus` on what is kept.
 // Two readers belong to crates that the fuzzer does not build; it takes their source files alone,
 // of which it uses a part.
 #![allow(dead_code)]

@@ -115,7 +115,8 @@ fn dates() {
             ),
             ("DATE_SUB('2024-01-01', INTERVAL '1:30' HOUR_MINUTE)", "2023-12-31 22:30:00"),
             (
-                "DATEDIFF('2024-03-01', '2024-02-01'), TIMESTAMPDIFF(MONTH, '2024-01-31', '2024-03-01')",
+                "DATEDIFF('2024-03-01', '2024-02-01'), \
+                 TIMESTAMPDIFF(MONTH, '2024-01-31', '2024-03-01')",
                 "29|1",
             ),
             ("TIMEDIFF('10:00:00', '08:30:00'), TIME('2024-01-01 10:11:12')", "01:30:00|10:11:12"),
@@ -127,7 +128,8 @@ fn dates() {
             ),
             ("HOUR('10:11:12'), MINUTE('2024-01-01 10:11:12'), SECOND('10:11:12')", "10|11|12"),
             (
-                "WEEK('2008-02-20'), YEARWEEK('2024-01-01'), DAYOFWEEK('2024-01-01'), WEEKDAY('2024-01-01')",
+                "WEEK('2008-02-20'), YEARWEEK('2024-01-01'), DAYOFWEEK('2024-01-01'), \
+                 WEEKDAY('2024-01-01')",
                 "7|202353|2|0",
             ),
             (
@@ -150,7 +152,8 @@ fn dates() {
             ),
             ("CURRENT_TIMESTAMP, CURRENT_DATE", "2024-06-01 12:00:00|2024-06-01"),
             (
-                "time_format(timediff(now(), convert_tz(now(), @@GLOBAL.time_zone, '+00:00')), '%H:%i')",
+                "time_format(timediff(now(), convert_tz(now(), @@GLOBAL.time_zone, '+00:00')), \
+                 '%H:%i')",
                 "00:00",
             ),
             ("str_to_date(concat(yearweek('2024-05-15'),' Sunday'),'%X%V %W')", "2024-05-12"),
@@ -277,7 +280,10 @@ fn errors_have_mysqls_numbers() {
 #[test]
 fn names_and_types_of_columns() {
     let bench = Bench::new();
-    let columns = bench.columns("SELECT COUNT( * ), MAX(ID), 1+1, t.Name AS n, 'x', ID, price FROM t GROUP BY t.Name, ID, price");
+    let columns = bench.columns(
+        "SELECT COUNT( * ), MAX(ID), 1+1, t.Name AS n, 'x', ID, price FROM t \
+         GROUP BY t.Name, ID, price",
+    );
     let names = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["COUNT( * )", "MAX(ID)", "1+1", "n", "x", "ID", "price"]);
     let price = &columns[6];

@@ -4,6 +4,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::conditional_expressions::CaseBuilder;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -230,8 +231,7 @@ fn expand_case(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
             return match builder {
                 None => Ok(otherwise),
                 Some(mut builder) => {
-                    let builder: &mut datafusion::logical_expr::conditional_expressions::CaseBuilder =
-                        &mut builder;
+                    let builder: &mut CaseBuilder = &mut builder;
                     builder.otherwise(otherwise)
                 }
             };
