@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Clock ticks a second in /proc/<pid>/stat; fixed for user space on Linux.
+/// Clock ticks a second in `/proc/PID/stat`; fixed for user space on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU, memory and disk of a process and its children so far.
@@ -61,7 +61,7 @@ fn family(pid: u32) -> Vec<u32> {
     members
 }
 
-/// The fields of /proc/<pid>/stat from the third (the state) on: the second, a name in
+/// The fields of `/proc/PID/stat` from the third (the state) on: the second, a name in
 /// parentheses, may hold anything.
 fn after_name(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit(')').next().unwrap_or_default().split_whitespace()

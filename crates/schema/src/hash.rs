@@ -1,12 +1,12 @@
 //! Which tablet of a partition a row goes to.
 //!
 //! The hash is on disk: every file of a bucket holds rows by it, so that it never changes. A
-//! row's hash starts at [`SEED`]; each distribution column, in order, turns it into
+//! row's hash starts at `SEED`; each distribution column, in order, turns it into
 //! `fold(hash ^ word, MULTIPLIER)` for each 64-bit word of its value. Integers, dates and
 //! times are one word, sign extended, so that a wider type hashes alike; DECIMAL and LARGEINT
 //! are the two words of their unscaled 128 bits, low first; text and bytes are their length and
 //! then their bytes, eight to a little-endian word, the last padded with zeros; NULL is
-//! [`NULL_WORD`]. `fold` is the upper half of the 128-bit product xor the lower. The bucket is
+//! `NULL_WORD`. `fold` is the upper half of the 128-bit product xor the lower. The bucket is
 //! the hash scaled to the count: `hash * buckets >> 64`.
 
 use arrow::array::{Array, AsArray, RecordBatch};
