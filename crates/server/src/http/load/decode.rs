@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, task};
+use freshet_base::{Result, bail, task};
 use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, LINE_BYTES_MAX, split_at_line};
 use freshet_ingest::decode::json::{DOCUMENT_BYTES_MAX, JsonDecoder};
@@ -218,6 +218,34 @@ async fn document(
     Ok(seen)
 }
 
+/// Where a piece ends.
+enum End {
+    /// Behind a line that ends here.
+    At(usize),
+    /// Not in what has come so far.
+    Unknown,
+    /// Nowhere: the last line is longer than any may be.
+    LineTooLong,
+}
+
+/// What the decoder of a piece is to find.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Rows,
+    /// The words that say which line is too long.
+    Refusal,
+}
+
+impl Want {
+    /// Rows of a body that is not read to its end are a part of a load, which nobody may have.
+    fn of(self, decoded: Decoded) -> Result<Decoded> {
+        match self {
+            Self::Rows => Ok(decoded),
+            Self::Refusal => bail!(TooLong, "the last of {} lines has no end", decoded.seen.rows),
+        }
+    }
+}
+
 /// Reads and cuts a body at line ends on this thread, and has the pieces decoded on the pool.
 struct Cutter<'a> {
     engine: &'a Engine,
@@ -234,39 +262,55 @@ impl Cutter<'_> {
         while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
             self.memory.cover(self.gathered.len() + part.len()).await?;
             self.gathered.extend_from_slice(&part);
-            while let Some(end) = self.end_of_piece() {
-                let rest = self.gathered.split_off(end);
-                let piece = std::mem::replace(&mut self.gathered, rest);
-                self.submit(piece).await?;
+            loop {
+                match self.end_of_piece() {
+                    End::Unknown => break,
+                    End::At(end) => {
+                        let rest = self.gathered.split_off(end);
+                        let piece = std::mem::replace(&mut self.gathered, rest);
+                        self.submit(piece, Want::Rows).await?;
+                    }
+                    // What follows is a part of that line, so nobody wants it.
+                    End::LineTooLong => {
+                        let piece = std::mem::take(&mut self.gathered);
+                        return self.submit(piece, Want::Refusal).await;
+                    }
+                }
             }
         }
         let last = std::mem::take(&mut self.gathered);
-        self.submit(last).await
+        self.submit(last, Want::Rows).await
     }
 
-    /// Where the next piece ends: behind enough lines, the ones to be skipped included; or
-    /// where no line may be so long, which its decoder will say.
-    fn end_of_piece(&self) -> Option<usize> {
+    /// Where the next piece ends: behind enough lines, the ones to be skipped included.
+    fn end_of_piece(&self) -> End {
         if self.gathered.len() < PIECE_BYTES {
-            return None;
+            return End::Unknown;
         }
+        let mut from = 0;
+        if self.is_first {
+            for _ in 0..self.lines.skip_lines {
+                match split_at_line(&self.gathered, from, self.lines) {
+                    Some(end) => from = end,
+                    None => return self.no_end_behind(from),
+                }
+            }
+        }
+        let from = from.max(PIECE_BYTES);
+        split_at_line(&self.gathered, from, self.lines)
+            .map_or_else(|| self.no_end_behind(from), End::At)
+    }
+
+    fn no_end_behind(&self, from: usize) -> End {
         let line_bytes_max = match self.source.format {
             LoadFormat::Csv(_) => LINE_BYTES_MAX,
             LoadFormat::Json(_) => DOCUMENT_BYTES_MAX,
         };
-        if self.gathered.len() > line_bytes_max + 2 * PIECE_BYTES {
-            return Some(self.gathered.len());
-        }
-        let mut skipped = 0;
-        if self.is_first {
-            for _ in 0..self.lines.skip_lines {
-                skipped = split_at_line(&self.gathered, skipped, self.lines)?;
-            }
-        }
-        split_at_line(&self.gathered, skipped.max(PIECE_BYTES), self.lines)
+        let line_bytes_min = self.gathered.len().saturating_sub(from);
+        if line_bytes_min > line_bytes_max { End::LineTooLong } else { End::Unknown }
     }
 
-    async fn submit(&mut self, piece: Vec<u8>) -> Result<()> {
+    async fn submit(&mut self, piece: Vec<u8>, want: Want) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         // The piece itself, and about as much for its rows.
         self.memory.cover(piece.len() * 2).await?;
@@ -275,7 +319,8 @@ impl Cutter<'_> {
         let is_first = std::mem::take(&mut self.is_first);
         self.engine.pool().execute(Box::new(move || {
             // A load that failed meanwhile no longer wants the rows.
-            let _ = sender.send(decode_piece(&source, is_first, piece, permit));
+            let decoded = decode_piece(&source, is_first, piece, permit);
+            let _ = sender.send(decoded.and_then(|decoded| want.of(decoded)));
         }));
         // The collector leaves only with an error, which ends this side too.
         let _ = self.ahead.send(receiver).await;
