@@ -9,7 +9,7 @@
 LOGS="${FRESHET_LOGS:-$CARGO_TARGET_DIR/logs}"
 STEP_MINUTES_MAX=40
 STEP_ROWS=()
-STEPS_FAILED=0
+STEPS_FAILED=()
 FAILURE_LINES_SHOWN=60
 HEARTBEAT_SECONDS=20
 PULSE=""
@@ -27,7 +27,7 @@ step() {
     stop_heartbeat
     local seconds=$((SECONDS - began))
     if [[ $result == FAILED ]]; then
-        STEPS_FAILED=$((STEPS_FAILED + 1))
+        STEPS_FAILED+=("$name")
         show_failure "$log"
         printf '    FAILED after %s s; all of it: %s\n' "$seconds" "$log"
     fi
@@ -36,13 +36,19 @@ step() {
     STEP_ROWS+=("$row")
 }
 
-# The names of what failed, then the end of the log.
+# The end of the log, then what failed and where.
 show_failure() {
     {
-        grep -E '^(error|test .* FAILED)' "$1" | head -n 20 || true
-        echo '...'
         tail -n "$FAILURE_LINES_SHOWN" "$1"
+        echo '...'
+        failures_in "$1"
     } | sed 's/^/    | /'
+}
+
+# Names of tests that failed, their panics with the line behind, and errors of the compiler.
+failures_in() {
+    grep -E --after-context 1 '^(error|test .* FAILED|thread .* panicked at)' "$1" |
+        grep -vE '^--$|\.\.\. ok$' | head -n 30 || true
 }
 
 # How many tests a log of cargo tells of; nothing if none.
@@ -70,10 +76,16 @@ stop_heartbeat() {
     PULSE=""
 }
 
+# The end of what is printed is often all that is kept, so it names what failed once more.
 steps_end() {
     printf '\n%-10s %-8s %8s\n' step result time
     printf '%s\n' "${STEP_ROWS[@]}"
-    printf '%-10s %-8s %6s s\n' total "$STEPS_FAILED bad" "$SECONDS"
+    printf '%-10s %-8s %6s s\n' total "${#STEPS_FAILED[@]} bad" "$SECONDS"
     printf 'logs: %s\n' "$LOGS"
-    [[ $STEPS_FAILED == 0 ]]
+    local name
+    for name in "${STEPS_FAILED[@]}"; do
+        printf 'failed: %s\n' "$name"
+        failures_in "$LOGS/$name.log" | sed 's/^/    | /'
+    done
+    [[ ${#STEPS_FAILED[@]} == 0 ]]
 }
