@@ -1,24 +1,32 @@
-//! How fast the log takes records: two threads that append without waiting, then one that
-//! waits for each record. `cargo run --release -p freshet-wal --example wal_speed [directory]`
+//! How fast the log takes records: two threads that append without waiting, producers that wait
+//! for each record as connections do, and one record at a time.
+//! `cargo run --release -p freshet-wal --example wal_speed [directory]`
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use freshet_base::clock::Clock;
 use freshet_base::fail::Failpoints;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::metrics::Metrics;
 use freshet_base::{Lsn, Run};
 use freshet_wal::{FileState, LogFile, NewRun, Wal, WalOptions, WalWorld, make_file};
-use futures::executor::block_on;
+use futures::executor::{LocalPool, block_on};
 use futures::future::BoxFuture;
+use futures::task::LocalSpawnExt;
 
 const THREADS: usize = 2;
 const RUN_FOR: Duration = Duration::from_secs(2);
 /// Records that a thread may have under way: what 250 connections each would.
-const UNDER_WAY_MAX: u64 = 250;
+const UNDER_WAY_MAX: usize = 250;
+/// And no more bytes of them than loads may hold.
+const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
+/// Producers that wait for their records, shared out among the threads.
+const PRODUCERS: usize = 30;
+const PAYLOAD_BYTES: [usize; 7] = [32, 1 << 10, 16 << 10, 64 << 10, 100_000, 1 << 20, 10 << 20];
 
 struct MachineClock(Instant);
 
@@ -42,16 +50,33 @@ fn main() {
     let dir = Path::new(&dir);
     std::fs::create_dir_all(dir).unwrap();
     println!(
-        "{:>9} {:>12} {:>10} {:>14} {:>12} {:>12}",
-        "payload", "records/s", "MB/s", "records/batch", "batch us", "alone us"
+        "{:>9} {:>8} {:>12} {:>10} {:>14} {:>12} {:>10} {:>10}",
+        "payload", "how", "records/s", "MB/s", "records/write", "write us", "p50 us", "p99 us"
     );
-    for payload_bytes in [32, 1 << 10, 64 << 10] {
-        measure(dir, payload_bytes);
+    for payload_bytes in PAYLOAD_BYTES {
+        for how in [How::Bulk, How::Waiting(PRODUCERS), How::Waiting(1)] {
+            measure(dir, payload_bytes, how);
+        }
     }
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-fn measure(dir: &Path, payload_bytes: usize) {
+#[derive(Clone, Copy)]
+enum How {
+    /// Each thread keeps many records under way.
+    Bulk,
+    /// So many producers, each of which waits for its record.
+    Waiting(usize),
+}
+
+/// A log with files of its own, and the thread of its writer.
+struct Running {
+    wal: Arc<Wal>,
+    metrics: Arc<Metrics>,
+    writer: std::thread::JoinHandle<()>,
+}
+
+fn start(dir: &Path) -> Running {
     let fs: FsRef = Arc::new(RealFs);
     let options = WalOptions { wal_bytes_max: 1 << 30, ..WalOptions::default() };
     let metrics = Arc::new(Metrics::new());
@@ -69,66 +94,106 @@ fn measure(dir: &Path, payload_bytes: usize) {
     };
     let files = (0..8).map(state).collect();
     let run = NewRun { run: Run(1), salt: 1, first_lsn: Lsn(1) };
-    let wal = Wal::start(options.clone(), world, run, files).unwrap();
+    let wal = Wal::start(options, world, run, files).unwrap();
     let writer = std::thread::spawn({
         let wal = Arc::clone(&wal);
         move || block_on(wal.run())
     });
+    Running { wal, metrics, writer }
+}
 
+fn measure(dir: &Path, payload_bytes: usize, how: How) {
+    let Running { wal, metrics, writer } = start(dir);
     let started = Instant::now();
     let payload = vec![7; payload_bytes];
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| append_for(&wal, &payload, RUN_FOR));
-        }
+    let threads = match how {
+        How::Waiting(1) => 1,
+        How::Bulk | How::Waiting(_) => THREADS,
+    };
+    let work = || match how {
+        How::Bulk => append_for(&wal, &payload),
+        How::Waiting(producers) => wait_for_each(&wal, &payload, producers / threads),
+    };
+    let mut took: Vec<Duration> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let took = started.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
+    took.sort_unstable();
+    let at = |percent: usize| match took.get(took.len() * percent / 100) {
+        Some(time) => format!("{:.0}", time.as_secs_f64() * 1e6),
+        None => "-".to_owned(),
+    };
+    let how = match how {
+        How::Bulk => "bulk".to_owned(),
+        How::Waiting(producers) => format!("{producers} wait"),
+    };
     let records = wal.horizon().get().get() as f64;
-    let batches = metrics.wal_syncs.get() as f64;
-    let batch_us = metrics.wal_sync_seconds.get_sample_sum() / batches * 1e6;
-    let alone_us = alone(&wal, &payload);
+    let writes = metrics.wal_syncs.get() as f64;
     println!(
-        "{payload_bytes:>9} {:>12.0} {:>10.1} {:>14.1} {batch_us:>12.0} {alone_us:>12.0}",
-        records / took,
-        records * payload_bytes as f64 / took / 1e6,
-        records / batches,
+        "{payload_bytes:>9} {how:>8} {:>12.0} {:>10.1} {:>14.1} {:>12.0} {:>10} {:>10}",
+        records / seconds,
+        records * payload_bytes as f64 / seconds / 1e6,
+        records / writes,
+        metrics.wal_sync_seconds.get_sample_sum() / writes * 1e6,
+        at(50),
+        at(99),
     );
     wal.stop();
     writer.join().unwrap();
 }
 
+/// Appends one record, as a load does: a small one is copied, a large one handed over.
+fn append(wal: &Wal, payload: &[u8]) -> Option<Lsn> {
+    let room = wal.try_reserve(payload.len() + 32)?;
+    let stamp = |_: Lsn, stamp: &mut Vec<u8>| {
+        stamp.extend_from_slice(&[1; 32]);
+        Ok::<(), ()>(())
+    };
+    let appended = match payload.len() {
+        0..=65_536 => wal.append(1, payload, room, stamp),
+        _ => wal.append(1, Bytes::copy_from_slice(payload), room, stamp),
+    };
+    Some(appended.unwrap().0)
+}
+
 /// Appends with a bounded number of records under way, and recycles what is durable.
-fn append_for(wal: &Wal, payload: &[u8], run_for: Duration) {
+fn append_for(wal: &Wal, payload: &[u8]) -> Vec<Duration> {
     let mut watch = wal.horizon().subscribe();
     let started = Instant::now();
-    while started.elapsed() < run_for {
-        let mut last = Lsn::ZERO;
-        for _ in 0..UNDER_WAY_MAX {
-            let Some(room) = wal.try_reserve(payload.len() + 32) else { break };
-            let stamp = |_: Lsn, stamp: &mut Vec<u8>| {
-                stamp.extend_from_slice(&[1; 32]);
-                Ok::<(), ()>(())
-            };
-            last = wal.append(1, payload, room, stamp).unwrap().0;
-        }
-        while watch.get() < last {
+    let under_way = UNDER_WAY_MAX.min(UNDER_WAY_BYTES_MAX / payload.len());
+    while started.elapsed() < RUN_FOR {
+        let appended = (0..under_way).map_while(|_| append(wal, payload)).last();
+        while appended.is_some_and(|last| watch.get() < last) {
             block_on(watch.changed(watch.get()));
         }
         wal.recycle(wal.horizon().get());
     }
+    Vec::new()
 }
 
-/// The median time from the append of one record to its acknowledgement.
-fn alone(wal: &Wal, payload: &[u8]) -> f64 {
-    let mut took: Vec<Duration> = Vec::new();
-    for _ in 0..1000 {
-        let started = Instant::now();
-        let room = wal.try_reserve(payload.len() + 32).unwrap();
-        let (lsn, ()) = wal.append(1, payload, room, |_, _| Ok::<(), ()>(())).unwrap();
-        block_on(wal.horizon().wait(lsn));
-        took.push(started.elapsed());
-        wal.recycle(wal.horizon().get());
-    }
-    took.sort();
-    took[took.len() / 2].as_secs_f64() * 1e6
+/// Tasks on one thread that append a record, wait until it is durable, and append the next;
+/// the times from append to acknowledgement.
+fn wait_for_each(wal: &Arc<Wal>, payload: &[u8], producers: usize) -> Vec<Duration> {
+    let mut pool = LocalPool::new();
+    let started = Instant::now();
+    let payload = Bytes::copy_from_slice(payload);
+    let tasks: Vec<_> = (0..producers)
+        .map(|_| {
+            let (wal, payload) = (Arc::clone(wal), payload.clone());
+            let produce = async move {
+                let mut took = Vec::new();
+                while started.elapsed() < RUN_FOR {
+                    let from = Instant::now();
+                    let lsn = append(&wal, &payload).expect("the log has room");
+                    wal.horizon().wait(lsn).await;
+                    took.push(from.elapsed());
+                    wal.recycle(wal.horizon().get());
+                }
+                took
+            };
+            pool.spawner().spawn_local_with_handle(produce).unwrap()
+        })
+        .collect();
+    pool.run_until(futures::future::join_all(tasks)).concat()
 }

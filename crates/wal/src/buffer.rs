@@ -40,12 +40,12 @@ impl AlignedBuffer {
         self.len += bytes.len();
     }
 
-    /// Appends zeros up to a multiple of `align_bytes`.
-    pub(crate) fn pad_to(&mut self, align_bytes: usize) {
-        let end = self.len.next_multiple_of(align_bytes);
-        assert!(end <= self.capacity, "padding fits where the capacity is whole blocks");
-        self.memory[self.start + self.len..self.start + end].fill(0);
-        self.len = end;
+    /// Appends zeros, which must fit.
+    pub(crate) fn push_zeros(&mut self, count: usize) {
+        let at = self.start + self.len;
+        assert!(count <= self.left(), "a buffer is never grown");
+        self.memory[at..at + count].fill(0);
+        self.len += count;
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -71,9 +71,9 @@ mod tests {
         buffer.push(&[7; 5000]);
         buffer.clear();
         buffer.push(&[1, 2, 3]);
-        buffer.pad_to(8);
+        buffer.push_zeros(5);
         assert_eq!(buffer.bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);
-        buffer.pad_to(4096);
+        buffer.push_zeros(4088);
         assert_eq!((buffer.len(), buffer.left()), (4096, 4096));
         assert!(buffer.bytes()[3..].iter().all(|byte| *byte == 0));
     }

@@ -16,6 +16,8 @@
 //! Test it with `cargo test -p freshet-wal`; measure it with
 //! `cargo run --release -p freshet-wal --example wal_speed`.
 
+#[cfg(test)]
+mod batches;
 mod buffer;
 mod checksum;
 mod file;
@@ -36,14 +38,14 @@ pub mod writer;
 pub use file::{LogFile, make_file};
 pub use horizon::{Horizon, HorizonWatch};
 pub use reader::{Record, Records};
-pub use record::{FRAME_HEADER_BYTES, KIND_IDLE, STAMP_BYTES_MAX};
+pub use record::{FRAME_HEADER_BYTES, KIND_IDLE, Payload, STAMP_BYTES_MAX};
 pub use recycle::LiveFile;
 pub use room::Room;
 pub use scan::{
     Corruption, DamagedRecord, FileState, Hole, LiveRecords, Place, RunBounds, Scan, ScanError,
     ScanInput, Tail, scan,
 };
-pub use writer::{NewRun, Payload, Wal, WalOptions, WalStats, WalWorld};
+pub use writer::{NewRun, Wal, WalOptions, WalStats, WalWorld};
 
 /// Log files, batches and writes are cut in these units.
 pub const BLOCK_BYTES: u64 = freshet_base::io::DIRECT_ALIGN_BYTES as u64;

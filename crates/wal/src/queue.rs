@@ -5,13 +5,20 @@ use freshet_base::Lsn;
 
 use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
+use crate::record::Payload;
 
 /// Buffers kept for the next batches; more are made in a burst and freed after it.
 const SPARE_BUFFERS_MAX: usize = 4;
 
-/// A row of records that one write, or one row of writes, brings to the device.
+/// A row of records that goes to the device together: frames one behind the other, then zeros up
+/// to a whole block.
 pub(crate) struct Piece {
-    pub body: Body,
+    /// Small records whole, and of large ones all but the payload.
+    copied: AlignedBuffer,
+    /// Payloads that are still where their callers made them, each with the number of copied
+    /// bytes that stand before it.
+    shared: Vec<(usize, Bytes)>,
+    bytes: usize,
     pub last: Lsn,
     /// The durable LSN that its last record names.
     pub names_durable: Lsn,
@@ -21,19 +28,13 @@ pub(crate) struct Piece {
     pub of_callers: bool,
 }
 
-/// The bytes of a piece.
-pub(crate) enum Body {
-    /// Small records, copied one behind the other.
-    Packed(AlignedBuffer),
-    /// One large record: header and stamp, and the payload still where the caller made it.
-    Large { head: Vec<u8>, payload: Bytes },
-}
-
 impl Piece {
-    fn empty(body: Body) -> Self {
+    fn empty(copied: AlignedBuffer) -> Self {
         let zero = Lsn::ZERO;
         Self {
-            body,
+            copied,
+            shared: Vec::new(),
+            bytes: 0,
             last: zero,
             names_durable: zero,
             records: 0,
@@ -44,11 +45,35 @@ impl Piece {
 
     /// Blocks that it fills.
     pub(crate) fn block_bytes(&self) -> u64 {
-        let bytes = match &self.body {
-            Body::Packed(buffer) => buffer.len(),
-            Body::Large { head, payload } => head.len() + payload.len(),
-        };
-        (bytes as u64).next_multiple_of(BLOCK_BYTES)
+        (self.bytes as u64).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Fills the last block with zeros: no record follows.
+    pub(crate) fn close(&mut self) {
+        let padding = self.block_bytes() as usize - self.bytes;
+        self.copied.push_zeros(padding);
+        self.bytes += padding;
+    }
+
+    /// Its bytes where they stand one behind the other: that is, where all were copied.
+    pub(crate) fn contiguous(&self) -> Option<&[u8]> {
+        self.shared.is_empty().then(|| self.copied.bytes())
+    }
+
+    /// Its bytes in order, wherever they stand.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        let rest = self.shared.last().map_or(0, |(before, _)| *before);
+        let pairs = self.shared.iter().flat_map(move |(before, payload)| {
+            let copied = &self.copied.bytes()[std::mem::replace(&mut from, *before)..*before];
+            [copied, &payload[..]]
+        });
+        pairs.chain([&self.copied.bytes()[rest..]])
+    }
+
+    /// Its buffer, to be used again.
+    pub(crate) fn into_buffer(self) -> AlignedBuffer {
+        self.copied
     }
 
     fn count(&mut self, entry: &Entry) {
@@ -69,56 +94,62 @@ pub(crate) struct Entry {
     pub of_callers: bool,
 }
 
+/// The frame of one record, in the parts that it is made of.
+pub(crate) struct Frame<'a> {
+    pub header: &'a [u8],
+    pub stamp: &'a [u8],
+    pub payload: Payload<'a>,
+    /// Zeros behind the payload.
+    pub padding: usize,
+}
+
+impl Frame<'_> {
+    fn bytes(&self) -> usize {
+        self.header.len() + self.stamp.len() + self.payload.bytes().len() + self.padding
+    }
+}
+
 /// The pieces of the next batch, in order; the last one may still be open.
 pub(crate) struct Queue {
     piece_bytes: usize,
+    /// Larger payloads are not copied under the lock.
+    copied_bytes_max: usize,
     pieces: Vec<Piece>,
     spares: Vec<AlignedBuffer>,
 }
 
 impl Queue {
-    /// An empty queue that packs small records into pieces of `piece_bytes`.
-    pub(crate) fn new(piece_bytes: usize) -> Self {
+    /// An empty queue that gathers records in pieces of `piece_bytes`.
+    pub(crate) fn new(piece_bytes: usize, copied_bytes_max: usize) -> Self {
+        assert!(copied_bytes_max <= piece_bytes / 2, "a piece takes several copied records");
         let spares = (0..SPARE_BUFFERS_MAX).map(|_| AlignedBuffer::new(piece_bytes)).collect();
-        Self { piece_bytes, pieces: Vec::new(), spares }
+        Self { piece_bytes, copied_bytes_max, pieces: Vec::new(), spares }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// The most that a piece of small records may have.
-    pub(crate) fn piece_bytes(&self) -> usize {
-        self.piece_bytes
-    }
-
-    /// Copies a record of `bytes` with padding, given in parts, behind the last one.
-    pub(crate) fn push_packed(&mut self, entry: &Entry, parts: [&[u8]; 3], bytes: usize) {
-        if !self.last_has_room_for(bytes) {
+    /// Puts a frame behind the last one. A record larger than a piece is a piece of its own.
+    pub(crate) fn push(&mut self, entry: &Entry, frame: Frame<'_>) {
+        let bytes = frame.bytes();
+        let has_room = |piece: &Piece| piece.bytes + bytes <= self.piece_bytes;
+        if !self.pieces.last().is_some_and(has_room) {
             let buffer = self.spares.pop().unwrap_or_else(|| AlignedBuffer::new(self.piece_bytes));
-            self.pieces.push(Piece::empty(Body::Packed(buffer)));
+            self.pieces.push(Piece::empty(buffer));
         }
         let piece = self.pieces.last_mut().expect("a piece with room is last");
-        let Body::Packed(buffer) = &mut piece.body else { unreachable!("it had room") };
-        for part in parts {
-            buffer.push(part);
+        piece.copied.push(frame.header);
+        piece.copied.push(frame.stamp);
+        match frame.payload {
+            Payload::Shared(payload) if payload.len() > self.copied_bytes_max => {
+                piece.shared.push((piece.copied.len(), payload));
+            }
+            small => piece.copied.push(small.bytes()),
         }
-        buffer.pad_to(crate::record::FRAME_ALIGN_BYTES);
+        piece.copied.push_zeros(frame.padding);
+        piece.bytes += bytes;
         piece.count(entry);
-    }
-
-    /// Queues a large record without copying its payload.
-    pub(crate) fn push_large(&mut self, entry: &Entry, head: [&[u8]; 2], payload: Bytes) {
-        let mut piece = Piece::empty(Body::Large { head: head.concat(), payload });
-        piece.count(entry);
-        self.pieces.push(piece);
-    }
-
-    fn last_has_room_for(&self, bytes: usize) -> bool {
-        match self.pieces.last().map(|piece| &piece.body) {
-            Some(Body::Packed(buffer)) => bytes <= buffer.left(),
-            Some(Body::Large { .. }) | None => false,
-        }
     }
 
     /// Swaps everything queued with `batch`, which must be empty: its memory is used next.

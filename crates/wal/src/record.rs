@@ -17,6 +17,7 @@
 //! ```
 //! Both checksums are CRC-32C seeded with the salt of the run.
 
+use bytes::Bytes;
 use freshet_base::{Lsn, Run};
 
 use crate::checksum::Salted;
@@ -36,6 +37,48 @@ pub(crate) const FRAME_ALIGN_BYTES: usize = 8;
 /// Bytes of a frame with padding.
 pub(crate) const fn frame_bytes(stamp_bytes: usize, payload_bytes: usize) -> usize {
     (FRAME_HEADER_BYTES + stamp_bytes + payload_bytes).next_multiple_of(FRAME_ALIGN_BYTES)
+}
+
+/// The body of a record.
+#[derive(Clone, Debug)]
+pub enum Payload<'a> {
+    /// Copied during the append.
+    Slice(&'a [u8]),
+    /// Shared with the log until it is written, where it is too large to be copied under the
+    /// lock.
+    Shared(Bytes),
+}
+
+impl<'a> From<&'a [u8]> for Payload<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl From<Bytes> for Payload<'_> {
+    fn from(bytes: Bytes) -> Self {
+        Self::Shared(bytes)
+    }
+}
+
+impl Payload<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Slice(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Makes a slice of more than `copied_bytes_max` shared, so that it need not be copied under
+    /// the lock.
+    pub(crate) fn share_large(self, copied_bytes_max: usize) -> Self {
+        match self {
+            Self::Slice(bytes) if bytes.len() > copied_bytes_max => {
+                Self::Shared(Bytes::copy_from_slice(bytes))
+            }
+            other => other,
+        }
+    }
 }
 
 /// What the header of a frame says.

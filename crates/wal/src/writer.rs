@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use freshet_base::budget::NoRoom;
 use freshet_base::clock::{ClockRef, Deadline};
 use freshet_base::fail::Failpoints;
@@ -22,19 +21,19 @@ use crate::BLOCK_BYTES;
 use crate::checksum::Salted;
 use crate::file::{LogFile, OpenFile};
 use crate::horizon::Horizon;
-use crate::queue::{Entry, Queue};
-use crate::record::{Header, KIND_IDLE, STAMP_BYTES_MAX, frame_bytes};
+use crate::queue::{Entry, Frame, Queue};
+use crate::record::{FRAME_HEADER_BYTES, Header, KIND_IDLE, Payload, STAMP_BYTES_MAX, frame_bytes};
 use crate::recycle::{Files, LiveFile};
 use crate::room::{Class, Ledger, Room, charge_bytes};
 use crate::scan::FileState;
 
 mod task;
 
-/// Small records are packed into writes of at most this size: larger ones are no faster.
-const PIECE_BYTES_MAX: usize = 1 << 20;
-/// Payloads up to this size are copied under the lock, where that costs less than a write of
-/// their own.
-const PACKED_BYTES_MAX: usize = 64 << 10;
+/// Records are gathered into synced writes of at most this size, where a device is about as fast
+/// as it gets: the sync of a smaller one takes longer than its bytes.
+const PIECE_BYTES_MAX: usize = 4 << 20;
+/// Payloads up to this size are copied under the lock, in some microseconds.
+const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// The sizes of a log.
 #[derive(Clone, Debug)]
@@ -80,6 +79,10 @@ impl WalOptions {
         quarter.min(PIECE_BYTES_MAX)
     }
 
+    fn copied_bytes_max(&self) -> usize {
+        COPIED_BYTES_MAX.min(self.piece_bytes() / 4)
+    }
+
     fn check(&self) {
         assert!(self.file_bytes.is_multiple_of(BLOCK_BYTES), "a log file is whole blocks");
         assert!(self.record_bytes_max() >= BLOCK_BYTES, "a log file has at least four blocks");
@@ -115,54 +118,6 @@ pub struct NewRun {
     pub salt: u64,
     /// Its first LSN: the one after the end of the log.
     pub first_lsn: Lsn,
-}
-
-/// The body of a record.
-#[derive(Clone, Debug)]
-pub enum Payload<'a> {
-    /// Copied during the append.
-    Slice(&'a [u8]),
-    /// Shared with the log until it is written, where it is too large to be copied under the
-    /// lock.
-    Shared(Bytes),
-}
-
-impl<'a> From<&'a [u8]> for Payload<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Slice(bytes)
-    }
-}
-
-impl From<Bytes> for Payload<'_> {
-    fn from(bytes: Bytes) -> Self {
-        Self::Shared(bytes)
-    }
-}
-
-impl Payload<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Slice(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
-        }
-    }
-
-    /// Makes a large slice shared, so that it need not be copied under the lock.
-    fn share_large(self) -> Self {
-        match self {
-            Self::Slice(bytes) if bytes.len() > PACKED_BYTES_MAX => {
-                Self::Shared(Bytes::copy_from_slice(bytes))
-            }
-            other => other,
-        }
-    }
-
-    fn into_bytes(self) -> Bytes {
-        match self {
-            Self::Slice(bytes) => Bytes::copy_from_slice(bytes),
-            Self::Shared(bytes) => bytes,
-        }
-    }
 }
 
 /// What a log holds, for policies and for people.
@@ -243,11 +198,11 @@ impl Wal {
     ) -> io::Result<Arc<Self>> {
         options.check();
         assert!(run.first_lsn > Lsn::ZERO, "the first record is 1");
-        let (record_bytes_max, piece_bytes) = (options.record_bytes_max(), options.piece_bytes());
+        let record_bytes_max = options.record_bytes_max();
         let ledger = Ledger::new(options.file_bytes, record_bytes_max, options.kept_bytes);
         let log = Log {
             next_lsn: run.first_lsn,
-            queue: Queue::new(piece_bytes),
+            queue: Queue::new(options.piece_bytes(), options.copied_bytes_max()),
             stamp: Vec::new(),
             writer_sleeps: false,
             stopping: false,
@@ -325,7 +280,7 @@ impl Wal {
         room: Room,
         stamp: impl FnOnce(Lsn, &mut Vec<u8>) -> Result<R, E>,
     ) -> Result<(Lsn, R), E> {
-        let payload = payload.share_large();
+        let payload = payload.share_large(self.options.copied_bytes_max());
         let payload_checksum = self.salted.of(&[payload.bytes()]);
         // A panic inside would leave log and delta telling different stories.
         let _whole = AbortOnPanic;
@@ -493,13 +448,10 @@ impl Log {
             charge_bytes: room.into_charge(),
             of_callers: header.kind != KIND_IDLE,
         };
-        let head = header.encode(stamp, salted);
-        let bytes = frame_bytes(stamp.len(), payload.bytes().len());
-        if payload.bytes().len() <= PACKED_BYTES_MAX && bytes <= self.queue.piece_bytes() {
-            self.queue.push_packed(&entry, [&head, stamp, payload.bytes()], bytes);
-        } else {
-            self.queue.push_large(&entry, [&head, stamp], payload.into_bytes());
-        }
+        let raw_bytes = FRAME_HEADER_BYTES + stamp.len() + payload.bytes().len();
+        let padding = frame_bytes(stamp.len(), payload.bytes().len()) - raw_bytes;
+        let header = &header.encode(stamp, salted);
+        self.queue.push(&entry, Frame { header, stamp, payload, padding });
     }
 }
 

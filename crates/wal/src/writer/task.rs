@@ -12,9 +12,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::Wal;
-use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
-use crate::queue::{Body, Piece};
+use crate::queue::Piece;
 use crate::recycle::Slot;
 use crate::room::Class;
 
@@ -31,7 +30,7 @@ enum Turn {
 /// What the writer keeps from turn to turn.
 struct Desk {
     batch: Vec<Piece>,
-    /// Large records pass through here on their way to the device.
+    /// Pieces that do not stand together pass through here on their way to the device.
     scratch: AlignedBuffer,
     /// The last durable record of a caller.
     last_of_callers: Lsn,
@@ -165,14 +164,10 @@ impl Wal {
     ) -> io::Result<()> {
         self.world.failpoints.pass("wal-before-write")?;
         let started = self.world.clock.now();
-        match &mut piece.body {
-            Body::Packed(buffer) => {
-                buffer.pad_to(BLOCK_BYTES as usize);
-                slot.file.file.write_all_at(buffer.bytes(), slot.offset)?;
-            }
-            Body::Large { head, payload } => {
-                write_large(&*slot.file.file, slot.offset, [head, payload], scratch)?;
-            }
+        piece.close();
+        match piece.contiguous() {
+            Some(bytes) => slot.file.file.write_all_at(bytes, slot.offset)?,
+            None => write_through(scratch, piece.parts(), &*slot.file.file, slot.offset)?,
         }
         let took = self.world.clock.now().saturating_sub(started);
         self.world.failpoints.pass("wal-after-write")?;
@@ -195,38 +190,34 @@ impl Wal {
         if piece.of_callers {
             desk.last_of_callers = piece.last;
         }
-        if let Body::Packed(buffer) = piece.body {
-            let surplus = self.log.lock().queue.give_back(buffer);
-            drop(surplus);
-        }
+        let buffer = piece.into_buffer();
+        let surplus = self.log.lock().queue.give_back(buffer);
+        drop(surplus);
     }
 }
 
-/// Writes a record that is not copied whole: through `scratch`, one write a fill.
-fn write_large(
+/// Writes `parts` one behind the other, through `scratch`: one synced write for what fits there,
+/// more for a record that is larger.
+fn write_through<'a>(
+    scratch: &mut AlignedBuffer,
+    parts: impl Iterator<Item = &'a [u8]>,
     file: &dyn File,
     mut offset: u64,
-    parts: [&[u8]; 2],
-    scratch: &mut AlignedBuffer,
 ) -> io::Result<()> {
     scratch.clear();
     for mut part in parts {
         while !part.is_empty() {
-            let (now, later) = part.split_at(part.len().min(scratch.left()));
-            scratch.push(now);
-            part = later;
             if scratch.left() == 0 {
                 file.write_all_at(scratch.bytes(), offset)?;
                 offset += scratch.len() as u64;
                 scratch.clear();
             }
+            let (now, later) = part.split_at(part.len().min(scratch.left()));
+            scratch.push(now);
+            part = later;
         }
     }
-    scratch.pad_to(BLOCK_BYTES as usize);
-    match scratch.len() {
-        0 => Ok(()),
-        _ => file.write_all_at(scratch.bytes(), offset),
-    }
+    file.write_all_at(scratch.bytes(), offset)
 }
 
 /// Lets other tasks go first: where everything runs in one thread, the only way to see what

@@ -58,28 +58,6 @@ fn a_batch_of_many_pieces_goes_over_files_in_order() {
     assert_eq!(read_all(&store.scan().unwrap()), kept);
 }
 
-#[test]
-fn large_records_pass_without_being_copied_under_the_lock() {
-    let options = WalOptions { wal_bytes_max: 16 << 20, file_bytes: 4 << 20, ..small_reserves() };
-    let mut store = Store::with(options);
-    let mut running = store.first_start(2);
-    let mut kept = vec![running.append(1, b"small")];
-    let large = Bytes::from(vec![7_u8; 900_000]);
-    let room = running.wal.try_reserve(large.len() + 8).unwrap();
-    let stamp = |lsn: Lsn, stamp: &mut Vec<u8>| {
-        stamp.extend_from_slice(&lsn.get().to_be_bytes());
-        Ok::<(), ()>(())
-    };
-    let (lsn, ()) = running.wal.append(2, large.clone(), room, stamp).unwrap();
-    assert_eq!(lsn, Lsn(2));
-    kept.push(running.append(3, &vec![8; 100_000]));
-    kept.push(running.append(4, b"small"));
-    running.drive();
-    let records = read_all(&store.scan().unwrap());
-    assert_eq!(records[1].payload, large);
-    assert_eq!([&records[0], &records[2], &records[3]], [&kept[0], &kept[1], &kept[2]]);
-}
-
 fn small_reserves() -> WalOptions {
     WalOptions { kept_bytes: 1 << 16, ready_files_min: 1, ..WalOptions::default() }
 }

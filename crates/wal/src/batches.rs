@@ -1,0 +1,119 @@
+//! Batches of small and large records: one write, and what is left of one that was torn.
+
+use bytes::Bytes;
+use freshet_base::Lsn;
+
+use crate::WalOptions;
+use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
+
+/// Records of these sizes, each filled with its number, some of them handed over as they are.
+fn append_all(running: &Running, sizes: &[usize]) -> Vec<Kept> {
+    let append = |(at, size): (usize, &usize)| running.append(1, &vec![at as u8 + 1; *size]);
+    sizes.iter().enumerate().map(append).collect()
+}
+
+fn with_files_of(file_bytes: u64) -> Store {
+    Store::with(WalOptions {
+        file_bytes,
+        wal_bytes_max: 8 * file_bytes,
+        kept_bytes: 1 << 16,
+        ready_files_min: 1,
+        ..WalOptions::default()
+    })
+}
+
+#[test]
+fn records_of_all_sizes_share_one_write() {
+    let mut store = with_files_of(16 << 20);
+    let mut running = store.first_start(2);
+    let before = store.fs.writes();
+    let sizes = [10, 100_000, 0, 70_001, 65_536, 65_537, 3, 1_000_000];
+    let kept = append_all(&running, &sizes);
+    running.drive();
+    assert_eq!((store.fs.writes() - before, running.durable()), (1, kept.last().unwrap().lsn));
+    assert_eq!(store.metrics.wal_syncs.get(), 1);
+    let next = append_all(&running, &[90_000, 7]);
+    running.drive();
+    let frames = |kept: &[Kept]| {
+        kept.iter().map(|kept| (48 + 8 + kept.payload.len()).next_multiple_of(8)).sum::<usize>()
+    };
+    let blocks = |kept: &[Kept]| frames(kept).next_multiple_of(BLOCK) as u64;
+    let used_bytes = running.wal.stats().live_files[0].used_bytes;
+    assert_eq!(used_bytes, blocks(&kept) + blocks(&next), "no block is lost inside a batch");
+    assert_eq!(read_all(&store.scan().unwrap()), [kept, next].concat());
+}
+
+#[test]
+fn shared_bytes_are_written_from_where_they_stand() {
+    let mut store = with_files_of(16 << 20);
+    let mut running = store.first_start(1);
+    let payload = Bytes::from(vec![7; 100_000]);
+    let room = running.wal.try_reserve(payload.len()).unwrap();
+    let shared = payload.clone();
+    running.wal.append(1, shared, room, |_, _| Ok::<(), ()>(())).unwrap();
+    assert!(!payload.is_unique(), "the log did not copy it");
+    running.drive();
+    assert!(payload.is_unique(), "the log has let go of it");
+    assert_eq!(read_all(&store.scan().unwrap())[0].payload, payload);
+}
+
+/// Whatever became of the blocks of a torn batch, what comes back is a prefix of it that ends
+/// before the first record that lost a block, and nothing of it returns later.
+#[test]
+fn a_torn_batch_of_mixed_sizes_leaves_a_prefix() {
+    let sizes = [10, 5000, 30, 4200, 4200, 20];
+    let fates = [Fate::Old, Fate::New, Fate::Garbage];
+    for case in 0..3_usize.pow(4) {
+        let fates = [0, 1, 2, 3].map(|block| fates[case / 3_usize.pow(block) % 3]);
+        let mut store = Store::small();
+        let mut running = store.first_start(3);
+        let mut kept = vec![running.append(1, b"acknowledged")];
+        running.drive();
+        let batch = append_all(&running, &sizes);
+        store.fs.cut_after(0, fates.to_vec());
+        running.drive();
+        assert_eq!(running.durable(), Lsn(1), "nothing of a torn batch is acknowledged");
+        store.fs.restart();
+        let mut end = 0;
+        let is_whole = |kept: &&Kept| {
+            let begin = end;
+            end += (48 + 8 + kept.payload.len()).next_multiple_of(8);
+            fates[begin / BLOCK..=(end - 1) / BLOCK].iter().all(|fate| *fate == Fate::New)
+        };
+        kept.extend(batch.iter().take_while(is_whole).cloned());
+        let (mut running, records, _) = store.recover();
+        assert_eq!(records, kept, "{fates:?}");
+        // Of the same sizes, so that the old records behind them would fit.
+        kept.extend(append_all(&running, &sizes[kept.len() - 1..]));
+        running.drive();
+        drop(running);
+        assert_eq!(store.recover().1, kept, "{fates:?}");
+    }
+}
+
+#[test]
+fn a_record_larger_than_a_write_is_whole_or_not_there() {
+    let large = 7 << 20;
+    for torn in [None, Some(0), Some(1)] {
+        let mut store = with_files_of(32 << 20);
+        let mut running = store.first_start(2);
+        let small = running.append(1, b"before");
+        running.drive();
+        let kept = [running.append(1, &vec![8; large]), running.append(1, b"behind")];
+        if let Some(write) = torn {
+            store.fs.cut_after(write, vec![Fate::New, Fate::Old]);
+        }
+        let before = store.fs.writes();
+        running.drive();
+        drop(running);
+        store.fs.restart();
+        let (_, records, scan) = store.recover();
+        match torn {
+            None => {
+                assert_eq!(store.fs.writes() - before, 4, "two, one, and the tail again");
+                assert_eq!(records, [&[small][..], &kept].concat());
+            }
+            Some(_) => assert_eq!((records, scan.end_lsn), (vec![small], Lsn(1))),
+        }
+    }
+}
