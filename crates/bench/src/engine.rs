@@ -21,6 +21,9 @@ use worker::Worker;
 
 /// How long answers may take after the last request was sent.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(60);
+/// A run of so long is cut into so many equal parts that are told apart: minutes, if it takes ten.
+const PARTS: u32 = 10;
+const PARTED_TIME_MIN: Duration = Duration::from_secs(30);
 /// Largest time that is told apart, an hour in nanoseconds.
 const LATENCY_MAX_NANOS: u64 = 3_600_000_000_000;
 
@@ -61,12 +64,18 @@ pub struct Measured {
     pub client_cores: f64,
     /// Cores that the server took.
     pub server_cores: f64,
+    /// Rows acknowledged a second in each part of a long run; empty for a short one.
+    pub rates: Vec<f64>,
+    /// The most memory that the server held at the end of a part, or of a short run.
+    pub server_rss_bytes: u64,
 }
 
 /// What one thread counts.
 pub struct Tally {
     /// Rows acknowledged inside the window.
     pub rows: u64,
+    /// The same for each part of the window.
+    part_rows: Vec<u64>,
     /// Rows acknowledged at all.
     pub acknowledged_rows: u64,
     /// Times between request and answer, in nanoseconds, inside the window.
@@ -84,6 +93,7 @@ impl Tally {
         let histogram = Histogram::new_with_max(LATENCY_MAX_NANOS, 3);
         Self {
             rows: 0,
+            part_rows: vec![0; PARTS as usize],
             acknowledged_rows: 0,
             latency_nanos: histogram.expect("three digits up to an hour are allowed"),
             errors: 0,
@@ -99,6 +109,9 @@ impl Tally {
 
     fn add(&mut self, other: Self) {
         self.rows += other.rows;
+        for (sum, more) in self.part_rows.iter_mut().zip(other.part_rows) {
+            *sum += more;
+        }
         self.acknowledged_rows += other.acknowledged_rows;
         self.latency_nanos.add(other.latency_nanos).expect("histograms of the same bounds");
         self.errors += other.errors;
@@ -146,8 +159,15 @@ impl Schedule {
         Self { start, measure_from, send_until, give_up: send_until + DRAIN_TIME_MAX }
     }
 
-    fn measures(&self, now: Duration) -> bool {
-        (self.measure_from..self.send_until).contains(&now)
+    /// The part of the window that `now` is in; `None` outside.
+    fn part(&self, now: Duration) -> Option<usize> {
+        let since = now.checked_sub(self.measure_from).filter(|_| now < self.send_until)?;
+        Some((since.as_nanos() as u64 / self.part_length().as_nanos() as u64) as usize)
+    }
+
+    fn part_length(&self) -> Duration {
+        // Rounded up, so that the last instant is still in the last part.
+        (self.send_until - self.measure_from) / PARTS + Duration::from_nanos(1)
     }
 }
 
@@ -171,9 +191,12 @@ pub fn run(connections: Vec<Connection>, options: Options) -> Result<Measured, S
     let sample = || (clock.now(), Usage::own(), Usage::of(options.server_pid));
     std::thread::sleep(schedule.measure_from.saturating_sub(clock.now()));
     let before = sample();
-    if !once {
-        std::thread::sleep(schedule.send_until.saturating_sub(clock.now()));
-    }
+    let parts = match options.span {
+        Span::Time { measured, .. } if measured >= PARTED_TIME_MIN => PARTS,
+        _ => 1,
+    };
+    let server_rss_bytes =
+        if once { 0 } else { peak_memory(&clock, &schedule, parts, options.server_pid) };
     let timed = (!once).then(sample);
     let mut tally = Tally::new();
     for worker in workers {
@@ -185,10 +208,25 @@ pub fn run(connections: Vec<Connection>, options: Options) -> Result<Measured, S
         Span::Time { measured, .. } => measured,
         Span::Once => tally.last_answer.saturating_sub(schedule.start),
     };
+    let part_seconds = schedule.part_length().as_secs_f64();
+    let rates = tally.part_rows.iter().map(|rows| *rows as f64 / part_seconds);
     Ok(Measured {
         window,
+        rates: if parts > 1 { rates.collect() } else { Vec::new() },
+        server_rss_bytes,
         tally,
         client_cores: (after.1.cpu_seconds - before.1.cpu_seconds) / sampled,
         server_cores: (after.2.cpu_seconds - before.2.cpu_seconds) / sampled,
     })
+}
+
+/// Waits until the window ends; returns the most memory that was held at the end of a part.
+fn peak_memory(clock: &SystemClock, schedule: &Schedule, parts: u32, server_pid: u32) -> u64 {
+    let length = schedule.send_until - schedule.measure_from;
+    let after_part = |part| {
+        let until = schedule.measure_from + length * part / parts;
+        std::thread::sleep(until.saturating_sub(clock.now()));
+        Usage::of(server_pid).rss_bytes
+    };
+    (1..=parts).map(after_part).max().unwrap_or(0)
 }

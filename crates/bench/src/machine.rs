@@ -15,6 +15,46 @@ const COPY_BYTES: usize = 64 << 20;
 /// A request and an answer of a prepared INSERT of two ints.
 const ECHO_BYTES: (usize, usize) = (48, 11);
 
+/// Where and of what the figures of a file are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// Format of the line.
+    pub format: u32,
+    /// The commit that was measured, as the caller says.
+    pub commit: String,
+    /// Model of the processor.
+    pub processor: String,
+    /// How many of them.
+    pub cores: usize,
+    /// All memory.
+    pub memory_mib: u64,
+    /// Release of the kernel, and its congestion control, which bears on loopback.
+    pub kernel: String,
+}
+
+impl Host {
+    /// This machine.
+    pub fn here(commit: String) -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let line = |path: &str, name: &str| {
+            let text = read(path);
+            let found = text.lines().find_map(|line| line.strip_prefix(name));
+            found.unwrap_or_default().trim_start_matches([':', ' ', '\t']).to_owned()
+        };
+        let kib = line("/proc/meminfo", "MemTotal");
+        let release = read("/proc/sys/kernel/osrelease");
+        let congestion = read("/proc/sys/net/ipv4/tcp_congestion_control");
+        Self {
+            format: crate::result::FORMAT,
+            commit,
+            processor: line("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_mib: kib.trim_end_matches(" kB").parse().unwrap_or(0u64) / 1024,
+            kernel: format!("Linux {}, TCP {}", release.trim(), congestion.trim()),
+        }
+    }
+}
+
 /// One figure of the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
@@ -52,7 +92,25 @@ pub fn measure(folder: &Path) -> Result<Vec<Figure>, String> {
         std::hint::black_box(&mut copy);
         Ok(())
     })?);
+    figures.push(parse()?);
     Ok(figures)
+}
+
+/// Reads the numbers of as many rows of two ints as one request of W3 has, and keeps their sum.
+fn parse() -> Result<Figure, String> {
+    let row = |number: usize| format!("({},{}),", 1_000_000 + number, 9_000_000 - number);
+    let text: String = (0..1000).map(row).collect();
+    repeat("parse, 1000 rows of two ints".to_owned(), || {
+        let (mut sum, mut number) = (0u64, 0u64);
+        for byte in std::hint::black_box(&text).bytes() {
+            match byte {
+                b'0'..=b'9' => number = number * 10 + u64::from(byte - b'0'),
+                _ => sum += std::mem::take(&mut number),
+            }
+        }
+        std::hint::black_box(sum);
+        Ok(())
+    })
 }
 
 fn repeat(machine: String, mut once: impl FnMut() -> Result<(), String>) -> Result<Figure, String> {

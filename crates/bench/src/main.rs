@@ -24,6 +24,7 @@ mod null_server;
 mod plot;
 mod point;
 mod prepare;
+mod questions;
 mod reply;
 mod report;
 mod result;
@@ -90,21 +91,29 @@ enum Command {
     },
     /// Print medians, ratios, and what is met of what is required.
     Report {
-        /// Lines of JSON.
-        file: PathBuf,
+        /// Lines of JSON; several files count as one.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Put tables between the marks of this document instead of printing.
+        #[arg(long)]
+        into: Option<PathBuf>,
     },
     /// Draw a picture (SVG) for each workload.
     Plot {
-        /// Lines of JSON.
-        file: PathBuf,
         /// The folder for the pictures.
         folder: PathBuf,
+        /// Lines of JSON; several files count as one.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
     },
     /// Measure the machine: synced writes, loopback, copies.
     Machine {
         /// Where the file is written: the disk to measure.
         #[arg(long, default_value = ".")]
         dir: PathBuf,
+        /// The commit that is measured, for the record.
+        #[arg(long, default_value = "unknown")]
+        commit: String,
         /// Append lines of JSON to this file.
         #[arg(long)]
         out: Option<PathBuf>,
@@ -128,7 +137,7 @@ enum Command {
 
 #[derive(Args)]
 struct RunArgs {
-    /// Workloads, such as W1,W2.
+    /// Workloads: W1 to W5, W9, beside (W2 with queries), long (W2 alone), sweeps.
     #[arg(long, value_delimiter = ',', default_value = "W1,W2,W3,W4,W5,W9")]
     workloads: Vec<String>,
     /// Only points whose name contains this.
@@ -176,12 +185,19 @@ fn run(command: Command) -> Result<(), String> {
         }
         Command::Demo { target, scale } => demo::run(&demo::Plan { target, scale }),
         Command::TpchFiles { scale, folder } => tpch::write_files(&folder, scale),
-        Command::Report { file } => {
-            report::Results::read(&file)?.print();
-            Ok(())
+        Command::Report { files, into } => {
+            let results = report::Results::read(&files)?;
+            match into {
+                Some(path) => report::document::fill_file(&results, &path),
+                None => {
+                    results.print();
+                    Ok(())
+                }
+            }
         }
-        Command::Plot { file, folder } => plot::draw(&report::Results::read(&file)?, &folder),
-        Command::Machine { dir, out } => {
+        Command::Plot { folder, files } => plot::draw(&report::Results::read(&files)?, &folder),
+        Command::Machine { dir, commit, out } => {
+            measure::append(out.as_deref(), &machine::Host::here(commit))?;
             for figure in machine::measure(&dir)? {
                 let (name, per_second, p50) = (&figure.machine, figure.per_second, figure.p50_ms);
                 println!("{name:50} {:>10}/s  p50 {p50:.3} ms", result::thousands(per_second));
@@ -201,7 +217,8 @@ fn plan(args: RunArgs) -> Result<measure::Plan, String> {
     for workload in &args.workloads {
         let of_workload = point::points(workload, args.form);
         if of_workload.is_empty() {
-            return Err(format!("unknown workload `{workload}`; there are W1 to W5 and W9"));
+            let known = point::WORKLOADS;
+            return Err(format!("unknown workload `{workload}`; there are {known}"));
         }
         points.extend(of_workload.into_iter().filter(|point| point.name().contains(&args.only)));
     }

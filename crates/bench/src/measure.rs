@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::engine::{self, Measured, Options, Span};
 use crate::point::{Mode, Point, Size};
 use crate::prepare::{self, Batches};
+use crate::questions::Questioners;
 use crate::result::{FORMAT, HEADER, Line};
 use crate::session::Session;
 use crate::table::Dialect;
@@ -67,7 +68,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
 fn fits(point: &Point, target: &Target) -> bool {
     let body = matches!(point.mode, Mode::Body);
     match target.dialect {
-        Dialect::Null => !body && point.pace.is_none(),
+        Dialect::Null => !body && point.pace.is_none() && point.questioners.is_none(),
         Dialect::ClickHouse => body,
         _ => true,
     }
@@ -89,6 +90,7 @@ fn one(
     let files = folder.map(files_below);
     let before = Usage::of(target.pid);
     let connections = prepare::connections(target, point, batches)?;
+    let questioners = Questioners::start(target, point.questioners.unwrap_or(0))?;
     let large = matches!(point.size, Size::Bytes(bytes) if bytes >= LARGE_BYTES);
     let stretch = if large { LARGE_STRETCH } else { 1 };
     let options = Options {
@@ -97,8 +99,8 @@ fn one(
         threads: plan.threads,
         server_pid: target.pid,
     };
-    let measured = engine::run(connections, options)?;
-    let rss_bytes = Usage::of(target.pid).rss_bytes;
+    let measured = engine::run(connections, options);
+    let (answers, measured) = (questioners.stop()?, measured?);
     let visible_rows = count(&mut session, point, measured.tally.acknowledged_rows)?;
     let written_bytes = Usage::of(target.pid).written_bytes.saturating_sub(before.written_bytes);
     let files_made = files.zip(folder.map(files_below)).map(|(old, new)| new as i64 - old as i64);
@@ -109,8 +111,9 @@ fn one(
     Ok(Line {
         run: plan.run,
         server_rss_before_mib: mib(before.rss_bytes),
-        server_rss_mib: mib(rss_bytes),
         disk_bytes_per_row: written_bytes as f64 / rows,
+        row_bytes: batches.row_bytes(),
+        query_seconds: point.questioners.map(|_| answers.median_seconds()),
         visible_rows,
         files_made: files_made.filter(|_| point.pace.is_some()),
         ..line(point, target, round, measured)
@@ -122,7 +125,7 @@ fn mib(bytes: u64) -> f64 {
 }
 
 fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Line {
-    let tally = measured.tally;
+    let (tally, rates) = (measured.tally, measured.rates);
     let seconds = measured.window.as_secs_f64();
     let ms = |quantile: f64| tally.latency_nanos.value_at_quantile(quantile) as f64 / 1e6;
     Line {
@@ -148,8 +151,11 @@ fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Lin
         client_cores: measured.client_cores,
         server_cores: measured.server_cores,
         server_rss_before_mib: 0.0,
-        server_rss_mib: 0.0,
+        server_rss_mib: mib(measured.server_rss_bytes),
         disk_bytes_per_row: 0.0,
+        row_bytes: 0.0,
+        rates,
+        query_seconds: None,
         files_made: None,
     }
 }

@@ -26,6 +26,13 @@ pub fn draw(results: &Results, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut pictures: BTreeMap<(String, &str), Curves> = BTreeMap::new();
     for point in results.points() {
+        if let Some((what, value)) = sweep(point) {
+            let curves = pictures.entry((format!("sweep of {what}"), what)).or_default();
+            for target in results.targets(point) {
+                let rate = results.rate(point, target).unwrap_or(0.0);
+                curves.entry(target.to_owned()).or_default().push((value, rate));
+            }
+        }
         let Some((series, size, connections)) = split(point) else { continue };
         let by_connections = (format!("{series} {size}"), "connections");
         let by_size = (format!("{series} at {connections} connections"), "request");
@@ -51,6 +58,12 @@ fn split(point: &str) -> Option<(&str, &str, f64)> {
     let (before, connections) = point.split_once(" x ")?;
     let (series, size) = before.rsplit_once(' ')?;
     Some((series, size, connections.parse().ok()?))
+}
+
+/// `sweep columns 100` to what is varied and its value.
+fn sweep(point: &str) -> Option<(&str, f64)> {
+    let (what, value) = point.strip_prefix("sweep ")?.split_once(' ')?;
+    Some((what, value.parse().ok()?))
 }
 
 /// `100KB` and `1MB` in bytes, other sizes in rows.
@@ -102,6 +115,7 @@ mod tests {
     #[test]
     fn names_of_points_are_read_back() {
         assert_eq!(split("W4 sbtest1 text 1000 x 16"), Some(("W4 sbtest1 text", "1000", 16.0)));
+        assert_eq!(sweep("sweep tables 100"), Some(("tables", 100.0)));
         assert_eq!(split("W9 ints text 1 x 20 1000 tables"), None);
         assert_eq!((number("1000"), number("10KB"), number("10MB")), (1e3, 1e4, 1e7));
     }

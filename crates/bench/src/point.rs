@@ -36,8 +36,8 @@ pub enum Size {
 /// One point of a workload.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// `W1` to `W9`.
-    pub workload: &'static str,
+    /// `W1` to `W9`; of a sweep what it varies, and the value.
+    label: Label,
     /// Where rows come from, and so the table.
     pub source: Source,
     /// How they travel.
@@ -48,8 +48,21 @@ pub struct Point {
     pub connections: usize,
     /// Tables with that schema, written in turn.
     pub tables: usize,
+    /// Buckets of each table; `None` is as the workload has them.
+    buckets: Option<u32>,
     /// Requests a second over all connections; `None` is as fast as answers come.
     pub pace: Option<f64>,
+    /// Sessions that ask analytic questions of the table meanwhile; `None` where a point has no
+    /// other beside it with more or fewer of them.
+    pub questioners: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Label {
+    Workload(&'static str),
+    /// A workload that runs until something would have filled up.
+    Long(&'static str),
+    Sweep(&'static str, usize),
 }
 
 impl Point {
@@ -60,21 +73,33 @@ impl Point {
         size: Size,
         connections: usize,
     ) -> Self {
-        Self { workload, source, mode, size, connections, tables: 1, pace: None }
+        let label = Label::Workload(workload);
+        let (buckets, pace, questioners) = (None, None, None);
+        Self { label, source, mode, size, connections, tables: 1, buckets, pace, questioners }
     }
 
-    /// The name that results and requirements know it by, such as `W1 ints prepared 1 x 30`.
+    /// The name that results and requirements know it by, such as `W1 ints prepared 1 x 30` and
+    /// `sweep columns 100`.
     pub fn name(&self) -> String {
+        let (workload, ending) = match self.label {
+            Label::Sweep(what, value) => return format!("sweep {what} {value}"),
+            Label::Workload(workload) => (workload, ""),
+            Label::Long(workload) => (workload, " long"),
+        };
         let size = match self.size {
             Size::Rows(rows) => rows.to_string(),
             Size::Bytes(bytes) if bytes >= 1_000_000 => format!("{}MB", bytes / 1_000_000),
             Size::Bytes(bytes) => format!("{}KB", bytes / 1000),
         };
-        let tables =
-            if self.tables > 1 { format!(" {} tables", self.tables) } else { String::new() };
-        let source = format!("{:?}", self.source).to_lowercase();
-        let mode = self.mode.name();
-        format!("{} {source} {mode} {size} x {}{tables}", self.workload, self.connections)
+        let (source, mode) = (self.source.name(), self.mode.name());
+        let mut name = format!("{workload} {source} {mode} {size} x {}{ending}", self.connections);
+        if self.tables > 1 {
+            name.push_str(&format!(" {} tables", self.tables));
+        }
+        if let Some(count) = self.questioners {
+            name.push_str(&format!(" + {count} queries"));
+        }
+        name
     }
 
     /// Its tables.
@@ -84,8 +109,14 @@ impl Point {
             Source::Lineitem => table::lineitem(),
             Source::Sbtest1 => table::sbtest1(),
             Source::Httplogs => table::httplogs(),
+            Source::Columns(count) => table::columns(count),
+            Source::Width(bytes) => table::width(bytes),
         };
-        if self.tables == 1 && self.pace.is_none() {
+        let table = match self.buckets {
+            Some(buckets) => table.with_buckets(buckets),
+            None => table,
+        };
+        if self.tables == 1 {
             return vec![table];
         }
         (0..self.tables).map(|number| table.numbered(number)).collect()
@@ -101,28 +132,80 @@ pub enum Form {
     Full,
 }
 
+/// What `points` knows, for a message.
+pub const WORKLOADS: &str = "W1 to W5, W9, beside, long and sweeps";
+
 /// The points of one workload; none for a name that is not known.
 pub fn points(workload: &str, form: Form) -> Vec<Point> {
     match workload {
-        "W1" => single_rows(),
+        "W1" => single_rows(form),
         "W2" => hundred_rows(form),
         "W3" => thousand_ints(form),
         "W4" => sbtest1(form),
         "W5" => httplogs(form),
         "W9" => many_tables(),
+        "beside" => [0, 2].map(beside).to_vec(),
+        "long" => vec![long()],
+        "sweeps" => sweeps(form),
         _ => Vec::new(),
     }
 }
 
-fn single_rows() -> Vec<Point> {
+/// W2 with as many sessions that ask analytic questions meanwhile.
+fn beside(questioners: usize) -> Point {
+    let point = Point::new("W2", Source::Lineitem, Mode::Text, Size::Rows(100), 20);
+    Point { questioners: Some(questioners), ..point }
+}
+
+/// W2 for as long as the caller says.
+fn long() -> Point {
+    let point = Point::new("W2", Source::Lineitem, Mode::Text, Size::Rows(100), 20);
+    Point { label: Label::Long("W2"), ..point }
+}
+
+/// How cost grows with one thing while others stay as they are.
+fn sweeps(form: Form) -> Vec<Point> {
+    let every = |short: &[usize], full: &[usize]| match form {
+        Form::Short => short.to_vec(),
+        Form::Full => full.to_vec(),
+    };
+    let point = |what, value, source, mode, rows, connections| Point {
+        label: Label::Sweep(what, value),
+        ..Point::new("", source, mode, Size::Rows(rows), connections)
+    };
+    let mut points = Vec::new();
+    for n in every(&[2, 100], &[2, 10, 50, 100, 200, 500, 1000]) {
+        points.push(point("columns", n, Source::Columns(n), Mode::Text, 10, 16));
+    }
+    for n in every(&[10, 1000], &[10, 100, 1000, 10_000]) {
+        points.push(point("width", n, Source::Width(n), Mode::Text, 10, 16));
+    }
+    for n in every(&[1, 100], &[1, 10, 100]) {
+        let point = point("buckets", n, Source::Lineitem, Mode::Text, 100, 16);
+        points.push(Point { buckets: Some(n as u32), ..point });
+    }
+    for n in every(&[1, 100], &[1, 10, 100, 1000, 10_000]) {
+        let point = point("tables", n, Source::Ints, Mode::Text, 1, 30);
+        points.push(Point { tables: n, ..point });
+    }
+    for n in every(&[1, 1000], &[1, 2, 5, 10, 30, 100, 300, 500, 1000, 2000, 5000]) {
+        points.push(point("connections", n, Source::Ints, Mode::Prepared, 1, n));
+    }
+    points
+}
+
+fn single_rows(form: Form) -> Vec<Point> {
     let mut points = vec![Point::new("W1", Source::Ints, Mode::Prepared, Size::Rows(1), 1)];
     for source in [Source::Ints, Source::Lineitem] {
         for connections in [30, 100, 500] {
             points.push(Point::new("W1", source, Mode::Prepared, Size::Rows(1), connections));
         }
     }
-    let text = |source| Point::new("W1", source, Mode::Text, Size::Rows(1), 100);
-    points.extend([text(Source::Ints), text(Source::Lineitem)]);
+    let connections: &[usize] = if form == Form::Short { &[100] } else { &[30, 100, 500] };
+    for source in [Source::Ints, Source::Lineitem] {
+        let text = |n: &usize| Point::new("W1", source, Mode::Text, Size::Rows(1), *n);
+        points.extend(connections.iter().map(text));
+    }
     points
 }
 
@@ -162,7 +245,7 @@ fn httplogs(form: Form) -> Vec<Point> {
 fn many_tables() -> Vec<Point> {
     let point = |tables| {
         let point = Point::new("W9", Source::Ints, Mode::Text, Size::Rows(1), 20);
-        Point { tables, pace: Some(1000.0), ..point }
+        Point { tables, buckets: Some(10), pace: Some(1000.0), ..point }
     };
     vec![point(1), point(1000)]
 }
@@ -174,18 +257,32 @@ mod tests {
     #[test]
     fn names_tell_points_apart() {
         for form in [Form::Short, Form::Full] {
-            let all = ["W1", "W2", "W3", "W4", "W5", "W9"].map(|name| points(name, form)).concat();
+            let names = ["W1", "W2", "W3", "W4", "W5", "W9", "beside", "long", "sweeps"];
+            let all = names.map(|name| points(name, form)).concat();
             let names: std::collections::BTreeSet<String> = all.iter().map(Point::name).collect();
             assert_eq!(names.len(), all.len());
         }
         assert_eq!(points("W1", Form::Short)[1].name(), "W1 ints prepared 1 x 30");
         assert_eq!(points("W5", Form::Short)[0].name(), "W5 httplogs body 10KB x 30");
         assert_eq!(points("W9", Form::Short)[1].name(), "W9 ints text 1 x 20 1000 tables");
+        let names = |workload| points(workload, Form::Short).iter().map(Point::name).collect();
+        let (beside, long): (Vec<String>, Vec<String>) = (names("beside"), names("long"));
+        assert_eq!(beside[1], "W2 lineitem text 100 x 20 + 2 queries");
+        assert_eq!(long[0], "W2 lineitem text 100 x 20 long");
+        assert_eq!(points("sweeps", Form::Short)[1].name(), "sweep columns 100");
     }
 
     #[test]
     fn many_tables_have_names_of_their_own() {
         let tables = points("W9", Form::Short)[1].tables();
         assert_eq!((tables.len(), tables[7].name.as_str()), (1000, "t0007"));
+    }
+
+    #[test]
+    fn every_sweep_has_a_table_of_its_columns() {
+        for point in points("sweeps", Form::Full) {
+            let (table, rows) = (&point.tables()[0], point.source.rows(1));
+            assert_eq!(table.columns.len(), rows[0].len(), "{}", point.name());
+        }
     }
 }

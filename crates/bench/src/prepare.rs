@@ -20,6 +20,8 @@ use crate::target::{BodyProtocol, Target};
 const REQUESTS_MIN: usize = 8;
 const REQUESTS_MAX: usize = 1024;
 const ROWS_WANTED: usize = 20_000;
+/// Rows that stand for all where their length is asked.
+const SAMPLE_ROWS: usize = 1000;
 /// Bytes of a row of `httplogs` as CSV.
 const CSV_ROW_BYTES: usize = 126;
 
@@ -39,6 +41,12 @@ impl Batches {
         let requests = (ROWS_WANTED / rows_per_request).clamp(REQUESTS_MIN, REQUESTS_MAX);
         let requests = requests.max(point.tables);
         Self { rows: point.source.rows(requests * rows_per_request), rows_per_request }
+    }
+
+    /// Bytes of a row as CSV, on average.
+    pub fn row_bytes(&self) -> f64 {
+        let sample = &self.rows[..self.rows.len().min(SAMPLE_ROWS)];
+        encode::csv(sample, ',').len() as f64 / sample.len() as f64
     }
 
     fn iter(&self) -> impl Iterator<Item = &[Row]> {

@@ -1,13 +1,15 @@
 //! Lines of JSON to tables: medians over rounds, ratios, and what is met of what is required.
 
 mod checks;
+pub mod document;
 mod required;
+mod tables;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::machine::Figure;
+use crate::machine::{Figure, Host};
 use crate::result::{Line, thousands};
 use crate::tpch::TpchLine;
 
@@ -18,6 +20,7 @@ const OURS: &str = "freshet";
 #[derive(Default)]
 pub struct Results {
     lines: Vec<Line>,
+    hosts: Vec<Host>,
     machine: Vec<Figure>,
     tpch: Vec<TpchLine>,
 }
@@ -26,15 +29,20 @@ pub struct Results {
 #[serde(untagged)]
 enum Any {
     Line(Box<Line>),
+    Host(Host),
     Machine(Figure),
     Tpch(TpchLine),
 }
 
 impl Results {
-    /// Reads a file of lines.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path);
-        Self::parse(&text.map_err(|error| format!("{}: {error}", path.display()))?)
+    /// Reads files of lines.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, String> {
+        let mut all = String::new();
+        for path in paths {
+            let text = std::fs::read_to_string(path);
+            all.push_str(&text.map_err(|error| format!("{}: {error}", path.display()))?);
+        }
+        Self::parse(&all)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -43,6 +51,7 @@ impl Results {
             let any: Result<Any, _> = serde_json::from_str(line);
             match any.map_err(|error| format!("line {}: {error}", index + 1))? {
                 Any::Line(line) => results.lines.push(*line),
+                Any::Host(host) => results.hosts.push(host),
                 Any::Machine(figure) => results.machine.push(figure),
                 Any::Tpch(line) => results.tpch.push(line),
             }
@@ -91,9 +100,19 @@ impl Results {
         median(figures.map(|figure| figure.p50_ms).collect())
     }
 
+    /// The same of all machines' figures, in the order in which they were measured.
+    fn machine_figures(&self) -> Vec<&str> {
+        in_order(self.machine.iter().map(|figure| figure.machine.as_str()))
+    }
+
     fn tpch_seconds(&self, step: &str, target: &str) -> Option<f64> {
         let lines = self.tpch.iter().filter(|line| line.tpch == step && line.target == target);
         lines.map(|line| line.seconds).min_by(f64::total_cmp)
+    }
+
+    /// Seconds of the 22 queries; `None` unless all were run.
+    fn queries(&self, target: &str) -> Option<Vec<f64>> {
+        (1..=22).map(|number| self.tpch_seconds(&format!("q{number}"), target)).collect()
     }
 
     /// Prints the medians, then what is required.
@@ -105,7 +124,7 @@ impl Results {
                 figure.machine, figure.p50_ms
             );
         }
-        println!("\n{}", self.markdown());
+        println!("\n{}\n{}", tables::all(self), tables::tpch(self));
         let wrong: Vec<&Line> = self.lines.iter().filter(|line| line.is_wrong()).collect();
         for line in &wrong {
             println!("WRONG {} round {}: {}", line.target, line.round, line.row());
@@ -114,56 +133,7 @@ impl Results {
         for check in checks::all(self) {
             println!("{check}");
         }
-    }
-
-    /// The medians as a table of Markdown.
-    pub fn markdown(&self) -> String {
-        let mut out = String::from(
-            "| point | target | rows/s | ours to it | p50 ms | p99 ms | p999 ms | client CPU \
-             | server cores | RSS MiB | disk B/row | errors |\n\
-             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
-        );
-        for point in self.points() {
-            for target in self.targets(point) {
-                let median = |of: fn(&Line) -> f64| self.median(point, target, of).unwrap_or(0.0);
-                let ratio = self.ratio(point, OURS, target).filter(|_| target != OURS);
-                let errors: u64 = self.of(point, target).map(|line| line.errors).sum();
-                out.push_str(&format!(
-                    "| {point} | {target} | {} | {} | {:.3} | {:.3} | {:.3} | {:.0} % | {:.2} \
-                     | {:.0} | {:.0} | {errors} |\n",
-                    thousands(median(|line| line.rows_per_second)),
-                    ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
-                    median(|line| line.p50_ms),
-                    median(|line| line.p99_ms),
-                    median(|line| line.p999_ms),
-                    median(|line| 100.0 * line.client_share()),
-                    median(|line| line.server_cores),
-                    median(|line| line.server_rss_mib),
-                    median(|line| line.disk_bytes_per_row),
-                ));
-            }
-        }
-        out.push_str(&self.tpch_markdown());
-        out
-    }
-
-    fn tpch_markdown(&self) -> String {
-        let mut out = String::new();
-        let targets = in_order(self.tpch.iter().map(|line| line.target.as_str()));
-        if targets.is_empty() {
-            return out;
-        }
-        out.push_str(&format!("\n| TPC-H, seconds | {} |\n", targets.join(" | ")));
-        out.push_str(&format!("| --- |{}\n", " --: |".repeat(targets.len())));
-        for step in in_order(self.tpch.iter().map(|line| line.tpch.as_str())) {
-            let cells: Vec<String> = targets
-                .iter()
-                .map(|target| self.tpch_seconds(step, target))
-                .map(|seconds| seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")))
-                .collect();
-            out.push_str(&format!("| {step} | {} |\n", cells.join(" | ")));
-        }
-        out
+        println!("\n{}", checks::summary(self));
     }
 }
 
@@ -175,6 +145,14 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     seen
+}
+
+fn sum(values: Vec<f64>) -> f64 {
+    values.iter().sum()
+}
+
+fn geometric_mean(values: Vec<f64>) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

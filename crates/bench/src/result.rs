@@ -52,10 +52,16 @@ pub struct Line {
     pub server_cores: f64,
     /// Memory of the server before the run.
     pub server_rss_before_mib: f64,
-    /// Memory of the server at the end.
+    /// The most memory that the server held at the end of a tenth of a long run, or of a short one.
     pub server_rss_mib: f64,
     /// Bytes that the server wrote for each acknowledged row, until they were counted.
     pub disk_bytes_per_row: f64,
+    /// Bytes of a row as CSV.
+    pub row_bytes: f64,
+    /// Rows a second in each tenth of a long run; empty for a short one.
+    pub rates: Vec<f64>,
+    /// The median time of an analytic query, where some were asked meanwhile.
+    pub query_seconds: Option<f64>,
     /// Files that came into the server's data directory.
     pub files_made: Option<i64>,
 }
@@ -64,6 +70,22 @@ impl Line {
     /// The share of the clients in all CPU that was taken, from 0 to 1.
     pub fn client_share(&self) -> f64 {
         self.client_cores / (self.client_cores + self.server_cores).max(f64::MIN_POSITIVE)
+    }
+
+    /// Microseconds of CPU that each request took of these cores.
+    pub fn micros_a_request(&self, cores: f64) -> f64 {
+        cores * 1e6 / self.requests_per_second.max(1.0)
+    }
+
+    /// Bytes that reached the disk for each byte of the rows.
+    pub fn write_amplification(&self) -> f64 {
+        self.disk_bytes_per_row / self.row_bytes.max(1.0)
+    }
+
+    /// The rate in the last tenth of a long run to that in the first.
+    pub fn last_to_first(&self) -> Option<f64> {
+        let (first, last) = (self.rates.first()?, self.rates.last()?);
+        (*first > 0.0).then(|| last / first)
     }
 
     /// Whether acknowledged rows are missing, or rows are there that nobody acknowledged although
@@ -88,6 +110,12 @@ impl Line {
         }
         if let Some(files) = self.files_made {
             remarks.push_str(&format!("  {files} files made"));
+        }
+        if let Some(seconds) = self.query_seconds.filter(|seconds| *seconds > 0.0) {
+            remarks.push_str(&format!("  queries took {seconds:.3} s"));
+        }
+        if let Some(ratio) = self.last_to_first() {
+            remarks.push_str(&format!("  last tenth to first {ratio:.2}"));
         }
         remarks
     }
@@ -155,6 +183,9 @@ pub(crate) fn line(point: &str, target: &str, round: usize, rows_per_second: f64
         server_rss_before_mib: 1.0,
         server_rss_mib: 1.0,
         disk_bytes_per_row: 1.0,
+        row_bytes: 1.0,
+        rates: Vec::new(),
+        query_seconds: None,
         files_made: None,
     }
 }

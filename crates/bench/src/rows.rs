@@ -39,9 +39,22 @@ pub enum Source {
     Sbtest1,
     /// A log of a web server.
     Httplogs,
+    /// That many ints.
+    Columns(usize),
+    /// An int and a text of that many bytes.
+    Width(usize),
 }
 
 impl Source {
+    /// What results call it.
+    pub fn name(self) -> String {
+        match self {
+            Self::Columns(columns) => format!("ints{columns}"),
+            Self::Width(bytes) => format!("text{bytes}"),
+            named => format!("{named:?}").to_lowercase(),
+        }
+    }
+
     /// The first `count` rows.
     pub fn rows(self, count: usize) -> Vec<Row> {
         let mut rng = StdRng::seed_from_u64(SEED);
@@ -53,12 +66,29 @@ impl Source {
             }
             Self::Sbtest1 => (0..count).map(|_| sbtest1(&mut rng)).collect(),
             Self::Httplogs => (0..count).map(|row| httplogs(&mut rng, row)).collect(),
+            Self::Columns(columns) => {
+                let row = |rng: &mut StdRng| (0..columns).map(|_| int(rng)).collect();
+                (0..count).map(|_| row(&mut rng)).collect()
+            }
+            Self::Width(bytes) => {
+                let row = |rng: &mut StdRng| vec![int(rng), Cell::Text(digits(rng, bytes))];
+                (0..count).map(|_| row(&mut rng)).collect()
+            }
         }
     }
 }
 
+fn int(rng: &mut StdRng) -> Cell {
+    Cell::Int(rng.random_range(0..1 << 30))
+}
+
+/// Text that compresses no better than digits do.
+fn digits(rng: &mut StdRng, bytes: usize) -> String {
+    (0..bytes).map(|_| char::from(b'0' + rng.random_range(0..10u8))).collect()
+}
+
 fn ints(rng: &mut StdRng) -> Row {
-    vec![Cell::Int(rng.random_range(0..1 << 30)), Cell::Int(rng.random_range(0..1 << 30))]
+    vec![int(rng), int(rng)]
 }
 
 /// A row of `lineitem`.

@@ -2,6 +2,8 @@
 
 pub mod tpch;
 
+use std::sync::LazyLock;
+
 /// Whose SQL is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -165,10 +167,41 @@ pub fn httplogs() -> Table {
     }
 }
 
+/// A table of that many ints.
+pub fn columns(count: usize) -> Table {
+    let columns = &WIDE[..count.min(WIDE.len())];
+    Table { name: "wide".to_owned(), columns, distributed_by: columns[0].0, ..ints() }
+}
+
+/// An int and a text of that many bytes.
+pub fn width(bytes: usize) -> Table {
+    let columns = WIDTHS.iter().find(|columns| columns[1].1 == Kind::Varchar(bytes as u16));
+    let columns = columns.expect("a width of the sweep");
+    Table { name: "long".to_owned(), columns, ..ints() }
+}
+
+/// Columns of the widest table; narrower ones take the first of them.
+static WIDE: LazyLock<Vec<(&'static str, Kind)>> = LazyLock::new(|| {
+    let name = |number| -> &'static str { String::leak(format!("c{number:04}")) };
+    (0..COLUMNS_MAX).map(|number| (name(number), Kind::Int)).collect()
+});
+const COLUMNS_MAX: usize = 1000;
+
+const fn of_width(bytes: u16) -> [(&'static str, Kind); 2] {
+    [("a", Kind::Int), ("b", Kind::Varchar(bytes))]
+}
+static WIDTHS: [[(&str, Kind); 2]; 4] =
+    [of_width(10), of_width(100), of_width(1000), of_width(10_000)];
+
 impl Table {
-    /// One of many tables with this schema, of ten buckets.
+    /// One of many tables with this schema.
     pub fn numbered(&self, number: usize) -> Self {
-        Self { name: format!("t{number:04}"), buckets: 10, ..self.clone() }
+        Self { name: format!("t{number:04}"), ..self.clone() }
+    }
+
+    /// The same with another number of buckets.
+    pub fn with_buckets(self, buckets: u32) -> Self {
+        Self { buckets, ..self }
     }
 
     /// The statements that make the table anew, empty.

@@ -150,8 +150,9 @@ impl Worker {
             Answer::Done(said) => {
                 let rows = said.unwrap_or(rows);
                 self.tally.acknowledged_rows += rows;
-                if self.schedule.measures(now) {
+                if let Some(part) = self.schedule.part(now) {
                     self.tally.rows += rows;
+                    self.tally.part_rows[part] += rows;
                     let nanos = now.saturating_sub(started).as_nanos() as u64;
                     self.tally.latency_nanos.saturating_record(nanos);
                 }

@@ -45,6 +45,13 @@ pub(super) const RATIOS: &[Ratio] = &[
     ratio("W4 sbtest1 text 2000 x 16", "mariadb", 5.0, 6.0),
     ratio("W4 sbtest1 text 5000 x 16", "mariadb", 5.0, 6.0),
     ratio("W4 sbtest1 text 10000 x 16", "mariadb", 5.0, 6.0),
+    ratio("W5 httplogs body 10KB x 10", "questdb", 5.0, 6.0),
+    ratio("W5 httplogs body 10KB x 10", "postgres", 5.0, 6.0),
+    ratio("W5 httplogs body 100KB x 10", "questdb", 3.5, 4.5),
+    ratio("W5 httplogs body 500KB x 10", "postgres", 3.0, 4.0),
+    ratio("W5 httplogs body 500KB x 10", "questdb", 3.0, 4.0),
+    ratio("W5 httplogs body 1MB x 10", "postgres", 3.0, 4.0),
+    ratio("W5 httplogs body 1MB x 10", "questdb", 3.0, 4.0),
     ratio("W5 httplogs body 10KB x 30", "questdb", 5.0, 6.0),
     ratio("W5 httplogs body 10KB x 30", "postgres", 5.0, 6.0),
     ratio("W5 httplogs body 100KB x 30", "questdb", 3.5, 4.5),
@@ -83,20 +90,45 @@ pub(super) const LATENCIES: &[Latency] = &[
 pub(super) struct Shape {
     pub(super) point: &'static str,
     pub(super) to: &'static str,
-    pub(super) must: f64,
+    /// `None` where there is only an aim.
+    pub(super) must: Option<f64>,
+    pub(super) aim: f64,
 }
 
 const fn shape(point: &'static str, to: &'static str, must: f64) -> Shape {
-    Shape { point, to, must }
+    Shape { point, to, must: Some(must), aim: must }
+}
+
+const fn aim(point: &'static str, to: &'static str, aim: f64) -> Shape {
+    Shape { point, to, must: None, aim }
 }
 
 pub(super) const SHAPES: &[Shape] = &[
     shape("W1 ints prepared 1 x 500", "W1 ints prepared 1 x 100", 0.9),
     shape("W1 lineitem prepared 1 x 500", "W1 lineitem prepared 1 x 100", 0.9),
     shape("W3 ints text 1000 x 500", "W3 ints text 1000 x 100", 0.9),
-    shape("W4 sbtest1 text 1000 x 128", "W4 sbtest1 text 1000 x 16", 0.95),
     shape("W4 sbtest1 text 10000 x 16", "W4 sbtest1 text 1000 x 16", 0.9),
+    aim("W1 lineitem prepared 1 x 30", "W1 ints prepared 1 x 30", 0.8),
+    aim("W1 lineitem prepared 1 x 100", "W1 ints prepared 1 x 100", 0.8),
+    aim("W1 lineitem prepared 1 x 500", "W1 ints prepared 1 x 500", 0.8),
+    aim("W3 ints text 1000 x 500", "W3 ints text 1000 x 30", 0.9),
 ];
+
+/// W4 by connections ends so near its best.
+pub(super) const PEAK_CURVE_END: &str = "W4 sbtest1 text 1000 x 128";
+pub(super) const PEAK_CURVE_END_MUST: f64 = 0.95;
+/// W4 by batch has no cliff: each size to the one before it.
+pub(super) const BATCHES: [usize; 8] = [1, 10, 100, 500, 1000, 2000, 5000, 10_000];
+pub(super) const NEXT_BATCH_MUST: f64 = 0.9;
+
+pub(super) const WITH_QUERIES: &str = "W2 lineitem text 100 x 20 + 2 queries";
+pub(super) const WITHOUT_QUERIES: &str = "W2 lineitem text 100 x 20 + 0 queries";
+pub(super) const WITH_QUERIES_MUST: f64 = 0.5;
+
+pub(super) const LONG_POINT: &str = "W2 lineitem text 100 x 20 long";
+pub(super) const LONG_MUST: f64 = 0.9;
+/// The part of memory that writes may take unless they are told otherwise.
+pub(super) const WRITE_MEMORY_SHARE: f64 = 0.4;
 
 /// W4 by connections, against the best that MariaDB reaches anywhere on that curve.
 pub(super) const PEAK_MUST: f64 = 4.0;

@@ -49,6 +49,29 @@ fn lines_of_all_kinds_are_read_back() {
     let results = Results::parse(&text).unwrap();
     assert_eq!(results.machine_ms("copy"), Some(0.5));
     assert_eq!(results.tpch_seconds("q1", "duckdb"), Some(0.25));
-    assert!(results.markdown().contains("| W1 ints prepared 1 x 30 | freshet | 5 |"));
+    assert!(tables::all(&results).contains("| W1 ints prepared 1 x 30 | freshet | 5 |"));
     assert!(Results::parse("{}").is_err());
+}
+
+#[test]
+fn a_document_is_filled_between_its_marks() {
+    let results = results(&[(W1, "mariadb", 1, 30.0), (W1, OURS, 1, 90.0)]);
+    let text = "# T\n<!-- figures: W1 -->\nold\n<!-- end of figures -->\nrest\n\
+        <!-- figures: W3 -->\nkept\n<!-- end of figures -->\n";
+    let filled = document::fill(&results, text).unwrap();
+    assert!(filled.contains("| W1 ints prepared 1 x 30 | 30 (1.00 / 2.0 ms, x 3.00) | 90"));
+    assert!(!filled.contains("old") && filled.contains("rest\n") && filled.contains("kept"));
+    assert_eq!(document::fill(&results, &filled).unwrap(), filled);
+    assert!(document::fill(&results, "<!-- figures: W1 -->\n").unwrap_err().contains("no end"));
+    let unknown = "<!-- figures: W0 -->\n<!-- end of figures -->\n";
+    assert!(document::fill(&results, unknown).unwrap_err().contains("W0"));
+}
+
+#[test]
+fn a_long_run_keeps_its_rate_or_not() {
+    let mut results = results(&[("W2 lineitem text 100 x 20 long", OURS, 1, 90.0)]);
+    results.lines[0].rates = vec![100.0, 90.0, 80.0];
+    let checks = checks::all(&results);
+    let kept = checks.iter().find(|check| check.what.ends_with("last tenth to first")).unwrap();
+    assert_eq!((kept.got, kept.met()), (Some(0.8), Some(false)));
 }
