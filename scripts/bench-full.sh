@@ -1,46 +1,35 @@
 #!/usr/bin/env bash
-# make bench-full: all workloads on all peers, with the settings of docs/benchmarks.md: hours.
+# make bench-full: all workloads beside all peers: hours; BENCH_PARTS, BENCH_ROUNDS, BENCH_SECONDS
+# and BENCH_FORM make it shorter. One file of results, BENCH_RESULTS; a part that it already holds
+# is not run again, and one that fails does not keep the others from running.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
-BENCH_MINUTES_MAX=300
-ROUNDS=${BENCH_ROUNDS:-3}
+PARTS=${BENCH_PARTS:-modes,servers,questdb,clickhouse,tpch,inprocess,sweeps,beside,long}
+export BENCH_RESULTS="${BENCH_RESULTS:-$CARGO_TARGET_DIR/bench/$(date -u +%Y%m%dT%H%M%SZ).jsonl}"
+DONE="${BENCH_RESULTS%.jsonl}.done"
 
 scripts/setup.sh
-build_release
-source scripts/bench_peers.sh
+[[ -n ${BENCH_BUILT:-} ]] || build_release
+source scripts/bench_report.sh
 
-bench machine --dir "$BENCH_FOLDER"
-start freshet freshet
-start null null
-ours=(--target "${TARGETS[freshet]}" --target "${TARGETS[null]}")
-timing=(--form full --rounds "$ROUNDS" --seconds 3 --warmup 1)
-
-# What clients get under each promise, beside each other, before the files of peers fill the disk.
-modes=("${TARGETS[freshet]}")
-for mode in sync async; do
-    modes+=("${TARGETS[freshet]/name=freshet/name=freshet-$mode}&group_commit=${mode}_mode")
+mkdir -p "$(dirname "$BENCH_RESULTS")"
+touch "$DONE"
+failed=()
+for part in ${PARTS//,/ }; do
+    if grep -qx "$part" "$DONE"; then
+        say "$part: measured before, see $DONE"
+        continue
+    fi
+    say "$part"
+    began=$SECONDS
+    if scripts/bench_part.sh "$part"; then
+        echo "$part" >>"$DONE"
+    else
+        failed+=("$part")
+    fi
+    say "$part: $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s"
 done
-bench run "${timing[@]}" --workloads W1,W2 "${modes[@]/#/--target=}"
-
-# Servers that have no part in a run wait, and cost nothing; memory is for two large peers at once.
-start mariadb mariadb
-start postgres postgres
-bench run "${timing[@]}" --workloads W1,W2,W3,W4,W5,W9 "${ours[@]}" \
-    --target "${TARGETS[mariadb]}" --target "${TARGETS[postgres]}"
-bench tpch --queries crates/query/tests/tpch --target "${TARGETS[freshet]}"
-bench tpch --target "${TARGETS[postgres]}" --target "${TARGETS[mariadb]}"
-stop "$BENCH_FOLDER/mariadb"
-stop "$BENCH_FOLDER/postgres"
-
-# Rounds are compared within a run, so what is measured against these peers is measured again.
-start questdb questdb nosync
-start clickhouse clickhouse
-bench run "${timing[@]}" --workloads W1,W5 "${ours[@]}" --target "${TARGETS[questdb]}" \
-    --target "${TARGETS[clickhouse]}"
-stop "$BENCH_FOLDER/questdb"
-start questdb-sync questdb sync
-bench run "${timing[@]}" --workloads W1,W5 "${ours[@]}" --target "${TARGETS[questdb-sync]}"
-stop "$BENCH_FOLDER/questdb-sync"
-scripts/peers/inprocess.sh "$BENCH_FOLDER/inprocess" "$RESULTS"
-report
+[[ ! -s $BENCH_RESULTS ]] || report "$BENCH_RESULTS"
+[[ ${#failed[@]} == 0 ]] || fail "these parts failed: ${failed[*]}; what they measured is reported.
+Run it again with BENCH_RESULTS=$BENCH_RESULTS to measure them again."

@@ -3,7 +3,6 @@
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
-BENCH_MINUTES_MAX=14
 # Seconds of a run: what is measured, and the warm-up before it.
 SECONDS_MEASURED=${BENCH_SECONDS:-1.5}
 SECONDS_WARMUP=${BENCH_WARMUP:-0.5}
@@ -12,8 +11,9 @@ ROUNDS=${BENCH_ROUNDS:-2}
 scripts/setup.sh
 build_release
 source scripts/bench_peers.sh
+source scripts/bench_report.sh
 
-bench machine --dir "$BENCH_FOLDER"
+machine
 start mariadb mariadb
 start null null
 start freshet freshet
@@ -22,5 +22,5 @@ timing=(--rounds "$ROUNDS" --seconds "$SECONDS_MEASURED" --warmup "$SECONDS_WARM
 result=0
 bench run "${timing[@]}" "$@" --target "${TARGETS[freshet]}" --target "${TARGETS[mariadb]}" \
     --target "${TARGETS[null]}" || result=$?
-report
+report "$BENCH_RESULTS"
 exit "$result"

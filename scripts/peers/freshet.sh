@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Starts Freshet, built for speed, for the benchmarks in the folder $1 and prints its target.
+# Starts Freshet, built for speed, for the benchmarks in the folder $1 and prints its target; what
+# follows goes to `freshet server`.
 set -euo pipefail
 source "$(dirname "$0")/peer.sh"
 
 folder=$1
+shift
 server="$CARGO_TARGET_DIR/release/freshet"
 [[ -x $server ]] || fail "$server is missing; run this from make bench, which builds it"
 mkdir -p "$folder/data"
 mysql_port=$(free_port)
 http_port=$(free_port)
 begin "$folder" "$server" server --data-dir "$folder/data" \
-    --mysql-listen "127.0.0.1:$mysql_port" --http-listen "127.0.0.1:$http_port"
+    --mysql-listen "127.0.0.1:$mysql_port" --http-listen "127.0.0.1:$http_port" "$@"
 await_port "$mysql_port" "$folder"
 await_port "$http_port" "$folder"
 echo "freshet://root@127.0.0.1:$mysql_port/bench?name=freshet&http=$http_port\

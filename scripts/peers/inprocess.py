@@ -1,11 +1,14 @@
-"""Loads TPC-H into DuckDB and chdb and runs its 22 queries; prints lines of JSON.
+"""Loads TPC-H into engines that run in process and runs its 22 queries; prints lines of JSON.
 
-Both load the files that `freshet-bench tpch-files` wrote, with two threads, as everybody on this
-benchmark.
+`inprocess.py FOLDER QUERIES ENGINE...`: DuckDB and chdb load the files that `freshet-bench
+tpch-files` wrote to FOLDER, DataFusion reads Parquet files that DuckDB writes from them. All take
+two threads, as everybody on this benchmark. An engine runs in a process of its own, so that none
+leaves memory or threads to the next.
 """
 
 import json
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -38,7 +41,7 @@ def run_queries(target, folder, run):
             say(f"q{number}", target, seconds, rows)
 
 
-def duckdb_all(folder, queries):
+def run_duckdb(folder, queries):
     import duckdb
 
     database = duckdb.connect(f"{folder}/duckdb.db")
@@ -52,7 +55,29 @@ def duckdb_all(folder, queries):
     database.close()
 
 
-def chdb_all(folder, queries):
+def run_datafusion(folder, queries):
+    import datafusion
+    import duckdb
+
+    database = duckdb.connect()
+    for table in TABLES:
+        database.execute((folder / f"{table}.postgres.sql").read_text())
+        database.execute(f"COPY {table} FROM '{folder}/{table}.csv' (HEADER false, DELIMITER '|')")
+        database.execute(f"COPY {table} TO '{folder}/{table}.parquet' (FORMAT parquet)")
+    database.close()
+    context = datafusion.SessionContext(
+        datafusion.SessionConfig().with_target_partitions(THREADS)
+    )
+    for table in TABLES:
+        context.register_parquet(table, f"{folder}/{table}.parquet")
+    run_queries(
+        "datafusion",
+        queries,
+        lambda text: sum(batch.num_rows for batch in context.sql(text).collect()),
+    )
+
+
+def run_chdb(folder, queries):
     from chdb import session
 
     database = session.Session(f"{folder}/chdb")
@@ -73,10 +98,18 @@ def chdb_all(folder, queries):
     run_queries("chdb", queries, lambda text: len(str(database.query(text)).splitlines()))
 
 
+ENGINES = {"duckdb": run_duckdb, "datafusion": run_datafusion, "chdb": run_chdb}
+
+
 def main():
     folder, queries = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-    duckdb_all(folder, queries)
-    chdb_all(folder, queries)
+    engines = sys.argv[3:]
+    if len(engines) == 1:
+        ENGINES[engines[0]](folder, queries)
+        return
+    command = [sys.executable, __file__, str(folder), str(queries)]
+    codes = [subprocess.run([*command, engine]).returncode for engine in engines or ENGINES]
+    sys.exit(max(map(abs, codes)))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ enum Command {
         /// Scale factor.
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
+        /// Load only this table.
+        #[arg(long)]
+        only: Option<String>,
         /// The folder of `q01.sql` to `q22.sql`; without it tables are only loaded.
         #[arg(long)]
         queries: Option<PathBuf>,
@@ -180,8 +183,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run(args) => measure::run(&plan(args)?),
-        Command::Tpch { target, scale, queries, out } => {
-            tpch::run(&tpch::Plan { targets: target, scale, queries, out })
+        Command::Tpch { target, scale, only, queries, out } => {
+            tpch::run(&tpch::Plan { targets: target, scale, only, queries, out })
         }
         Command::Demo { target, scale } => demo::run(&demo::Plan { target, scale }),
         Command::TpchFiles { scale, folder } => tpch::write_files(&folder, scale),

@@ -49,6 +49,8 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// Scale factor.
     pub scale: f64,
+    /// Only this table.
+    pub only: Option<String>,
     /// The folder of `q01.sql` to `q22.sql`.
     pub queries: Option<PathBuf>,
     /// Where lines of JSON are appended.
@@ -58,7 +60,8 @@ pub struct Plan {
 /// Loads all tables into each target, then runs the queries on it.
 pub fn run(plan: &Plan) -> Result<(), String> {
     for target in &plan.targets {
-        for table in tpch::all() {
+        let wanted = |table: &Table| plan.only.as_ref().is_none_or(|only| table.name == *only);
+        for table in tpch::all().into_iter().filter(wanted) {
             let (seconds, rows) = load(target, &table, plan.scale)?;
             say(plan, &target.name, format!("load {}", table.name), seconds, rows)?;
         }

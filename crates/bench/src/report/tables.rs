@@ -174,9 +174,9 @@ pub(super) fn tpch(results: &Results) -> String {
         cells.extend(targets.iter().map(|target| seconds(results.tpch_seconds(step, target))));
         table.row(&cells);
     }
-    let sums: [(&str, fn(Vec<f64>) -> f64); 2] =
-        [("sum of the 22", super::sum), ("their geometric mean", super::geometric_mean)];
-    for (name, of) in sums {
+    type Mean = fn(Vec<f64>) -> f64;
+    let mean = super::geometric_mean as Mean;
+    for (name, of) in [("sum of the 22", super::sum as Mean), ("their geometric mean", mean)] {
         let mut cells = vec![name.to_owned()];
         cells.extend(targets.iter().map(|target| seconds(results.queries(target).map(of))));
         table.row(&cells);

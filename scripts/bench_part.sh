@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# One part of make bench-full: starts the servers it needs, measures, stops them.
+#   modes       W1 and W2 under off_mode, sync_mode and async_mode
+#   servers     W1 to W5 and W9 beside MariaDB, PostgreSQL and the null server
+#   questdb     W1 and W5 beside QuestDB, without sync and with it
+#   clickhouse  W5 beside ClickHouse
+#   tpch        W7: load and 22 queries; the load of MariaDB and PostgreSQL
+#   inprocess   W7 of DuckDB, chdb, DataFusion over Parquet
+#   sweeps      columns, row width, buckets, tables, connections, of Freshet alone
+#   beside      W2 with two analytic queries in a loop
+#   long        W2 for BENCH_LONG_SECONDS (600)
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+
+part=$1
+BENCH_MINUTES_MAX=300
+source scripts/bench_peers.sh
+
+ROUNDS=${BENCH_ROUNDS:-3}
+timing=(--form "${BENCH_FORM:-full}" --rounds "$ROUNDS"
+    --seconds "${BENCH_SECONDS:-3}" --warmup "${BENCH_WARMUP:-1}")
+SCALE=${TPCH_SCALE:-1}
+
+# run WORKLOADS ARGUMENTS... -- NAMES...: workloads on targets that were started.
+run() {
+    local workloads=$1 arguments=() targets=()
+    shift
+    while [[ $1 != -- ]]; do
+        arguments+=("$1")
+        shift
+    done
+    shift
+    for name in "$@"; do
+        targets+=(--target "${TARGETS[$name]}")
+    done
+    bench run "${timing[@]}" --workloads "$workloads" "${arguments[@]}" "${targets[@]}"
+}
+
+begin_ours() {
+    machine
+    start freshet freshet "$@"
+}
+
+part_modes() {
+    begin_ours
+    local mode
+    for mode in sync async; do
+        TARGETS[$mode]="${TARGETS[freshet]/name=freshet/name=freshet-$mode}&group_commit=${mode}_mode"
+    done
+    run W1,W2 -- freshet sync async
+}
+
+# Servers that have no part in a run wait, and cost nothing.
+part_servers() {
+    begin_ours
+    start null null
+    start mariadb mariadb
+    start postgres postgres
+    run W1,W2,W3,W4,W5,W9 -- freshet null mariadb postgres
+}
+
+# Rounds are compared within a run, so ours is measured again beside these.
+part_questdb() {
+    begin_ours
+    start null null
+    start questdb questdb nosync
+    run W1,W5 -- freshet null questdb
+    halt questdb
+    start questdb-sync questdb sync
+    run W1 --only "ints prepared" -- freshet questdb-sync
+    run W5 --only "100KB x 30" -- freshet questdb-sync
+}
+
+part_clickhouse() {
+    begin_ours
+    start clickhouse clickhouse
+    run W5 -- freshet clickhouse
+}
+
+part_tpch() {
+    begin_ours
+    bench tpch --scale "$SCALE" --queries crates/query/tests/tpch --target "${TARGETS[freshet]}"
+    start postgres postgres
+    bench tpch --scale "$SCALE" --only lineitem --target "${TARGETS[postgres]}"
+    halt postgres
+    start mariadb mariadb
+    bench tpch --scale "$SCALE" --only lineitem --target "${TARGETS[mariadb]}"
+}
+
+part_inprocess() {
+    TPCH_SCALE=$SCALE scripts/peers/inprocess.sh "$BENCH_FOLDER/inprocess" "$BENCH_RESULTS"
+}
+
+part_sweeps() {
+    begin_ours --set max_connections=6000
+    timing+=(--rounds 1)
+    run sweeps -- freshet
+}
+
+part_beside() {
+    begin_ours
+    run beside -- freshet
+}
+
+part_long() {
+    begin_ours
+    timing=(--rounds 1 --seconds "${BENCH_LONG_SECONDS:-600}" --warmup 1)
+    run long -- freshet
+}
+
+[[ $(type -t "part_$part") == function ]] || fail "there is no part \`$part\`; see $0"
+"part_$part"
