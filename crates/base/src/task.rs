@@ -7,6 +7,10 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 
+mod turns;
+
+pub use turns::take_long_turns;
+
 /// Runs tasks that wait and jobs that compute or block.
 pub trait Pool: Send + Sync + 'static {
     /// Runs `task` apart from the caller until it ends.
@@ -85,9 +89,10 @@ impl Threads {
         let jobs = Arc::new(Jobs::default());
         for n in 0..job_threads.max(1) {
             let jobs = Arc::clone(&jobs);
-            std::thread::Builder::new()
-                .name(format!("job-{n}"))
-                .spawn(move || while jobs.run_next() {})?;
+            std::thread::Builder::new().name(format!("job-{n}")).spawn(move || {
+                take_long_turns();
+                while jobs.run_next() {}
+            })?;
         }
         Ok(Self { tasks, jobs })
     }
