@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use freshet_base::io::{FileRef, Fs, Mode};
 
 use crate::BLOCK_BYTES;
+use crate::buffer::AlignedBuffer;
 
-/// Zeros are written in pieces of this size.
+/// Zeros are written in pieces of this size: large enough for the device, small enough for the
+/// log's own writes to pass between them.
 const ZERO_PIECE_BYTES: usize = 1 << 20;
 
 /// A log file as metadata lists it.
@@ -21,7 +23,8 @@ pub struct LogFile {
 
 /// Makes a log file of `file_bytes` zeros and returns once it and its name are on the device.
 /// The blocks are written, not only allocated: a synced write to blocks that were never
-/// written costs a file system journal entry each time.
+/// written costs a file system journal entry each time. And they are written past the page
+/// cache, which would gather the file whole and then keep the device busy for as long.
 ///
 /// # Errors
 /// What the file system says; a file left behind by an earlier try is made anew.
@@ -30,13 +33,16 @@ pub fn make_file(fs: &dyn Fs, path: &Path, file_bytes: u64) -> io::Result<()> {
     if fs.exists(path) {
         fs.remove_file(path)?;
     }
-    let file = fs.open(path, Mode::CreateNew)?;
-    let zeros = vec![0; ZERO_PIECE_BYTES];
+    fs.open(path, Mode::CreateNew)?.set_len(file_bytes)?;
+    let file = fs.open(path, Mode::Direct)?;
+    let mut zeros = AlignedBuffer::new(ZERO_PIECE_BYTES);
+    zeros.push_zeros(ZERO_PIECE_BYTES);
     let mut at = 0;
     while at < file_bytes {
-        let piece = usize::try_from(file_bytes - at).map_or(zeros.len(), |n| n.min(zeros.len()));
-        file.write_all_at(&zeros[..piece], at)?;
-        at += piece as u64;
+        let left = usize::try_from(file_bytes - at).unwrap_or(ZERO_PIECE_BYTES);
+        let piece = &zeros.bytes()[..left.min(ZERO_PIECE_BYTES)];
+        file.write_all_at(piece, at)?;
+        at += piece.len() as u64;
     }
     file.sync()?;
     fs.sync_dir(parent)

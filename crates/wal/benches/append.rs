@@ -1,0 +1,113 @@
+//! The log: records that two threads append with many under way, and one record alone.
+//! `cargo bench -p freshet-wal`; `WAL_BENCH_DIR` names the disk.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use freshet_base::clock::SystemClock;
+use freshet_base::fail::Failpoints;
+use freshet_base::io::{FsRef, RealFs};
+use freshet_base::metrics::Metrics;
+use freshet_base::{Lsn, Run};
+use freshet_wal::{FileState, LogFile, NewRun, Wal, WalOptions, WalWorld, make_file};
+use futures::executor::block_on;
+use tempfile::TempDir;
+
+const THREADS: u64 = 2;
+/// Records that a thread has under way: what 250 connections each would.
+const UNDER_WAY: u64 = 250;
+const FILES: u64 = 8;
+const STAMP: [u8; 32] = [1; 32];
+
+/// A log in a folder of its own, and the thread that writes it.
+struct Log {
+    wal: Arc<Wal>,
+    writer: Option<JoinHandle<()>>,
+    _dir: TempDir,
+}
+
+impl Log {
+    fn start() -> Self {
+        let dir = match std::env::var_os("WAL_BENCH_DIR") {
+            Some(parent) => TempDir::new_in(parent).unwrap(),
+            None => TempDir::new().unwrap(),
+        };
+        let fs: FsRef = Arc::new(RealFs);
+        let options = WalOptions { wal_bytes_max: 1 << 30, ..WalOptions::default() };
+        let files = (0..FILES).map(|id| file(&fs, dir.path(), id, &options)).collect();
+        let world = WalWorld {
+            fs,
+            clock: Arc::new(SystemClock::new()),
+            metrics: Arc::new(Metrics::new()),
+            failpoints: Failpoints::default(),
+            on_fatal: Box::new(|message| panic!("{message}")),
+        };
+        let run = NewRun { run: Run(1), salt: 1, first_lsn: Lsn(1) };
+        let wal = Wal::start(options, world, run, files).unwrap();
+        let running = Arc::clone(&wal);
+        let writer = std::thread::spawn(move || block_on(running.run()));
+        Self { wal, writer: Some(writer), _dir: dir }
+    }
+
+    /// Appends records, waits for the last, and lets the log use its files again.
+    fn append(&self, payload: &[u8], records: u64) {
+        let mut last = Lsn::ZERO;
+        for _ in 0..records {
+            let Some(room) = self.wal.try_reserve(payload.len() + STAMP.len()) else { break };
+            let stamp = |_: Lsn, stamp: &mut Vec<u8>| {
+                stamp.extend_from_slice(&STAMP);
+                Ok::<(), ()>(())
+            };
+            last = self.wal.append(1, payload, room, stamp).unwrap().0;
+        }
+        block_on(self.wal.horizon().wait(last));
+        self.wal.recycle(self.wal.horizon().get());
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.wal.stop();
+        self.writer.take().unwrap().join().unwrap();
+    }
+}
+
+fn file(fs: &FsRef, dir: &Path, id: u64, options: &WalOptions) -> FileState {
+    let file = LogFile { id, path: dir.join(id.to_string()) };
+    make_file(&**fs, &file.path, options.file_bytes).unwrap();
+    FileState { file, live: None }
+}
+
+/// The time for `rounds` of as many records as may be under way, on each thread.
+fn together(log: &Log, payload: &[u8], rounds: u64) -> Duration {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| (0..rounds).for_each(|_| log.append(payload, UNDER_WAY)));
+        }
+    });
+    start.elapsed()
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args().sample_size(20);
+    let log = Log::start();
+    let mut group = criterion.benchmark_group("wal append");
+    for payload_bytes in [32, 1 << 10, 16 << 10, 256 << 10] {
+        let payload = vec![7; payload_bytes];
+        group.throughput(Throughput::Elements(THREADS * UNDER_WAY));
+        group.bench_function(BenchmarkId::new("500 under way", payload_bytes), |bencher| {
+            bencher.iter_custom(|rounds| together(&log, &payload, rounds));
+        });
+        group.throughput(Throughput::Elements(1));
+        group.bench_function(BenchmarkId::new("alone", payload_bytes), |bencher| {
+            bencher.iter(|| log.append(&payload, 1));
+        });
+    }
+    group.finish();
+    criterion.final_summary();
+}
