@@ -155,6 +155,8 @@ codes! {
     SubqueryRows = 1242 "21000" 400;
     /// No such prepared statement.
     UnknownStatement = 1243 "HY000" 400;
+    /// A derived table without a name.
+    DerivedAlias = 1248 "42000" 400;
     /// A number outside the column's range.
     OutOfRange = 1264 "22003" 400;
     /// Data cut to fit.
@@ -183,10 +185,18 @@ codes! {
     TooManyPlaceholders = 1390 "HY000" 400;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
+    /// More digits than a type has.
+    TooBigPrecision = 1426 "42000" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
+    /// What transactions are to be, said while one is open.
+    TransactionOpen = 1568 "25001" 400;
+    /// A variable that only has a global value to be set.
+    VariableSessionReadOnly = 1621 "HY000" 400;
     /// A number too large for its expression's type.
     ExpressionRange = 1690 "22003" 400;
+    /// A write in a transaction that takes none.
+    ReadOnlyTransaction = 1792 "25006" 400;
     /// The connection was killed.
     ConnectionKilled = 1927 "70100" 499;
     /// The query ran longer than allowed.
