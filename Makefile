@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo demo-stop run sim crash powercut fuzz soak coverage bench bench-full
+.PHONY: help setup test check fmt demo demo-stop run docs sim crash powercut fuzz soak coverage bench bench-full
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ check: ## formatting, lints, licences of dependencies, documentation, tidiness
 
 fmt: ## format all Rust code
 	@cargo fmt --all
+
+docs: ## write the pages of docs/ that are made from lists in the code
+	@scripts/docs.sh
 
 run: ## build the server and run it; ARGS="..." are handed to `freshet server`
 	@scripts/run.sh $(ARGS)

@@ -27,6 +27,7 @@ main() {
     client pymysql     python_client pymysql_client "$@"
     client sqlalchemy  python_client sqlalchemy_client "$@"
     client connector   python_client connector_client "$@"
+    client passwords   password_clients passwords_client "$@"
     client go          go_clients groupcommit "$@"
     client java        java_clients mysql-connector-j-9 "$@"
     client java51      java_clients mysql-connector-java-5.1 "$@"
@@ -89,6 +90,7 @@ install_java() {
 # --- the server ----------------------------------------------------------------------------
 
 start_server() {
+    rm -f "$WORK/ready"
     TZ=UTC "$BINARY" server --data-dir "$WORK/data" --mysql-listen 127.0.0.1:0 \
         --http-listen 127.0.0.1:0 >"$WORK/ready" 2>"$WORK/server.log" &
     SERVER=$!
@@ -108,9 +110,8 @@ start_server() {
 stop_server() {
     [[ -z $SERVER ]] || kill "$SERVER" 2>/dev/null || true
     wait "$SERVER" 2>/dev/null || true
-    rm -rf "$WORK"
 }
-trap stop_server EXIT
+trap 'stop_server; rm -rf "$WORK"' EXIT
 
 # --- the clients ---------------------------------------------------------------------------
 
@@ -141,7 +142,15 @@ expect() {
 }
 
 python_client() {
-    PYTHONDONTWRITEBYTECODE=1 bounded "$PYTHON/bin/python" "tests/clients/python/$1.py"
+    PYTHONDONTWRITEBYTECODE=1 bounded "$PYTHON/bin/python" "tests/clients/python/$1.py" "${@:2}"
+}
+
+# Once on a fresh store and once after a restart, which forgets what it had cached.
+password_clients() {
+    python_client "$1" first || return
+    stop_server
+    start_server
+    python_client "$1" again
 }
 
 go_clients() {

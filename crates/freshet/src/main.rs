@@ -41,6 +41,8 @@ enum Command {
     Repair(RepairArgs),
     /// Prints every setting with its default and what it does.
     Settings,
+    /// Prints every variable of sessions with its default and what it does.
+    Variables,
 }
 
 #[derive(Args)]
@@ -118,6 +120,10 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
         Command::Check(args) => tools::run_check(&configured(&args)?),
         Command::Settings => {
             print!("{}", config::document());
+            Ok(true)
+        }
+        Command::Variables => {
+            print!("{}", freshet_server::variables::document());
             Ok(true)
         }
         Command::Repair(args) => tools::run_repair(&configured(&args.store)?, args.accept),

@@ -39,6 +39,7 @@ fn schema(types: &[ColumnType]) -> Arc<TableSchema> {
         comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        before: None,
     };
     let columns = types.iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0]))

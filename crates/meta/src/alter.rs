@@ -214,11 +214,10 @@ fn add(
         bail!(Unknown, "Too many columns: table '{}' has {COLUMNS_MAX}, the limit", table.name);
     }
     let new = column(written, id, table.form)?;
-    if matches!(new.default, Some(DefaultValue::CurrentTimestamp | DefaultValue::CurrentDate)) {
+    if new.before.is_none() && new.default.as_ref().is_some_and(DefaultValue::asks_clock) {
         bail!(
             InvalidDefault,
-            "Invalid default value for '{name}': rows that are there need one value, so the \
-             default of an added column must be a literal"
+            "Invalid default value for '{name}': rows that are there need one value for ever"
         );
     }
     let at = match place {

@@ -6,7 +6,7 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format this code writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// Refuses a store that a newer version wrote, brings an older one up to date, and marks an
 /// empty one as ours.
@@ -33,10 +33,14 @@ pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
     Ok(store.commit(batch)?)
 }
 
-/// The changes that bring a store of format `from` up to date. Format 1 is the first.
+/// The changes that bring a store of format `from` up to date.
+///
+/// - 1 is the first.
+/// - 2 added slow hashes of passwords and the values of columns for rows of before them. What 1
+///   wrote means the same, but a server of 1 would take a slow hash for no password.
 fn upgrade(_store: &dyn MetaStore, from: u32) -> Result<Batch> {
     match from {
-        FORMAT_VERSION => Ok(Batch::default()),
+        1 | FORMAT_VERSION => Ok(Batch::default()),
         _ => bail!(Corruption, "the data directory is of format {from}, which never existed"),
     }
 }
@@ -51,16 +55,25 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"1");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"2");
+    }
+
+    #[test]
+    fn a_store_of_an_older_format_is_marked_as_of_this_one() {
+        let store = MemStore::new();
+        let put = vec![(keys::FORMAT.to_owned(), b"1".to_vec())];
+        store.commit(Batch { put, ..Batch::default() }).unwrap();
+        check(&store).unwrap();
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"2");
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"2".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"3".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 2"), "{error}");
+        assert!(error.message().contains("format 3"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

@@ -119,7 +119,7 @@ fn apply(meta: &Meta, step: &Step) -> String {
             words(meta.set_properties(table.id, &pairs).map(|_| "set".to_owned()))
         }),
         Step::CreateUser(user) => {
-            let auth = AuthData { native: Some([*user; 20]), sha2: None };
+            let auth = AuthData { native: Some([*user; 20]), ..AuthData::default() };
             words(meta.create_user(&account(*user), auth, false).map(|_| "made".to_owned()))
         }
         Step::Grant(user, table) => {

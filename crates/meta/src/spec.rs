@@ -12,6 +12,14 @@ pub enum DefaultSpec {
     Null,
     /// A value.
     Value(DefaultValue),
+    /// A value that the clock gives, for a column that is added: its rows of before show a
+    /// literal.
+    Clock {
+        /// What new rows take.
+        default: DefaultValue,
+        /// What rows of before show.
+        before: String,
+    },
 }
 
 /// A column as written.

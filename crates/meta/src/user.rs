@@ -67,14 +67,20 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
 pub struct AuthData {
     /// SHA1(SHA1(password)), for `mysql_native_password`.
     pub native: Option<[u8; 20]>,
-    /// SHA256(SHA256(password)), for `caching_sha2_password`.
+    /// SHA256(SHA256(password)), which format 1 kept for `caching_sha2_password`: read until the
+    /// password changes, never written anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha2: Option<[u8; 32]>,
+    /// The slow, salted hash for `caching_sha2_password`, as MySQL stores it: `$A$005$`, salt,
+    /// digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha2_slow: Option<String>,
 }
 
 impl AuthData {
     /// Whether the password is empty.
     pub fn is_empty_password(&self) -> bool {
-        self.native.is_none() && self.sha2.is_none()
+        self.native.is_none() && self.sha2.is_none() && self.sha2_slow.is_none()
     }
 }
 
@@ -233,7 +239,20 @@ mod tests {
 
     #[test]
     fn hashes_are_not_printed() {
-        let auth = AuthData { native: Some([171; 20]), sha2: None };
-        assert!(!format!("{auth:?}").contains("171"));
+        let slow = Some("$A$005$salt".to_owned());
+        let auth = AuthData { native: Some([171; 20]), sha2: None, sha2_slow: slow };
+        let shown = format!("{auth:?}");
+        assert!(!shown.contains("171") && !shown.contains("salt"), "{shown}");
+    }
+
+    #[test]
+    fn what_format_1_kept_of_a_password_is_still_read() {
+        let digits = |byte: &str, count| vec![byte; count].join(",");
+        let (native, sha2) = (digits("1", 20), digits("2", 32));
+        let stored = format!(r#"{{"native":[{native}],"sha2":[{sha2}]}}"#);
+        let auth: AuthData = serde_json::from_str(&stored).unwrap();
+        let expected = AuthData { native: Some([1; 20]), sha2: Some([2; 32]), sha2_slow: None };
+        assert_eq!(auth, expected);
+        assert!(!auth.is_empty_password());
     }
 }

@@ -33,6 +33,7 @@ fn column(id: u32, name: &str, ty: ColumnType) -> Column {
         comment: String::new(),
         collation: Collation::Binary,
         length_unit: LengthUnit::Bytes,
+        before: None,
     }
 }
 

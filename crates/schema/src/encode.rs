@@ -129,6 +129,7 @@ mod tests {
             comment: String::new(),
             collation: Collation::Binary,
             length_unit: LengthUnit::Bytes,
+            before: None,
         };
         let columns = types.into_iter().enumerate().map(column).collect();
         TableSchema::new(SchemaVersion(1), columns, vec![])

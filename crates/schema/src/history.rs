@@ -9,13 +9,14 @@ use arrow::compute::{is_not_null, take};
 use freshet_base::ColumnId;
 
 use crate::row::{Put, RowWriter};
-use crate::value::{put_default, put_zero};
+use crate::value::{Encoding, put_text, put_zero};
 use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema};
 
 /// The rows of `batch`, which has the columns of `from`, with the columns of `to`.
 ///
 /// Columns are matched by id, so that renames carry their values along. A column that `from`
-/// lacks shows its literal default, else NULL, else the type's zero value. Total over the
+/// lacks shows the literal that was written down for rows of before it, else its literal default,
+/// else NULL, else the type's zero value. Total over the
 /// versions of one table, and over projections of them: a column keeps its Arrow type for life.
 pub fn adapt(batch: &RecordBatch, from: &TableSchema, to: &TableSchema) -> RecordBatch {
     if from.version == to.version && ids(from).eq(ids(to)) {
@@ -55,8 +56,13 @@ fn constant(column: &Column, rows: usize) -> ArrayRef {
     let mut writer = RowWriter::new(1, &mut bytes);
     writer.begin_row();
     let written = writer.cell(|out| {
-        if matches!(column.default, Some(DefaultValue::Literal(_)))
-            && let Ok(put) = put_default(column, 0, &Rules::default(), out)
+        let literal = match (&column.before, &column.default) {
+            (Some(text), _) | (None, Some(DefaultValue::Literal(text))) => Some(text),
+            _ => None,
+        };
+        if let Some(text) = literal
+            && let Ok(put) =
+                put_text(column, text.as_bytes(), Encoding::Utf8, &Rules::default(), out)
         {
             return Ok::<_, std::convert::Infallible>(put);
         }
@@ -98,6 +104,7 @@ mod tests {
             comment: String::new(),
             collation: Collation::Binary,
             length_unit: LengthUnit::Bytes,
+            before: None,
         }
     }
 

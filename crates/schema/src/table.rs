@@ -45,6 +45,13 @@ pub enum DefaultValue {
     CurrentDate,
 }
 
+impl DefaultValue {
+    /// Whether it depends on when a row comes.
+    pub fn asks_clock(&self) -> bool {
+        matches!(self, Self::CurrentTimestamp | Self::CurrentDate)
+    }
+}
+
 /// A column of one schema version.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Column {
@@ -64,6 +71,10 @@ pub struct Column {
     pub collation: Collation,
     /// What a length counts.
     pub length_unit: LengthUnit,
+    /// What rows of before the column was added show in it, as a literal, where the default
+    /// would not be the same for all of them at all times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
 }
 
 /// The columns of a table at one schema version.

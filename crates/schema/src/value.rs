@@ -21,7 +21,7 @@ pub use lax::adjust;
 pub use number::ShortNumber;
 pub use numeric::{put_f64, put_i64, put_i128, put_number, put_short};
 pub use temporal::Civil;
-pub use text::{Encoding, put_binary, put_civil, put_text};
+pub use text::{Encoding, instant_literal, put_binary, put_civil, put_text};
 
 /// What becomes of a value that does not fit its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -22,6 +22,8 @@ use tokio::sync::Semaphore;
 pub use connection::serve;
 use error_log::{ErrorLog, ErrorLogLimits};
 
+use crate::mysql::auth::Passwords;
+
 /// Memory that a large load may hold until its rows are in files, about.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
 /// What a record of the log takes besides rows, rounded up.
@@ -75,6 +77,7 @@ impl Default for HttpConfig {
 /// What all HTTP connections share.
 pub struct Http {
     engine: Arc<Engine>,
+    passwords: Arc<Passwords>,
     config: HttpConfig,
     draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     error_log: ErrorLog,
@@ -85,13 +88,15 @@ pub struct Http {
 }
 
 impl Http {
-    /// The HTTP interface of `engine`. Names of error logs come from `draw`, so it must not be
+    /// The HTTP interface of `engine`, for those whom `passwords` lets in. Names of error logs
+    /// come from `draw`, so it must not be
     /// guessable.
     ///
     /// # Errors
     /// When the directory of error logs cannot be made or read.
     pub fn new(
         engine: Arc<Engine>,
+        passwords: Arc<Passwords>,
         config: HttpConfig,
         draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     ) -> Result<Arc<Self>> {
@@ -107,6 +112,7 @@ impl Http {
             loads: Semaphore::new(config.loads_max),
             large: Semaphore::new(large),
             engine,
+            passwords,
             config,
             draw,
         }))

@@ -18,6 +18,7 @@ use freshet_schema::{GroupCommitMode, Rules, Table};
 use freshet_storage::delta::Freshness;
 
 use crate::session::{LastInsert, Session};
+use crate::transaction;
 
 /// Statement heads that a session remembers.
 const HEADS_MAX: usize = 8;
@@ -42,6 +43,8 @@ pub struct Target {
     pub rules: Rules,
     /// Whether its loads may share groups.
     pub groups: bool,
+    /// Which part of a statement's rows may be left out; `None` where every bad row fails it.
+    pub filter_ratio: Option<f64>,
 }
 
 impl Target {
@@ -62,8 +65,10 @@ impl Target {
         session.authorize(Privilege::Insert, Object::Table(database, table))?;
         let (state, table) = engine.resolve(database, table)?;
         let rules = *session.settings.rules(table.form);
+        let filter_ratio = session.settings.filter_ratio(table.form);
         let now = engine.clock().wall_micros();
         let plan = InsertPlan::new(table.schema(), columns, now, &rules)?;
+        let plan = plan.filtering(filter_ratio.is_some());
         let others = &table.properties.others;
         let heavy = |(name, value): &(String, String)| {
             name == "light_schema_change" && value.eq_ignore_ascii_case("false")
@@ -71,7 +76,7 @@ impl Target {
         let groups = !others.iter().any(heavy);
         let name = format!("{database}.{}", table.name);
         let settings = session.settings.version;
-        Ok(Self { generation, settings, state, name, plan, rules, groups, table })
+        Ok(Self { generation, settings, state, name, plan, rules, groups, filter_ratio, table })
     }
 
     /// Whether names, grants and settings are still those of when it was resolved.
@@ -154,10 +159,12 @@ pub async fn text(session: &mut Session, sql: &[u8], multi: bool) -> Result<Opti
         Ok(Some(scanned)) => {
             let consumed = head.len() + scanned.consumed;
             let rows = scanned.rows;
-            note(session, scanned.warnings);
-            load(session, &target, rows, Reply::Grouped)
-                .await
-                .map(|rows| Some(Done { rows, consumed }))
+            match settle(session, &target, rows as u64, scanned.warnings) {
+                Ok(()) => load(session, &target, rows, Reply::Grouped)
+                    .await
+                    .map(|rows| Some(Done { rows, consumed })),
+                Err(error) => Err(error),
+            }
         }
         Ok(None) => Ok(None),
         Err(error) => Err(error),
@@ -181,10 +188,10 @@ async fn labelled(
     let Some(scanned) = encode(session, &mut target, &sql[head.values_at..], multi)? else {
         return Ok(None);
     };
+    settle(session, &target, scanned.rows as u64, scanned.warnings)?;
     let label = head.label.as_deref().unwrap_or_default();
     let claim = claim(session, &target, label).await?;
     let consumed = head.values_at + scanned.consumed;
-    note(session, scanned.warnings);
     let rows = load(session, &target, scanned.rows, Reply::Labelled(claim)).await?;
     Ok(Some(Done { rows, consumed }))
 }
@@ -209,13 +216,30 @@ fn encode(
     }
 }
 
-/// Values that a lax mode changed become warnings.
-pub fn note(session: &mut Session, warnings: Warnings) {
+/// What a lax mode changed and left out becomes warnings, once all rows of a statement are seen:
+/// `rows` of them were taken.
+///
+/// # Errors
+/// 1105 when more were left out than the session allows; the statement does nothing then.
+pub fn settle(session: &mut Session, target: &Target, rows: u64, warnings: Warnings) -> Result<()> {
+    let (filtered, total) = (warnings.filtered, rows + warnings.filtered);
+    if let Some(ratio) = target.filter_ratio
+        && filtered as f64 > ratio * total as f64
+    {
+        let first = warnings.first.first().map_or("", |(_, message)| message.as_str());
+        bail!(
+            TooManyFiltered,
+            "Insert has too many filtered data {filtered}/{total} insert_max_filter_ratio is \
+             {ratio:.6}. first: {first}"
+        );
+    }
     let kept = warnings.first.len() as u64;
     for (errno, message) in warnings.first {
         session.diagnostics.push("Warning", errno, message);
     }
     session.diagnostics.count += warnings.count.saturating_sub(kept);
+    session.filtered = filtered;
+    Ok(())
 }
 
 /// Claims a label that a client gave.
@@ -260,8 +284,14 @@ pub async fn load(
     let Ok(count) = u32::try_from(rows) else {
         bail!(OutOfRoom, "a statement may have at most {} rows", u32::MAX)
     };
+    transaction::check_writable(session)?;
+    if count == 0 {
+        session.info.clear();
+        session.row_count = 0;
+        return Ok(0);
+    }
     if session.is_transactional() {
-        return crate::transaction::add(session, target, count, reply).await;
+        return transaction::add(session, target, count, reply).await;
     }
     let (mode, label) = match reply {
         Reply::Grouped if target.groups => (session.settings.group_commit, None),
@@ -296,7 +326,10 @@ async fn append(
     }
     let admitted = match engine.admission().try_admit(bytes) {
         Some(admitted) => admitted,
-        None => engine.admission().admit(bytes, engine.config().load_patience).await?,
+        None => {
+            let patience = engine.config().load_patience.min(session.settings.insert_timeout);
+            engine.admission().admit(bytes, patience).await?
+        }
     };
     let schema_version = target.plan.schema().version;
     let load = Load { table: &target.state, schema_version, rows, mode, label };
@@ -397,7 +430,7 @@ fn remember(
     rows: u64,
 ) {
     session.row_count = i64::try_from(rows).unwrap_or(i64::MAX);
-    let filtered = session.diagnostics.count;
+    let filtered = session.filtered;
     let table = target.table.id;
     session.last_insert = Some(LastInsert { txn, mode, label, table, rows, filtered });
 }

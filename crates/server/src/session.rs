@@ -17,7 +17,8 @@ use freshet_wire::{Capabilities, Collation, StatusFlags};
 use crate::Shared;
 use crate::insert::InsertCache;
 use crate::process::Process;
-use crate::transaction::OpenTransaction;
+use crate::statement::Patience;
+use crate::transaction::{NextTransaction, OpenTransaction};
 use crate::variables::{self, Values};
 
 /// Most warnings of a statement that are kept; the others are counted.
@@ -46,8 +47,14 @@ pub struct Settings {
     pub rules_olap: Rules,
     /// How tables of the MySQL form take bad values.
     pub rules_mysql: Rules,
+    /// Which part of an INSERT's rows an OLAP table may leave out; `None` for none at all.
+    pub filter_ratio: Option<f64>,
     /// How long a query may run.
     pub query_timeout: Duration,
+    /// How long an INSERT may run.
+    pub insert_timeout: Duration,
+    /// Bytes of a packet at most.
+    pub packet_bytes_max: usize,
     /// How long a client may take to accept a piece of a result.
     pub write_timeout: Duration,
     /// How long a client may be silent.
@@ -78,6 +85,11 @@ impl Settings {
         let rules = |on_bad| Rules { on_bad, zone };
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
         let seconds = |name: &str| Duration::from_secs(number(name));
+        let insert_strict = on("enable_insert_strict");
+        let ratio = match get("insert_max_filter_ratio") {
+            Value::Double(ratio) => *ratio,
+            _ => number("insert_max_filter_ratio") as f64,
+        };
         Self {
             version,
             autocommit: on("autocommit"),
@@ -86,10 +98,7 @@ impl Settings {
                 "published" => Freshness::Published,
                 _ => Freshness::Committed,
             },
-            repeatable_read: matches!(
-                text("transaction_isolation"),
-                "REPEATABLE-READ" | "SERIALIZABLE"
-            ),
+            repeatable_read: keeps_snapshot(text("transaction_isolation")),
             read_only: on("transaction_read_only"),
             dialect: Dialect {
                 no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
@@ -100,8 +109,11 @@ impl Settings {
                 ansi_quotes: has("ANSI_QUOTES"),
                 no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
             },
-            rules_olap: rules(if on("enable_insert_strict") { OnBad::Refuse } else { OnBad::Null }),
+            rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
             rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
+            filter_ratio: (!insert_strict).then_some(ratio),
+            insert_timeout: seconds("insert_timeout"),
+            packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
             query_timeout: match number("max_execution_time") {
                 0 => seconds("query_timeout"),
                 millis => Duration::from_millis(millis),
@@ -121,10 +133,20 @@ impl Settings {
         }
     }
 
+    /// Which part of an INSERT's rows a table of this form may leave out.
+    pub fn filter_ratio(&self, form: TableForm) -> Option<f64> {
+        self.filter_ratio.filter(|_| form == TableForm::Olap)
+    }
+
     /// The time zone.
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
     }
+}
+
+/// Whether transactions of this isolation level read one state all the time.
+pub fn keeps_snapshot(isolation: &str) -> bool {
+    matches!(isolation, "REPEATABLE-READ" | "SERIALIZABLE")
 }
 
 /// Who a client is and how it speaks.
@@ -231,7 +253,7 @@ pub struct LastInsert {
     pub table: TableId,
     /// Rows loaded.
     pub rows: u64,
-    /// Rows dropped or changed.
+    /// Rows left out.
     pub filtered: u64,
 }
 
@@ -258,6 +280,12 @@ pub struct Session {
     pub diagnostics: Diagnostics,
     /// The last INSERT.
     pub last_insert: Option<LastInsert>,
+    /// Rows that the INSERT that runs has left out.
+    pub filtered: u64,
+    /// Until when the statement that runs may do so.
+    pub patience: Patience,
+    /// What the next transaction is to be, when SET TRANSACTION said it of that one alone.
+    pub next_transaction: NextTransaction,
     /// What ROW_COUNT() says.
     pub row_count: i64,
     /// What FOUND_ROWS() says.
@@ -277,6 +305,7 @@ impl Session {
     pub fn new(shared: Arc<Shared>, process: Arc<Process>, client: Client) -> Self {
         let variables = shared.globals.load();
         let settings = Settings::of(&variables, 0);
+        let patience = Patience::of_query(&settings, &**shared.engine.clock());
         let mut session = Self {
             shared,
             process,
@@ -288,6 +317,9 @@ impl Session {
             transaction: None,
             diagnostics: Diagnostics::default(),
             last_insert: None,
+            filtered: 0,
+            patience,
+            next_transaction: NextTransaction::default(),
             row_count: -1,
             found_rows: 0,
             inserts: InsertCache::default(),
@@ -306,6 +338,7 @@ impl Session {
         self.user_variables = Arc::default();
         self.diagnostics.clear();
         self.last_insert = None;
+        self.next_transaction = NextTransaction::default();
         self.row_count = -1;
         self.found_rows = 0;
         self.adopt_collation();

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::http::{self, Http, HttpConfig};
-use crate::mysql::auth::ServerKey;
+use crate::mysql::auth::Passwords;
 use crate::mysql::io::IoThreads;
 use crate::mysql::{listener, login};
 use crate::process::Processes;
@@ -71,8 +71,8 @@ pub struct Shared {
     pub processes: Arc<Processes>,
     /// Sizes and addresses.
     pub settings: Settings,
-    /// The key that passwords are encrypted with.
-    pub key: Arc<ServerKey>,
+    /// What logins share.
+    pub passwords: Arc<Passwords>,
     /// Where queries run.
     pub queries: Handle,
     /// When the server started, in the clock's monotonic time.
@@ -226,7 +226,7 @@ fn shared(
         globals,
         processes: Arc::default(),
         settings,
-        key: Arc::default(),
+        passwords: Passwords::new(),
         queries: Handle::current(),
         started,
         draw,
@@ -239,7 +239,7 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
         version: shared.settings.version.clone(),
         ..HttpConfig::default()
     };
-    Http::new(Arc::clone(&shared.engine), config, draw)
+    Http::new(Arc::clone(&shared.engine), Arc::clone(&shared.passwords), config, draw)
 }
 
 fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {

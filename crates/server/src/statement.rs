@@ -9,6 +9,7 @@ mod users;
 
 use std::time::Duration;
 
+use freshet_base::clock::{Clock, Deadline};
 use freshet_base::{Error, Result, bail, err};
 use freshet_query::parser::{Parsed, ShowWhat, Statement, parse};
 use freshet_query::result::ResultColumn;
@@ -22,7 +23,7 @@ pub use crate::mysql::results::Output;
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
-use crate::session::Session;
+use crate::session::{Session, Settings};
 use crate::{show, transaction};
 
 /// What a connection hands to the threads of queries.
@@ -216,6 +217,8 @@ async fn one(
         session.diagnostics.clear();
     }
     session.info.clear();
+    session.patience =
+        Patience::of(&statement.statement, &session.settings, &**session.shared.engine.clock());
     count(session, &statement.statement);
     let reply = match Box::pin(reply(session, statement, parameters)).await {
         Ok(reply) => reply,
@@ -226,7 +229,7 @@ async fn one(
 
 fn count(session: &Session, statement: &Statement) {
     let kind = match statement {
-        Statement::Query(_) | Statement::Explain(_) => "query",
+        Statement::Query(_) | Statement::Explain { .. } => "query",
         Statement::Insert(_) => "insert",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
@@ -266,7 +269,7 @@ async fn answer(
             results::begin(&mut output.writer, &columns, session);
             let mut count = 0;
             let written = loop {
-                let next = bounded(session, session.settings.query_timeout, rows.next());
+                let next = bounded(session, rows.next());
                 let batch = match next.await {
                     Ok(Some(batch)) => batch,
                     Ok(None) => break Ok(Ok(())),
@@ -376,25 +379,50 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
     Ok(())
 }
 
-/// Waits for what may be interrupted, and not for longer than `limit`.
+/// Until when a statement may run, and which variable says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    variable: &'static str,
+    limit: Duration,
+    deadline: Deadline,
+}
+
+impl Patience {
+    /// That of a statement that begins now.
+    pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
+        let (variable, limit) = match statement {
+            Statement::Insert(_) | Statement::CreateTable(_) => {
+                ("insert_timeout", settings.insert_timeout)
+            }
+            _ => ("query_timeout", settings.query_timeout),
+        };
+        Self { variable, limit, deadline: Deadline::after(clock, limit) }
+    }
+
+    /// That of a query.
+    pub fn of_query(settings: &Settings, clock: &dyn Clock) -> Self {
+        let limit = settings.query_timeout;
+        Self { variable: "query_timeout", limit, deadline: Deadline::after(clock, limit) }
+    }
+}
+
+/// Waits for a part of the session's statement, which may be interrupted, and not for longer than
+/// the statement may run.
 ///
 /// # Errors
 /// 1317 and 3024, and those of the work.
-pub async fn bounded<T>(
-    session: &Session,
-    limit: Duration,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
+pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>) -> Result<T> {
     let interrupted = session.process.interrupted();
+    let Patience { variable, limit, deadline } = session.patience;
+    let clock = session.shared.engine.clock();
     tokio::select! {
         biased;
         done = work => done,
         () = interrupted => Err(err!(Interrupted, "Query execution was interrupted")),
-        () = session.shared.engine.clock().sleep(limit) => Err(err!(
+        () = clock.sleep(deadline.left(&**clock)) => Err(err!(
             QueryTimeout,
             "Query execution was interrupted, maximum statement execution time exceeded \
-             (query_timeout is {} s)",
-            limit.as_secs()
+             ({variable} is {limit:?})"
         )),
     }
 }

@@ -22,10 +22,21 @@ pub struct OpenTransaction {
     label_text: String,
     /// What it reads, when it reads one state all the time.
     pub snapshot: Option<Snapshot>,
+    /// Whether it reads one state all the time.
+    repeatable_read: bool,
     /// Whether it takes no writes.
     read_only: bool,
     /// Whether it was opened by a statement because autocommit is off.
     pub implicit: bool,
+}
+
+/// What SET TRANSACTION without a scope says of the next transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NextTransaction {
+    /// Whether it reads one state all the time, if that was said.
+    pub repeatable_read: Option<bool>,
+    /// Whether it takes no writes, if that was said.
+    pub read_only: Option<bool>,
 }
 
 /// A statement that only opens or ends a transaction, in its plainest form.
@@ -96,7 +107,7 @@ pub async fn begin(session: &mut Session, begin: &Begin) -> Result<()> {
     if let Some(text) = &begin.label {
         session.info.set(format!("{{'label':'{text}', 'status':'PREPARE', 'txnId':''}}"));
     }
-    open(session, label, begin.read_only || session.settings.read_only, false)
+    open(session, label, begin.read_only, false)
 }
 
 async fn claim(session: &Session, label: &str) -> Result<LabelClaim> {
@@ -125,9 +136,16 @@ fn open(
         Some(label) => label.claim.label().to_owned(),
         None => names::transaction_label(session.shared.engine.meta().ids().txn()?),
     };
-    let rows = Arc::default();
-    session.transaction =
-        Some(OpenTransaction { rows, label, label_text, snapshot: None, read_only, implicit });
+    let next = std::mem::take(&mut session.next_transaction);
+    session.transaction = Some(OpenTransaction {
+        rows: Arc::default(),
+        label,
+        label_text,
+        snapshot: None,
+        repeatable_read: next.repeatable_read.unwrap_or(session.settings.repeatable_read),
+        read_only: read_only || next.read_only.unwrap_or(session.settings.read_only),
+        implicit,
+    });
     session.process.set_in_transaction(true);
     Ok(())
 }
@@ -135,7 +153,7 @@ fn open(
 /// Opens a transaction if the session has none and its statements belong to one.
 fn ensure_open(session: &mut Session) -> Result<()> {
     if session.transaction.is_none() && !session.settings.autocommit {
-        open(session, None, session.settings.read_only, true)?;
+        open(session, None, false, true)?;
     }
     Ok(())
 }
@@ -146,10 +164,11 @@ fn ensure_open(session: &mut Session) -> Result<()> {
 /// # Errors
 /// When no ids can be had.
 pub fn before_read(session: &mut Session) -> Result<()> {
-    if session.settings.repeatable_read {
+    let wanted = session.next_transaction.repeatable_read;
+    if session.transaction.is_none() && wanted.unwrap_or(session.settings.repeatable_read) {
         ensure_open(session)?;
-        pin(session);
     }
+    pin(session);
     Ok(())
 }
 
@@ -157,10 +176,30 @@ fn pin(session: &mut Session) {
     let freshness = session.settings.freshness;
     let engine = &session.shared.engine;
     if let Some(open) = &mut session.transaction
+        && open.repeatable_read
         && open.snapshot.is_none()
     {
         open.snapshot = Some(engine.snapshot(freshness));
     }
+}
+
+/// To be called before a statement writes.
+///
+/// # Errors
+/// 1792 in a transaction that takes no writes, and where a statement is such a transaction.
+pub fn check_writable(session: &mut Session) -> Result<()> {
+    ensure_open(session)?;
+    let read_only = match &session.transaction {
+        Some(open) => open.read_only,
+        None => {
+            let next = std::mem::take(&mut session.next_transaction);
+            next.read_only.unwrap_or(session.settings.read_only)
+        }
+    };
+    if read_only {
+        bail!(ReadOnlyTransaction, "Cannot execute statement in a READ ONLY transaction.");
+    }
+    Ok(())
 }
 
 /// Adds the rows of the session's buffer to its transaction.
@@ -168,12 +207,8 @@ fn pin(session: &mut Session) {
 /// # Errors
 /// 1041 where it would grow too large or no memory is left; a label, which belongs to BEGIN.
 pub async fn add(session: &mut Session, target: &Target, rows: u32, reply: Reply) -> Result<u64> {
-    ensure_open(session)?;
     let engine = &session.shared.engine;
-    let open = session.transaction.as_ref().expect("just opened");
-    if open.read_only {
-        bail!(InTransaction, "Cannot execute statement in a READ ONLY transaction.");
-    }
+    let open = session.transaction.as_ref().expect("opened when it was seen to be writable");
     if let Reply::Labelled(given) = &reply
         && given.claim.label() != open.label_text
     {

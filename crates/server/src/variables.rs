@@ -2,6 +2,7 @@
 //!
 //! `docs/variables.md` is made from it, and a test holds the two together.
 
+mod document;
 mod registry;
 mod value;
 
@@ -11,6 +12,7 @@ use freshet_base::{Result, bail, err};
 use freshet_query::session::Value;
 use parking_lot::RwLock;
 
+pub use document::document;
 pub use registry::{ALL, Kind, Reach, Variable};
 pub use value::{charset_name, zone_of};
 
@@ -134,7 +136,7 @@ impl Globals {
 /// SET of a session's variable; `None` is DEFAULT, which is the global value.
 ///
 /// # Errors
-/// 1229, 1231, 1232 and 1238.
+/// 1229, 1231, 1232, 1238 and 1621.
 pub fn set_session(
     values: &mut Values,
     id: VariableId,
@@ -147,6 +149,13 @@ pub fn set_session(
         bail!(
             VariableGlobalOnly,
             "Variable '{}' is a GLOBAL variable and should be set with SET GLOBAL",
+            variable.name
+        );
+    }
+    if variable.reach == Reach::Begin {
+        bail!(
+            VariableSessionReadOnly,
+            "SESSION variable '{}' is read-only. Use SET GLOBAL to assign the value",
             variable.name
         );
     }

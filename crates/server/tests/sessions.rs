@@ -7,8 +7,9 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use common::{Client, TestServer};
+use freshet_base::ByteSize;
 use freshet_server::Settings;
-use freshet_wire::client::Outcome;
+use freshet_wire::client::{Login, Outcome};
 use freshet_wire::{Capabilities, StatusFlags};
 
 fn status(outcome: Outcome) -> StatusFlags {
@@ -69,7 +70,7 @@ fn what_is_not_committed_is_gone() {
     client.run("rollback");
     assert_eq!(client.one("select count(*) from t"), "2", "DDL commits first");
     client.run("start transaction read only");
-    assert_eq!(client.fails("insert into t values (5)").errno, 1105);
+    assert_eq!(client.fails("insert into t values (5)").errno, 1792);
 }
 
 #[test]
@@ -244,13 +245,119 @@ fn packets_have_a_limit_and_large_ones_arrive() {
     );
     let rows = client.rows("select b from t where a = 2");
     assert_eq!(rows.rows.len(), 1);
-    client.writer.command_query(&vec![b' '; 21 << 20]);
-    let bytes = client.writer.bytes().to_vec();
-    // The server closes as soon as it knows; what is sent then may fail.
-    let _ = client.socket.write_all(&bytes);
+    client.writer.command_query(&vec![b' '; (20 << 20) - 1]);
+    client.send();
+    assert_eq!(refusal(&mut client, 2), 1065, "as long as it may be, and nothing in it");
+    client.writer.command_query(&vec![b' '; 20 << 20]);
+    client.send();
+    assert_eq!(refusal(&mut client, 2), 1153, "one byte more; the answer comes behind all of it");
     let mut rest = Vec::new();
-    let _ = client.socket.read_to_end(&mut rest);
-    assert_eq!(server.connect().one("select 1"), "1");
+    assert_eq!(client.socket.read_to_end(&mut rest).unwrap(), 0, "and ends the conversation");
+    let mut client = server.connect();
+    client.run("set global max_allowed_packet = 1024");
+    assert_eq!(client.fails("set max_allowed_packet = 2048").errno, 1621);
+    assert_eq!(client.one(&format!("select length('{}')", "x".repeat(2000))), "2000");
+    let mut later = server.connect();
+    later.writer.command_query(&[b' '; 1024]);
+    later.send();
+    assert_eq!(refusal(&mut later, 1), 1153, "sessions that begin afterwards have the new limit");
+    assert_eq!(server.connect().one("select @@max_allowed_packet"), "1024");
+}
+
+/// The number of the error that comes under this sequence id.
+fn refusal(client: &mut Client, sequence: u8) -> u16 {
+    let (payload, _) = client.packet(sequence).expect("the server answers");
+    assert_eq!(payload[0], 0xff, "{payload:?}");
+    u16::from_le_bytes([payload[1], payload[2]])
+}
+
+#[test]
+fn a_packet_that_memory_has_no_room_for_is_refused_and_the_next_one_is_not() {
+    let server = TestServer::sized(|config| {
+        config.write_memory_bytes = ByteSize::mib(32);
+        config.load_patience = Duration::from_millis(10);
+    });
+    let mut client = server.database("d");
+    client.run("create table t (b text)");
+    client.writer.command_query(&vec![b' '; 40 << 20]);
+    client.send();
+    assert_eq!(refusal(&mut client, 3), 1041, "behind the last of three frames");
+    client.run("insert into t values ('x')");
+    assert_eq!(client.one("select count(*) from t"), "1");
+}
+
+/// What a client encrypts a password with.
+fn encrypt(pem: &str, plain: &[u8]) -> Option<Vec<u8>> {
+    use rsa::pkcs8::DecodePublicKey;
+    let key = rsa::RsaPublicKey::from_public_key_pem(pem).ok()?;
+    key.encrypt(&mut rsa::rand_core::OsRng, rsa::Oaep::new::<sha1::Sha1>(), plain).ok()
+}
+
+#[test]
+fn a_slow_hash_is_proved_once_a_start_and_then_quickly() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user app identified with caching_sha2_password by 'secret'");
+    let log_in = |server: &TestServer, password: &str, encryption| {
+        let mut login = Login::new("app", password, None);
+        login.encryption = encryption;
+        Client::log_in(server.address, login).map(drop).map_err(|failure| failure.errno)
+    };
+    let quick = |server: &TestServer, password: &str| {
+        // Without encryption and over what is no secret, the client can do no full exchange.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| log_in(server, password, None)))
+            .is_ok_and(|logged_in| logged_in.is_ok())
+    };
+    let full = Some(encrypt as freshet_wire::client::PasswordEncryption);
+    assert!(!quick(&server, "secret"), "nothing is known of a password that was not shown");
+    assert_eq!(log_in(&server, "wrong", full), Err(1045));
+    assert_eq!(log_in(&server, "secret", full), Ok(()));
+    assert!(quick(&server, "secret"));
+    assert!(!quick(&server, "wrong"));
+    root.run("alter user app identified with caching_sha2_password by 'other'");
+    assert!(!quick(&server, "secret") && !quick(&server, "other"), "a change counts at once");
+    assert_eq!(log_in(&server, "secret", full), Err(1045));
+    assert_eq!(log_in(&server, "other", full), Ok(()));
+    root.run("alter user app password expire never");
+    assert_eq!(log_in(&server, "", full), Err(1045), "options leave the password alone");
+    drop(root);
+    let server = server.restart();
+    assert!(!quick(&server, "other"), "what is cached ends with the server");
+    assert_eq!(log_in(&server, "other", full), Ok(()));
+    assert!(quick(&server, "other"));
+}
+
+#[test]
+fn what_is_said_of_the_next_transaction_holds_for_that_one_alone() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int)");
+    client.run("set transaction read only");
+    assert_eq!(client.fails("insert into t values (1)").errno, 1792);
+    client.run("insert into t values (2)");
+    client.run("set transaction isolation level repeatable read, read only");
+    client.run("begin");
+    assert_eq!(client.one("select count(*) from t"), "1");
+    server.database("d").run("insert into t values (3)");
+    assert_eq!(client.one("select count(*) from t"), "1", "one snapshot");
+    assert_eq!(client.fails("insert into t values (4)").errno, 1792);
+    assert_eq!(client.fails("set transaction read write").errno, 1568);
+    client.run("commit");
+    client.run("begin");
+    assert_eq!(client.one("select count(*) from t"), "2");
+    server.database("d").run("insert into t values (5)");
+    assert_eq!(client.one("select count(*) from t"), "3", "as the session says again");
+    client.run("insert into t values (6)");
+    client.run("commit");
+    client.run("set session transaction read only");
+    assert_eq!(client.fails("insert into t values (7)").errno, 1792);
+    assert_eq!(client.fails("insert into t select * from t").errno, 1792);
+    client.run("begin");
+    assert_eq!(client.fails("insert into t values (8)").errno, 1792);
+    client.run("commit");
+    client.run("set session transaction read write");
+    client.run("insert into t values (9)");
+    assert_eq!(client.one("select count(*) from t"), "5");
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn schema() -> TableSchema {
         comment: String::new(),
         collation: Collation::Binary,
         length_unit: LengthUnit::Bytes,
+        before: None,
     };
     let columns = names.into_iter().enumerate().map(column).collect();
     TableSchema::new(SchemaVersion(1), columns, vec![0, 1, 2, 3])

@@ -54,7 +54,7 @@ pub struct Authenticator {
 
 impl Authenticator {
     /// An exchange about `credential`. `scramble` is the one of the greeting; `transport_secure`
-    /// says whether nobody can read along (TLS, a Unix socket).
+    /// says whether nobody can read along (TLS, a Unix socket, the machine itself).
     pub fn new(credential: Credential, scramble: Scramble, transport_secure: bool) -> Self {
         Self { credential, scramble, transport_secure, stage: Stage::Response }
     }
@@ -95,8 +95,7 @@ impl Authenticator {
     ) -> AuthStep {
         match self.stage {
             Stage::Response => self.judge_response(writer, payload),
-            Stage::Password if self.transport_secure => self.judge_password(payload),
-            Stage::Password => self.take_encrypted(writer, payload, key),
+            Stage::Password => self.take_password(writer, payload, key),
             Stage::Decided => self.decide(false, true),
         }
     }
@@ -105,43 +104,48 @@ impl Authenticator {
         if is_empty_password(response) {
             return self.decide(matches!(self.credential, Credential::Empty(_)), false);
         }
-        if let Credential::Sha2Slow(_) = self.credential {
-            more_data(writer, &[FULL_REQUIRED]);
-            self.stage = Stage::Password;
-            return AuthStep::Continue;
-        }
         let accepted = self.credential.accepts_response(&self.scramble, response);
-        if accepted && self.credential.plugin() == AuthPlugin::CachingSha2 {
-            more_data(writer, &[FAST_ACCEPTED]);
+        match (self.credential.plugin(), accepted) {
+            (AuthPlugin::Native, _) => {}
+            (AuthPlugin::CachingSha2, true) => more_data(writer, &[FAST_ACCEPTED]),
+            // Wrong passwords and unknown users take the same way as those that only the slow
+            // hash can judge, so that nobody learns from outside who has logged in before.
+            (AuthPlugin::CachingSha2, false) => {
+                more_data(writer, &[FULL_REQUIRED]);
+                self.stage = Stage::Password;
+                return AuthStep::Continue;
+            }
         }
         self.decide(accepted, true)
     }
 
-    fn take_encrypted(
+    fn take_password(
         &mut self,
         writer: &mut PacketWriter,
         payload: &[u8],
         key: Option<&dyn PasswordKey>,
     ) -> AuthStep {
-        let Some(key) = key else { return self.decide(false, true) };
-        if payload == [KEY_REQUEST] {
+        if let (Some(key), [KEY_REQUEST]) = (key, payload) {
             more_data(writer, key.public_key_pem().as_bytes());
             return AuthStep::Continue;
         }
-        match key.decrypt(payload) {
-            Some(plain) => self.judge_password(&obfuscate(&plain, &self.scramble)),
+        // Clients judge by themselves whether somebody could read along, so where nobody can,
+        // either form may come.
+        match key.and_then(|key| key.decrypt(payload)) {
+            Some(hidden) => self.judge_password(&obfuscate(&hidden, &self.scramble)),
+            None if self.transport_secure => self.judge_password(payload),
             None => self.decide(false, true),
         }
     }
 
     fn judge_password(&mut self, password_and_zero: &[u8]) -> AuthStep {
         let password = password_and_zero.strip_suffix(&[0]).unwrap_or(password_and_zero);
-        let accepted = self.credential.accepts_password(password);
-        match self.decide(accepted, true) {
-            AuthStep::Accepted { .. } => {
+        match self.credential.accepts_password(password) {
+            true => {
+                self.stage = Stage::Decided;
                 AuthStep::Accepted { learned: Some(Credential::sha2_fast(password)) }
             }
-            other => other,
+            false => self.decide(false, true),
         }
     }
 

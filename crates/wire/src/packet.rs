@@ -43,6 +43,16 @@ pub struct PacketReader {
     payload_bytes_max: usize,
     /// Size of recent packets, fading, from which the resting size of the buffer follows.
     recent_bytes: usize,
+    /// The frame of which not everything that is to be thrown away has come.
+    skipped: Option<Skipped>,
+}
+
+/// A frame that is thrown away as it comes.
+#[derive(Debug)]
+struct Skipped {
+    bytes_left: usize,
+    sequence: u8,
+    last: bool,
 }
 
 /// A complete packet found in the buffer.
@@ -61,6 +71,7 @@ impl PacketReader {
             end: 0,
             payload_bytes_max,
             recent_bytes: 0,
+            skipped: None,
         }
     }
 
@@ -131,6 +142,32 @@ impl PacketReader {
         self.recent_bytes = faded.max(found.payload_bytes);
         let payload = &self.buffer[first..first + found.payload_bytes];
         Ok(Some(Packet { payload, sequence: found.sequence }))
+    }
+
+    /// Throws away what has come of the packet at the front. Gives the sequence id of its last
+    /// frame once all of it is gone; until then to be called after every read.
+    pub fn skip_packet(&mut self) -> Option<u8> {
+        loop {
+            let mut frame = match self.skipped.take() {
+                Some(frame) => frame,
+                None => {
+                    let &[a, b, c, sequence] = self.buffer[self.start..self.end].first_chunk()?;
+                    self.start += FRAME_HEADER_BYTES;
+                    let bytes_left = u32::from_le_bytes([a, b, c, 0]) as usize;
+                    Skipped { bytes_left, sequence, last: bytes_left < FRAME_PAYLOAD_MAX }
+                }
+            };
+            let gone = frame.bytes_left.min(self.unread_bytes());
+            self.start += gone;
+            frame.bytes_left -= gone;
+            if frame.bytes_left > 0 {
+                self.skipped = Some(frame);
+                return None;
+            }
+            if frame.last {
+                return Some(frame.sequence);
+            }
+        }
     }
 
     /// Looks for a whole packet and checks size and sequence as early as the headers show them.

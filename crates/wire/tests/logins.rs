@@ -37,8 +37,10 @@ impl End {
     }
 }
 
-/// "Encrypts" by turning the bytes around: the codec only has to carry them.
+/// "Encrypts" by turning the bytes around behind a mark: the codec only has to carry them.
 struct TurnAround;
+
+const MARK: u8 = 0xee;
 
 const PEM: &str = "-----BEGIN PUBLIC KEY-----";
 
@@ -48,12 +50,13 @@ impl PasswordKey for TurnAround {
     }
 
     fn decrypt(&self, ciphertext: &[u8]) -> Option<Vec<u8>> {
-        Some(ciphertext.iter().rev().copied().collect())
+        let (mark, turned) = ciphertext.split_first()?;
+        (*mark == MARK).then(|| turned.iter().rev().copied().collect())
     }
 }
 
 fn turn_around(key: &str, plain: &[u8]) -> Option<Vec<u8>> {
-    (key == PEM).then(|| plain.iter().rev().copied().collect())
+    (key == PEM).then(|| [MARK].into_iter().chain(plain.iter().rev().copied()).collect())
 }
 
 /// What came of a login at the server, and how many packets the client sent for it.
@@ -127,6 +130,15 @@ fn login(password: &'static str) -> Login<'static> {
     Login::new("ana", password, Some("shop"))
 }
 
+/// What a client sends more once the fast path has not let it in: a wish for the key, and the
+/// password.
+fn full_exchange(plugin: AuthPlugin) -> usize {
+    match plugin {
+        AuthPlugin::Native => 0,
+        AuthPlugin::CachingSha2 => 2,
+    }
+}
+
 const ACCEPTED: AuthStep = AuthStep::Accepted { learned: None };
 
 #[test]
@@ -139,7 +151,8 @@ fn both_plugins_take_one_packet_when_guessed_right_and_two_after_a_switch() {
             let right = log_in(credential.clone(), greeted, false, login("secret"));
             assert_eq!(right, (ACCEPTED, packets));
             let wrong = log_in(credential.clone(), greeted, false, login("wrong"));
-            assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, packets));
+            let wrong_packets = packets + full_exchange(plugin);
+            assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, wrong_packets));
             let none = log_in(credential.clone(), greeted, false, login(""));
             assert_eq!(none, (AuthStep::Rejected { password_given: false }, packets));
         }
@@ -164,7 +177,8 @@ fn unknown_users_are_refused_like_wrong_passwords() {
         for password in ["", "secret"] {
             let step = log_in(Credential::Never(plugin), plugin, false, login(password));
             let password_given = !password.is_empty();
-            assert_eq!(step, (AuthStep::Rejected { password_given }, 1));
+            let packets = if password_given { 1 + full_exchange(plugin) } else { 1 };
+            assert_eq!(step, (AuthStep::Rejected { password_given }, packets));
         }
     }
 }
@@ -180,6 +194,32 @@ fn the_full_exchange_shows_the_password_by_tls_or_by_key() {
         assert_eq!(right, (learned.clone(), packets));
         let wrong = log_in(credential.clone(), plugin, secure, login("wrong"));
         assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, packets));
+    }
+}
+
+#[test]
+fn where_nobody_reads_along_the_password_may_come_either_way() {
+    let salt = Scramble::from_random([77; 20]);
+    let slow = Credential::Sha2Slow(SlowHash::new(b"secret", salt, 1).unwrap());
+    let scramble = Scramble::from_random(*b"abcdefghijklmnopqrst");
+    let hidden = |plain: &[u8]| {
+        let masked: Vec<u8> =
+            plain.iter().zip(scramble.bytes().iter().cycle()).map(|(a, b)| a ^ b).collect();
+        turn_around(PEM, &masked).unwrap()
+    };
+    for (secure, answer, accepted) in [
+        (true, hidden(b"secret\0"), true),
+        (true, b"secret\0".to_vec(), true),
+        (true, b"wrong\0".to_vec(), false),
+        (false, hidden(b"secret\0"), true),
+        (false, b"secret\0".to_vec(), false),
+    ] {
+        let mut exchange = Authenticator::new(slow.clone(), scramble, secure);
+        let mut writer = PacketWriter::new();
+        let plugin = Some(AuthPlugin::CachingSha2.name());
+        assert_eq!(exchange.begin(&mut writer, plugin, &[9; 32]), AuthStep::Continue);
+        let step = exchange.advance(&mut writer, &answer, Some(&TurnAround));
+        assert_eq!(matches!(step, AuthStep::Accepted { .. }), accepted, "{secure} {answer:?}");
     }
 }
 

@@ -20,8 +20,35 @@ public class Checks {
             String url = String.format(URL, args[0], prepared);
             try (Connection connection = DriverManager.getConnection(url, "root", "")) {
                 run(connection);
+                passwords(connection, url);
             }
         }
+    }
+
+    /** The full exchange with the server's key, the fast path behind it, and changes. */
+    private static void passwords(Connection root, String url) throws SQLException {
+        for (String plugin : new String[] {"caching_sha2_password", "mysql_native_password"}) {
+            execute(root, "DROP USER IF EXISTS java_user");
+            execute(root, "CREATE USER java_user IDENTIFIED WITH " + plugin + " BY 'first'");
+            execute(root, "GRANT SELECT ON client_java.* TO java_user");
+            denied(url, "wrong");
+            for (int login = 0; login < 2; login++) {
+                DriverManager.getConnection(url, "java_user", "first").close();
+            }
+            execute(root, "ALTER USER java_user IDENTIFIED WITH " + plugin + " BY 'second'");
+            denied(url, "first");
+            DriverManager.getConnection(url, "java_user", "second").close();
+        }
+    }
+
+    private static void denied(String url, String password) throws SQLException {
+        try {
+            DriverManager.getConnection(url, "java_user", password).close();
+        } catch (SQLException error) {
+            equal(1045, error.getErrorCode());
+            return;
+        }
+        throw new AssertionError("let in with the password " + password);
     }
 
     private static void run(Connection connection) throws SQLException {

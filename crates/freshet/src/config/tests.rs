@@ -53,16 +53,5 @@ fn memory_is_a_part_or_a_size() {
 #[allow(clippy::disallowed_methods)]
 fn the_document_says_what_the_list_says() {
     let written = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
-    assert!(
-        written == document(),
-        "docs/configuration.md is out of date; write it anew by\n\
-         cargo test -p freshet -- --ignored write_the_document"
-    );
-}
-
-#[test]
-#[ignore = "writes docs/configuration.md"]
-#[allow(clippy::disallowed_methods)]
-fn write_the_document() {
-    std::fs::write(DOCUMENT, document()).unwrap();
+    assert!(written == document(), "docs/configuration.md is out of date; write it with make docs");
 }

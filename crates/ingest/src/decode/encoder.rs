@@ -60,12 +60,15 @@ pub struct Warnings {
     pub count: u64,
     /// The first of them: errno and message.
     pub first: Vec<(u16, String)>,
+    /// Rows that were left out; each is a warning too.
+    pub filtered: u64,
 }
 
 impl Warnings {
     /// Takes up those of a later part of the same load.
     pub fn append(&mut self, later: Self) {
         self.count += later.count;
+        self.filtered += later.filtered;
         let room = WARNINGS_MAX - self.first.len();
         self.first.extend(later.first.into_iter().take(room));
     }
@@ -74,6 +77,16 @@ impl Warnings {
         self.count += 1;
         if self.first.len() < WARNINGS_MAX {
             self.first.push((bad.code().errno(), bad.message(column, value, row)));
+        }
+    }
+
+    fn filter(&mut self, fault: &Fault, plan: &InsertPlan, row: u64) {
+        self.count += 1;
+        self.filtered += 1;
+        if self.first.len() < WARNINGS_MAX {
+            let error = fault.error(plan, row);
+            let message = format!("{}: the row was left out", error.message());
+            self.first.push((error.code().errno(), message));
         }
     }
 }
@@ -101,6 +114,8 @@ pub struct RowEncoder<'a> {
     slots: Vec<Slot>,
     warnings: Warnings,
     row_first: u64,
+    /// Why the row that was begun will be left out.
+    fault: Option<Box<Fault>>,
 }
 
 impl<'a> RowEncoder<'a> {
@@ -132,6 +147,7 @@ impl<'a> RowEncoder<'a> {
             slots,
             warnings: Warnings::default(),
             row_first: 1,
+            fault: None,
         }
     }
 
@@ -149,10 +165,10 @@ impl<'a> RowEncoder<'a> {
 
     /// The number of the current row in messages.
     pub fn row_number(&self) -> u64 {
-        self.row_first + self.rows() as u64
+        self.row_first + self.rows() as u64 + self.warnings.filtered
     }
 
-    /// What was changed to fit.
+    /// What was changed to fit, and what was left out.
     pub fn into_warnings(self) -> Warnings {
         self.warnings
     }
@@ -197,10 +213,25 @@ impl<'a> RowEncoder<'a> {
         let Some(&at) = plan.columns.get(self.position) else {
             return Err(Box::new(Fault::Count { expected: plan.width() }));
         };
-        let column = &plan.schema().columns[at];
         self.position += 1;
+        if self.fault.is_some() {
+            return Ok(());
+        }
+        let written = self.put_at(at, literal, write);
+        self.filter(written)
+    }
+
+    #[inline]
+    fn put_at(
+        &mut self,
+        at: usize,
+        literal: Literal<'_>,
+        write: impl FnOnce(&Column, &Rules, &mut Vec<u8>) -> Result<Put, BadValue>,
+    ) -> Result<(), Box<Fault>> {
+        let plan = self.plan;
+        let column = &plan.schema().columns[at];
+        let row = self.row_number();
         let (rules, warnings) = (&self.rules, &mut self.warnings);
-        let row = self.row_first + self.writer.rows() as u64;
         let write = |out: &mut Vec<u8>| {
             write(column, rules, out)
                 .or_else(|bad| mend(column, literal, bad, rules, row, warnings, out))
@@ -222,6 +253,18 @@ impl<'a> RowEncoder<'a> {
         self.writer.cell(write)
     }
 
+    /// Where rows may be left out, a fault is kept until the row's end.
+    #[inline]
+    fn filter(&mut self, written: Result<(), Box<Fault>>) -> Result<(), Box<Fault>> {
+        match written {
+            Err(fault) if self.plan.filters => {
+                self.fault = Some(fault);
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
     /// Writes NULL.
     #[inline]
     pub fn put_null(&mut self) -> Result<(), Box<Fault>> {
@@ -239,7 +282,10 @@ impl<'a> RowEncoder<'a> {
                 Ok(Put::Value)
             }),
             Filler::Null => self.put_null(),
-            filler => Err(Box::new(no_filler(filler, at))),
+            filler => {
+                self.position += 1;
+                self.filter(Err(Box::new(no_filler(filler, at))))
+            }
         }
     }
 
@@ -255,15 +301,34 @@ impl<'a> RowEncoder<'a> {
     /// Completes a row; what it did not give takes the columns' defaults.
     #[inline]
     pub fn end_partial_row(&mut self) -> Result<(), Box<Fault>> {
-        if self.scattered {
-            self.gather()?;
-        } else {
-            while self.writer.column() < self.plan.fillers.len() {
-                fill(self.plan, &mut self.writer)?;
-            }
+        if self.fault.is_none() {
+            let completed = self.complete();
+            self.filter(completed)?;
         }
-        self.writer.end_row();
+        match self.fault.take() {
+            None => self.writer.end_row(),
+            Some(fault) => self.leave_out(&fault),
+        }
         Ok(())
+    }
+
+    /// Gives the columns that the row did not name their values.
+    #[inline]
+    fn complete(&mut self) -> Result<(), Box<Fault>> {
+        if self.scattered {
+            return self.gather();
+        }
+        while self.writer.column() < self.plan.fillers.len() {
+            fill(self.plan, &mut self.writer)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn leave_out(&mut self, fault: &Fault) {
+        let row = self.row_number();
+        self.abort_row();
+        self.warnings.filter(fault, self.plan, row);
     }
 
     /// Moves the cells of a scattered row to their places.
@@ -287,6 +352,7 @@ impl<'a> RowEncoder<'a> {
     /// Takes back the row that was begun and not completed.
     #[inline]
     pub fn abort_row(&mut self) {
+        self.fault = None;
         if !self.scattered {
             self.writer.abort_row();
         }

@@ -147,6 +147,7 @@ fn schema() -> Arc<TableSchema> {
         comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        before: None,
     };
     let columns = types.into_iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, Vec::new()))

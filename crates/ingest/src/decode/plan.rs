@@ -32,6 +32,8 @@ pub struct InsertPlan {
     pub(super) fillers: Vec<Filler>,
     /// Values come in the order of the columns.
     pub(super) in_order: bool,
+    /// A row whose values cannot be taken is left out, and the others are taken.
+    pub(super) filters: bool,
 }
 
 impl InsertPlan {
@@ -67,7 +69,15 @@ impl InsertPlan {
         columns.iter().for_each(|&at| given[at] = true);
         let in_order = columns.is_sorted();
         let fillers = schema.columns.iter().map(|column| filler(column, now, rules)).collect();
-        Ok(Self { schema: Arc::clone(schema), columns, given, fillers, in_order })
+        Ok(Self { schema: Arc::clone(schema), columns, given, fillers, in_order, filters: false })
+    }
+
+    /// The same for a lax statement: a row with a value that cannot be taken is left out and
+    /// counted, instead of failing the statement.
+    #[must_use]
+    pub fn filtering(mut self, filters: bool) -> Self {
+        self.filters = filters;
+        self
     }
 
     /// The plan at another time: defaults like CURRENT_TIMESTAMP are read again.
@@ -182,7 +192,7 @@ fn filler(column: &Column, now: i64, rules: &Rules) -> Filler {
 }
 
 fn depends_on_now(column: &Column) -> bool {
-    matches!(column.default, Some(DefaultValue::CurrentTimestamp | DefaultValue::CurrentDate))
+    column.default.as_ref().is_some_and(DefaultValue::asks_clock)
 }
 
 #[cfg(test)]

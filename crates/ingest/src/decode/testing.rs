@@ -16,6 +16,7 @@ pub(crate) fn schema(columns: &[(&str, ColumnType, bool)]) -> Arc<TableSchema> {
         comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        before: None,
     };
     let columns = columns.iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![]))

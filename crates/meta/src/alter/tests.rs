@@ -75,6 +75,16 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
     };
     let today = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     assert_eq!(refused(&table, today).0, 1067);
+    let column = ColumnSpec {
+        default: DefaultSpec::Clock {
+            default: DefaultValue::CurrentDate,
+            before: "2024-02-29".to_owned(),
+        },
+        ..col("a", freshet_schema::ColumnType::Date)
+    };
+    let dated = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
+    let schema = changed(&table, &[dated]).unwrap();
+    assert_eq!(schema.columns.last().unwrap().before.as_deref(), Some("2024-02-29"));
     // A rename may change the case of a name.
     assert!(changed(&table, &[rename_to("score", "Score")]).is_ok());
 

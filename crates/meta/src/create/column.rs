@@ -26,8 +26,12 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
         comment: written.comment.clone(),
         collation,
         length_unit,
+        before: None,
     };
     column.default = default(written, &column)?;
+    if let DefaultSpec::Clock { before, .. } = &written.default {
+        column.before = Some(before.clone());
+    }
     Ok(column)
 }
 
@@ -68,7 +72,7 @@ fn default(written: &ColumnSpec, column: &Column) -> Result<Option<DefaultValue>
         DefaultSpec::Null => {
             bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
         }
-        DefaultSpec::Value(value) => {
+        DefaultSpec::Value(value) | DefaultSpec::Clock { default: value, .. } => {
             let column = Column { default: Some(value.clone()), ..column.clone() };
             check_default(value, &column)?;
             Ok(column.default)

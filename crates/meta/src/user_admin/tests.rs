@@ -24,7 +24,7 @@ fn a_new_store_has_root_with_all_and_the_empty_password() {
 fn users_are_created_changed_and_dropped() {
     let meta = meta();
     let app = Account { name: "app".to_owned(), host: "10.%".to_owned() };
-    let auth = AuthData { native: Some([1; 20]), sha2: Some([2; 32]) };
+    let auth = AuthData { native: Some([1; 20]), ..AuthData::default() };
     assert!(!meta.create_user(&app, auth.clone(), false).unwrap());
     assert_eq!(meta.create_user(&app, auth.clone(), false).unwrap_err().code().errno(), 1396);
     assert!(meta.create_user(&app, AuthData::default(), true).unwrap());

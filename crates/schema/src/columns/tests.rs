@@ -18,6 +18,7 @@ fn schema(types: &[ColumnType]) -> TableSchema {
         comment: String::new(),
         collation: Collation::Binary,
         length_unit: LengthUnit::Bytes,
+        before: None,
     };
     TableSchema::new(SchemaVersion(1), types.iter().enumerate().map(column).collect(), vec![])
 }

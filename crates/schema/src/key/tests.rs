@@ -19,6 +19,7 @@ fn schema(types: &[(ColumnType, bool)]) -> TableSchema {
         comment: String::new(),
         collation: Collation::Binary,
         length_unit: LengthUnit::Bytes,
+        before: None,
     };
     let columns = types.iter().enumerate().map(column).collect();
     TableSchema::new(SchemaVersion(1), columns, (0..types.len()).collect())

@@ -14,6 +14,7 @@ fn column(at: usize, ty: ColumnType, nullable: bool) -> Column {
         comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        before: None,
     }
 }
 

@@ -15,6 +15,7 @@ fn column(ty: ColumnType) -> Column {
         comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        before: None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::number;
 use super::temporal::{self, Civil};
 use super::{Rules, json, put_i64, put_i128, put_number, put_short};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
-use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX};
+use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
 
 /// Most bytes of a hex or bit literal that stands for a number.
 const BINARY_NUMBER_BYTES_MAX: usize = 8;
@@ -208,6 +208,27 @@ pub fn put_civil(
     Ok(Put::Value)
 }
 
+/// What the clock shows, as a literal that is the same value whenever it is read under
+/// [`Rules::default`]: what [`put_instant`] puts, in words.
+pub fn instant_literal(ty: ColumnType, utc: i64, zone: Zone) -> String {
+    let (micros, fsp) = match ty {
+        ColumnType::Timestamp { fsp } => (utc, fsp),
+        ColumnType::DateTime { fsp } => (zone.to_local(utc), fsp),
+        _ => (zone.to_local(utc), 0),
+    };
+    let mut text = Civil::from_micros(cut(micros, fsp)).to_string();
+    if ty == ColumnType::Date {
+        text.truncate(10);
+    }
+    text
+}
+
+/// Microseconds without the digits beyond `fsp`.
+fn cut(micros: i64, fsp: u8) -> i64 {
+    let step = 10i64.pow(6 - u32::from(fsp.min(6)));
+    micros.div_euclid(step) * step
+}
+
 /// Appends the cell of an instant, in microseconds since 1970 UTC, as clocks of the session
 /// show it; digits beyond the column's precision are cut, as MySQL cuts the current time.
 pub(super) fn put_instant(
@@ -216,10 +237,6 @@ pub(super) fn put_instant(
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
-    let cut = |micros: i64, fsp: u8| {
-        let step = 10i64.pow(6 - u32::from(fsp.min(6)));
-        micros.div_euclid(step) * step
-    };
     let local = rules.zone.to_local(utc);
     match column.ty {
         ColumnType::DateTime { fsp } => out.extend_from_slice(&cut(local, fsp).to_le_bytes()),

@@ -5,22 +5,25 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use freshet_base::{Result, err};
-use freshet_ingest::Engine;
 use freshet_meta::Account;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
-use crate::mysql::auth::check_password;
+use super::Http;
 
 /// Who sends this request.
 ///
 /// # Errors
 /// `AccessDenied` without credentials, with malformed ones, or with wrong ones.
-pub(super) fn authenticate(engine: &Engine, headers: &HeaderMap, peer: IpAddr) -> Result<Account> {
+pub(super) async fn authenticate(
+    http: &Http,
+    headers: &HeaderMap,
+    peer: IpAddr,
+) -> Result<Account> {
     let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
     let (user, password) =
         value.and_then(basic).ok_or_else(|| err!(AccessDenied, "no valid Basic authorization"))?;
-    check_password(engine, &user, &password, peer)
+    http.passwords.check(&http.engine, &user, &password, peer).await
 }
 
 /// User and password of `Basic <base64 of user:password>`.

@@ -94,7 +94,7 @@ impl Load<'_> {
     async fn run(&mut self, database: &str, table: &str) -> Result<Outcome> {
         let http = self.http;
         let engine = &*http.engine;
-        let account = authenticate(engine, &self.head.headers, self.client.address.ip())?;
+        let account = authenticate(http, &self.head.headers, self.client.address.ip()).await?;
         let object = Object::Table(database, table);
         authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
         let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;

@@ -60,7 +60,7 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
         ),
         Route::Nothing => not_found(request.uri().path()),
         route => {
-            let account = authenticate(&http.engine, request.headers(), client.address.ip());
+            let account = authenticate(http, request.headers(), client.address.ip()).await;
             let answered = match account {
                 Ok(account) => asked(http, client, &account, route, &request).await,
                 Err(error) => Err(error),

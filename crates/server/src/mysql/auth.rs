@@ -1,21 +1,29 @@
 //! Passwords at login: accounts of the catalog against the plugins of the protocol.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 
 use freshet_base::{Error, Result, err};
 use freshet_ingest::Engine;
-use freshet_meta::{Account, AuthData};
-use freshet_wire::auth::{AuthPlugin, Credential};
-use freshet_wire::login::PasswordKey;
+use freshet_meta::{Account, AuthData, User};
+use freshet_wire::PacketWriter;
+use freshet_wire::auth::{AuthPlugin, Credential, PASSWORD_BYTES_MAX, Scramble, SlowHash};
+use freshet_wire::login::{AuthStep, Authenticator, PasswordKey};
+use parking_lot::Mutex;
 use rsa::pkcs8::{EncodePublicKey, LineEnding};
+use rsa::rand_core::OsRng;
 use rsa::{Oaep, RsaPrivateKey};
+use tokio::runtime::Handle;
 
 /// Bits of the key that passwords are encrypted with.
 const KEY_BITS: usize = 2048;
+/// Accounts whose passwords are remembered as they were shown.
+const LEARNED_MAX: usize = 10_000;
 
 /// The RSA key of this start, made when a client first asks for it: making one takes long.
 #[derive(Default)]
-pub struct ServerKey(OnceLock<Key>);
+struct ServerKey(OnceLock<Key>);
 
 struct Key {
     private: RsaPrivateKey,
@@ -23,19 +31,9 @@ struct Key {
 }
 
 impl ServerKey {
-    /// Whether making the key would block.
-    pub fn is_made(&self) -> bool {
-        self.0.get().is_some()
-    }
-
-    /// Makes the key, which takes a second; for a thread that may block.
-    pub fn make(&self) {
-        self.key();
-    }
-
     fn key(&self) -> &Key {
         self.0.get_or_init(|| {
-            let private = RsaPrivateKey::new(&mut rsa::rand_core::OsRng, KEY_BITS)
+            let private = RsaPrivateKey::new(&mut OsRng, KEY_BITS)
                 .expect("an RSA key of a common size can be made");
             let public_pem = private
                 .to_public_key()
@@ -52,82 +50,174 @@ impl PasswordKey for ServerKey {
     }
 
     fn decrypt(&self, ciphertext: &[u8]) -> Option<Vec<u8>> {
-        self.key().private.decrypt(Oaep::new::<sha1::Sha1>(), ciphertext).ok()
+        // Blinded, so that the time it takes says nothing of the key.
+        self.key().private.decrypt_blinded(&mut OsRng, Oaep::new::<sha1::Sha1>(), ciphertext).ok()
     }
 }
 
-/// Who a client that calls itself `user` at `host` would be, and what proves it. Unknown users
-/// get a credential that nothing proves, so that the exchange does not tell them from others.
-pub fn account_of(
-    engine: &Engine,
-    user: &str,
-    host: &str,
-    plugin: Option<&str>,
-) -> (Option<Account>, Credential) {
-    let plugin = plugin.and_then(AuthPlugin::from_name).unwrap_or(AuthPlugin::Native);
-    match engine.catalog().user_for(user, host) {
-        Some(user) => (Some(user.account.clone()), credential(&user.auth, plugin)),
-        None => (None, Credential::Never(plugin)),
-    }
+/// What logins share: the key that passwords are encrypted with, and what full exchanges of
+/// `caching_sha2_password` taught, so that a user's slow hash is computed once a start.
+pub struct Passwords {
+    key: ServerKey,
+    /// By account, each with the slow hash that it belongs to: an ALTER USER makes another one,
+    /// and what was learned before counts no more.
+    learned: Mutex<HashMap<Account, (SlowHash, Credential)>>,
+    /// Where keys are made and slow hashes computed: neither is for threads of sockets.
+    threads: Handle,
 }
 
-/// What proves a password under the plugin that the client would like.
-pub fn credential(auth: &AuthData, plugin: AuthPlugin) -> Credential {
-    match (auth.native, auth.sha2, plugin) {
-        (None, None, _) => Credential::Empty(plugin),
-        (Some(stored), _, AuthPlugin::Native) | (Some(stored), None, _) => {
-            Credential::Native(stored)
+impl Passwords {
+    /// Nothing learned yet; must be called inside the runtime of queries.
+    pub fn new() -> Arc<Self> {
+        let (key, learned) = (ServerKey::default(), Mutex::default());
+        Arc::new(Self { key, learned, threads: Handle::current() })
+    }
+
+    /// Who a client that calls itself `user` at `host` would be, and what proves it. Unknown
+    /// users get a credential that nothing proves, so that the exchange does not tell them from
+    /// others.
+    pub fn account_of(
+        &self,
+        engine: &Engine,
+        user: &str,
+        host: &str,
+        plugin: Option<&str>,
+    ) -> (Option<Account>, Credential) {
+        let plugin = plugin.and_then(AuthPlugin::from_name).unwrap_or(AuthPlugin::Native);
+        match engine.catalog().user_for(user, host) {
+            Some(user) => (Some(user.account.clone()), self.credential(user, plugin)),
+            None => (None, Credential::Never(plugin)),
         }
-        (_, Some(stored), _) => Credential::Sha2Fast(stored),
     }
+
+    /// What proves a password under the plugin that the client would like.
+    fn credential(&self, user: &User, plugin: AuthPlugin) -> Credential {
+        let auth = &user.auth;
+        let has_sha2 = auth.sha2.is_some() || auth.sha2_slow.is_some();
+        if auth.is_empty_password() {
+            return Credential::Empty(plugin);
+        }
+        if let Some(stored) = auth.native
+            && (plugin == AuthPlugin::Native || !has_sha2)
+        {
+            return Credential::Native(stored);
+        }
+        let Some(stored) = &auth.sha2_slow else {
+            let never = Credential::Never(AuthPlugin::CachingSha2);
+            return auth.sha2.map_or(never, Credential::Sha2Fast);
+        };
+        // What is no hash proves nothing.
+        let Some(slow) = SlowHash::from_bytes(stored.as_bytes()) else {
+            return Credential::Never(AuthPlugin::CachingSha2);
+        };
+        match self.learned.lock().get(&user.account) {
+            Some((of, fast)) if *of == slow => fast.clone(),
+            _ => Credential::Sha2Slow(slow),
+        }
+    }
+
+    /// Remembers what a full exchange about `proven` taught.
+    pub fn learn(&self, account: &Account, proven: &Credential, fast: Credential) {
+        let Credential::Sha2Slow(slow) = proven else { return };
+        let mut learned = self.learned.lock();
+        // Accounts come and go; those that are there log in again.
+        if learned.len() >= LEARNED_MAX {
+            learned.clear();
+        }
+        learned.insert(account.clone(), (slow.clone(), fast));
+    }
+
+    /// Takes what a client answered to a step of its login.
+    ///
+    /// # Errors
+    /// When the step ended by an internal error.
+    pub async fn step(
+        self: &Arc<Self>,
+        mut login: Exchange,
+        answer: Vec<u8>,
+    ) -> Result<(Exchange, AuthStep)> {
+        let passwords = Arc::clone(self);
+        self.apart(move || {
+            let step = login.exchange.advance(&mut login.writer, &answer, Some(&passwords.key));
+            (login, step)
+        })
+        .await
+    }
+
+    /// Whether somebody with this name and password may come in, for HTTP Basic authentication.
+    ///
+    /// # Errors
+    /// 1045.
+    pub async fn check(
+        &self,
+        engine: &Engine,
+        user: &str,
+        password: &str,
+        peer: IpAddr,
+    ) -> Result<Account> {
+        let (account, credential) = self.account_of(engine, user, &host_of(peer), None);
+        let accepted = match &credential {
+            Credential::Sha2Slow(slow) => {
+                let (slow, given) = (slow.clone(), password.to_owned());
+                self.apart(move || slow.accepts(given.as_bytes())).await?
+            }
+            quick => quick.accepts_password(password.as_bytes()),
+        };
+        let Some(account) = account.filter(|_| accepted) else {
+            return Err(denied(user, peer, !password.is_empty()));
+        };
+        self.learn(&account, &credential, Credential::sha2_fast(password.as_bytes()));
+        refuse_open_root(&account, &credential, peer)?;
+        Ok(account)
+    }
+
+    /// Runs what computes for long.
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let done = self.threads.spawn(async move { work() }).await;
+        done.map_err(|error| err!(Unknown, "the login ended by an internal error: {error}"))
+    }
+}
+
+/// A login between two packets of the client.
+pub struct Exchange {
+    /// How far it is.
+    pub exchange: Authenticator,
+    /// What the server says.
+    pub writer: PacketWriter,
 }
 
 /// What is stored of a password, for the plugin that was named or for both.
-pub fn auth_data(password: &[u8], plugin: Option<AuthPlugin>) -> AuthData {
+///
+/// # Errors
+/// 1396 for a password that is too long to be hashed slowly.
+pub fn auth_data(password: &[u8], plugin: Option<AuthPlugin>, salt: Scramble) -> Result<AuthData> {
     let mut auth = AuthData::default();
+    if password.is_empty() {
+        return Ok(auth);
+    }
     if plugin != Some(AuthPlugin::CachingSha2)
         && let Credential::Native(stored) = Credential::native(password)
     {
         auth.native = Some(stored);
     }
-    if plugin != Some(AuthPlugin::Native)
-        && let Credential::Sha2Fast(stored) = Credential::sha2_fast(password)
-    {
-        auth.sha2 = Some(stored);
+    if plugin != Some(AuthPlugin::Native) {
+        let slow = SlowHash::new(password, salt, SlowHash::THOUSAND_ROUNDS).ok_or_else(|| {
+            err!(CannotUser, "a password has at most {PASSWORD_BYTES_MAX} bytes; use a shorter one")
+        })?;
+        let stored = String::from_utf8(slow.to_bytes()).expect("salts and digests are ASCII");
+        auth.sha2_slow = Some(stored);
     }
-    auth
-}
-
-/// Whether somebody with this name and password may come in, for HTTP Basic authentication.
-///
-/// # Errors
-/// 1045.
-pub fn check_password(
-    engine: &Engine,
-    user: &str,
-    password: &str,
-    peer: std::net::IpAddr,
-) -> Result<Account> {
-    let (account, credential) = account_of(engine, user, &host_of(peer), None);
-    let accepted = credential.accepts_password(password.as_bytes());
-    match account.filter(|_| accepted) {
-        Some(account) => {
-            refuse_open_root(&account, &credential, peer)?;
-            Ok(account)
-        }
-        None => Err(denied(user, peer, !password.is_empty())),
-    }
+    Ok(auth)
 }
 
 /// While `root` has no password it comes from this machine only.
 ///
 /// # Errors
 /// 1045.
-pub fn refuse_open_root(
-    account: &Account,
-    credential: &Credential,
-    peer: std::net::IpAddr,
-) -> Result<()> {
+pub fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr) -> Result<()> {
     if account.name == "root" && matches!(credential, Credential::Empty(_)) && !peer.is_loopback() {
         return Err(err!(
             AccessDenied,
@@ -140,14 +230,14 @@ pub fn refuse_open_root(
 }
 
 /// The refusal of a login.
-pub fn denied(user: &str, peer: std::net::IpAddr, password_given: bool) -> Error {
+pub fn denied(user: &str, peer: IpAddr, password_given: bool) -> Error {
     let given = if password_given { "YES" } else { "NO" };
     let host = host_of(peer);
     err!(AccessDenied, "Access denied for user '{user}'@'{host}' (using password: {given})")
 }
 
 /// The host of a client, as accounts name it.
-pub fn host_of(peer: std::net::IpAddr) -> String {
+pub fn host_of(peer: IpAddr) -> String {
     match peer.to_canonical() {
         address if address.is_loopback() => "localhost".to_owned(),
         address => address.to_string(),

@@ -23,7 +23,7 @@ use crate::Shared;
 use crate::mysql::desk::{Desk, Next};
 use crate::mysql::io::Acks;
 use crate::mysql::login;
-use crate::mysql::prepared::{Kind, Prepared, Statements};
+use crate::mysql::prepared::{Kind, Prepared, Statements, protocol};
 use crate::process::{Activity, Registration};
 use crate::session::Session;
 use crate::statement::{self, Answered, Output, Work};
@@ -52,6 +52,9 @@ pub struct Connection {
     registration: Registration,
     /// The memory of a large receive buffer.
     permit: Option<Permit>,
+    /// Why the packet that is coming in is thrown away. It is answered at its end, since clients
+    /// send all of a packet before they listen.
+    unwanted: Option<Error>,
 }
 
 /// Why a connection ends.
@@ -92,6 +95,7 @@ impl Connection {
             shared,
             registration,
             permit: None,
+            unwanted: None,
         }
     }
 
@@ -128,7 +132,12 @@ impl Connection {
         let packet = match self.reader.next_packet(0) {
             Ok(Some(packet)) => packet,
             Ok(None) => return Ok(None),
+            Err(error @ freshet_wire::Error::PacketTooLarge { .. }) => {
+                self.unwanted = Some(protocol(error));
+                return Ok(None);
+            }
             Err(error) => {
+                self.writer.reply_to(1);
                 self.writer.protocol_error(&error);
                 let _ = self.flush().await;
                 return Err(End::Closed);
@@ -177,7 +186,12 @@ impl Connection {
         // Whatever is said from here on answers the command that is awaited or half read.
         self.writer.reply_to(1);
         loop {
-            self.hold_buffer().await?;
+            if self.unwanted.is_none() {
+                self.hold_buffer().await;
+            }
+            if self.unwanted.is_some() && self.turn_away().await? {
+                return Ok(());
+            }
             let process = &self.registration.process;
             let (socket, reader) = (&mut self.socket, &mut self.reader);
             let event = poll_fn(|context| {
@@ -202,6 +216,7 @@ impl Connection {
             .await;
             match event {
                 Event::Read(0) => return Err(End::Closed),
+                Event::Read(_) if self.unwanted.is_some() => {}
                 Event::Read(_) => return Ok(()),
                 Event::Failed(error) => return Err(error.into()),
                 Event::RollBack => {
@@ -228,36 +243,49 @@ impl Connection {
     }
 
     /// Counts a large receive buffer as memory of writes, and gives it back when it shrinks.
-    async fn hold_buffer(&mut self) -> std::result::Result<(), End> {
+    /// Where there is none the packet is not wanted.
+    async fn hold_buffer(&mut self) {
         let bytes = self.reader.buffer_bytes();
         let held = self.permit.as_ref().map_or(0, Permit::bytes);
         if bytes <= BUFFER_BYTES_FREE {
             self.permit = None;
-            return Ok(());
+            return;
         }
         let wanted = bytes as u64;
         if wanted <= held {
             if let Some(permit) = &mut self.permit {
                 permit.shrink_to(wanted);
             }
-            return Ok(());
+            return;
         }
         let engine = &self.shared.engine;
         let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
         match engine.admission().memory_until(wanted - held, deadline).await {
-            Ok(more) => {
-                match &mut self.permit {
-                    Some(permit) => permit.merge(more),
-                    None => self.permit = Some(more),
-                }
-                Ok(())
-            }
-            Err(error) => {
-                // The rest of the packet cannot be taken, so the conversation ends here.
-                let message = error.message().to_owned();
-                Err(self.refuse(error.code(), &message).await)
-            }
+            Ok(more) => match &mut self.permit {
+                Some(permit) => permit.merge(more),
+                None => self.permit = Some(more),
+            },
+            Err(error) => self.unwanted = Some(error),
         }
+    }
+
+    /// Throws away what has come of an unwanted packet; true once all of it has, and the client
+    /// was told. One that is too large ends the conversation, as in MySQL.
+    async fn turn_away(&mut self) -> std::result::Result<bool, End> {
+        let Some(sequence) = self.reader.skip_packet() else { return Ok(false) };
+        let Some(error) = self.unwanted.take() else { return Ok(true) };
+        self.permit = None;
+        self.writer.reply_to(sequence.wrapping_add(1));
+        if error.code() == ErrorCode::PacketTooLarge {
+            let message = error.message().to_owned();
+            return Err(self.refuse(error.code(), &message).await);
+        }
+        if let Some(session) = &mut self.session {
+            session.failed(&error);
+        }
+        put_error(&mut self.writer, &error);
+        self.flush().await?;
+        Ok(true)
     }
 
     /// Tells the client why the connection ends.

@@ -49,7 +49,7 @@ impl Desk<'_> {
             }
             Command::CloseStatement(id) => self.statements.close(id),
             Command::SendLongData { statement_id, parameter, data } => {
-                let bytes_max = self.session.shared.settings.packet_bytes_max;
+                let bytes_max = self.session.settings.packet_bytes_max;
                 if let Ok(statement) =
                     self.statements.get(statement_id, "mysqld_stmt_send_long_data")
                 {

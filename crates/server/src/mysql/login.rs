@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::task;
 use freshet_base::{Error, ErrorCode, Result, err};
 use freshet_meta::Account;
 use freshet_wire::auth::{AuthPlugin, Scramble};
@@ -17,7 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::Shared;
-use crate::mysql::auth;
+use crate::mysql::auth::{self, Exchange};
 use crate::mysql::conn::{Connection, End, put_error, send};
 use crate::mysql::io::Acks;
 use crate::process::Registration;
@@ -137,7 +136,7 @@ async fn log_in(
     let channel = Channel { socket: &mut socket, reader: &mut reader, writer: &mut writer };
     match greet(channel, shared, &registration, peer).await {
         Ok(session) => {
-            reader.set_payload_bytes_max(shared.settings.packet_bytes_max);
+            reader.set_payload_bytes_max(session.settings.packet_bytes_max);
             let status = session.status();
             writer.ok(&OkPacket { status, ..OkPacket::default() });
             Some(Connection::new(socket, reader, writer, session, acks, registration))
@@ -244,38 +243,37 @@ async fn prove(
     response: Option<&[u8]>,
 ) -> std::result::Result<Account, Refused> {
     let host = auth::host_of(proof.peer);
-    let (account, credential) = auth::account_of(&shared.engine, proof.user, &host, proof.plugin);
-    let mut authenticator = Authenticator::new(credential.clone(), scramble, false);
+    let passwords = &shared.passwords;
+    let (account, credential) =
+        passwords.account_of(&shared.engine, proof.user, &host, proof.plugin);
+    let private = proof.peer.to_canonical().is_loopback();
+    let mut exchange = Authenticator::new(credential.clone(), scramble, private);
     let mut step = match response {
-        Some(response) => authenticator.begin(channel.writer, proof.plugin, response),
-        None => authenticator.switch(channel.writer),
+        Some(response) => exchange.begin(channel.writer, proof.plugin, response),
+        None => exchange.switch(channel.writer),
     };
-    loop {
+    let learned = loop {
         match step {
-            AuthStep::Accepted { .. } => break,
+            AuthStep::Accepted { learned } => break learned,
             AuthStep::Rejected { password_given } => {
                 return Err(auth::denied(proof.user, proof.peer, password_given).into());
             }
             AuthStep::Continue => {
                 channel.flush().await?;
                 let answer = channel.packet().await?;
-                make_key(shared).await;
-                step = authenticator.advance(channel.writer, &answer, Some(&*shared.key));
+                let login = Exchange { exchange, writer: std::mem::take(channel.writer) };
+                let (login, next) = passwords.step(login, answer).await?;
+                (exchange, *channel.writer, step) = (login.exchange, login.writer, next);
             }
         }
-    }
+    };
     let account =
         account.ok_or_else(|| auth::denied(proof.user, proof.peer, true)).map_err(Refused::Told)?;
+    if let Some(fast) = learned {
+        passwords.learn(&account, &credential, fast);
+    }
     auth::refuse_open_root(&account, &credential, proof.peer)?;
     Ok(account)
-}
-
-/// Makes the RSA key before it is asked for, since that takes long.
-async fn make_key(shared: &Arc<Shared>) {
-    if !shared.key.is_made() {
-        let key = Arc::clone(&shared.key);
-        task::run(&**shared.engine.pool(), move || key.make()).await;
-    }
 }
 
 /// What COM_CHANGE_USER asks for.

@@ -120,11 +120,11 @@ impl Prepared {
             Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
+        insert::settle(session, target, scanned.rows as u64, scanned.warnings)?;
         let reply = match &prepared.label {
             Some(label) => Reply::Labelled(insert::claim(session, target, label).await?),
             None => Reply::Grouped,
         };
-        insert::note(session, scanned.warnings);
         let rows = insert::load(session, target, scanned.rows, reply).await?;
         Ok(Some(Done { rows, consumed: self.sql.len() }))
     }

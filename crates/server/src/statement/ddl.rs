@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, Object, Privilege, TableSpec,
-    show_create_table,
+    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, Object, Privilege, SchemaChange,
+    TableSpec, show_create_table,
 };
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
+use freshet_schema::value::instant_literal;
 use freshet_schema::{ColumnType, TableForm};
 
 use super::{Reply, insert, query, shield};
@@ -217,7 +218,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     let engine = Arc::clone(&session.shared.engine);
     let warnings = match action {
         AlterAction::Columns(changes) => {
-            let changes = changes.clone();
+            let changes = changes.iter().map(|change| dated(session, change)).collect();
             shield(session, async move { engine.alter_columns(id, changes).await }).await?
         }
         AlterAction::Set(pairs) => {
@@ -232,6 +233,21 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     };
     warn(session, warnings);
     Ok(Reply::done())
+}
+
+/// A clause whose default no longer depends on the clock for rows that are there: all of them
+/// show one value, for ever, as in MySQL.
+fn dated(session: &Session, change: &SchemaChange) -> SchemaChange {
+    let mut change = change.clone();
+    if let SchemaChange::AddColumn { column, .. } = &mut change
+        && let DefaultSpec::Value(default) = &column.default
+        && default.asks_clock()
+    {
+        let now = session.shared.engine.clock().wall_micros();
+        let before = instant_literal(column.ty, now, session.settings.zone());
+        column.default = DefaultSpec::Clock { default: default.clone(), before };
+    }
+    change
 }
 
 /// FLUSH TABLES: brings rows of tables into files.

@@ -4,7 +4,7 @@
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_ingest::Bulk;
-use freshet_ingest::decode::{Fault, RowEncoder};
+use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
 use freshet_query::parser::{Insert, InsertSource, TableName};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::{Parameter, RecordBatch, Rows};
@@ -14,6 +14,7 @@ use sqlparser::ast::{Expr, UnaryOperator, Value};
 use super::{Reply, bounded, query};
 use crate::insert::{self as road, Target};
 use crate::session::Session;
+use crate::transaction;
 
 /// Encoded rows of a query that go to files instead of one record.
 const LARGE_BYTES: usize = 8 << 20;
@@ -76,22 +77,22 @@ async fn values(
         Some((columns, batch)) => Cells::of(batch, columns)?,
         None => Vec::new(),
     };
-    let warnings = {
+    let (rows, warnings) = {
         let out = session.buffer.begin();
         let mut encoder = RowEncoder::new(&target.plan, &target.rules, out);
         for row in &given {
             encode_given(&mut encoder, row, &cells)
                 .map_err(|fault| fault.error(&target.plan, encoder.row_number()))?;
         }
-        encoder.into_warnings()
+        (encoder.rows(), encoder.into_warnings())
     };
-    road::note(session, warnings);
+    road::settle(session, &target, rows as u64, warnings)?;
     let plain = evaluated.is_none() && insert.label.is_none();
     let reply = match plain {
         true => road::Reply::Grouped,
         false => reply_of(session, &target, insert.label.as_deref()).await?,
     };
-    let affected = road::load(session, &target, given.len(), reply).await?;
+    let affected = road::load(session, &target, rows, reply).await?;
     Ok(Reply::Done { affected })
 }
 
@@ -190,25 +191,26 @@ pub async fn from_rows(
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
     let reply = reply_of(session, &target, label).await?;
-    let mut gathered = Gathered { buffered: 0, total: 0, bulk: None };
+    let mut gathered = Gathered::default();
     session.buffer.begin();
     let mut encoded = Vec::new();
-    let timeout = session.settings.query_timeout;
-    while let Some(batch) = bounded(session, timeout, rows.next()).await? {
-        encode_batch(session, &target, &batch, &result, gathered.total, &mut encoded)?;
-        gathered.total += batch.num_rows() as u64;
-        gathered.buffered += batch.num_rows();
+    while let Some(batch) = bounded(session, rows.next()).await? {
+        let (taken, warnings) =
+            encode_batch(&target, &batch, &result, gathered.seen, &mut encoded)?;
+        gathered.seen += batch.num_rows() as u64;
+        gathered.taken += taken as u64;
+        gathered.buffered += taken;
+        gathered.warnings.append(warnings);
         if encoded.len() >= LARGE_BYTES && !session.is_transactional() {
             gathered.spill(session, &target, &mut encoded).await?;
         }
     }
-    if gathered.total == 0 {
-        return Ok(Reply::done());
-    }
+    road::settle(session, &target, gathered.taken, std::mem::take(&mut gathered.warnings))?;
     if gathered.bulk.is_some() {
+        transaction::check_writable(session)?;
         gathered.spill(session, &target, &mut encoded).await?;
         let bulk = gathered.bulk.take().expect("just looked at");
-        let affected = road::load_files(session, bulk, reply, gathered.total, &target);
+        let affected = road::load_files(session, bulk, reply, gathered.taken, &target);
         return Ok(Reply::Done { affected: affected.await? });
     }
     session.buffer.begin().extend_from_slice(&encoded);
@@ -217,11 +219,16 @@ pub async fn from_rows(
 }
 
 /// Rows of a query so far.
+#[derive(Default)]
 struct Gathered {
+    /// All that came.
+    seen: u64,
+    /// Those that are not left out.
+    taken: u64,
     /// Those that are only in memory.
     buffered: usize,
-    total: u64,
     bulk: Option<Bulk>,
+    warnings: Warnings,
 }
 
 impl Gathered {
@@ -249,14 +256,14 @@ impl Gathered {
     }
 }
 
+/// Encodes the rows of a batch; how many were taken.
 fn encode_batch(
-    session: &mut Session,
     target: &Target,
     batch: &RecordBatch,
     result: &[ResultColumn],
     rows_before: u64,
     out: &mut Vec<u8>,
-) -> Result<()> {
+) -> Result<(usize, Warnings)> {
     let cells = Cells::of(batch, result)?;
     let mut text = Vec::new();
     let mut encoder =
@@ -270,7 +277,5 @@ fn encode_batch(
         encode()
             .map_err(|fault: Box<Fault>| fault.error(&target.plan, rows_before + row as u64 + 1))?;
     }
-    let warnings = encoder.into_warnings();
-    road::note(session, warnings);
-    Ok(())
+    Ok((encoder.rows(), encoder.into_warnings()))
 }

@@ -1,6 +1,6 @@
 //! SELECT: snapshot, plan, rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use freshet_wire::{PacketWriter, Param, StatusFlags};
 use parking_lot::Mutex;
 use sqlparser::ast::{self, Expr, Query};
 
-use super::{Reply, bounded};
+use super::{Patience, Reply, bounded};
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Kind, Prepared};
 use crate::mysql::results::{self, Encoding, Gone, Output};
@@ -247,8 +247,7 @@ pub async fn run(
     let types = parameters::types(&parameters);
     let plan = engine.plan(Box::new(query.clone()), items, &reader.session(), &reader, &types)?;
     let values = parameters::values(parameters);
-    let timeout = session.settings.query_timeout;
-    let rows = bounded(session, timeout, engine.execute(&plan, values, None)).await?;
+    let rows = bounded(session, engine.execute(&plan, values, None)).await?;
     Ok((plan.columns, rows))
 }
 
@@ -297,8 +296,7 @@ pub async fn evaluate(
 ) -> Result<(Vec<ResultColumn>, RecordBatch)> {
     let query = parameters::select_of(exprs);
     let (columns, rows) = run(session, &query, &[], parameters).await?;
-    let timeout = session.settings.query_timeout;
-    let batches = bounded(session, timeout, rows.collect()).await?;
+    let batches = bounded(session, rows.collect()).await?;
     match batches.into_iter().find(|batch| batch.num_rows() > 0) {
         Some(batch) => Ok((columns, batch)),
         None => bail!(Unknown, "an expression gave no value"),
@@ -370,7 +368,7 @@ pub async fn sleep(session: &mut Session, seconds: &Expr) -> Result<Reply> {
         clock.sleep(seconds).await;
         Ok(())
     };
-    bounded(session, session.settings.query_timeout, slept).await?;
+    bounded(session, slept).await?;
     const NAME: &str = "SLEEP";
     let rows = [vec![Some("0".to_owned())]];
     Ok(Reply::Table(vec![ResultColumn::text(NAME)], text_batch(&[NAME], &rows)))
@@ -491,23 +489,31 @@ async fn execute_query(
         let reply = Reply::Stream(columns, rows);
         return super::answer(session, reply, Encoding::Binary, false, output).await;
     }
-    let timeout = session.settings.query_timeout;
-    let batches = match bounded(session, timeout, rows.collect()).await {
+    let batches = match kept(session, rows).await {
         Ok(batches) => batches,
         Err(error) => return Ok(Err(error)),
     };
-    let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
-    if bytes > CURSOR_BYTES_MAX {
-        return Ok(Err(freshet_base::err!(
-            QueryMemory,
-            "the result has {bytes} bytes, a cursor holds {CURSOR_BYTES_MAX} at most; read it \
-             without a cursor"
-        )));
-    }
     let definitions = results::definitions(&columns, session);
     output.writer.cursor(&definitions, session.status(), session.diagnostics.count_u16());
-    prepared.cursor = Some(CursorRows { columns, batches: batches.into(), row: 0 });
+    prepared.cursor = Some(CursorRows { columns, batches, row: 0 });
     Ok(Ok(()))
+}
+
+/// All rows of a result, for a cursor.
+async fn kept(session: &Session, mut rows: freshet_query::Rows) -> Result<VecDeque<RecordBatch>> {
+    let (mut batches, mut bytes) = (VecDeque::new(), 0);
+    while let Some(batch) = bounded(session, rows.next()).await? {
+        bytes += batch.get_array_memory_size();
+        if bytes > CURSOR_BYTES_MAX {
+            bail!(
+                QueryMemory,
+                "the result has more than the {CURSOR_BYTES_MAX} bytes that a cursor holds at \
+                 most; read it without a cursor"
+            );
+        }
+        batches.push_back(batch);
+    }
+    Ok(batches)
 }
 
 async fn begin(
@@ -515,20 +521,20 @@ async fn begin(
     prepared: &mut PreparedQuery,
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
+    session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     let reader = Reader::new(session)?;
     plan(session, &reader, prepared, parameters::types(&parameters))?;
     let plan = &prepared.plan.as_ref().expect("just planned").plan;
     let engine = Arc::clone(&session.shared.query);
     let values = parameters::values(parameters);
-    let timeout = session.settings.query_timeout;
-    let rows = bounded(session, timeout, engine.execute(plan, values, Some(&reader))).await?;
+    let rows = bounded(session, engine.execute(plan, values, Some(&reader))).await?;
     Ok((plan.columns.clone(), rows))
 }
 
 /// Rows of a cursor that were not fetched yet.
 pub struct CursorRows {
     columns: Vec<ResultColumn>,
-    batches: std::collections::VecDeque<RecordBatch>,
+    batches: VecDeque<RecordBatch>,
     row: usize,
 }
 

@@ -10,7 +10,7 @@ use sqlparser::ast::Expr;
 
 use super::{Reply, query};
 use crate::mysql::auth;
-use crate::session::Session;
+use crate::session::{Session, keeps_snapshot};
 use crate::{transaction, variables};
 
 /// Runs the assignments of a SET, in order. One that fails leaves those before it done.
@@ -131,7 +131,7 @@ async fn set_password(session: &Session, account: Option<&Account>, password: &s
     if account != own {
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
-    let data = auth::auth_data(password.as_bytes(), None);
+    let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let engine = Arc::clone(&session.shared.engine);
     let change =
         async move { engine.change_users(move |meta| meta.set_auth(&account, data)).await };
@@ -146,12 +146,18 @@ fn set_transaction(
 ) -> Result<()> {
     if scope == Scope::Any && session.transaction.is_some() {
         bail!(
-            InTransaction,
+            TransactionOpen,
             "Transaction characteristics can't be changed while a transaction is in progress"
         );
     }
-    // Without a scope it is about the next transaction; here it holds for those behind it too.
-    let scope = if scope == Scope::Global { scope } else { Scope::Session };
+    if scope == Scope::Any {
+        let next = &mut session.next_transaction;
+        if let Some(isolation) = isolation {
+            next.repeatable_read = Some(keeps_snapshot(isolation));
+        }
+        next.read_only = read_only.or(next.read_only);
+        return Ok(());
+    }
     if let Some(isolation) = isolation {
         let id = variables::require("transaction_isolation")?;
         put(session, scope, id, Some(&Value::Text(isolation.to_owned())))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail, err};
 use freshet_meta::{Account, AuthData, GrantObject, Meta, Object, Privilege, Privileges};
 use freshet_query::parser::{GrantTarget, Granting, Identified, Statement};
-use freshet_wire::auth::AuthPlugin;
+use freshet_wire::auth::{AuthPlugin, Scramble};
 
 use super::Reply;
 use crate::mysql::auth;
@@ -19,7 +19,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
     match statement {
         Statement::CreateUser { users, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
-            let (users, if_not_exists) = (identified(users)?, *if_not_exists);
+            let (users, if_not_exists) = (identified(session, users)?, *if_not_exists);
             let existed = run(session, move |meta| {
                 let mut existed = Vec::new();
                 for (account, auth) in users {
@@ -40,7 +40,9 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             if users.iter().any(|(account, _)| account != own) {
                 session.authorize(Privilege::CreateUser, Object::Server)?;
             }
-            let users = identified(users)?;
+            // Without IDENTIFIED it is about options, which have no effect, and no password.
+            let changed = users.iter().filter(|(_, how)| *how != Identified::default());
+            let users = identified(session, changed)?;
             run(session, move |meta| {
                 users.into_iter().try_for_each(|(account, auth)| meta.set_auth(&account, auth))
             })
@@ -69,11 +71,17 @@ async fn run<T: Send + 'static>(
     super::shield(session, async move { engine.change_users(change).await }).await
 }
 
-fn identified(users: &[(Account, Identified)]) -> Result<Vec<(Account, AuthData)>> {
-    users.iter().map(|(account, how)| Ok((account.clone(), auth_data(how)?))).collect()
+fn identified<'a>(
+    session: &Session,
+    users: impl IntoIterator<Item = &'a (Account, Identified)>,
+) -> Result<Vec<(Account, AuthData)>> {
+    let identified = |(account, how): &(Account, Identified)| {
+        Ok((account.clone(), auth_data(how, session.shared.scramble())?))
+    };
+    users.into_iter().map(identified).collect()
 }
 
-fn auth_data(how: &Identified) -> Result<AuthData> {
+fn auth_data(how: &Identified, salt: Scramble) -> Result<AuthData> {
     let plugin = match &how.plugin {
         Some(name) => Some(AuthPlugin::from_name(name).ok_or_else(|| {
             err!(
@@ -85,7 +93,7 @@ fn auth_data(how: &Identified) -> Result<AuthData> {
         None => None,
     };
     let password = how.password.as_deref().unwrap_or_default();
-    Ok(auth::auth_data(password.as_bytes(), plugin))
+    auth::auth_data(password.as_bytes(), plugin, salt)
 }
 
 async fn grant(session: &mut Session, granting: &Granting, give: bool) -> Result<()> {

@@ -40,6 +40,8 @@ pub enum Kind {
 pub enum Reach {
     /// A global one that new sessions begin with, and one for each session.
     Both,
+    /// A global one, which a session has from when it begins until it ends.
+    Begin,
     /// A global one only.
     Global,
     /// One for each session only.
@@ -79,6 +81,15 @@ const fn both(
     about: &'static str,
 ) -> Variable {
     Variable { name, kind, reach: Reach::Both, read_only: false, default, about }
+}
+
+const fn begin(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Variable {
+    Variable { name, kind, reach: Reach::Begin, read_only: false, default, about }
 }
 
 const fn global(
@@ -180,7 +191,7 @@ pub const ALL: &[Variable] = &[
         "enable_insert_strict",
         Kind::Flag,
         "1",
-        "Whether a bad row of an INSERT into an OLAP table fails the statement.",
+        "Whether a bad value of an INSERT into an OLAP table fails the statement; else it becomes NULL or is cut, and a row that cannot be mended is left out.",
     ),
     both("enable_nereids_dml", Kind::Flag, "1", "Accepted, without effect."),
     both("enable_nereids_planner", Kind::Flag, "1", "Accepted, without effect."),
@@ -247,7 +258,7 @@ pub const ALL: &[Variable] = &[
         "insert_max_filter_ratio",
         Kind::Ratio,
         "1",
-        "Which part of the rows of an INSERT may be bad when it is not strict.",
+        "Which part of the rows of an INSERT may be left out when it is not strict.",
     ),
     both(
         "insert_timeout",
@@ -284,11 +295,11 @@ pub const ALL: &[Variable] = &[
         "0",
         "Names of databases and tables have case.",
     ),
-    both(
+    begin(
         "max_allowed_packet",
         Kind::Int { min: 1024, max: 1073741824 },
         "67108864",
-        "Largest packet in bytes.",
+        "Largest packet in bytes, for sessions that begin afterwards.",
     ),
     global("max_connections", Kind::Int { min: 1, max: 100000 }, "4096", "Connections at most."),
     both(

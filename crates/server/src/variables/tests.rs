@@ -1,5 +1,3 @@
-use std::fmt::Write;
-
 use super::*;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/variables.md");
@@ -60,44 +58,9 @@ fn new_sessions_begin_with_what_is_global() {
     assert_eq!(shown(id, id.of(&globals.load())), "off_mode");
 }
 
-/// The page about variables, as the list says them.
-fn document() -> String {
-    let mut page = "# Variables of sessions\n\n\
-        Made from the list in `crates/server/src/variables/registry.rs`; a test holds the two \
-        together.\n\n\
-        `SET [SESSION] x = v` changes the session's value, `SET GLOBAL x = v` the one that new \
-        sessions begin with, `DEFAULT` goes back to it. `@@x`, `@@session.x`, `@@global.x` and \
-        `SHOW [GLOBAL] VARIABLES` read them.\n\n\
-        | variable | default | scope | what it does |\n| --- | --- | --- | --- |\n"
-        .to_owned();
-    for variable in ALL {
-        let default = if variable.default.is_empty() { "empty" } else { variable.default };
-        let scope = match (variable.reach, variable.read_only) {
-            (_, true) => "global, read only",
-            (Reach::Both, false) => "global, session",
-            (Reach::Global, false) => "global",
-            (Reach::Session, false) => "session",
-        };
-        let (name, about) = (variable.name, variable.about);
-        writeln!(page, "| `{name}` | `{default}` | {scope} | {about} |").unwrap();
-    }
-    page
-}
-
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn the_document_says_what_the_list_says() {
     let written = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
-    assert!(
-        written == document(),
-        "docs/variables.md is out of date; write it anew by\n\
-         cargo test -p freshet-server -- --ignored write_the_document"
-    );
-}
-
-#[test]
-#[ignore = "writes docs/variables.md"]
-#[allow(clippy::disallowed_methods)]
-fn write_the_document() {
-    std::fs::write(DOCUMENT, document()).unwrap();
+    assert!(written == document(), "docs/variables.md is out of date; write it with make docs");
 }

@@ -33,15 +33,24 @@ pub struct TestServer {
 impl TestServer {
     /// A server on an empty store.
     pub fn start() -> Self {
-        Self::on(tempfile::tempdir().unwrap(), Settings::local())
+        Self::with(Settings::local())
     }
 
     /// A server on an empty store with these settings.
     pub fn with(settings: Settings) -> Self {
-        Self::on(tempfile::tempdir().unwrap(), settings)
+        Self::on(tempfile::tempdir().unwrap(), settings, |_| {})
     }
 
-    fn on(dir: tempfile::TempDir, settings: Settings) -> Self {
+    /// A server on an empty store, with an engine of these sizes and times.
+    pub fn sized(size: impl FnOnce(&mut EngineConfig)) -> Self {
+        Self::on(tempfile::tempdir().unwrap(), Settings::local(), size)
+    }
+
+    fn on(
+        dir: tempfile::TempDir,
+        settings: Settings,
+        size: impl FnOnce(&mut EngineConfig),
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -59,6 +68,7 @@ impl TestServer {
         let mut config = EngineConfig::new(dir.path(), ByteSize::mib(256));
         config.wal_file_bytes = ByteSize::mib(4);
         config.wal_bytes_max = ByteSize::mib(64);
+        size(&mut config);
         let (engine, server) = runtime.block_on(async {
             let engine = Engine::open(config, world).await.unwrap();
             let spill_dir = dir.path().join("spill");
@@ -78,7 +88,7 @@ impl TestServer {
         self.stop();
         let dir = self.dir.take().unwrap();
         drop(self);
-        Self::on(dir, Settings::local())
+        Self::on(dir, Settings::local(), |_| {})
     }
 
     fn stop(&mut self) {
@@ -145,13 +155,17 @@ impl Client {
         database: Option<&str>,
         capabilities: Capabilities,
     ) -> Result<Self, Failure> {
+        let mut login = Login::new(user, password, database);
+        login.capabilities = capabilities;
+        Self::log_in(address, login)
+    }
+
+    pub fn log_in(address: SocketAddr, mut login: Login<'_>) -> Result<Self, Failure> {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut client =
             Self { socket, reader: PacketReader::new(256 << 20), writer: PacketWriter::new() };
-        let mut login = Login::new(user, password, database);
-        login.capabilities = capabilities;
         let mut expected = 0;
         loop {
             let packet = client.packet(expected).expect("the server answers a login");

@@ -20,6 +20,7 @@ use freshet_meta::{
 };
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::http::{Http, HttpConfig, serve};
+use freshet_server::mysql::auth::Passwords;
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
 use futures::executor::block_on;
@@ -69,7 +70,8 @@ impl Site {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.unwrap();
-        let http = Http::new(Arc::clone(&engine), config, draw).unwrap();
+        let passwords = runtime.block_on(async { Passwords::new() });
+        let http = Http::new(Arc::clone(&engine), passwords, config, draw).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -120,7 +122,9 @@ impl Site {
     /// Stops the server in order, and gives its directory back.
     pub fn stop(mut self) -> tempfile::TempDir {
         let _ = self.stop.take().unwrap().send(());
-        self.runtime.take().unwrap().shutdown_timeout(Duration::from_secs(5));
+        let runtime = self.runtime.take().unwrap();
+        runtime.block_on(self.served.take().unwrap()).unwrap();
+        runtime.shutdown_timeout(Duration::from_secs(5));
         block_on(self.engine.stop()).unwrap();
         let Self { dir, engine, .. } = self;
         drop(engine);

@@ -148,3 +148,27 @@ proptest! {
         prop_assert_eq!(reader.unread_bytes(), 0);
     }
 }
+
+#[test]
+fn a_packet_that_nobody_wants_is_thrown_away_as_it_comes() {
+    let mut writer = PacketWriter::new();
+    writer.packet(|out| out.resize(2 * FRAME_PAYLOAD_MAX, 7));
+    let unwanted = writer.take_bytes();
+    writer.reply_to(0);
+    writer.packet(|out| out.extend_from_slice(b"next"));
+    let mut bytes = unwanted;
+    bytes.extend_from_slice(writer.bytes());
+    for piece in [4093, 1 << 20, FRAME_PAYLOAD_MAX + 3] {
+        let mut reader = PacketReader::new(1024);
+        let mut sequence = None;
+        for part in bytes.chunks(piece) {
+            reader.feed(part);
+            if sequence.is_none() {
+                sequence = reader.skip_packet();
+                assert!(sequence.is_some() || reader.unread_bytes() < FRAME_HEADER_BYTES);
+            }
+        }
+        assert_eq!(sequence, Some(2), "two full frames and an empty one");
+        assert_eq!(reader.next_packet(0).unwrap().unwrap().payload, b"next");
+    }
+}

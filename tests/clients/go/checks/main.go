@@ -32,6 +32,33 @@ func count(db *sql.DB) (n int) {
 	return n
 }
 
+// The driver asks for the server's key by itself when the fast path does not let it in.
+func passwords(root *sql.DB, port string) {
+	for _, plugin := range []string{"caching_sha2_password", "mysql_native_password"} {
+		_, err := root.Exec("DROP USER IF EXISTS go_user")
+		check(err)
+		_, err = root.Exec("CREATE USER go_user IDENTIFIED WITH " + plugin + " BY 'first'")
+		check(err)
+		login := func(password string) error {
+			db, err := sql.Open("mysql", fmt.Sprintf("go_user:%s@tcp(127.0.0.1:%s)/", password, port))
+			check(err)
+			defer db.Close()
+			return db.Ping()
+		}
+		denied := func(err error) bool {
+			var refused *mysql.MySQLError
+			return errors.As(err, &refused) && refused.Number == 1045
+		}
+		expect(denied(login("wrong")), "%s let a wrong password in", plugin)
+		check(login("first"))
+		check(login("first"))
+		_, err = root.Exec("ALTER USER go_user IDENTIFIED WITH " + plugin + " BY 'second'")
+		check(err)
+		expect(denied(login("first")), "%s let an old password in", plugin)
+		check(login("second"))
+	}
+}
+
 func main() {
 	log.SetFlags(log.Lshortfile)
 	dsn := fmt.Sprintf("root:@tcp(127.0.0.1:%s)/client_go?parseTime=true&group_commit=async_mode",
@@ -83,6 +110,8 @@ func main() {
 	expect(errors.As(err, &refused) && refused.Number == 1406, "too long: %v", err)
 	_, err = db.Query("SELECT * FROM nope")
 	expect(errors.As(err, &refused) && refused.Number == 1146, "no table: %v", err)
+
+	passwords(db, os.Args[1])
 
 	// A context that ends closes the connection; what it had open is rolled back.
 	ctx, cancel := context.WithCancel(context.Background())

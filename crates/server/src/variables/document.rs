@@ -1,0 +1,31 @@
+//! The page about variables, made from the registry.
+
+use std::fmt::Write;
+
+use super::{ALL, Reach};
+
+/// The page about variables, as the list says them.
+pub fn document() -> String {
+    let mut page = "# Variables of sessions\n\n\
+        Made from the list in `crates/server/src/variables/registry.rs` by `make docs`; a test \
+        holds the two together.\n\n\
+        `SET [SESSION] x = v` changes the session's value, `SET GLOBAL x = v` the one that new \
+        sessions begin with, `DEFAULT` goes back to it. `@@x`, `@@session.x`, `@@global.x` and \
+        `SHOW [GLOBAL] VARIABLES` read them.\n\n\
+        | variable | default | scope | what it does |\n| --- | --- | --- | --- |\n"
+        .to_owned();
+    for variable in ALL {
+        let default = if variable.default.is_empty() { "empty" } else { variable.default };
+        let scope = match (variable.reach, variable.read_only) {
+            (_, true) => "global, read only",
+            (Reach::Both, false) => "global, session",
+            (Reach::Begin, false) => "global, read only in sessions",
+            (Reach::Global, false) => "global",
+            (Reach::Session, false) => "session",
+        };
+        let (name, about) = (variable.name, variable.about);
+        writeln!(page, "| `{name}` | `{default}` | {scope} | {about} |")
+            .expect("writing to a string cannot fail");
+    }
+    page
+}
