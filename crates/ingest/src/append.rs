@@ -1,11 +1,16 @@
 //! The one critical section: from an admitted load to its place in the log and the delta.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{DbId, Error, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, bail};
+use freshet_base::{
+    ByteSize, DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TableId, TxnId, bail,
+    err,
+};
 use freshet_meta::{Claim, LabelKind, RowsetMeta};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::delta::{self, DeltaEntry};
@@ -15,11 +20,22 @@ use crate::admit::Admitted;
 use crate::engine::Engine;
 use crate::group::{EndedGroup, JoinSize, JoinTime, TableLog};
 use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
+use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
 /// Payloads from here on are shared between log and delta instead of copied under the lock.
 const SHARED_BYTES_MIN: usize = 64 << 10;
+
+/// How long a load rests that found no room for the end of its group.
+const NO_END_ROOM_PAUSE: Duration = Duration::from_millis(400);
+
+/// So many flushes of a table may fail in a row before it is refused.
+const FLUSH_FAILURES_MAX: u64 = 3;
+/// The part of the memory for writes that it may hold even then.
+const UNFLUSHABLE_PARTS: u64 = 8;
+/// How long a load of it rests.
+const UNFLUSHABLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// A label with its database, and some.
 const LABEL_BYTES_MAX: usize = 256;
@@ -138,13 +154,15 @@ impl Engine {
     /// Appends the rows of `buffer` as one load of one table. The buffer is free afterwards.
     ///
     /// # Errors
-    /// `NoSuchTable` when the table was dropped meanwhile; nothing happened then.
+    /// `NoSuchTable` when the table was dropped meanwhile, `OutOfRoom` when its flush keeps
+    /// failing, or no group can be opened now; nothing happened then.
     pub fn append_rows(
         &self,
         load: Load<'_>,
         buffer: &mut LoadBuffer,
         admitted: Admitted,
     ) -> Result<Appended> {
+        self.check_flushable(load.table)?;
         let rows_end = buffer.payload.len();
         let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
@@ -225,6 +243,9 @@ impl Engine {
         label: Option<LabelClaim>,
         admitted_room: wal::Room,
     ) -> Result<Appended> {
+        for part in &parts {
+            self.check_flushable(&part.table)?;
+        }
         let mut payload = encode_parts(&parts);
         if let Some(label) = &label {
             label.write(&mut payload, self.clock().wall_micros());
@@ -309,7 +330,12 @@ impl Engine {
             GroupCommitMode::Sync | GroupCommitMode::Async => {
                 let clock = self.clock();
                 let time = || JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
-                log.join(txn, size, table.group_limits(), time)
+                let end_room = self.room_of_end(log)?;
+                let (joined, ended) = log.join(txn, size, table.group_limits(), time);
+                if let Some(open) = log.open.as_mut().filter(|_| joined.opened) {
+                    open.end_room = end_room;
+                }
+                (joined, ended)
             }
         };
         let due = if joined.opened { log.open.as_ref().map(|open| open.due()) } else { None };
@@ -321,6 +347,39 @@ impl Engine {
             ends_with: joined.ends_with,
         };
         Ok(Stamped { stamp, ended, due })
+    }
+
+    /// A table whose flush keeps failing is refused alone, before its rows take the memory of
+    /// all: those it has stay readable, and in the log.
+    pub(crate) fn check_flushable(&self, table: &TableState) -> Result<()> {
+        let failures = table.flush_failures.load(Ordering::Relaxed);
+        if failures < FLUSH_FAILURES_MAX {
+            return Ok(());
+        }
+        let held = table.delta.stats().bytes;
+        if held <= self.admission().memory().limit_bytes() / UNFLUSHABLE_PARTS {
+            return Ok(());
+        }
+        let error = err!(
+            OutOfRoom,
+            "table '{}' takes no rows: {failures} flushes of it failed in a row and {} wait in \
+             memory; the log of the server says why. Loading resumes by itself when one succeeds",
+            table.name(),
+            ByteSize(held)
+        );
+        Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
+    }
+
+    /// The room of the end of the group that the next load opens; none where one is open.
+    fn room_of_end(&self, log: &TableLog) -> Result<Option<wal::Room>> {
+        if log.open.is_some() {
+            return Ok(None);
+        }
+        let room = self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
+            err!(OutOfRoom, "the log has no room for the end of another group; retry in a moment")
+                .with_retry(Retry::After(NO_END_ROOM_PAUSE))
+        })?;
+        Ok(Some(room))
     }
 
     fn after_join(&self, joined: &Stamped, size: JoinSize) {
@@ -341,7 +400,7 @@ struct Stamped {
     stamp: PartStamp,
     ended: Option<EndedGroup>,
     /// When the group that the load opened is due.
-    due: Option<std::time::Duration>,
+    due: Option<Duration>,
 }
 
 impl PartLoad {

@@ -151,8 +151,9 @@ impl Engine {
     /// Begins a large load.
     ///
     /// # Errors
-    /// `NoSuchTable` when the table was dropped.
+    /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
     pub fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
+        self.check_flushable(table)?;
         let log = table.log.lock();
         if log.dropped.is_some() {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));

@@ -41,7 +41,7 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
     let store = StoppedStore::open(config, world)?;
     let mut report = Report::default();
     check_files(&store, &mut report)?;
-    check_side(&store, &mut report);
+    report.findings.extend(side_finding(&store));
     match store.scan() {
         Ok(scan) => check_log(&store, &scan, &mut report),
         Err(error) => report.findings.push(log_finding(&error)),
@@ -64,11 +64,10 @@ fn check_files(store: &StoppedStore, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn check_side(store: &StoppedStore, report: &mut Report) {
-    let Some(path) = store.side_file() else { return };
-    if let Err(error) = side::read(&*store.fs, &path) {
-        report.findings.push(Finding { file: path, offset: None, what: error.to_string() });
-    }
+fn side_finding(store: &StoppedStore) -> Option<Finding> {
+    let file = store.side_file()?;
+    let error = side::read(&*store.fs, &file).err()?;
+    Some(Finding { file, offset: None, what: error.to_string() })
 }
 
 fn check_log(store: &StoppedStore, scan: &Scan, report: &mut Report) {
@@ -135,6 +134,11 @@ pub enum Loss {
         /// What is wrong with it.
         what: String,
     },
+    /// The file with what small tables had unflushed when the log was recycled.
+    SideFile {
+        /// What is wrong with it.
+        what: String,
+    },
     /// Durable records cannot be read.
     Records {
         /// The first.
@@ -154,6 +158,11 @@ impl fmt::Display for Loss {
             Self::File { what, .. } => {
                 write!(f, "{what}; accepting it gives up the records that stood in it")
             }
+            Self::SideFile { what } => write!(
+                f,
+                "{what}; accepting it gives up the rows that small tables had in it instead of in \
+                 files of their own"
+            ),
             Self::Records { first, last, what, tables } => {
                 let count = last.get() - first.get() + 1;
                 write!(f, "{what}; accepting it gives up {count} records, LSN {first} to {last}")?;
@@ -172,6 +181,9 @@ impl fmt::Display for Loss {
 /// When another server has the store, or a file cannot be read for another reason.
 pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
     let store = StoppedStore::open(config, world)?;
+    if let Some(finding) = side_finding(&store) {
+        return Ok(Some(Loss::SideFile { what: finding.to_string() }));
+    }
     match store.scan() {
         Ok(_) => Ok(None),
         Err(ScanError::Corruption(corruption)) => {
@@ -194,6 +206,7 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
     let store = StoppedStore::open(config, world)?;
     match loss {
         Loss::File { id, .. } => store.meta.remove_log_file(*id),
+        Loss::SideFile { .. } => store.meta.remove_side_file(),
         Loss::Records { first, last, .. } => {
             store.meta.accept_hole(AcceptedHole { first: *first, last: *last })
         }

@@ -47,6 +47,7 @@ impl Engine {
         let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
         let tables = database.tables.values().map(|table| table.id).collect::<Vec<_>>();
         self.drop_all(&tables).await?;
+        self.settle_drops().await?;
         let (engine, id) = (Arc::clone(self), database.id);
         task::run(&**self.pool(), move || engine.meta().drop_database(id)).await?;
         self.show_catalog();
@@ -64,6 +65,7 @@ impl Engine {
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
         let _one = self.ddl().lock().await;
+        self.settle_drops().await?;
         let (engine, name) = (Arc::clone(self), database.to_owned());
         let created = task::run(&**self.pool(), move || {
             engine.meta().create_table(&name, &spec, if_not_exists)
@@ -99,7 +101,22 @@ impl Engine {
         let states = self.states_of(ids)?;
         self.barrier(BarrierAction::Drop, &states, None).await?;
         for state in states {
-            self.settle_barriers(&state).await?;
+            if let Err(error) = self.settle_barriers(&state).await {
+                // Nothing reads or writes the table from its barrier on, whatever comes.
+                tracing::warn!(table = state.name(), %error, "dropped; metadata follows later");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets metadata forget tables whose DROP it could not follow so far: a name is free for
+    /// another table only then.
+    async fn settle_drops(self: &Arc<Self>) -> Result<()> {
+        for state in self.table_states() {
+            let dropped = state.log.lock().dropped.is_some();
+            if dropped {
+                self.settle_barriers(&state).await?;
+            }
         }
         Ok(())
     }
@@ -176,6 +193,7 @@ impl Engine {
     /// Those of metadata.
     pub async fn rename_table(self: &Arc<Self>, id: TableId, name: String) -> Result<()> {
         let _one = self.ddl().lock().await;
+        self.settle_drops().await?;
         let engine = Arc::clone(self);
         let table =
             task::run(&**self.pool(), move || engine.meta().rename_table(id, &name)).await?;

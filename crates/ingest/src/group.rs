@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use freshet_base::{Incarnation, Lsn, PartitionId, SchemaVersion, TableId, TxnId, Version};
 use freshet_schema::TableSchema;
+use freshet_wal::Room;
 use futures::channel::oneshot;
 
 use crate::record::GroupEndReason;
@@ -39,12 +40,15 @@ pub struct OpenGroup {
     pub rows: u64,
     /// Encoded bytes in it.
     pub bytes: u64,
+    /// Log room of the record that ends it: however full the log is, a group can end, and so
+    /// can the flush that waits for it. Taken out by whoever is about to end it.
+    pub end_room: Option<Room>,
 }
 
 impl OpenGroup {
     fn new(txn: TxnId, limits: GroupLimits, time: JoinTime) -> Self {
         let JoinTime { now: opened, wall_micros: opened_micros } = time;
-        Self { txn, opened, opened_micros, limits, loads: 0, rows: 0, bytes: 0 }
+        Self { txn, opened, opened_micros, limits, loads: 0, rows: 0, bytes: 0, end_room: None }
     }
 
     /// When it must end.

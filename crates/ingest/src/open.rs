@@ -29,7 +29,6 @@ use crate::disk::Disk;
 use crate::engine::{Engine, World};
 use crate::history::History;
 use crate::keeper::{self, Keeper};
-use crate::record::BarrierStamp;
 use crate::recycle::{Recycler, side_dir};
 use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
@@ -132,18 +131,18 @@ impl Engine {
     pub(crate) fn replay_alter(
         &self,
         state: &TableState,
-        barrier: &BarrierStamp,
+        version: SchemaVersion,
         lsn: Lsn,
     ) -> Result<()> {
         let known = self
             .meta()
             .catalog()
             .table_by_id(state.id)
-            .is_some_and(|table| table.history.at(barrier.schema_version).is_some());
+            .is_some_and(|table| table.history.at(version).is_some());
         if known {
             return Ok(());
         }
-        let schema = self.prepared(state, barrier.schema_version)?;
+        let schema = self.prepared(state, version)?;
         state.delta.know_schema(&schema);
         let table = self.meta().adopt_schema(state.id, &schema, lsn)?;
         // The view still has the columns at its flushed LSN; readers take these from here on.
@@ -324,7 +323,7 @@ impl StoppedStore {
     }
 }
 
-pub(crate) fn damaged(error: freshet_wal::ScanError) -> Error {
+pub(crate) fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     let message = format!(
         "{error}. The server does not start on it; `freshet repair --data-dir DIR` shows what \
          would be lost"
@@ -365,7 +364,8 @@ fn start_wal(
 
 fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {
     if let Some(name) = engine.meta().log_state().side_file {
-        for entry in side::read(&**engine.fs(), &engine.side_path(&name))? {
+        let entries = side::read(&**engine.fs(), &engine.side_path(&name)).map_err(damaged)?;
+        for entry in entries {
             replay.side(&entry)?;
         }
     }

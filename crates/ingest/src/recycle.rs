@@ -4,6 +4,7 @@
 //! tables have goes into one side file, one metadata commit names it, and only then are the
 //! log files used again.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +22,8 @@ use crate::state::TableState;
 
 /// A turn begins when this part of the log is in use, and frees about as much.
 const TURN_PARTS: u64 = 4;
+/// A side file has at most this part of the log, as far as its tables can be flushed.
+const SIDE_FILE_PARTS: u64 = 8;
 
 /// How long what failed is left alone.
 const FAILED_PAUSE: Duration = Duration::from_millis(500);
@@ -134,21 +137,9 @@ impl Engine {
 
     /// Frees the log up to `up_to`.
     async fn turn(self: &Arc<Self>, up_to: Lsn) -> Result<()> {
-        let mut small = Vec::new();
-        for state in self.table_states() {
-            match state.delta.stats().oldest {
-                Some(oldest) if oldest <= up_to => {}
-                _ => continue,
-            }
-            if self.goes_to_files(&state) || !self.fits_side_file(&state, up_to) {
-                self.settle(&state, FlushReason::LogRoom).await?;
-            } else {
-                small.push(state);
-            }
-        }
         let mut versions = Vec::new();
         let mut entries = Vec::new();
-        for state in &small {
+        for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
             self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
@@ -159,9 +150,46 @@ impl Engine {
         self.commit_turn(up_to, versions, entries).await
     }
 
-    /// Whether a table holds enough for files of its own.
-    fn goes_to_files(&self, state: &TableState) -> bool {
-        state.delta.stats().bytes >= self.config().flush_bytes_min.bytes()
+    /// Flushes tables that hold back the log up to `up_to`, the largest first: those that hold
+    /// enough for files of their own, and more while a side file would grow too large. Returns
+    /// the others, for the side file; among them what cannot be flushed, so that one table with
+    /// a broken disk does not hold back the log of all.
+    async fn flush_large(self: &Arc<Self>, up_to: Lsn) -> Result<Vec<Arc<TableState>>> {
+        let config = self.config();
+        let own_files_min = config.flush_bytes_min.bytes();
+        let side_bytes_max = config.wal_bytes_max.bytes() / SIDE_FILE_PARTS;
+        let tables = self.tables_below(up_to);
+        let mut side_bytes = tables.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        let mut small = Vec::new();
+        for (bytes, state) in tables {
+            let fits = self.fits_side_file(&state, up_to);
+            if fits && bytes < own_files_min && side_bytes <= side_bytes_max {
+                small.push(state);
+                continue;
+            }
+            match self.settle(&state, FlushReason::LogRoom).await {
+                Ok(()) => side_bytes -= bytes,
+                Err(error) if fits => {
+                    self.note_error(&error);
+                    tracing::warn!(table = state.name(), %error, "kept in the side file");
+                    small.push(state);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(small)
+    }
+
+    /// Tables with something unflushed at or below `up_to`, and how much, the largest first.
+    fn tables_below(&self, up_to: Lsn) -> Vec<(u64, Arc<TableState>)> {
+        let states = self.table_states().into_iter();
+        let mut tables = states
+            .map(|state| (state.delta.stats(), state))
+            .filter(|(stats, _)| stats.oldest.is_some_and(|oldest| oldest <= up_to))
+            .map(|(stats, state)| (stats.bytes, state))
+            .collect::<Vec<_>>();
+        tables.sort_by_key(|(bytes, _)| Reverse(*bytes));
+        tables
     }
 
     /// Whether a side file can hold all a table has unflushed up to `up_to`.

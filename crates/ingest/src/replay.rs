@@ -124,6 +124,7 @@ impl<'a> Replay<'a> {
 
     fn part(&mut self, lsn: Lsn, stamp: &PartStamp, part: &Part<'_>) -> Result<()> {
         let Some(state) = self.engine.table_state(stamp.table) else { return Ok(()) };
+        self.make_up_for_holes(&state, stamp.incarnation, lsn);
         let is_end_noted = self.count(stamp, lsn);
         if !belongs(&state, stamp.incarnation) {
             return Ok(());
@@ -141,6 +142,15 @@ impl<'a> Replay<'a> {
                 },
             ),
             Body::Rowsets(json) => self.push_rowsets(&state, lsn, part, json),
+        }
+    }
+
+    /// Somebody may have accepted the loss of a TRUNCATE. Rows behind it tell of it by their
+    /// incarnation: it counts, or they would be lost as well.
+    fn make_up_for_holes(&self, state: &TableState, incarnation: Incarnation, lsn: Lsn) {
+        let is_newer = incarnation > state.log.lock().incarnation;
+        if is_newer && lsn > self.flushed(state.id) {
+            push_cut(state, incarnation, Lsn(lsn.get() - 1));
         }
     }
 
@@ -243,16 +253,11 @@ impl<'a> Replay<'a> {
         let flushed = self.flushed(barrier.table);
         match action {
             BarrierAction::Truncate if lsn > flushed => {
-                let mut log = state.log.lock();
-                log.incarnation = barrier.incarnation;
-                log.last_lsn = lsn;
-                let (version, incarnation) = (log.version, log.incarnation);
-                log.cuts.push(PendingCut { lsn, version, incarnation });
-                state.delta.push_cut(lsn);
+                push_cut(&state, barrier.incarnation, lsn);
                 Ok(())
             }
             BarrierAction::Truncate => Ok(()),
-            BarrierAction::Alter => self.engine.replay_alter(&state, barrier, lsn),
+            BarrierAction::Alter => self.engine.replay_alter(&state, barrier.schema_version, lsn),
             BarrierAction::Drop => self.engine.replay_drop(&state),
         }
     }
@@ -314,6 +319,16 @@ struct RowsToPush<'a> {
     schema_version: SchemaVersion,
     rows: u32,
     bytes: &'a [u8],
+}
+
+/// Empties a table as a TRUNCATE at `lsn` did.
+fn push_cut(state: &TableState, incarnation: Incarnation, lsn: Lsn) {
+    let mut log = state.log.lock();
+    log.incarnation = incarnation;
+    log.last_lsn = lsn;
+    let version = log.version;
+    log.cuts.push(PendingCut { lsn, version, incarnation });
+    state.delta.push_cut(lsn);
 }
 
 /// Whether rows of this incarnation are still of the table.

@@ -73,6 +73,9 @@ impl Engine {
         let last = table.log.lock().last_barrier();
         // Metadata follows the log: it tells of no barrier that a power cut could undo.
         self.wal().horizon().wait(last).await;
+        if last > Lsn::ZERO {
+            self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))?;
+        }
         self.settle_altered(table, last).await?;
         self.settle_cuts(table, last).await?;
         self.settle_drop(table, last).await
@@ -121,17 +124,18 @@ impl Engine {
         &self,
         table: &TableState,
         reason: GroupEndReason,
-        wanted: impl FnOnce(&OpenGroup) -> bool,
+        wanted: impl Fn(&OpenGroup) -> bool,
     ) -> Result<Option<(Cut, Version)>> {
-        if table.log.lock().open.is_none() {
-            return Ok(None);
-        }
-        let room = self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
-            err!(OutOfRoom, "the log has no room left even for the end of a group")
-        })?;
+        let own_room = match table.log.lock().open.as_mut() {
+            Some(open) if wanted(open) => open.end_room.take(),
+            _ => return Ok(None),
+        };
+        // Another may have taken it a moment ago, to end the group: one of the two will.
+        let room = own_room.or_else(|| self.wal().try_reserve_privileged(SMALL_RECORD_BYTES));
+        let room = room.ok_or_else(|| err!(OutOfRoom, "the log has no room left, retry"))?;
         let ended = self.wal().append(Kind::GroupEnd as u8, &[][..], room, |lsn, stamp| {
             let mut log = table.log.lock();
-            if !log.open.as_ref().is_some_and(wanted) {
+            if !log.open.as_ref().is_some_and(&wanted) {
                 return Err(None::<Infallible>);
             }
             let now = self.clock().wall_micros();

@@ -155,6 +155,17 @@ impl Meta {
         })
     }
 
+    /// Takes the side file off, whose rows somebody gave up.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn remove_side_file(&self) -> Result<()> {
+        self.change_log(|state| {
+            state.side_file = None;
+            Ok(Batch::default())
+        })
+    }
+
     /// Records that somebody accepted the loss of these records.
     ///
     /// # Errors

@@ -35,6 +35,8 @@ struct State {
     timer_wakers: BTreeMap<u64, Waker>,
     steps: u64,
     job_delay_max: Duration,
+    /// How far the wall clock was moved.
+    wall_jump_micros: i64,
 }
 
 struct TaskWaker {
@@ -73,6 +75,7 @@ impl Executor {
                 timer_wakers: BTreeMap::new(),
                 steps: 0,
                 job_delay_max: Duration::ZERO,
+                wall_jump_micros: 0,
             }),
         }))
     }
@@ -85,6 +88,11 @@ impl Executor {
     /// Jobs begin up to this much later from now on: a slow disk, or threads that are few.
     pub fn set_job_delay_max(&self, delay: Duration) {
         self.0.state.lock().job_delay_max = delay;
+    }
+
+    /// Somebody moves the wall clock. Time goes on as it did.
+    pub fn jump_wall(&self, micros: i64) {
+        self.0.state.lock().wall_jump_micros += micros;
     }
 
     /// Starts a task.
@@ -172,7 +180,7 @@ impl Clock for Executor {
     }
 
     fn wall_micros(&self) -> i64 {
-        let start_micros = 1_700_000_000_000_000;
+        let start_micros = 1_700_000_000_000_000 + self.0.state.lock().wall_jump_micros;
         start_micros + i64::try_from(Clock::now(self).as_micros()).unwrap_or(i64::MAX / 2)
     }
 

@@ -121,14 +121,11 @@ impl Sim {
         if self.is_dead() { None } else { slot.lock().take() }
     }
 
-    /// Opens the store; `None` when the process died meanwhile.
-    ///
-    /// # Errors
-    /// Those of opening a store.
-    pub fn try_open(&mut self) -> Option<Result<()>> {
+    /// What the next life gets from outside.
+    pub fn world(&mut self) -> World {
         let draws = Mutex::new(StdRng::from_rng(&mut self.chance));
         let fatal = Arc::clone(&self.fatal);
-        let world = World {
+        World {
             fs: Arc::new(self.fs.clone()),
             clock: Arc::new(self.executor.clone()),
             pool: Arc::new(self.executor.clone()),
@@ -138,7 +135,15 @@ impl Sim {
                 fatal.lock().get_or_insert_with(|| message.to_owned());
             }),
             draw: Arc::new(move || draws.lock().random()),
-        };
+        }
+    }
+
+    /// Opens the store; `None` when the process died meanwhile.
+    ///
+    /// # Errors
+    /// Those of opening a store.
+    pub fn try_open(&mut self) -> Option<Result<()>> {
+        let world = self.world();
         let opened = self.run(Engine::open(self.config.clone(), world))?;
         Some(opened.map(|engine| self.engine = Some(engine)))
     }

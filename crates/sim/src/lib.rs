@@ -12,9 +12,8 @@
 //! Time passes only where code waits: jobs may begin late, so that a slow disk delays flushes
 //! and merges, but no single write takes time.
 //!
-//! Invariant: a run that fails says the one command that repeats it. Known limit: which merge
-//! comes first, and the order in which labels are saved, still follow the order of hash maps,
-//! so a seed may take another turn when it is run again; then run it a few times.
+//! Invariant: a run that fails says the one command that repeats it, and a seed gives the same
+//! run every time.
 //!
 //! Test it with `cargo test -p freshet-sim`; search for more with
 //! `cargo run -p freshet-sim -- --seeds 1000`.

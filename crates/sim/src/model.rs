@@ -159,6 +159,19 @@ impl Model {
         }
     }
 
+    /// Somebody accepted the loss of these records; readers are not to see them again.
+    pub fn accepted_loss(&mut self, first: Lsn, last: Lsn) {
+        let kept = self.events.split_off(&last.next());
+        self.counts.lost += self.events.split_off(&first).len() as u64;
+        self.events.extend(kept);
+    }
+
+    /// Where the last TRUNCATE stands.
+    pub fn truncated_at(&self) -> Option<Lsn> {
+        let is_it = |event: &Event| matches!(event, Event::Truncate(_));
+        self.events.iter().rfind(|(_, event)| is_it(event)).map(|(lsn, _)| *lsn)
+    }
+
     /// Compares a snapshot of all tables with the log up to its horizon.
     ///
     /// # Panics

@@ -1,0 +1,306 @@
+//! Room that runs out, metadata that cannot follow, clocks that jump: nobody is stuck, and
+//! nothing that was acknowledged depends on it.
+
+use std::time::Duration;
+
+use freshet_base::ByteSize;
+use freshet_base::fail::Action;
+use freshet_schema::GroupCommitMode::{Async, Off};
+use freshet_sim::harness::Death;
+use freshet_sim::loads::{Client, Outcome};
+use freshet_storage::delta::Freshness;
+
+use crate::{act, die_in_every_call, fill_log, store};
+
+const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
+
+/// One-row loads until one is refused, which the bounds of log and memory make certain.
+async fn fill_until_refused(client: &Client, table: &str) {
+    for _ in 0..5000 {
+        if client.load(table, 1, Off, None).await == Outcome::Refused {
+            return;
+        }
+    }
+    panic!("the log is bounded");
+}
+
+fn is_acknowledged(outcome: Option<Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Acknowledged(_)))
+}
+
+#[test]
+fn however_full_the_log_every_group_can_end() {
+    const TABLES: usize = 28;
+    let mut sim = store(50);
+    act(&sim, |client| async move {
+        for n in 0..TABLES {
+            client.create(&format!("t{n}"), &[("group_commit_interval_ms", 20_000)]).await;
+        }
+    });
+    // Nothing can be brought out of the log for a while.
+    sim.failpoints.arm("flush-before-write", 0, Action::Io(std::io::ErrorKind::Other));
+    sim.fs.set_faulty_dir(std::path::Path::new("/store/side"));
+    sim.fs.fail_next(u64::MAX, 0);
+    let filled = act(&sim, |mut client| async move {
+        client.disk_fails = true;
+        // Behind what a turn would free, so that no turn ends these groups.
+        let files_max = client.engine.wal().stats().files_max;
+        while client.engine.wal().stats().live_files.len() < files_max {
+            client.load("b", 1, Off, None).await;
+        }
+        for n in 0..TABLES {
+            client.load(&format!("t{n}"), 1, Async, None).await;
+            client.sleep(Duration::from_millis(3)).await;
+        }
+        fill_until_refused(&client, "b").await;
+        assert!(client.engine.open_groups() > 0, "groups are open in a full log");
+        // Groups end one by one, each in a batch of its own.
+        client.sleep(Duration::from_secs(60)).await;
+    });
+    filled.expect("a disk that is full ends no process");
+    assert_eq!(sim.engine().open_groups(), 0, "groups end in the full log");
+    sim.check();
+    sim.failpoints.disarm("flush-before-write");
+    sim.fs.fail_next(0, 0);
+    let taken = act(&sim, |client| async move {
+        client.sleep(Duration::from_secs(30)).await;
+        client.load("a", 1, Async, None).await
+    });
+    assert!(is_acknowledged(taken), "the log gets room again: {taken:?}");
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_table_that_cannot_be_flushed_is_refused_alone() {
+    let mut sim = store(51);
+    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    sim.fs.set_faulty_dir(&std::path::Path::new("/store/data").join(id.to_string()));
+    sim.fs.fail_next(u64::MAX, 0);
+    let taken = act(&sim, |client| async move {
+        while client.load("a", 20, Off, None).await != Outcome::Refused {
+            client.sleep(Duration::from_millis(50)).await;
+        }
+        // Three times what the log holds.
+        for _ in 0..1500 {
+            let outcome = client.load("b", 1, Off, None).await;
+            assert_ne!(outcome, Outcome::Refused, "another table is not concerned");
+        }
+        assert_eq!(client.load("a", 1, Off, None).await, Outcome::Refused);
+        assert_eq!(client.load_large("a", 1, 1).await, Outcome::Refused);
+    });
+    taken.expect("nobody dies");
+    sim.check();
+    sim.crash(Death::PowerCut);
+    // The next life begins with a disk that works.
+    let taken = act(&sim, |client| async move { client.load("a", 1, Off, None).await });
+    assert!(is_acknowledged(taken), "{taken:?}");
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_table_whose_flush_succeeds_again_takes_loads_again() {
+    let sim = store(52);
+    sim.failpoints.arm("flush-before-write", 0, FULL);
+    act(&sim, |client| async move {
+        while client.load("a", 20, Off, None).await != Outcome::Refused {
+            client.sleep(Duration::from_millis(50)).await;
+        }
+    });
+    sim.failpoints.disarm("flush-before-write");
+    let taken = act(&sim, |client| async move {
+        client.sleep(Duration::from_secs(20)).await;
+        client.load("a", 1, Off, None).await
+    });
+    assert!(is_acknowledged(taken), "{taken:?}");
+}
+
+#[test]
+fn a_side_file_stays_below_its_part_of_the_log() {
+    let mut sim = store(53);
+    sim.end_life(Death::ProcessEnd);
+    sim.config.wal_bytes_max = ByteSize::mib(1);
+    sim.open();
+    act(&sim, |client| async move {
+        for n in 0..60 {
+            client.create(&format!("t{n}"), &[]).await;
+            client.load(&format!("t{n}"), 100, Off, None).await;
+        }
+        fill_log(&client, "b").await;
+    });
+    let side = sim.fs.files().into_iter().find(|(path, _)| path.starts_with("/store/side"));
+    let (_, len) = side.expect("small tables go to a side file");
+    assert!(len < (1 << 20) / 8 + 4096, "the side file has {len} bytes");
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_truncate_that_metadata_lacks_keeps_its_log_file() {
+    let mut sim = store(54);
+    act(&sim, |client| async move {
+        client.load("a", 30, Off, None).await;
+        client.flush("a").await;
+    });
+    sim.failpoints.arm("barrier-before-publish", 0, FULL);
+    act(&sim, |client| async move {
+        assert_ne!(client.truncate(&["a"]).await, Outcome::Refused, "it has happened");
+        fill_until_refused(&client, "b").await;
+    });
+    assert_eq!(sim.engine().meta().log_state().recycled_to.get(), 0);
+    sim.check();
+    sim.end_life(Death::PowerCut);
+    sim.failpoints.disarm("barrier-before-publish");
+    sim.open();
+    act(&sim, |client| async move { fill_log(&client, "b").await });
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_drop_that_metadata_could_not_follow_is_tried_again() {
+    let mut sim = store(55);
+    act(&sim, |client| async move { client.load("a", 3, Async, None).await });
+    sim.failpoints.arm("barrier-before-publish", 0, FULL);
+    act(&sim, |client| async move {
+        assert_ne!(client.drop_table("a").await, Outcome::Refused, "it has happened");
+        assert_eq!(client.load("a", 1, Off, None).await, Outcome::Refused, "nobody writes it");
+        let made = client.create("a", &[]).await;
+        assert_eq!(made, Outcome::Refused, "the name is free when metadata has followed");
+    });
+    sim.check();
+    sim.failpoints.disarm("barrier-before-publish");
+    act(&sim, |client| async move {
+        client.sleep(Duration::from_secs(20)).await;
+        assert!(client.engine.resolve("d", "a").is_err(), "it was tried again");
+        fill_log(&client, "b").await;
+    });
+    sim.crash(Death::PowerCut);
+    assert!(sim.engine().resolve("d", "a").is_err(), "recycling brings no table back");
+    act(&sim, |client| async move {
+        assert_ne!(client.create("a", &[]).await, Outcome::Refused);
+        client.load("a", 2, Async, None).await;
+    });
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn the_sweep_takes_nothing_that_a_slow_disk_still_writes() {
+    let mut sim = store(56);
+    sim.end_life(Death::ProcessEnd);
+    sim.config.orphan_grace = Duration::from_millis(1);
+    sim.executor.set_job_delay_max(Duration::from_secs(4));
+    sim.open();
+    act(&sim, |client| async move {
+        for _ in 0..5 {
+            client.load("a", 50, Off, None).await;
+            client.load_large("b", 50, 2).await;
+            client.flush("a").await;
+            client.flush("b").await;
+        }
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_clock_that_jumps_changes_nothing() {
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let mut sim = store(57);
+    for (round, days) in [1, -400, 4000, -1].into_iter().enumerate() {
+        sim.executor.jump_wall(days * DAY_MICROS);
+        act(&sim, move |client| async move {
+            let label = || Some(format!("round-{round}"));
+            let outcome = client.load("a", 3, Async, label()).await;
+            assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");
+            client.load("b", 3, Async, None).await;
+            client.flush("a").await;
+            assert_eq!(client.load("a", 3, Async, label()).await, Outcome::LabelUsed);
+        });
+        sim.check();
+        sim.crash(if round % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+    }
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_spilled_transaction_may_die_in_every_call() {
+    let calls = die_in_every_call(
+        |_| {},
+        |client| async move {
+            client.transfer(3).await;
+            // More than a record may hold: it goes through files.
+            client.transfer(3000).await;
+            client.transfer(3).await;
+            client.flush("bank_a").await;
+        },
+    );
+    assert!(calls > 10, "{calls} calls");
+}
+
+#[test]
+fn a_spilled_transaction_whose_table_is_truncated_fails_whole() {
+    for seed in 0..10 {
+        let mut sim = store(seed);
+        sim.executor.set_job_delay_max(Duration::from_millis(30));
+        act(&sim, |client| async move {
+            let truncate = async {
+                client.sleep(Duration::from_millis(3 * seed)).await;
+                client.truncate(&["bank_a", "bank_b"]).await
+            };
+            futures::join!(client.transfer(3000), truncate);
+        });
+        sim.check();
+        sim.crash(Death::PowerCut);
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
+fn recycling_may_die_in_every_call() {
+    let calls = die_in_every_call(
+        |sim| {
+            act(sim, |client| async move {
+                client.load("a", 2, Async, None).await;
+                for _ in 0..40 {
+                    client.load("b", 300, Off, None).await;
+                }
+            });
+        },
+        |client| async move {
+            client.load("a", 2, Off, Some("kept".to_owned())).await;
+            fill_log(&client, "b").await;
+        },
+    );
+    assert!(calls > 20, "{calls} calls");
+}
+
+#[test]
+fn a_start_on_a_full_disk_serves_what_there_is() {
+    let mut sim = store(58);
+    act(&sim, |client| async move { client.load("a", 30, Off, None).await });
+    sim.end_life(Death::PowerCut);
+    // A log that was made longer in the settings wants files that the disk has no room for.
+    sim.config.wal_bytes_max = ByteSize::mib(8);
+    let used = sim.fs.used_bytes();
+    sim.fs.set_capacity_bytes(used + 20_000);
+    sim.open();
+    act(&sim, |client| async move {
+        for _ in 0..200 {
+            client.load("b", 100, Off, None).await;
+        }
+    });
+    sim.check();
+    let shown = sim.engine().snapshot(Freshness::Committed).view.tables.len();
+    assert_eq!(shown, 4);
+    sim.fs.set_capacity_bytes(1 << 40);
+    let taken = act(&sim, |client| async move {
+        client.sleep(Duration::from_secs(20)).await;
+        client.load("a", 3, Off, None).await
+    });
+    assert!(is_acknowledged(taken), "{taken:?}");
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
