@@ -57,14 +57,23 @@ impl Log {
     fn append(&self, payload: &[u8], records: u64) {
         let mut last = Lsn::ZERO;
         for _ in 0..records {
-            let Some(room) = self.wal.try_reserve(payload.len() + STAMP.len()) else { break };
+            let room = loop {
+                match self.wal.try_reserve(payload.len() + STAMP.len()) {
+                    Some(room) => break room,
+                    None => self.recycle(last),
+                }
+            };
             let stamp = |_: Lsn, stamp: &mut Vec<u8>| {
                 stamp.extend_from_slice(&STAMP);
                 Ok::<(), ()>(())
             };
             last = self.wal.append(1, payload, room, stamp).unwrap().0;
         }
-        block_on(self.wal.horizon().wait(last));
+        self.recycle(last);
+    }
+
+    fn recycle(&self, up_to: Lsn) {
+        block_on(self.wal.horizon().wait(up_to));
         self.wal.recycle(self.wal.horizon().get());
     }
 }

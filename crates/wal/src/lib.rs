@@ -14,7 +14,7 @@
 //! appended, it contains everything acknowledged, or it is an error that names the hole.
 //!
 //! Test it with `cargo test -p freshet-wal`; measure it with
-//! `cargo run --release -p freshet-wal --example wal_speed`.
+//! `cargo bench -p freshet-wal`.
 
 #[cfg(test)]
 mod batches;

@@ -1,12 +1,13 @@
 //! What one small load costs between decode and acknowledgement, without sockets.
 //!
-//! `cargo run --release -p freshet-ingest --example append_speed [SECONDS]`
+//! `cargo bench -p freshet-ingest --bench append`
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use criterion::{Criterion, Throughput};
 use freshet_base::clock::SystemClock;
 use freshet_base::fail::Failpoints;
 use freshet_base::io::RealFs;
@@ -22,7 +23,6 @@ use futures::executor::block_on;
 const UNDER_WAY: usize = 250;
 
 fn main() {
-    let seconds = std::env::args().nth(1).map_or(3, |text| text.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let config = EngineConfig::new(dir.path(), ByteSize::gib(4));
     let world = World {
@@ -37,55 +37,59 @@ fn main() {
     let engine = block_on(Engine::open(config, world)).unwrap();
     block_on(engine.create_database("d", true)).unwrap();
     block_on(engine.create_table("d", spec(), false)).unwrap();
+    let mut criterion = Criterion::default().configure_from_args().sample_size(20);
+    let mut group = criterion.benchmark_group("engine append");
     for mode in [GroupCommitMode::Off, GroupCommitMode::Async] {
         for threads in [1, 2] {
-            let rows = measure(&engine, mode, threads, Duration::from_secs(seconds));
-            let rate = rows as f64 / seconds as f64 / 1000.0;
-            println!("{:10} {threads} threads  {rate:8.0} k loads/s", mode.name());
+            group.throughput(Throughput::Elements(threads * UNDER_WAY as u64));
+            group.bench_function(format!("{}, {threads} threads", mode.name()), |bencher| {
+                bencher.iter_custom(|rounds| measure(&engine, mode, threads, rounds));
+            });
         }
     }
+    group.finish();
+    criterion.final_summary();
     block_on(engine.stop()).unwrap();
 }
 
-fn measure(engine: &Arc<Engine>, mode: GroupCommitMode, threads: u32, time: Duration) -> u64 {
+/// The time for `rounds` of as many loads as may be under way, on each thread.
+fn measure(engine: &Arc<Engine>, mode: GroupCommitMode, threads: u64, rounds: u64) -> Duration {
+    let start = Instant::now();
     std::thread::scope(|scope| {
-        let start = |_| scope.spawn(move || writer(engine, mode, time));
-        let writers = (0..threads).map(start).collect::<Vec<_>>();
-        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
-    })
+        for _ in 0..threads {
+            scope.spawn(|| writer(engine, mode, rounds * UNDER_WAY as u64));
+        }
+    });
+    start.elapsed()
 }
 
-fn writer(engine: &Arc<Engine>, mode: GroupCommitMode, time: Duration) -> u64 {
+fn writer(engine: &Arc<Engine>, mode: GroupCommitMode, loads: u64) {
     let (state, table) = engine.resolve("d", "t").unwrap();
     let mut buffer = LoadBuffer::default();
     let mut under_way: VecDeque<Lsn> = VecDeque::new();
-    let start = Instant::now();
-    let mut acknowledged = 0;
-    while start.elapsed() < time {
-        for _ in 0..64 {
-            if under_way.len() == UNDER_WAY {
-                block_on(engine.horizon().wait(under_way[0]));
-                let horizon = engine.horizon().get();
-                while under_way.front().is_some_and(|lsn| *lsn <= horizon) {
-                    under_way.pop_front();
-                    acknowledged += 1;
-                }
+    for _ in 0..loads {
+        if under_way.len() == UNDER_WAY {
+            block_on(engine.horizon().wait(under_way[0]));
+            let horizon = engine.horizon().get();
+            while under_way.front().is_some_and(|lsn| *lsn <= horizon) {
+                under_way.pop_front();
             }
-            let bytes = buffer.begin();
-            bytes.push(0);
-            bytes.extend_from_slice(&7i32.to_le_bytes());
-            bytes.extend_from_slice(&9i32.to_le_bytes());
-            let admitted =
-                engine.admission().try_admit(buffer.payload_bytes()).unwrap_or_else(|| {
-                    let patience = Duration::from_secs(30);
-                    block_on(engine.admission().admit(buffer.payload_bytes(), patience)).unwrap()
-                });
-            let schema_version = table.schema().version;
-            let load = Load { table: &state, schema_version, rows: 1, mode, label: None };
-            under_way.push_back(engine.append_rows(load, &mut buffer, admitted).unwrap().lsn);
         }
+        let bytes = buffer.begin();
+        bytes.push(0);
+        bytes.extend_from_slice(&7i32.to_le_bytes());
+        bytes.extend_from_slice(&9i32.to_le_bytes());
+        let admitted = engine.admission().try_admit(buffer.payload_bytes()).unwrap_or_else(|| {
+            let patience = Duration::from_secs(30);
+            block_on(engine.admission().admit(buffer.payload_bytes(), patience)).unwrap()
+        });
+        let schema_version = table.schema().version;
+        let load = Load { table: &state, schema_version, rows: 1, mode, label: None };
+        under_way.push_back(engine.append_rows(load, &mut buffer, admitted).unwrap().lsn);
     }
-    acknowledged
+    if let Some(last) = under_way.back() {
+        block_on(engine.horizon().wait(*last));
+    }
 }
 
 fn spec() -> TableSpec {

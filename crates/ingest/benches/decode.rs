@@ -1,13 +1,12 @@
-//! Prints how fast the decoders turn bytes into rows, on one core:
-//! `cargo run --release -p freshet-ingest --example decode_speed`.
+//! How fast the decoders turn bytes into rows, and rows into columns, on one core:
+//! `cargo bench -p freshet-ingest --bench decode`.
 
-// An example has no simulated world: it measures the real clock.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use criterion::{Criterion, Throughput};
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat};
 use freshet_ingest::decode::json::{JsonDecoder, JsonFormat};
@@ -18,8 +17,6 @@ use freshet_schema::{
     Collation, Column, ColumnType, ColumnsBuilder, LengthUnit, Rules, TableSchema, encode,
 };
 
-/// How long each figure is measured.
-const MEASURED: Duration = Duration::from_millis(700);
 const LINEITEM_ROWS: usize = 100;
 const TWO_INT_ROWS: usize = 1_000;
 const LOG_ROWS: usize = 20_000;
@@ -104,25 +101,25 @@ fn lineitem_row(chance: &mut Chance) -> Vec<String> {
     row
 }
 
-/// Runs `work`, which handles `rows` rows of `bytes` bytes, for a while and prints its rate.
-fn measure(name: &str, rows: usize, bytes: usize, mut work: impl FnMut()) {
-    work();
-    let (started, mut runs) = (Instant::now(), 0u32);
-    while started.elapsed() < MEASURED {
-        work();
-        runs += 1;
-    }
-    let seconds = started.elapsed().as_secs_f64() / f64::from(runs);
-    let (rate, throughput) = (rows as f64 / seconds / 1e6, bytes as f64 / seconds / 1e6);
-    let nanos = seconds * 1e9 / rows as f64;
-    println!("{name:32} {rate:8.2} M rows/s {nanos:8.1} ns/row {throughput:8.0} MB/s");
+/// Measures `work`, which handles `rows` rows.
+fn measure(criterion: &mut Criterion, name: &str, rows: usize, mut work: impl FnMut()) {
+    let mut group = criterion.benchmark_group("decode");
+    group.throughput(Throughput::Elements(rows as u64));
+    group.bench_function(name, |bencher| bencher.iter(&mut work));
+    group.finish();
 }
 
-fn values(name: &str, schema: &Arc<TableSchema>, text: &str, rows: usize) -> Vec<u8> {
+fn values(
+    criterion: &mut Criterion,
+    name: &str,
+    schema: &Arc<TableSchema>,
+    text: &str,
+    rows: usize,
+) -> Vec<u8> {
     let rules = Rules::default();
     let plan = InsertPlan::new::<&str>(schema, None, 0, &rules).expect("all columns are given");
     let mut out = Vec::new();
-    measure(name, rows, text.len(), || {
+    measure(criterion, name, rows, || {
         out.clear();
         let scanned = scan_rows(text.as_bytes(), &plan, &rules, Dialect::default(), &mut out);
         assert_eq!(scanned.expect("literals").rows, rows);
@@ -145,7 +142,13 @@ fn sql(rows: &[Vec<String>]) -> String {
 }
 
 /// Rows as binary parameters: numbers as BIGINT, the others as strings.
-fn prepared(name: &str, schema: &Arc<TableSchema>, rows: &[Vec<String>], numbers: usize) {
+fn prepared(
+    criterion: &mut Criterion,
+    name: &str,
+    schema: &Arc<TableSchema>,
+    rows: &[Vec<String>],
+    numbers: usize,
+) {
     let width = schema.columns.len();
     let count = rows.len() * width;
     let mut block = vec![0; count.div_ceil(8)];
@@ -170,7 +173,7 @@ fn prepared(name: &str, schema: &Arc<TableSchema>, rows: &[Vec<String>], numbers
     let rules = Rules::default();
     let plan = InsertPlan::new::<&str>(schema, None, 0, &rules).expect("all columns are given");
     let (mut out, mut types) = (Vec::new(), Vec::new());
-    measure(name, rows.len(), block.len(), || {
+    measure(criterion, name, rows.len(), || {
         out.clear();
         let params = Params::parse(count, &block, &mut types, &[]).expect("a whole block");
         let scanned = statement.rows(params, &plan, &rules, &mut out).expect("good values");
@@ -209,19 +212,19 @@ fn logs() -> (Arc<TableSchema>, String, String) {
     (schema, csv, json)
 }
 
-fn streams() {
+fn streams(criterion: &mut Criterion) {
     let (schema, csv, json) = logs();
     let rules = Rules::default();
     let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).expect("all columns");
     let mut out = Vec::new();
-    measure("httplogs csv", LOG_ROWS, csv.len(), || {
+    measure(criterion, "httplogs csv", LOG_ROWS, || {
         out.clear();
         let mut decoder = CsvDecoder::new(CsvFormat::default(), &source, &rules);
         decoder.feed(csv.as_bytes(), &mut out).expect("a good body");
         decoder.finish(&mut out).expect("a good body");
         assert_eq!(decoder.rows(), LOG_ROWS);
     });
-    measure("httplogs json", LOG_ROWS, json.len(), || {
+    measure(criterion, "httplogs json", LOG_ROWS, || {
         out.clear();
         let mut decoder = JsonDecoder::new(JsonFormat::default(), &source, &rules);
         decoder.feed(json.as_bytes(), &mut out).expect("a good body");
@@ -230,10 +233,10 @@ fn streams() {
     });
 }
 
-fn columns(schema: &TableSchema, rows: &[u8], count: usize) {
+fn columns(criterion: &mut Criterion, schema: &TableSchema, rows: &[u8], count: usize) {
     let copies = ROLL_ROWS / count;
     let bytes = rows.repeat(copies);
-    measure("lineitem rows to columns", ROLL_ROWS, bytes.len(), || {
+    measure(criterion, "lineitem rows to columns", ROLL_ROWS, || {
         let mut builder = ColumnsBuilder::new(schema, ROLL_ROWS);
         builder.append(&bytes, copies * count);
         std::hint::black_box(builder.finish());
@@ -241,25 +244,27 @@ fn columns(schema: &TableSchema, rows: &[u8], count: usize) {
     let mut builder = ColumnsBuilder::new(schema, ROLL_ROWS);
     builder.append(&bytes, copies * count);
     let (batch, mut out) = (builder.finish(), Vec::new());
-    measure("lineitem columns to rows", ROLL_ROWS, bytes.len(), || {
+    measure(criterion, "lineitem columns to rows", ROLL_ROWS, || {
         out.clear();
         encode(&batch, schema, &mut out);
     });
 }
 
 fn main() {
+    let criterion = &mut Criterion::default().configure_from_args();
     let mut chance = Chance(42);
     let rows: Vec<_> = (0..LINEITEM_ROWS).map(|_| lineitem_row(&mut chance)).collect();
     let lineitem = lineitem();
-    let encoded = values("lineitem text, 100 rows", &lineitem, &sql(&rows), rows.len());
-    prepared("lineitem prepared, 100 rows", &lineitem, &rows, 4);
-    columns(&lineitem, &encoded, rows.len());
+    let encoded = values(criterion, "lineitem text, 100 rows", &lineitem, &sql(&rows), rows.len());
+    prepared(criterion, "lineitem prepared, 100 rows", &lineitem, &rows, 4);
+    columns(criterion, &lineitem, &encoded, rows.len());
     let two_ints = schema(&[INT, INT]);
     let pairs: Vec<Vec<String>> = (0..TWO_INT_ROWS)
         .map(|_| [2_000_000_000, 1_000_000].map(|limit| chance.below(limit).to_string()).into())
         .collect();
-    values("two ints text, 1000 rows", &two_ints, &sql(&pairs), pairs.len());
-    prepared("two ints prepared, 1000 rows", &two_ints, &pairs, 2);
-    prepared("two ints prepared, 1 row", &two_ints, &pairs[..1], 2);
-    streams();
+    values(criterion, "two ints text, 1000 rows", &two_ints, &sql(&pairs), pairs.len());
+    prepared(criterion, "two ints prepared, 1000 rows", &two_ints, &pairs, 2);
+    prepared(criterion, "two ints prepared, 1 row", &two_ints, &pairs[..1], 2);
+    streams(criterion);
+    criterion.final_summary();
 }

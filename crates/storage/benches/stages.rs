@@ -1,0 +1,225 @@
+//! The stages between the log and files, on rows with keys like lineitem's: push into a delta,
+//! the sort of a memtable beside its rivals, a segment, a merge. `cargo bench -p freshet-storage`.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use criterion::{BatchSize, Criterion, Throughput};
+use crossbeam_skiplist::SkipMap;
+use freshet_base::budget::Budget;
+use freshet_base::io::RealFs;
+use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TableId, TabletId, TxnId};
+use freshet_schema::{Collation, Column, ColumnType, LengthUnit, TableSchema, encode};
+use freshet_storage::delta::{Delta, DeltaEntry, Payload};
+use freshet_storage::merge::{Merge, Run};
+use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
+use freshet_storage::sort::Rows;
+
+/// Rows that are sorted, written and merged.
+const ROWS: usize = 1 << 18;
+const BATCH_ROWS: usize = 8192;
+const MERGED_RUNS: usize = 8;
+
+type Key = (i64, i64, i64, i32);
+
+/// Keys in the order in which thirty writers would bring them: nearly rising, interleaved.
+fn lineitem_keys(count: usize) -> Vec<Key> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below) as i64
+    };
+    let key = |row: i64| {
+        let order = (row / 4 + random(100_000)) * 4;
+        (order, random(200_000), random(10_000), random(7) as i32 + 1)
+    };
+    (0..count as i64).map(key).collect()
+}
+
+fn schema() -> Arc<TableSchema> {
+    let big = ColumnType::BigInt { unsigned: false };
+    let int = ColumnType::Int { unsigned: false };
+    let text = ColumnType::VarChar { len: 44 };
+    let types = [big, big, big, int, text];
+    let column = |(at, ty): (usize, ColumnType)| Column {
+        id: ColumnId(at as u32 + 1),
+        name: format!("c{at}"),
+        ty,
+        nullable: false,
+        default: None,
+        comment: String::new(),
+        collation: Collation::Binary,
+        length_unit: LengthUnit::Bytes,
+        before: None,
+    };
+    let columns = types.into_iter().enumerate().map(column).collect();
+    Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0, 1, 2, 3]))
+}
+
+fn batch(schema: &TableSchema, keys: &[Key]) -> RecordBatch {
+    let longs = |pick: fn(&Key) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(keys.iter().map(pick)))
+    };
+    let lines = Arc::new(Int32Array::from_iter_values(keys.iter().map(|key| key.3)));
+    let text = |key: &Key| format!("carefully final deposits {}", key.1);
+    let texts = Arc::new(StringViewArray::from_iter_values(keys.iter().map(text)));
+    let columns = vec![longs(|key| key.0), longs(|key| key.1), longs(|key| key.2), lines, texts];
+    RecordBatch::try_new(Arc::clone(schema.arrow()), columns).unwrap()
+}
+
+/// What Doris kept its memtable in before.
+fn skip_list(keys: &[Key]) -> Vec<u32> {
+    let map = SkipMap::new();
+    for (key, row) in keys.iter().zip(0u32..) {
+        map.insert((*key, row), ());
+    }
+    map.iter().map(|entry| entry.key().1).collect()
+}
+
+fn row_wise(keys: &[Key]) -> Vec<u32> {
+    let mut rows = keys.iter().copied().zip(0u32..).collect::<Vec<_>>();
+    rows.sort_unstable();
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// What Doris does now.
+fn column_first(keys: &[Key]) -> Vec<u32> {
+    let mut rows = (0..keys.len() as u32).collect::<Vec<_>>();
+    let key = |row: &u32| keys[*row as usize];
+    rows.sort_unstable_by_key(|row| (key(row).0, *row));
+    for ties in rows.chunk_by_mut(|a, b| key(a).0 == key(b).0) {
+        if ties.len() > 1 {
+            ties.sort_unstable_by_key(|row| (key(row), *row));
+        }
+    }
+    rows
+}
+
+fn prefix_by_comparison(keys: &[Key]) -> Vec<u32> {
+    let mut rows = keys.iter().map(|key| key.0).zip(0u32..).collect::<Vec<_>>();
+    rows.sort_unstable();
+    for ties in rows.chunk_by_mut(|a, b| a.0 == b.0) {
+        if ties.len() > 1 {
+            ties.sort_unstable_by_key(|(_, row)| (keys[*row as usize], *row));
+        }
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn sort(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
+    let rows = Rows::new(vec![batch(schema, keys)]);
+    let all = (0..keys.len() as u32).collect::<Vec<_>>();
+    let radix = || rows.sort(&all, schema).unwrap().rows;
+    let ways: [(&str, &dyn Fn() -> Vec<u32>); 5] = [
+        ("skip list", &|| skip_list(keys)),
+        ("whole rows by comparison", &|| row_wise(keys)),
+        ("first column, ties by the others", &|| column_first(keys)),
+        ("8-byte prefix by comparison", &|| prefix_by_comparison(keys)),
+        ("8-byte prefix by radix, ours", &radix),
+    ];
+    let expected = radix();
+    let mut group = criterion.benchmark_group("memtable sort");
+    group.throughput(Throughput::Elements(keys.len() as u64)).sample_size(10);
+    for (name, way) in ways {
+        assert_eq!(way(), expected, "{name}: all ways give one order");
+        group.bench_function(name, |bencher| bencher.iter(way));
+    }
+    group.finish();
+}
+
+fn delta_push(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]) {
+    let budget = Budget::new("bench", u64::MAX);
+    let mut group = criterion.benchmark_group("delta push");
+    for rows in [1, 100] {
+        let mut bytes = Vec::new();
+        encode(&batch(schema, &keys[..rows]), schema, &mut bytes);
+        let push = |delta: &Delta, lsn: u64| {
+            let entry = DeltaEntry {
+                lsn: Lsn(lsn),
+                txn: TxnId(1),
+                ends_group: false,
+                schema_version: schema.version,
+                rows: rows as u32,
+                payload: Payload::Copied(&bytes),
+            };
+            delta.push_rows(entry, budget.acquire_over(bytes.len() as u64))
+        };
+        let new = || Delta::new(TableId(1), std::slice::from_ref(schema));
+        group.throughput(Throughput::Elements(1000 * rows as u64));
+        group.bench_function(format!("1000 records of {rows} rows"), |bencher| {
+            bencher.iter_batched(
+                new,
+                |delta| {
+                    (1..=1000).for_each(|lsn| drop(push(&delta, lsn)));
+                    delta
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// Keys in order, cut into batches.
+fn sorted(schema: &TableSchema, keys: &[Key]) -> Vec<RecordBatch> {
+    let mut keys = keys.to_vec();
+    keys.sort_unstable();
+    keys.chunks(BATCH_ROWS).map(|keys| batch(schema, keys)).collect()
+}
+
+fn segment_write(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
+    let batches = sorted(schema, keys);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("segment");
+    let mut group = criterion.benchmark_group("segment write");
+    group.throughput(Throughput::Elements(keys.len() as u64)).sample_size(10);
+    for tier in [Tier::Fresh, Tier::Cold] {
+        group.bench_function(format!("{tier:?}"), |bencher| {
+            bencher.iter(|| {
+                let spec = SegmentSpec {
+                    schema,
+                    table: TableId(1),
+                    tablet: TabletId(1),
+                    lsns: (Lsn(1), Lsn(2)),
+                    tier,
+                };
+                let mut writer = SegmentWriter::create(&RealFs, &path, &spec, &batches[0]).unwrap();
+                batches.iter().for_each(|batch| writer.write(batch).unwrap());
+                writer.finish(SegmentId(1)).unwrap();
+                std::fs::remove_file(&path).unwrap();
+            });
+        });
+    }
+    group.finish();
+}
+
+fn merge(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
+    let runs: Vec<_> =
+        keys.chunks(keys.len() / MERGED_RUNS).map(|keys| sorted(schema, keys)).collect();
+    let mut group = criterion.benchmark_group("merge");
+    group.throughput(Throughput::Elements(keys.len() as u64)).sample_size(10);
+    group.bench_function(format!("{MERGED_RUNS} runs"), |bencher| {
+        bencher.iter(|| {
+            let run = |batches: &Vec<RecordBatch>| -> Run {
+                Box::new(batches.clone().into_iter().map(Ok))
+            };
+            let merge = Merge::new(runs.iter().map(run).collect(), schema, BATCH_ROWS).unwrap();
+            let rows: usize = merge.map(|batch| batch.unwrap().num_rows()).sum();
+            assert_eq!(rows, keys.len());
+        });
+    });
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    let (schema, keys) = (schema(), lineitem_keys(ROWS));
+    delta_push(&mut criterion, &schema, &keys);
+    sort(&mut criterion, &schema, &keys);
+    segment_write(&mut criterion, &schema, &keys);
+    merge(&mut criterion, &schema, &keys);
+    criterion.final_summary();
+}
