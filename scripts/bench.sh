@@ -9,7 +9,7 @@ SECONDS_WARMUP=${BENCH_WARMUP:-0.5}
 ROUNDS=${BENCH_ROUNDS:-2}
 
 scripts/setup.sh
-build_release
+[[ -n ${BENCH_BUILT:-} ]] || build_release
 source scripts/bench_peers.sh
 source scripts/bench_report.sh
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One part of make bench-full: starts the servers it needs, measures, stops them.
 #   modes       W1 and W2 under off_mode, sync_mode and async_mode
-#   servers     W1 to W5 and W9 beside MariaDB, PostgreSQL and the null server
+#   servers     BENCH_WORKLOADS (W1 to W5 and W9) beside MariaDB, PostgreSQL and the null server
 #   questdb     W1 and W5 beside QuestDB, without sync and with it
 #   clickhouse  W5 beside ClickHouse
 #   tpch        W7: load and 22 queries; the load of MariaDB and PostgreSQL
@@ -17,8 +17,8 @@ BENCH_MINUTES_MAX=300
 source scripts/bench_peers.sh
 
 ROUNDS=${BENCH_ROUNDS:-3}
-timing=(--form "${BENCH_FORM:-full}" --rounds "$ROUNDS"
-    --seconds "${BENCH_SECONDS:-3}" --warmup "${BENCH_WARMUP:-1}")
+SECONDS_MEASURED=${BENCH_SECONDS:-3}
+WORKLOADS=${BENCH_WORKLOADS:-W1,W2,W3,W4,W5,W9}
 SCALE=${TPCH_SCALE:-1}
 
 # run WORKLOADS ARGUMENTS... -- NAMES...: workloads on targets that were started.
@@ -33,7 +33,8 @@ run() {
     for name in "$@"; do
         targets+=(--target "${TARGETS[$name]}")
     done
-    bench run "${timing[@]}" --workloads "$workloads" "${arguments[@]}" "${targets[@]}"
+    bench run --form "${BENCH_FORM:-full}" --rounds "$ROUNDS" --seconds "$SECONDS_MEASURED" \
+        --warmup "${BENCH_WARMUP:-1}" --workloads "$workloads" "${arguments[@]}" "${targets[@]}"
 }
 
 begin_ours() {
@@ -56,7 +57,7 @@ part_servers() {
     start null null
     start mariadb mariadb
     start postgres postgres
-    run W1,W2,W3,W4,W5,W9 -- freshet null mariadb postgres
+    run "$WORKLOADS" -- freshet null mariadb postgres
 }
 
 # Rounds are compared within a run, so ours is measured again beside these.
@@ -64,7 +65,8 @@ part_questdb() {
     begin_ours
     start null null
     start questdb questdb nosync
-    run W1,W5 -- freshet null questdb
+    run W1 --only "ints prepared" -- freshet null questdb
+    run W5 -- freshet questdb
     halt questdb
     start questdb-sync questdb sync
     run W1 --only "ints prepared" -- freshet questdb-sync
@@ -93,7 +95,7 @@ part_inprocess() {
 
 part_sweeps() {
     begin_ours --set max_connections=6000
-    timing+=(--rounds 1)
+    ROUNDS=1
     run sweeps -- freshet
 }
 
@@ -104,7 +106,8 @@ part_beside() {
 
 part_long() {
     begin_ours
-    timing=(--rounds 1 --seconds "${BENCH_LONG_SECONDS:-600}" --warmup 1)
+    ROUNDS=1
+    SECONDS_MEASURED=${BENCH_LONG_SECONDS:-600}
     run long -- freshet
 }
 

@@ -16,7 +16,7 @@ use crate::target::Target;
 use crate::usage::{Usage, files_below};
 
 /// How long rows may take to become visible where that is not promised at once.
-const VISIBLE_TIME_MAX: Duration = Duration::from_secs(30);
+const VISIBLE_TIME_MAX: Duration = Duration::from_secs(10);
 const VISIBLE_POLL: Duration = Duration::from_millis(500);
 /// Requests of this size take about a second each, and a window has to hold many.
 const LARGE_BYTES: usize = 5_000_000;
