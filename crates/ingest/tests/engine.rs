@@ -5,6 +5,7 @@ mod common;
 use arrow::array::AsArray;
 use arrow::datatypes::Int32Type;
 use common::{Store, create_table, insert, rows_of};
+use freshet_base::fail::Action;
 use freshet_ingest::Transaction;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
 use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode};
@@ -82,6 +83,40 @@ fn truncated_rows_never_come_back_and_later_ones_stay() {
     block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
     assert_eq!(rows_of(&engine, table, Freshness::Committed), [(3, 30)]);
     store.stop(engine);
+}
+
+#[test]
+fn tables_that_are_truncated_together_are_empty_together_wherever_the_crash_comes() {
+    // One record of the log, and then one commit of metadata a table: the crash comes before the
+    // first, or between two of them.
+    for settled in 0..3 {
+        let store = Store::new();
+        let engine = store.open();
+        let names = ["a", "b", "c"];
+        let tables = names.map(|name| create_table(&engine, name));
+        for (name, table) in names.into_iter().zip(tables) {
+            insert(&engine, name, GroupCommitMode::Off, &[(1, 10)]);
+            block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+            insert(&engine, name, GroupCommitMode::Async, &[(2, 20)]);
+        }
+        let failure = Action::Io(std::io::ErrorKind::StorageFull);
+        engine.failpoints().arm("barrier-before-publish", settled, failure);
+        let warnings = block_on(engine.truncate(&tables)).unwrap();
+        assert_eq!(warnings.len() as u64, 3 - settled, "{warnings:?}");
+        for (name, table) in names.into_iter().zip(tables) {
+            assert_eq!(rows_of(&engine, table, Freshness::Committed), [], "{name} before");
+            insert(&engine, name, GroupCommitMode::Off, &[(3, 30)]);
+        }
+        store.crash(engine);
+        for start in ["first", "second"] {
+            let engine = store.open();
+            for (name, table) in names.into_iter().zip(tables) {
+                let rows = rows_of(&engine, table, Freshness::Committed);
+                assert_eq!(rows, [(3, 30)], "{name}, {settled} settled, {start} start");
+            }
+            store.stop(engine);
+        }
+    }
 }
 
 #[test]

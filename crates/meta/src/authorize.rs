@@ -131,6 +131,15 @@ pub fn may_see_database(catalog: &Catalog, account: &Account, database: &str) ->
         })
 }
 
+/// Whether the account has any privilege on the table: who has none does not see it listed.
+pub fn may_see_table(catalog: &Catalog, account: &Account, database: &str, table: &str) -> bool {
+    catalog.user(account).is_some_and(|user| {
+        user.grants.iter().any(|grant| {
+            !grant.privileges.is_empty() && covers(&grant.object, Object::Table(database, table))
+        })
+    })
+}
+
 fn is_open_to_all(privilege: Privilege, object: Object<'_>) -> bool {
     match object {
         Object::Server => false,
@@ -210,6 +219,9 @@ mod tests {
         let app = Account::anywhere("app");
         assert!(may_see_database(&catalog, &app, "e"));
         assert!(!may_see_database(&catalog, &app, "f"));
+        let sees = |database, table| may_see_table(&catalog, &app, database, table);
+        assert!(sees("d", "any") && sees("e", "t"));
+        assert!(!sees("e", "u") && !sees("f", "t"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod users;
 #[cfg(test)]
 mod tests;
 
-use freshet_base::{Result, err};
+use freshet_base::{Error, Result, err};
 use sqlparser::ast::Query;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -289,6 +289,18 @@ fn items(tokens: &[TokenWithSpan], source: &Source<'_>) -> Vec<String> {
     found
 }
 
+/// LOAD DATA, by the number that clients know where it is of a file of theirs.
+fn load_refused(cursor: &mut Cursor<'_>) -> Error {
+    const INSTEAD: &str = "send the file by HTTP: PUT /api/{database}/{table}/_stream_load";
+    match cursor.words("LOAD DATA LOCAL") {
+        true => err!(LocalInfileDisabled, "Loading local data is disabled; {INSTEAD}"),
+        false => {
+            let refused = refuse("LOAD");
+            Error::new(refused.code(), format!("{}; {INSTEAD}", refused.message()))
+        }
+    }
+}
+
 fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if matches!(cursor.peek().token, Token::LParen) {
         return cursor.query().map(Statement::Query);
@@ -297,9 +309,10 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
     match word.as_str() {
         "SELECT" | "WITH" | "TABLE" => return query(cursor),
         "VALUES" => return query(cursor),
-        "REPLACE" | "DELETE" | "UPDATE" | "MERGE" | "CALL" | "LOAD" | "HANDLER" | "PREPARE"
-        | "EXECUTE" | "DEALLOCATE" | "SAVEPOINT" | "RELEASE" | "RENAME" | "XA" | "RECOVER"
-        | "EXPORT" | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
+        "LOAD" => return Err(load_refused(cursor)),
+        "REPLACE" | "DELETE" | "UPDATE" | "MERGE" | "CALL" | "HANDLER" | "PREPARE" | "EXECUTE"
+        | "DEALLOCATE" | "SAVEPOINT" | "RELEASE" | "RENAME" | "XA" | "RECOVER" | "EXPORT"
+        | "BACKUP" | "RESTORE" | "CANCEL" | "ADMIN" => return Err(refuse(&word)),
         _ => {}
     }
     cursor.parser.advance_token();

@@ -88,6 +88,9 @@ pub trait SystemSource: Send + Sync {
 
     /// Whether the user may see this database.
     fn may_see(&self, database: &str) -> bool;
+
+    /// Whether the user may see this table.
+    fn may_see_table(&self, database: &str, table: &str) -> bool;
 }
 
 /// The system's tables over one snapshot.

@@ -218,6 +218,42 @@ fn kill_ends_statements_and_connections() {
 }
 
 #[test]
+fn a_killed_statement_hears_it_once() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let id = client.one("select connection_id()");
+    client.writer.command_query(b"select sleep(60)");
+    client.send();
+    let mut other = server.connect();
+    while other.texts("show processlist").iter().all(|row| row[7] != "select sleep(60)") {
+        std::thread::yield_now();
+    }
+    other.run(&format!("kill {id}"));
+    assert_eq!(refusal(&mut client, 1), 1317);
+    let mut rest = Vec::new();
+    assert_eq!(client.socket.read_to_end(&mut rest).unwrap(), 0, "nothing else was asked");
+}
+
+#[test]
+fn who_may_nothing_with_a_table_does_not_see_it() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table seen (a int)");
+    root.run("create table hidden (a int)");
+    root.run("create user app identified by 'secret'");
+    root.run("grant insert on d.seen to app");
+    let mut app = Client::connect(server.address, "app", "secret", Some("d")).unwrap();
+    assert_eq!(app.texts("show tables"), [["seen"]]);
+    for table in ["tables", "columns", "partitions"] {
+        let sql = format!(
+            "select distinct TABLE_NAME from information_schema.{table} where TABLE_SCHEMA = 'd'"
+        );
+        assert_eq!(app.texts(&sql), [["seen"]], "{table}");
+    }
+    assert_eq!(root.texts("show tables"), [["hidden"], ["seen"]]);
+}
+
+#[test]
 fn connections_have_a_limit() {
     let server = TestServer::with(Settings { connections_max: 2, ..Settings::local() });
     let _first = server.connect();
@@ -245,10 +281,11 @@ fn packets_have_a_limit_and_large_ones_arrive() {
     );
     let rows = client.rows("select b from t where a = 2");
     assert_eq!(rows.rows.len(), 1);
-    client.writer.command_query(&vec![b' '; (20 << 20) - 1]);
+    // A query has three bytes before its text: the command, and two counts of attributes.
+    client.writer.command_query(&vec![b' '; (20 << 20) - 3]);
     client.send();
     assert_eq!(refusal(&mut client, 2), 1065, "as long as it may be, and nothing in it");
-    client.writer.command_query(&vec![b' '; 20 << 20]);
+    client.writer.command_query(&vec![b' '; (20 << 20) - 2]);
     client.send();
     assert_eq!(refusal(&mut client, 2), 1153, "one byte more; the answer comes behind all of it");
     let mut rest = Vec::new();
@@ -286,13 +323,6 @@ fn a_packet_that_memory_has_no_room_for_is_refused_and_the_next_one_is_not() {
     assert_eq!(client.one("select count(*) from t"), "1");
 }
 
-/// What a client encrypts a password with.
-fn encrypt(pem: &str, plain: &[u8]) -> Option<Vec<u8>> {
-    use rsa::pkcs8::DecodePublicKey;
-    let key = rsa::RsaPublicKey::from_public_key_pem(pem).ok()?;
-    key.encrypt(&mut rsa::rand_core::OsRng, rsa::Oaep::new::<sha1::Sha1>(), plain).ok()
-}
-
 #[test]
 fn a_slow_hash_is_proved_once_a_start_and_then_quickly() {
     let server = TestServer::start();
@@ -308,7 +338,7 @@ fn a_slow_hash_is_proved_once_a_start_and_then_quickly() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| log_in(server, password, None)))
             .is_ok_and(|logged_in| logged_in.is_ok())
     };
-    let full = Some(encrypt as freshet_wire::client::PasswordEncryption);
+    let full = Some(common::encrypt as freshet_wire::client::PasswordEncryption);
     assert!(!quick(&server, "secret"), "nothing is known of a password that was not shown");
     assert_eq!(log_in(&server, "wrong", full), Err(1045));
     assert_eq!(log_in(&server, "secret", full), Ok(()));

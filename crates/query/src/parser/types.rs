@@ -1,6 +1,6 @@
 //! Types of columns.
 
-use freshet_base::{Result, err};
+use freshet_base::{Error, Result, err};
 use freshet_schema::ColumnType;
 use freshet_schema::types::{FSP_MAX, VARCHAR_LEN_MAX};
 use sqlparser::tokenizer::Token;
@@ -100,7 +100,16 @@ fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType
         "JSON" | "JSONB" => ColumnType::Json,
         "ARRAY" | "MAP" | "STRUCT" | "BITMAP" | "HLL" | "VARIANT" | "QUANTILE_STATE" | "BIT"
         | "YEAR" | "TIME" | "ENUM" | "SET" | "GEOMETRY" | "POINT" | "IPV4" | "IPV6" => {
-            return Err(refuse(&format!("columns of type {name}")));
+            let instead = match name {
+                "YEAR" => "; use SMALLINT",
+                "TIME" => "; use DATETIME, or INT for a duration in seconds",
+                "ENUM" | "SET" | "IPV4" | "IPV6" => "; use VARCHAR",
+                "BIT" => "; use BIGINT UNSIGNED, or BOOLEAN for one bit",
+                "ARRAY" | "MAP" | "STRUCT" | "VARIANT" => "; use JSON",
+                _ => "",
+            };
+            let refused = refuse(&format!("columns of type {name}"));
+            return Err(Error::new(refused.code(), format!("{}{instead}", refused.message())));
         }
         _ => return Ok(None),
     }))

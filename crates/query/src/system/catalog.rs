@@ -29,12 +29,13 @@ fn databases<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a Arc<D
     all.filter(|database| system.source.may_see(&database.name))
 }
 
-/// Their tables, with the database of each.
+/// The tables in them that the user may see, with the database of each.
 fn stored<'a>(
     system: &'a SystemTables<'_>,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<Table>)> {
     databases(system)
         .flat_map(|database| database.tables.values().map(move |table| (database, table)))
+        .filter(|(database, table)| system.source.may_see_table(&database.name, &table.name))
 }
 
 pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {

@@ -122,6 +122,8 @@ impl Connection {
         }
         self.flush().await?;
         if self.registration.process.is_retired() {
+            // It answers the command that the client sends next.
+            self.writer.reply_to(1);
             return Err(self.refuse(ErrorCode::ShuttingDown, "Server shutdown in progress").await);
         }
         self.receive().await
@@ -338,8 +340,9 @@ impl Connection {
         self.session = Some(answered.session);
         self.registration.process.rest(self.shared.engine.clock().wall_micros());
         if self.registration.process.is_killed() {
-            let code = ErrorCode::ConnectionKilled;
-            return Err(self.refuse(code, "Connection was killed").await);
+            // The statement was told so already, and nothing else was asked.
+            self.flush().await?;
+            return Err(End::Closed);
         }
         Ok(())
     }

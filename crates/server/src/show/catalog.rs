@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use freshet_base::{Result, bail};
 use freshet_meta::{
-    Object, Privilege, RESERVED_DATABASES, is_reserved_database, may_see_database,
+    Object, Privilege, RESERVED_DATABASES, is_reserved_database, may_see_database, may_see_table,
     show_create_table,
 };
 use freshet_query::engine::Tables;
@@ -33,7 +33,7 @@ pub fn databases(session: &Session) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Names of tables of a database that the user may see.
+/// Tables of a database that the user may see.
 fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let catalog = session.shared.engine.catalog();
     if !may_see_database(&catalog, &session.client.account, database) {
@@ -46,7 +46,9 @@ fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     if is_reserved_database(database) {
         return Ok(Vec::new());
     }
-    Ok(catalog.require_database(database)?.tables.values().cloned().collect())
+    let tables = catalog.require_database(database)?.tables.values().cloned();
+    let account = &session.client.account;
+    Ok(tables.filter(|table| may_see_table(&catalog, account, database, &table.name)).collect())
 }
 
 /// SHOW TABLES.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_ingest::names;
-use freshet_meta::{Account, may_see_database};
+use freshet_meta::{Account, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
 
 use super::{Listing, server};
@@ -66,6 +66,9 @@ impl ServerView {
             let (Some(open), Some((database, table))) = (&log.open, place(state.id)) else {
                 continue;
             };
+            if !self.may_see_table(&database, &table) {
+                continue;
+            }
             rows.push(vec![
                 names::group_label(open.txn).into(),
                 database.into(),
@@ -81,7 +84,12 @@ impl ServerView {
             ]);
         }
         for group in engine.history().groups().into_iter().rev() {
-            let (database, table) = place(group.table).unzip();
+            let place = place(group.table);
+            if place.as_ref().is_some_and(|(database, table)| !self.may_see_table(database, table))
+            {
+                continue;
+            }
+            let (database, table) = place.unzip();
             rows.push(vec![
                 names::group_label(group.txn).into(),
                 database.into(),
@@ -142,5 +150,9 @@ impl SystemSource for ServerView {
 
     fn may_see(&self, database: &str) -> bool {
         may_see_database(&self.shared.engine.catalog(), &self.account, database)
+    }
+
+    fn may_see_table(&self, database: &str, table: &str) -> bool {
+        may_see_table(&self.shared.engine.catalog(), &self.account, database, table)
     }
 }

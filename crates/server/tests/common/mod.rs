@@ -157,6 +157,7 @@ impl Client {
     ) -> Result<Self, Failure> {
         let mut login = Login::new(user, password, database);
         login.capabilities = capabilities;
+        login.encryption = Some(encrypt);
         Self::log_in(address, login)
     }
 
@@ -311,6 +312,13 @@ pub fn failure(outcome: Outcome) -> Result<Failure, Outcome> {
         Outcome::Err { errno, sqlstate, message } => Ok(Failure { errno, sqlstate, message }),
         other => Err(other),
     }
+}
+
+/// What a client encrypts a password with.
+pub fn encrypt(pem: &str, plain: &[u8]) -> Option<Vec<u8>> {
+    use rsa::pkcs8::DecodePublicKey;
+    let key = rsa::RsaPublicKey::from_public_key_pem(pem).ok()?;
+    key.encrypt(&mut rsa::rand_core::OsRng, rsa::Oaep::new::<sha1::Sha1>(), plain).ok()
 }
 
 /// A cell as text.
