@@ -9,14 +9,15 @@ use parking_lot::{Condvar, Mutex};
 
 mod turns;
 
-pub use turns::take_long_turns;
+pub use turns::{Turns, take_turns};
 
 /// Runs tasks that wait and jobs that compute or block.
 pub trait Pool: Send + Sync + 'static {
     /// Runs `task` apart from the caller until it ends.
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
 
-    /// Runs `task`, which blocks while it works, on a thread of its own until it ends.
+    /// Runs `task`, which blocks while it works and which others wait for, on a thread of its
+    /// own until it ends.
     fn dedicate(&self, name: &'static str, task: BoxFuture<'static, ()>);
 
     /// Runs `job`, which may block or compute for long, on a thread made for that.
@@ -90,7 +91,7 @@ impl Threads {
         for n in 0..job_threads.max(1) {
             let jobs = Arc::clone(&jobs);
             std::thread::Builder::new().name(format!("job-{n}")).spawn(move || {
-                take_long_turns();
+                take_turns(Turns::Long);
                 while jobs.run_next() {}
             })?;
         }
@@ -134,7 +135,10 @@ impl Pool for Threads {
     fn dedicate(&self, name: &'static str, task: BoxFuture<'static, ()>) {
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || futures::executor::block_on(task))
+            .spawn(move || {
+                take_turns(Turns::Short);
+                futures::executor::block_on(task);
+            })
             .expect("the few dedicated threads of a start are to be had");
     }
 

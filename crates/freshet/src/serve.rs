@@ -8,7 +8,7 @@ use freshet_base::clock::SystemClock;
 use freshet_base::fail::Failpoints;
 use freshet_base::io::RealFs;
 use freshet_base::metrics::Metrics;
-use freshet_base::task::{Threads, take_long_turns};
+use freshet_base::task::{Threads, Turns, take_turns};
 use freshet_base::{ByteSize, Error, ErrorCode, Result};
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
@@ -35,7 +35,7 @@ pub fn run(config: &Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads(config.query_threads))
         .thread_name("query")
-        .on_thread_start(take_long_turns)
+        .on_thread_start(|| take_turns(Turns::Long))
         .enable_all()
         .build()
         .map_err(failed)?;

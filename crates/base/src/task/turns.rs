@@ -2,20 +2,37 @@
 
 use std::mem::size_of;
 
-/// A turn of a thread that computes. The log's sync, a reply and whoever else wakes up for some
-/// microseconds has shorter ones, and so need not wait for the end of this one.
-const LONG_TURN_NANOS: u64 = 20_000_000;
-
-/// Makes the turns of this thread long, for work that computes for milliseconds.
+/// How long the turns of a thread are.
 ///
 /// Linux from 6.12 on lets a thread that wakes up push aside only one whose turns are longer
-/// than its own; of equals the one that runs goes on until the next tick, 4 ms at most systems.
-/// Without this a synced write takes 4 ms instead of 0.1 while each core has a job. The share of
-/// a thread in a core is the same. An older kernel ignores it, and one that refuses it leaves
-/// things as they were.
-pub fn take_long_turns() {
+/// than its own; of equals the one that runs goes on until the next tick, 4 ms on most systems.
+/// So with all cores busy a synced write takes 4 ms instead of 0.1, and its acknowledgement as
+/// long again, unless those who wake up for some microseconds have short turns and those who
+/// compute for milliseconds have long ones. A thread's share in its core is the same either way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turns {
+    /// For threads that others wait for: of the log, of connections.
+    Short,
+    /// For threads that compute: flushes, compactions, queries.
+    Long,
+}
+
+impl Turns {
+    fn nanos(self) -> u64 {
+        match self {
+            // The least that the kernel takes.
+            Self::Short => 100_000,
+            // Several times what everybody else on the machine has.
+            Self::Long => 20_000_000,
+        }
+    }
+}
+
+/// Gives this thread, and those that it starts, such turns. An older kernel ignores it, and one
+/// that refuses it leaves things as they were.
+pub fn take_turns(turns: Turns) {
     let Some(mut attributes) = attributes() else { return };
-    attributes.sched_runtime = LONG_TURN_NANOS;
+    attributes.sched_runtime = turns.nanos();
     // SAFETY: the kernel reads as many bytes as the first field of `attributes` says it has.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
@@ -45,11 +62,13 @@ mod tests {
     #[test]
     fn only_the_turns_of_a_thread_change() {
         let before = attributes().unwrap();
-        take_long_turns();
-        let after = attributes().unwrap();
-        assert_eq!(before.sched_policy, after.sched_policy);
-        assert_eq!(before.sched_nice, after.sched_nice);
-        // Kernels before 6.12 have one turn for all and say 0.
-        assert!([0, before.sched_runtime, LONG_TURN_NANOS].contains(&after.sched_runtime));
+        for turns in [Turns::Long, Turns::Short] {
+            take_turns(turns);
+            let after = attributes().unwrap();
+            assert_eq!(before.sched_policy, after.sched_policy);
+            assert_eq!(before.sched_nice, after.sched_nice);
+            // Kernels before 6.12 have one turn for all and say 0.
+            assert!([0, before.sched_runtime, turns.nanos()].contains(&after.sched_runtime));
+        }
     }
 }
