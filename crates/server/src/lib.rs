@@ -18,6 +18,7 @@
 
 pub mod http;
 pub mod insert;
+pub mod io;
 pub mod mysql;
 pub mod process;
 pub mod session;

@@ -3,7 +3,6 @@
 pub mod auth;
 pub mod conn;
 pub mod desk;
-pub mod io;
 pub mod listener;
 pub mod login;
 pub mod prepared;

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::http::{self, Http, HttpConfig};
+use crate::io::IoThreads;
 use crate::mysql::auth::Passwords;
-use crate::mysql::io::IoThreads;
 use crate::mysql::{listener, login};
 use crate::process::Processes;
 use crate::variables::{self, Globals};
@@ -143,10 +143,10 @@ impl Server {
             stopped(stop.subscribe()),
         );
         let mut tasks = vec![tokio::spawn(accept)];
-        let workers = threads.runtimes();
+        let io = Arc::clone(&threads);
         let ended = stopped(stop.subscribe());
         tasks.push(tokio::spawn(async move {
-            if let Err(error) = http::serve(web, http, workers, ended).await {
+            if let Err(error) = http::serve(web, http, io, ended).await {
                 tracing::error!(%error, "HTTP ended");
             }
         }));

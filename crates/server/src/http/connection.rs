@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{Http, route};
+use crate::io::{Acks, IoThreads};
 
 /// Most headers of a request.
 const HEADERS_MAX: usize = 128;
@@ -35,6 +36,8 @@ pub(super) struct Client {
     pub local: SocketAddr,
     /// Whether it or the server is to act.
     pub activity: Activity,
+    /// Where it waits for the log.
+    pub acks: Arc<Acks>,
 }
 
 /// Whose turn it is on a connection. A client that lets a whole interval pass with nothing but
@@ -68,22 +71,20 @@ impl Activity {
 }
 
 /// Serves HTTP on `listener` until `shutdown`; then takes no more connections, lets requests
-/// in flight end, and returns. Connections live on `workers` in turn, one task each, or on the
-/// calling runtime when there are none.
+/// in flight end, and returns. Connections live on `threads` in turn, one task each.
 ///
 /// # Errors
 /// When the listener itself fails.
 pub async fn serve(
     listener: TcpListener,
     http: Arc<Http>,
-    workers: Vec<Handle>,
+    threads: Arc<IoThreads>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let bound = listener.local_addr().map_err(|error| Error::io("read the address", error))?;
     let (stop, stopping) = watch::channel(false);
     let slots = Arc::new(Semaphore::new(http.config.connections_max));
     let mut shutdown = std::pin::pin!(shutdown);
-    let mut turn = 0;
     loop {
         let accepted = match select(std::pin::pin!(listener.accept()), shutdown.as_mut()).await {
             Either::Left((accepted, _)) => accepted,
@@ -103,11 +104,11 @@ pub async fn serve(
             continue;
         };
         let local = stream.local_addr().unwrap_or(bound);
-        let client = Client { address, local, activity: Activity::default() };
-        let task = Task { http: Arc::clone(&http), client, stopping: stopping.clone(), slot };
-        let worker = workers.get(turn % workers.len().max(1)).cloned();
-        turn = turn.wrapping_add(1);
-        task.spawn(stream, worker.unwrap_or_else(Handle::current));
+        let thread = threads.next();
+        let acks = Arc::clone(thread.acks());
+        let client = Client { address, local, activity: Activity::default(), acks };
+        let task = Task { http: Arc::clone(&http), client, stopping: stopping.clone() };
+        task.spawn(stream, slot, thread.runtime());
     }
     drop(listener);
     // Nobody may be left to hear it.
@@ -126,11 +127,11 @@ struct Task {
     http: Arc<Http>,
     client: Client,
     stopping: watch::Receiver<bool>,
-    slot: OwnedSemaphorePermit,
 }
 
 impl Task {
-    fn spawn(self, stream: TcpStream, worker: Handle) {
+    /// Runs on `worker`; the slot comes back when nothing of the connection is left.
+    fn spawn(self, stream: TcpStream, slot: OwnedSemaphorePermit, worker: &Handle) {
         // A socket belongs to the runtime whose thread waits for it.
         let moved = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let Ok(stream) = moved else { return };
@@ -139,11 +140,12 @@ impl Task {
                 Ok(stream) => self.run(stream).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
+            drop(slot);
         });
     }
 
     async fn run(self, stream: TcpStream) {
-        let Self { http, client, mut stopping, slot } = self;
+        let Self { http, client, mut stopping } = self;
         let gauge = http.engine.metrics().connections.clone();
         gauge.inc();
         let client = Arc::new(client);
@@ -188,7 +190,6 @@ impl Task {
             }
         }
         gauge.dec();
-        drop(slot);
     }
 }
 

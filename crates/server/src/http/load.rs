@@ -128,7 +128,7 @@ impl Load<'_> {
         let target = Target { state: &state, table: &table, mode, deadline };
         let appended = append(engine, target, gathered, claim).await?;
         let from = http.clock().now();
-        engine.horizon().wait(appended.lsn).await;
+        self.client.acks.durable(appended.lsn).await;
         self.report.times.commit = http.clock().now().saturating_sub(from);
         Ok(Outcome::Loaded(appended.txn))
     }
@@ -145,7 +145,7 @@ impl Load<'_> {
     /// What is told of another load is durable.
     async fn acknowledged(&self, used: UsedLabel) -> UsedLabel {
         if let Some(lsn) = used.lsn {
-            self.http.engine.horizon().wait(lsn).await;
+            self.client.acks.durable(lsn).await;
         }
         used
     }

@@ -20,8 +20,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::Shared;
+use crate::io::Acks;
 use crate::mysql::desk::{Desk, Next};
-use crate::mysql::io::Acks;
 use crate::mysql::login;
 use crate::mysql::prepared::{Kind, Prepared, Statements, protocol};
 use crate::process::{Activity, Registration};

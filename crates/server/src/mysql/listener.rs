@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::Shared;
-use crate::mysql::io::IoThreads;
+use crate::io::IoThreads;
 use crate::mysql::login;
 
 /// Connections that wait to be accepted.

@@ -16,9 +16,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::Shared;
+use crate::io::Acks;
 use crate::mysql::auth::{self, Exchange};
 use crate::mysql::conn::{Connection, End, put_error, send};
-use crate::mysql::io::Acks;
 use crate::process::Registration;
 use crate::session::{Client, Session};
 

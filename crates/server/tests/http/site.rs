@@ -20,6 +20,7 @@ use freshet_meta::{
 };
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::http::{Http, HttpConfig, serve};
+use freshet_server::io::IoThreads;
 use freshet_server::mysql::auth::Passwords;
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
@@ -37,6 +38,7 @@ pub struct Site {
     pub dir: tempfile::TempDir,
     runtime: Option<tokio::runtime::Runtime>,
     stop: Option<oneshot::Sender<()>>,
+    served: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Site {
@@ -75,13 +77,15 @@ impl Site {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        runtime.spawn(async move {
+        let threads = Arc::new(IoThreads::start(1, engine.horizon()).unwrap());
+        let served = runtime.spawn(async move {
             let stopped = async move {
                 let _ = stopped.await;
             };
-            serve(listener, http, Vec::new(), stopped).await.unwrap();
+            serve(listener, http, threads, stopped).await.unwrap();
         });
-        Self { engine, address, dir, runtime: Some(runtime), stop: Some(stop) }
+        let (runtime, stop, served) = (Some(runtime), Some(stop), Some(served));
+        Self { engine, address, dir, runtime, stop, served }
     }
 
     /// Loads `body` into `d.t` with these headers, as CSV with commas if they do not say else.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
+use freshet_base::task::{Turns, take_turns};
 use freshet_base::{Error, Lsn, Result};
 use freshet_ingest::{Horizon, HorizonWatch};
 use parking_lot::Mutex;
@@ -38,11 +39,6 @@ impl IoThreads {
         Ok(Self { threads, next: AtomicUsize::new(0) })
     }
 
-    /// The runtimes of all threads.
-    pub fn runtimes(&self) -> Vec<Handle> {
-        self.threads.iter().map(|thread| thread.runtime.clone()).collect()
-    }
-
     /// The thread for the next connection.
     pub fn next(&self) -> &IoThread {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.threads.len();
@@ -72,6 +68,7 @@ fn start_thread(number: usize, horizon: &Horizon) -> Result<IoThread> {
     std::thread::Builder::new()
         .name(format!("io-{number}"))
         .spawn(move || {
+            take_turns(Turns::Short);
             // The sender is dropped, never used: both mean the end.
             let _ = runtime.block_on(stopped);
         })
