@@ -44,9 +44,9 @@ begin_ours() {
 
 part_modes() {
     begin_ours
-    local mode
+    local mode ours=${TARGETS[freshet]}
     for mode in sync async; do
-        TARGETS[$mode]="${TARGETS[freshet]/name=freshet/name=freshet-$mode}&group_commit=${mode}_mode"
+        TARGETS[$mode]="${ours/name=freshet/name=freshet-$mode}&group_commit=${mode}_mode"
     done
     run W1,W2 -- freshet sync async
 }
