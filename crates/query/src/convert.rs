@@ -306,6 +306,11 @@ pub fn decimal(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
             .iter()
             .map(|v| v.map(|v| decimal_prefix(v, unit, limit)))
             .collect(),
+        DataType::UInt64 => source
+            .as_primitive::<UInt64Type>()
+            .iter()
+            .map(|v| v.map(|v| rescaled(i128::from(v), 0, unit, limit)))
+            .collect(),
         _ => int(&source)?
             .iter()
             .map(|v| v.map(|v| rescaled(i128::from(v), 0, unit, limit)))

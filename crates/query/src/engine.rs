@@ -21,6 +21,7 @@ use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
@@ -34,6 +35,7 @@ use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
+use crate::union;
 
 /// Bytes that a sort keeps to merge what it has spilled.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
@@ -150,6 +152,7 @@ impl QueryEngine {
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
             .map_err(mapped)?;
+        let logical = union::typed(logical).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let logical = match untyped {
@@ -197,6 +200,21 @@ impl QueryEngine {
         let physical =
             planner.create_physical_plan(&plan.logical, &self.state).await.map_err(mapped)?;
         let shown = datafusion::physical_plan::displayable(physical.as_ref()).indent(false);
+        Ok(shown.to_string().lines().map(str::to_owned).collect())
+    }
+
+    /// Runs a plan, and tells what each of its steps did, as EXPLAIN ANALYZE shows it.
+    ///
+    /// # Errors
+    /// As [`Self::execute`], and what goes wrong while executing.
+    pub async fn analyze(&self, plan: &Plan) -> Result<Vec<String>> {
+        let planner = self.state.query_planner();
+        let physical =
+            planner.create_physical_plan(&plan.logical, &self.state).await.map_err(mapped)?;
+        let stream = execute_stream(Arc::clone(&physical), Arc::clone(&self.task));
+        let mut rows = Rows { stream: stream.map_err(mapped)? };
+        while rows.next().await?.is_some() {}
+        let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
         Ok(shown.to_string().lines().map(str::to_owned).collect())
     }
 
@@ -310,7 +328,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        functions::aggregate(name).or_else(|| self.state.aggregate_functions().get(name).cloned())
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -104,11 +104,19 @@ fn quoted(message: &str, quote: char) -> &str {
     message.split(quote).nth(1).unwrap_or("")
 }
 
+/// The number that ORDER BY or GROUP BY gave for a column that is not there.
+fn place_out_of_bounds(message: &str) -> Option<&str> {
+    let (_, rest) = message
+        .split_once("Order by column out of bounds, specified: ")
+        .or_else(|| message.split_once("Cannot find column with position "))?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()
+}
+
 /// Errors that DataFusion tells apart by their words only.
 fn worded(message: &str) -> Error {
     let first = message.lines().next().unwrap_or(message);
     let is = |part: &str| message.contains(part);
-    if is("BIGINT value is out of range") {
+    if is("BIGINT value is out of range") || is("BIGINT UNSIGNED value is out of range") {
         return Error::new(ErrorCode::ExpressionRange, first);
     }
     if is("Invalid function '") {
@@ -129,6 +137,9 @@ fn worded(message: &str) -> Error {
              column '{column}' which is not functionally dependent on columns in GROUP BY clause"
         );
     }
+    if let Some(place) = place_out_of_bounds(message) {
+        return err!(UnknownColumn, "Unknown column '{place}' in 'order clause'");
+    }
     if is("different number of columns") {
         return err!(SetColumns, "The used SELECT statements have a different number of columns");
     }
@@ -138,7 +149,7 @@ fn worded(message: &str) -> Error {
     if is("should only return one column") || is("single column in the subquery") {
         return err!(OperandColumns, "Operand should contain 1 column(s)");
     }
-    if is("Aggregate functions are not allowed") || is("aggregate functions are not allowed") {
+    if is("ggregate functions are not allowed") || is("ggregate function calls cannot be nested") {
         return err!(WrongGroupFunction, "Invalid use of group function");
     }
     Error::new(ErrorCode::Unknown, first)

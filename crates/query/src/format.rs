@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::temporal::{Parts, SECOND};
 
-/// Digits before the point, or zeros behind it, up to which a DOUBLE is not printed with an
-/// exponent.
+/// Digits before the point, or up to the first that is not zero behind it, up to which a DOUBLE
+/// is not printed with an exponent.
 const PLAIN_DIGITS_MAX: i32 = 15;
 
 /// A DOUBLE: its shortest digits that read back the same.
@@ -37,7 +37,7 @@ fn scientific(out: &mut String, text: &str) {
         return;
     }
     out.push_str(sign);
-    if !(-PLAIN_DIGITS_MAX..=PLAIN_DIGITS_MAX).contains(&point) {
+    if !(1 - PLAIN_DIGITS_MAX..=PLAIN_DIGITS_MAX).contains(&point) {
         write!(out, "{mantissa}e{exponent}").expect("a String takes everything");
     } else if point <= 0 {
         out.push_str("0.");
@@ -135,7 +135,8 @@ mod tests {
             (1e15, "1e15"),
             (1.5e300, "1.5e300"),
             (0.00001, "0.00001"),
-            (1e-17, "1e-17"),
+            (1e-15, "0.000000000000001"),
+            (1e-16, "1e-16"),
             (123_456.789, "123456.789"),
         ] {
             assert_eq!(shown(|out| double(out, value)), wanted);

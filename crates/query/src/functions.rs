@@ -1,25 +1,32 @@
 //! What functions and operators mean in MySQL, on DataFusion.
 
+pub mod clock;
 pub mod date;
 pub mod date_format;
+pub mod encode;
+pub mod group_concat;
 pub mod interval;
 pub mod json;
 pub mod json_path;
+pub mod json_search;
 pub mod math;
+pub mod meaning;
 pub mod misc;
+pub mod net;
 pub mod number;
 pub mod operators;
 pub mod regexp;
 pub mod row;
 pub mod string;
 pub mod typed;
+pub mod udf;
 pub mod vector;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::SessionStateDefaults;
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, Expr, ScalarUDF};
 
 /// Names of DataFusion's functions that ours of the same name are made of.
 const KEPT: [&str; 3] = ["coalesce", "greatest", "least"];
@@ -49,6 +56,13 @@ pub fn scalars() -> &'static HashMap<String, Arc<ScalarUDF>> {
     })
 }
 
+/// The aggregate of this name that DataFusion has not.
+pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
+    static GROUP_CONCAT: OnceLock<Arc<AggregateUDF>> = OnceLock::new();
+    let function = GROUP_CONCAT.get_or_init(|| Arc::new(group_concat::group_concat()));
+    (name == function.name()).then(|| Arc::clone(function))
+}
+
 fn ours() -> impl Iterator<Item = ScalarUDF> {
     [
         typed::all(),
@@ -58,9 +72,12 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         regexp::all(),
         interval::all(),
         date::all(),
+        clock::all(),
         date_format::all(),
         json::all(),
         misc::all(),
+        net::all(),
+        encode::all(),
     ]
     .into_iter()
     .flatten()

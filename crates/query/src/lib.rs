@@ -20,6 +20,7 @@ pub mod engine;
 pub mod error;
 pub mod format;
 pub mod functions;
+mod learned;
 pub mod listing;
 pub mod parameters;
 pub mod parser;
@@ -32,6 +33,7 @@ pub mod session;
 pub mod snapshot;
 pub mod system;
 pub mod temporal;
+mod union;
 pub mod zone;
 
 pub use arrow::array::RecordBatch;

@@ -43,7 +43,12 @@ pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH, and their unions.
     Query(Box<Query>),
     /// EXPLAIN.
-    Explain(Box<Statement>),
+    Explain {
+        /// Of what.
+        statement: Box<Statement>,
+        /// ANALYZE: it is run, and what its steps did is shown.
+        analyze: bool,
+    },
     /// DESCRIBE of a table, or of one of its columns.
     Describe(TableName, Option<String>),
     /// INSERT.
@@ -371,7 +376,8 @@ fn sleep(query: &Query) -> Option<sqlparser::ast::Expr> {
 
 /// EXPLAIN of a statement, or DESCRIBE of a table.
 fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    let _ = cursor.words("EXTENDED") || cursor.words("VERBOSE") || cursor.words("ANALYZE");
+    let analyze = cursor.words("ANALYZE");
+    let _ = cursor.words("EXTENDED") || cursor.words("VERBOSE");
     if cursor.words("FORMAT") {
         cursor.expect(&Token::Eq)?;
         cursor.name_or_text()?;
@@ -379,7 +385,8 @@ fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let explained = ["SELECT", "WITH", "INSERT", "VALUES", "REPLACE", "DELETE", "UPDATE"];
     let parens = matches!(cursor.peek().token, Token::LParen);
     if parens || cursor.peek_word(0).is_some_and(|word| explained.contains(&word.as_str())) {
-        return Ok(Statement::Explain(Box::new(statement(cursor)?)));
+        let statement = Box::new(statement(cursor)?);
+        return Ok(Statement::Explain { statement, analyze });
     }
     let table = cursor.table()?;
     let column = match cursor.at_end() {

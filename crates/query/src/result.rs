@@ -17,6 +17,7 @@ use freshet_base::{Result, err};
 use freshet_schema::{ColumnType, DeclaredKeyKind, Table, TableSchema};
 use serde::{Deserialize, Serialize};
 
+use crate::functions::meaning;
 use crate::{convert, format};
 
 /// Types of the MySQL protocol.
@@ -133,7 +134,8 @@ impl Origin {
         serde_json::to_string(self).expect("names and types are JSON")
     }
 
-    fn decode(field: &Field) -> Option<Self> {
+    /// The origin that a field's metadata tells, if it tells one.
+    pub fn decode(field: &Field) -> Option<Self> {
         serde_json::from_str(field.metadata().get(Self::KEY)?).ok()
     }
 }
@@ -161,6 +163,9 @@ pub struct ResultColumn {
     pub flags: u16,
     /// Whether it has no character set: numbers, dates, bytes.
     pub binary: bool,
+    /// How many digits behind the point or the second every value shows; `None` where each shows
+    /// those that it has.
+    pub shown: Option<u8>,
 }
 
 impl ResultColumn {
@@ -211,7 +216,7 @@ fn column(field: &Field, table: &str, written: Option<&str>) -> ResultColumn {
         }
         _ => field.name().clone(),
     };
-    let Some(origin) = origin else { return described(name, field.data_type()) };
+    let Some(origin) = origin else { return computed(name, field) };
     let mut column = typed(name, origin.ty);
     column.flags |= origin.flags;
     column.table = if table.is_empty() { origin.table.clone() } else { table.to_owned() };
@@ -240,6 +245,7 @@ fn plain(name: String, ty: ResultType, length: u32) -> ResultColumn {
         decimals: 0,
         flags: 0,
         binary: false,
+        shown: None,
     }
 }
 
@@ -256,6 +262,24 @@ fn decimal(name: String, precision: u8, scale: u8) -> ResultColumn {
 fn temporal(name: String, ty: ResultType, length: u32, fsp: u8) -> ResultColumn {
     let length = if fsp > 0 { length + 1 + u32::from(fsp) } else { length };
     ResultColumn { decimals: fsp, flags: flags::BINARY, binary: true, ..plain(name, ty, length) }
+}
+
+/// The description of an expression.
+fn computed(name: String, field: &Field) -> ResultColumn {
+    if meaning::is_json(field) {
+        return typed(name, ColumnType::Json);
+    }
+    let described = described(name, field.data_type());
+    let Some(digits) = meaning::shown_digits(field) else { return described };
+    let shown = Some(digits);
+    match described.ty {
+        ResultType::DateTime | ResultType::Time => {
+            let temporal = temporal(described.name, described.ty, described.length, digits);
+            ResultColumn { shown, ..temporal }
+        }
+        ResultType::Double => ResultColumn { decimals: digits, shown, ..described },
+        _ => described,
+    }
 }
 
 /// The description of an expression of this type.
@@ -297,8 +321,12 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
         ColumnType::Double => number(name, ResultType::Double, 22, ANY_DECIMALS),
         ColumnType::Decimal { precision, scale } => decimal(name, precision, scale),
         ColumnType::Date => temporal(name, ResultType::Date, 10, 0),
-        ColumnType::DateTime { fsp } => temporal(name, ResultType::DateTime, 19, fsp),
-        ColumnType::Timestamp { fsp } => temporal(name, ResultType::Timestamp, 19, fsp),
+        ColumnType::DateTime { fsp } => {
+            ResultColumn { shown: Some(fsp), ..temporal(name, ResultType::DateTime, 19, fsp) }
+        }
+        ColumnType::Timestamp { fsp } => {
+            ResultColumn { shown: Some(fsp), ..temporal(name, ResultType::Timestamp, 19, fsp) }
+        }
         ColumnType::Char { len } => plain(name, ResultType::String, len * CHARACTER_BYTES),
         ColumnType::VarChar { len } => plain(name, ResultType::VarString, len * CHARACTER_BYTES),
         ColumnType::Text => {
@@ -338,8 +366,8 @@ pub enum Cells {
     UInt(UInt64Array),
     /// Floats.
     Float(Float32Array),
-    /// Doubles.
-    Double(Float64Array),
+    /// Doubles, with the digits behind the point that are shown.
+    Double(Float64Array, Option<u8>),
     /// Decimals, with the digits behind their point.
     Decimal(Decimal128Array, u32),
     /// LARGEINT and sums of it, with the digits behind the point.
@@ -349,8 +377,8 @@ pub enum Cells {
     /// Microseconds since 1970, with the digits of the second that are shown; `None` where
     /// each value shows what it needs.
     DateTime(TimestampMicrosecondArray, Option<u8>),
-    /// Microseconds.
-    Time(DurationMicrosecondArray),
+    /// Microseconds, with the digits of the second that are shown.
+    Time(DurationMicrosecondArray, Option<u8>),
     /// Text.
     Text(StringViewArray),
     /// Bytes.
@@ -389,7 +417,9 @@ impl Cells {
                 Self::Int(to(&DataType::Int64)?.as_primitive::<Int64Type>().clone())
             }
             DataType::Float32 => Self::Float(array.as_primitive::<Float32Type>().clone()),
-            DataType::Float64 => Self::Double(array.as_primitive::<Float64Type>().clone()),
+            DataType::Float64 => {
+                Self::Double(array.as_primitive::<Float64Type>().clone(), column.shown)
+            }
             DataType::Decimal128(_, scale) => {
                 let values = array.as_primitive::<Decimal128Type>().clone();
                 Self::Decimal(values, scale.unsigned_abs().into())
@@ -400,12 +430,12 @@ impl Cells {
             DataType::Date32 => Self::Date(array.as_primitive::<Date32Type>().clone()),
             DataType::Timestamp(_, _) => {
                 let values = to(&convert::DATETIME)?;
-                let fsp = (!column.org_name.is_empty()).then_some(column.decimals);
-                Self::DateTime(values.as_primitive::<TimestampMicrosecondType>().clone(), fsp)
+                let values = values.as_primitive::<TimestampMicrosecondType>().clone();
+                Self::DateTime(values, column.shown)
             }
             DataType::Duration(_) => {
                 let values = to(&convert::TIME)?;
-                Self::Time(values.as_primitive::<DurationMicrosecondType>().clone())
+                Self::Time(values.as_primitive::<DurationMicrosecondType>().clone(), column.shown)
             }
             ty if convert::is_binary(ty) => {
                 Self::Bytes(to(&DataType::BinaryView)?.as_binary_view().clone())
@@ -421,12 +451,12 @@ impl Cells {
             Self::Int(array) => array,
             Self::UInt(array) => array,
             Self::Float(array) => array,
-            Self::Double(array) => array,
+            Self::Double(array, _) => array,
             Self::Decimal(array, _) => array,
             Self::Large(array) => array,
             Self::Date(array) => array,
             Self::DateTime(array, _) => array,
-            Self::Time(array) => array,
+            Self::Time(array, _) => array,
             Self::Text(array) => array,
             Self::Bytes(array) => array,
         })
@@ -454,7 +484,10 @@ impl Cells {
             Self::Int(array) => text = array.value(row).to_string(),
             Self::UInt(array) => text = array.value(row).to_string(),
             Self::Float(array) => format::float(&mut text, array.value(row)),
-            Self::Double(array) => format::double(&mut text, array.value(row)),
+            Self::Double(array, None) => format::double(&mut text, array.value(row)),
+            Self::Double(array, Some(digits)) => {
+                text = format!("{:.width$}", array.value(row), width = usize::from(*digits));
+            }
             Self::Decimal(array, scale) => format::decimal(&mut text, array.value(row), *scale),
             Self::Large(array) => text = array.value_as_string(row),
             Self::Date(array) => format::date(&mut text, array.value(row)),
@@ -462,9 +495,9 @@ impl Cells {
                 let micros = array.value(row);
                 format::datetime(&mut text, micros, fsp.unwrap_or_else(|| format::fsp_of(micros)));
             }
-            Self::Time(array) => {
+            Self::Time(array, fsp) => {
                 let micros = array.value(row);
-                format::time(&mut text, micros, format::fsp_of(micros));
+                format::time(&mut text, micros, fsp.unwrap_or_else(|| format::fsp_of(micros)));
             }
             Self::Null | Self::Text(_) | Self::Bytes(_) => unreachable!("handled above"),
         }

@@ -4,10 +4,13 @@
 //! become literals; the rest is told by the functions of `functions`.
 
 mod aggregate;
+mod cast;
 mod expr;
 mod function;
 mod having;
 mod select;
+mod special;
+mod subquery;
 mod values;
 
 pub use select::is_system;

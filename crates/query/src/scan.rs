@@ -8,11 +8,19 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, Timestamp
 use arrow::datatypes::{SchemaRef, TimestampMicrosecondType};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
+use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::is_dynamic_physical_expr;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -24,6 +32,7 @@ use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Scan, ScanRequest};
 
 use crate::error::external;
+use crate::learned::Learned;
 use crate::zone::Zone;
 
 /// Rows of a batch.
@@ -72,6 +81,8 @@ pub struct ScanExec {
     zone: Zone,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
+    learned: Option<Learned>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl ScanExec {
@@ -97,6 +108,22 @@ impl ScanExec {
             zone,
             statistics: Arc::new(statistics),
             properties: Arc::new(properties),
+            learned: None,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The same scan, narrowed by filters that are learned while it runs.
+    fn learning(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> Self {
+        Self {
+            table: self.table.clone(),
+            partitions: self.partitions.clone(),
+            request: Arc::clone(&self.request),
+            zone: self.zone,
+            statistics: Arc::clone(&self.statistics),
+            properties: Arc::clone(&self.properties),
+            learned: Some(Learned::new(filters, self.schema(), self.zone)),
+            metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 }
@@ -118,7 +145,11 @@ impl DisplayAs for ScanExec {
             f,
             "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory{pruned}",
             self.table
-        )
+        )?;
+        match &self.learned {
+            Some(learned) => write!(f, ", learns {learned}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -162,7 +193,11 @@ impl ExecutionPlan for ScanExec {
         partition: usize,
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let rows_read = MetricBuilder::new(&self.metrics).counter("rows_read", partition);
         let reader = Reader {
+            rows_read,
+            learned: self.learned.clone(),
+            narrowed: None,
             parts: self.partitions[partition].clone().into(),
             scan: None,
             pending: VecDeque::new(),
@@ -173,6 +208,26 @@ impl ExecutionPlan for ScanExec {
         let stream = futures::stream::iter(reader);
         let stream = RecordBatchStreamAdapter::new(self.schema(), stream);
         Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let filters = child.parent_filters.iter().map(|parent| Arc::clone(&parent.filter));
+        let filters = filters.filter(is_dynamic_physical_expr).collect::<Vec<_>>();
+        // Whole parts of files are left out, single rows are not.
+        let result = FilterPushdownPropagation::all_unsupported(child);
+        Ok(match filters.is_empty() {
+            true => result,
+            false => result.with_updated_node(Arc::new(self.learning(filters))),
+        })
     }
 
     fn statistics_from_inputs(
@@ -189,6 +244,10 @@ impl ExecutionPlan for ScanExec {
 
 /// The batches of one partition.
 struct Reader {
+    rows_read: Count,
+    learned: Option<Learned>,
+    /// The request as narrowed last, and by what.
+    narrowed: Option<(u64, Arc<ScanRequest>)>,
     parts: VecDeque<Part>,
     scan: Option<Scan>,
     pending: VecDeque<RecordBatch>,
@@ -218,7 +277,7 @@ impl Iterator for Reader {
             }
             match self.parts.pop_front()? {
                 Part::Memory(batch) => self.open_memory(&batch),
-                Part::File(slice) => match slice.scan(&self.request) {
+                Part::File(slice) => match slice.scan(&self.request_now()) {
                     Ok(scan) => self.scan = Some(scan),
                     Err(error) => {
                         self.parts.clear();
@@ -231,6 +290,20 @@ impl Iterator for Reader {
 }
 
 impl Reader {
+    /// What to read, by what is known when a slice is opened.
+    fn request_now(&mut self) -> Arc<ScanRequest> {
+        let Some(learned) = &self.learned else { return Arc::clone(&self.request) };
+        let generation = learned.generation();
+        match &self.narrowed {
+            Some((known, request)) if *known == generation => Arc::clone(request),
+            _ => {
+                let request = Arc::new(learned.narrowed(&self.request));
+                self.narrowed = Some((generation, Arc::clone(&request)));
+                request
+            }
+        }
+    }
+
     fn open_memory(&mut self, batch: &RecordBatch) {
         let batch = batch.project(&self.request.projection).expect("a projection names columns");
         let mut at = 0;
@@ -244,6 +317,7 @@ impl Reader {
     /// The batch in the plan's schema, instants as the session's wall time.
     fn finished(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
+        self.rows_read.add(rows);
         let mut columns = batch.columns().to_vec();
         for (column, &at) in columns.iter_mut().zip(&self.request.projection) {
             if is_instant(&self.request.schema, at) {

@@ -257,6 +257,13 @@ pub fn parse_time(text: &str) -> Option<i64> {
     Some(if negative { -micros } else { micros })
 }
 
+/// Whether text is a date, or a date and time, and not a time alone.
+pub fn has_date(text: &str) -> bool {
+    let text = text.trim().trim_start_matches('-');
+    let leading = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.contains('-') || leading >= 12
+}
+
 /// A number such as 20240102 or 20240102030405 as a date and time.
 pub fn from_number(value: i64) -> Option<i64> {
     let text = match value {

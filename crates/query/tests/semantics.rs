@@ -5,6 +5,7 @@
 mod common;
 
 use common::Bench;
+use freshet_query::result::ResultType;
 
 #[track_caller]
 fn check(bench: &Bench, cases: &[(&str, &str)]) {
@@ -46,6 +47,113 @@ fn arithmetic() {
             ("GREATEST(1, 3, 2), LEAST('b', 'a')", "3|a"),
             ("CONV('ff', 16, 10), HEX(255), HEX('abc'), BIN(5)", "255|FF|616263|101"),
             ("UNIX_TIMESTAMP('2024-01-01 00:07:00') DIV 300 * 300", "1704067500"),
+        ],
+    );
+}
+
+#[test]
+fn numbers_keep_their_types() {
+    check(
+        &Bench::new(),
+        &[
+            ("0.1e0 + 0.2e0, 1.5e300, 1e3, 1e-16", "0.30000000000000004|1.5e300|1000|1e-16"),
+            ("CAST(2.5e0 AS SIGNED), 1e0 / 3", "2|0.3333333333333333"),
+            ("10 MOD 3, -7 MOD 3, 17 DIV 3 MOD 2, 7.5 MOD 2", "1|-1|1|1.5"),
+            ("18446744073709551615 + 0, 18446744073709551615 % 10", "18446744073709551615|5"),
+            ("18446744073709551615 DIV 10, -CAST(3 AS UNSIGNED)", "1844674407370955161|-3"),
+            ("b'1000011' + 0, 0b11 + 0, 0x41 + 0, b'01000001'", "67|3|65|A"),
+            ("PI(), ROUND(PI(), 4), SIN(PI())", "3.141593|3.1416|1.2246467991473532e-16"),
+            ("1 << 2 + 1, 2 * 3 ^ 1, -2 ^ 2, 1 | 2 & 3", "8|4|18446744073709551612|3"),
+            ("1 XOR 0 AND 0, ROUND(-0.5e0), CEIL(-0.5e0)", "1|0|0"),
+            ("INTERVAL(3, 1, 2, 4), INTERVAL(0, 1), INTERVAL(NULL, 1)", "2|0|-1"),
+        ],
+    );
+    let refused = |sql: &str| Bench::new().query(sql).unwrap_err().code().errno();
+    assert_eq!(refused("SELECT 18446744073709551615 + 1"), 1690);
+    assert_eq!(refused("SELECT CAST(1 AS UNSIGNED) - 2"), 1690);
+    assert_eq!(refused("SELECT 9223372036854775807 * 2"), 1690);
+}
+
+#[test]
+fn quantified_comparisons_know_null() {
+    let bench = Bench::new();
+    let rows = |condition: &str| {
+        let sql = format!("SELECT id FROM t WHERE {condition} ORDER BY id");
+        let rows = bench.query(&sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        rows.into_iter().map(|row| row.join("")).collect::<String>()
+    };
+    for (condition, wanted) in [
+        ("score > ALL (SELECT score FROM t WHERE id = 1)", "23"),
+        ("score > ALL (SELECT score FROM t)", ""),
+        ("score >= ALL (SELECT score FROM t WHERE score IS NOT NULL)", "3"),
+        ("score > ALL (SELECT score FROM t WHERE id = 9)", "1234"),
+        ("score > ANY (SELECT score FROM t)", "23"),
+        ("score < SOME (SELECT score FROM t)", "12"),
+        ("score > ANY (SELECT score FROM t WHERE id = 9)", ""),
+        ("score = ANY (SELECT score FROM t WHERE id < 3)", "12"),
+        ("score <> ALL (SELECT score FROM t WHERE id < 3)", "3"),
+        ("score <> ALL (SELECT score FROM t)", ""),
+        ("score = ALL (SELECT score FROM t WHERE id = 2)", "2"),
+        ("score <> ANY (SELECT score FROM t WHERE id < 3)", "123"),
+        ("NOT score > ALL (SELECT score FROM t WHERE id = 1)", "1"),
+        ("price >= ALL (SELECT price FROM t b WHERE b.score = t.score)", "1234"),
+        ("(id, name) IN (SELECT id, name FROM t WHERE id < 3)", "12"),
+        ("(id, score) NOT IN (SELECT id, score FROM t WHERE id > 2)", "12"),
+    ] {
+        assert_eq!(rows(condition), wanted, "{condition}");
+    }
+    check(
+        &bench,
+        &[
+            ("5 > ALL (SELECT 3 UNION SELECT 4), NULL > ANY (SELECT 1)", "1|NULL"),
+            ("EXISTS (SELECT 1 FROM t WHERE id = 1), EXISTS (SELECT 1 FROM t WHERE id = 9)", "1|0"),
+            ("20 IN (SELECT score FROM t), 21 IN (SELECT score FROM t)", "1|NULL"),
+            ("21 NOT IN (SELECT score FROM t WHERE id < 3), 21 IN (SELECT 1 WHERE 0)", "1|0"),
+            (
+                "id, EXISTS (SELECT 1 FROM t b WHERE b.id = t.id + 3) FROM t ORDER BY id",
+                "1|1;2|0;3|0;4|0",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn unions_have_types_that_hold_both_sides() {
+    let bench = Bench::new();
+    let types = |sql: &str| bench.columns(sql).into_iter().map(|c| c.ty).collect::<Vec<_>>();
+    let sql = "SELECT 1, 'a' UNION ALL SELECT 2.5, 'b' ORDER BY 1";
+    assert_eq!(types(sql), [ResultType::Decimal, ResultType::VarString]);
+    assert_eq!(bench.query(sql).unwrap(), [["1.0", "a"], ["2.5", "b"]]);
+    let sql = "SELECT DATE '2024-01-02' UNION ALL SELECT 'x'";
+    assert_eq!(bench.query(sql).unwrap(), [["2024-01-02"], ["x"]]);
+    let sql = "SELECT SUM(x) FROM (SELECT 1 AS x UNION ALL SELECT 2.5) AS q";
+    assert_eq!(bench.query(sql).unwrap(), [["3.5"]]);
+    let sql = "SELECT 1.5 UNION ALL SELECT 1e0";
+    assert_eq!(bench.query(sql).unwrap(), [["1.5"], ["1"]]);
+}
+
+#[test]
+fn lists_of_groups_have_orders_of_their_own() {
+    check(
+        &Bench::new(),
+        &[
+            (
+                "GROUP_CONCAT(name ORDER BY id DESC), GROUP_CONCAT(id ORDER BY id SEPARATOR '') \
+                 FROM t",
+                "d,c,b,a|1234",
+            ),
+            ("GROUP_CONCAT(DISTINCT price ORDER BY price DESC SEPARATOR ' ') FROM t", "2.50 1.50"),
+            ("GROUP_CONCAT(id, ':', score ORDER BY score DESC) FROM t", "3:50,2:30,1:20"),
+            ("GROUP_CONCAT(DISTINCT id % 2 ORDER BY -id) FROM t", "0,1"),
+            ("GROUP_CONCAT(name) FROM t WHERE id > 9", "NULL"),
+            (
+                "id % 2, GROUP_CONCAT(id ORDER BY id) FROM t GROUP BY id % 2 ORDER BY 1",
+                "0|2,4;1|1,3",
+            ),
+            (
+                "JSON_ARRAYAGG(score), JSON_OBJECTAGG(name, id) FROM t WHERE id > 2",
+                "[50, null]|{\"c\": 3, \"d\": 4}",
+            ),
         ],
     );
 }

@@ -4,12 +4,15 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Int32Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use common::{Bench, session};
+use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, TableId};
-use freshet_base::{Incarnation, TabletId, Version};
+use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
+use freshet_meta::RowsetMeta;
 use freshet_query::TableProvider;
 use freshet_query::engine::Tables;
 use freshet_query::parser::{self, Statement};
@@ -21,6 +24,8 @@ use freshet_schema::{
     SchemaHistory, Table, TableForm, TableSchema,
 };
 use freshet_storage::delta::{Delta, Freshness};
+use freshet_storage::rowset::Rowset;
+use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::view::{Snapshot, StoreView, TableSnapshot, TableView};
 
 fn column(id: u32, name: &str, ty: ColumnType) -> Column {
@@ -82,6 +87,51 @@ fn rows(table: &Table, ids: std::ops::Range<i32>) -> RecordBatch {
     .unwrap()
 }
 
+/// The rows of some ids as files on disk, in order of the ids.
+fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
+    let fs: FsRef = Arc::new(RealFs);
+    let batch = rows(table, ids);
+    let spec = SegmentSpec {
+        schema: table.schema(),
+        table: table.id,
+        tablet: TabletId(1),
+        lsns: (Lsn(1), Lsn(2)),
+        tier: Tier::Cold,
+    };
+    let path = dir.join("a.parquet");
+    let mut writer = SegmentWriter::create(fs.as_ref(), &path, &spec, &batch).unwrap();
+    writer.write(&batch).unwrap();
+    let segment = writer.finish(SegmentId(0)).unwrap();
+    let meta = RowsetMeta {
+        id: RowsetId(1),
+        tablet: TabletId(1),
+        lsn_first: Lsn(1),
+        lsn_last: Lsn(2),
+        schema_version: SchemaVersion(1),
+        rows: segment.rows,
+        segments: vec![segment],
+        keys: None,
+    };
+    Arc::new(Rowset::new(&fs, dir, meta, table.schema()))
+}
+
+/// The answer of a query, and how many rows its scans read.
+fn read(bench: &Bench, tables: &One, sql: &str) -> (Vec<Vec<String>>, usize) {
+    let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
+    let Statement::Query(select) = parsed.statement else { panic!("{sql}") };
+    let plan = bench.engine.plan(select, &parsed.items, &session(), tables, &[]).unwrap();
+    let lines = bench.runtime.block_on(bench.engine.analyze(&plan)).unwrap();
+    let rows_read = lines.iter().filter_map(|line| line.split("rows_read=").nth(1)).map(|rest| {
+        let digits = rest.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ' ' && c != 'K');
+        let shown = digits.into_iter().next().unwrap().trim().to_owned();
+        match shown.strip_suffix('K') {
+            Some(thousands) => (thousands.trim().parse::<f64>().unwrap() * 1000.0) as usize,
+            None => shown.parse().unwrap(),
+        }
+    });
+    (query(bench, tables, sql), rows_read.sum())
+}
+
 struct One(TableSnapshot, Zone);
 
 impl Tables for One {
@@ -133,6 +183,55 @@ fn rows_in_memory_are_read_in_the_zone_of_the_session() {
     assert_eq!(query(&bench, &tables, sql), [["n9999"], ["n9998"]]);
     let sql = "SELECT a.id FROM s a JOIN s b ON a.id = b.id + 9998 ORDER BY 1";
     assert_eq!(query(&bench, &tables, sql), [["9998"], ["9999"]]);
+}
+
+#[test]
+fn files_are_read_where_they_may_hold_what_is_asked() {
+    const ROWS: i32 = 300_000;
+    /// Rows of one page, which are read or left together.
+    const PAGE: usize = 4096;
+    let bench = Bench::new();
+    let table = table();
+    let dir = tempfile::tempdir().unwrap();
+    let mut flushed = snapshot(&table);
+    flushed.rowsets.push(rowset(&table, dir.path(), 0..ROWS));
+    let tables = One(flushed, Zone::UTC);
+    for (condition, wanted, pages) in [
+        ("id = 7", 1, 1),
+        ("id = 299999", 1, 1),
+        ("id = 300000", 0, 0),
+        ("id BETWEEN 4000 AND 4200", 201, 2),
+        ("id < 100", 100, 1),
+        ("id >= 299990", 10, 1),
+        ("id IN (5, 150000, 299000)", 3, 3),
+        ("id = 5 OR id = 6", 2, 1),
+        ("id = '77'", 1, 1),
+        ("at = '1970-01-01 00:00:09'", 1, 1),
+        ("at < '1970-01-01 00:01:00'", 60, 1),
+    ] {
+        let sql = format!("SELECT id, name FROM s WHERE {condition}");
+        let (answer, rows_read) = read(&bench, &tables, &sql);
+        assert_eq!(answer.len(), wanted, "{condition}");
+        // The plan shows three digits of the number.
+        assert!(rows_read <= pages * PAGE * 101 / 100, "{condition} read {rows_read} rows");
+    }
+    let (answer, rows_read) = read(&bench, &tables, "SELECT COUNT(name) FROM s WHERE name <> 'x'");
+    assert_eq!((&answer[0][0][..], rows_read), ("300000", 300_000));
+}
+
+#[test]
+fn a_join_leaves_out_files_that_its_other_side_does_not_ask_for() {
+    let bench = Bench::new();
+    let table = table();
+    let dir = tempfile::tempdir().unwrap();
+    let mut flushed = snapshot(&table);
+    flushed.rowsets.push(rowset(&table, dir.path(), 0..300_000));
+    let tables = One(flushed, Zone::UTC);
+    let sql = "SELECT COUNT(*), MAX(b.name) FROM s a JOIN s b ON a.id = b.id \
+               WHERE a.id BETWEEN 1000 AND 1009 AND a.name <> 'n1003'";
+    let (answer, rows_read) = read(&bench, &tables, sql);
+    assert_eq!(answer, [["9", "n1009"]]);
+    assert!(rows_read < 300_000, "{rows_read} rows read");
 }
 
 #[test]

@@ -312,7 +312,9 @@ async fn reply(
 ) -> Result<Reply> {
     match &parsed.statement {
         Statement::Query(select) => query::select(session, select, &parsed.items, parameters).await,
-        Statement::Explain(explained) => query::explain(session, explained, parameters).await,
+        Statement::Explain { statement, analyze } => {
+            query::explain(session, statement, *analyze, parameters).await
+        }
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
         Statement::Show(shown) => show::show(session, shown).await,

@@ -1,14 +1,12 @@
-//! Functions of dates and times.
+//! Functions of dates.
 
 use datafusion::logical_expr::ScalarUDF;
 
-use super::interval;
 use super::row::{Kind, Out, Row, RowFunction};
-use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
-use crate::zone::Zone;
+use crate::temporal;
 
 /// Days from the year 0 to 1970, as TO_DAYS counts.
-const EPOCH_DAYS: i64 = 719_528;
+pub const EPOCH_DAYS: i64 = 719_528;
 const DAYS_MAX: i64 = 3_652_424;
 
 const MONTHS: [&str; 12] = [
@@ -97,10 +95,6 @@ fn date(days: i64) -> Option<Out> {
     i32::try_from(days).ok().map(Out::Date)
 }
 
-fn time(micros: i64) -> Option<Out> {
-    Some(Out::Time(micros.clamp(-TIME_MAX, TIME_MAX)))
-}
-
 fn last_day(row: &Row<'_>) -> Option<Out> {
     let (year, month, _) = temporal::civil(row.date(0));
     temporal::days_of(year, month, temporal::days_in_month(year, month)?).map(Out::Date)
@@ -122,17 +116,6 @@ fn makedate(row: &Row<'_>) -> Option<Out> {
     (days + EPOCH_DAYS <= DAYS_MAX).then_some(days).and_then(date)
 }
 
-fn maketime(row: &Row<'_>) -> Option<Out> {
-    let (hour, minute, second) = (row.int(0), row.int(1), row.double(2));
-    if !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
-        return None;
-    }
-    #[allow(clippy::cast_possible_truncation)] // below a minute
-    let rest = minute * 60 * SECOND + (second * 1e6).round() as i64;
-    let magnitude = hour.unsigned_abs().min(839).cast_signed() * 3600 * SECOND + rest;
-    time(if hour < 0 { -magnitude } else { magnitude })
-}
-
 /// `PERIOD_ADD` and `PERIOD_DIFF` count months of `YYYYMM`.
 fn period_months(period: i64) -> i64 {
     let (year, month) = (period / 100, period % 100);
@@ -144,52 +127,7 @@ fn period_months(period: i64) -> i64 {
     year * 12 + month - 1
 }
 
-/// `UNIX_TIMESTAMP(value, zone)`.
-fn unix_timestamp(row: &Row<'_>) -> Option<Out> {
-    let utc = Zone::parse(row.text(1))?.utc(row.datetime(0));
-    int(utc.div_euclid(SECOND).max(0))
-}
-
-/// `FROM_UNIXTIME(seconds, zone)`.
-fn from_unixtime(row: &Row<'_>) -> Option<Out> {
-    let seconds = row.double(0);
-    if !(0.0..32_536_771_200.0).contains(&seconds) {
-        return None;
-    }
-    #[allow(clippy::cast_possible_truncation)] // bounded above
-    let micros = (seconds * 1e6).round() as i64;
-    Some(Out::DateTime(Zone::parse(row.text(1))?.local(micros)))
-}
-
-fn convert_tz(row: &Row<'_>) -> Option<Out> {
-    let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
-    Some(Out::DateTime(to.local(from.utc(row.datetime(0)))))
-}
-
-/// `mysql_extract(unit, value)` of units of several parts.
-fn extract(row: &Row<'_>) -> Option<Out> {
-    let p = Parts::of(row.datetime(1));
-    let clock = i64::from(p.hour * 10_000 + p.minute * 100 + p.second);
-    let (day, micros) = (i64::from(p.day), i64::from(p.micros));
-    int(match row.text(0) {
-        "YEAR_MONTH" => i64::from(p.year) * 100 + i64::from(p.month),
-        "DAY_HOUR" => day * 100 + i64::from(p.hour),
-        "DAY_MINUTE" => day * 10_000 + clock / 100,
-        "DAY_SECOND" => day * 1_000_000 + clock,
-        "HOUR_MINUTE" => clock / 100,
-        "HOUR_SECOND" => clock,
-        "MINUTE_SECOND" => clock % 10_000,
-        "DAY_MICROSECOND" => (day * 1_000_000 + clock) * SECOND + micros,
-        "HOUR_MICROSECOND" => clock * SECOND + micros,
-        "MINUTE_MICROSECOND" => clock % 10_000 * SECOND + micros,
-        "SECOND_MICROSECOND" => clock % 100 * SECOND + micros,
-        _ => return None,
-    })
-}
-
-const DT: &[Kind] = &[Kind::DateTime];
 const DAYS: &[Kind] = &[Kind::Date];
-const TM: &[Kind] = &[Kind::Time];
 const I: &[Kind] = &[Kind::Int];
 
 fn of_dates() -> Vec<RowFunction> {
@@ -237,92 +175,9 @@ fn of_dates() -> Vec<RowFunction> {
     ]
 }
 
-fn of_times() -> Vec<RowFunction> {
-    vec![
-        RowFunction::new("mysql_datetime", DT, (1, 1), Kind::DateTime, |row| {
-            Some(Out::DateTime(row.datetime(0)))
-        }),
-        RowFunction::new("mysql_time", TM, (1, 1), Kind::Time, |row| time(row.time(0))),
-        RowFunction::new("mysql_time_micros", TM, (1, 1), Kind::Int, |row| int(row.time(0).abs())),
-        RowFunction::new("microsecond", TM, (1, 1), Kind::Int, |row| {
-            int(row.time(0).abs() % SECOND)
-        }),
-        RowFunction::new("time_to_sec", TM, (1, 1), Kind::Int, |row| int(row.time(0) / SECOND)),
-        RowFunction::new("sec_to_time", &[Kind::Double], (1, 1), Kind::Time, |row| {
-            #[allow(clippy::cast_possible_truncation)] // saturates
-            time((row.double(0) * 1e6).round() as i64)
-        }),
-        RowFunction::new(
-            "maketime",
-            &[Kind::Int, Kind::Int, Kind::Double],
-            (3, 3),
-            Kind::Time,
-            maketime,
-        ),
-        RowFunction::new("to_seconds", DT, (1, 1), Kind::Int, |row| {
-            int(row.datetime(0).div_euclid(SECOND) + EPOCH_DAYS * 86_400)
-        }),
-        RowFunction::new("mysql_timediff", DT, (2, 2), Kind::Time, |row| {
-            time(row.datetime(0) - row.datetime(1))
-        }),
-        RowFunction::new("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| {
-            time(row.time(0) - row.time(1))
-        }),
-        RowFunction::new(
-            "mysql_addtime",
-            &[Kind::DateTime, Kind::Time],
-            (2, 2),
-            Kind::DateTime,
-            |row| row.datetime(0).checked_add(row.time(1)).map(Out::DateTime),
-        ),
-        RowFunction::new("mysql_addtime_time", TM, (2, 2), Kind::Time, |row| {
-            time(row.time(0) + row.time(1))
-        }),
-        RowFunction::new("mysql_negate_time", TM, (1, 1), Kind::Time, |row| time(-row.time(0))),
-        RowFunction::new(
-            "timestampdiff",
-            &[Kind::Text, Kind::DateTime, Kind::DateTime],
-            (3, 3),
-            Kind::Int,
-            |row| interval::difference(row.text(0), row.datetime(1), row.datetime(2)).map(Out::Int),
-        ),
-        RowFunction::new(
-            "mysql_extract",
-            &[Kind::Text, Kind::DateTime],
-            (2, 2),
-            Kind::Int,
-            extract,
-        ),
-        RowFunction::new(
-            "unix_timestamp",
-            &[Kind::DateTime, Kind::Text],
-            (2, 2),
-            Kind::Int,
-            unix_timestamp,
-        ),
-        RowFunction::new(
-            "from_unixtime",
-            &[Kind::Double, Kind::Text],
-            (2, 2),
-            Kind::DateTime,
-            from_unixtime,
-        ),
-        RowFunction::new(
-            "convert_tz",
-            &[Kind::DateTime, Kind::Text, Kind::Text],
-            (3, 3),
-            Kind::DateTime,
-            convert_tz,
-        ),
-        RowFunction::new("mysql_midnight", DT, (1, 1), Kind::DateTime, |row| {
-            Some(Out::DateTime(row.datetime(0).div_euclid(DAY) * DAY))
-        }),
-    ]
-}
-
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
-    of_dates().into_iter().chain(of_times()).map(RowFunction::udf).collect()
+    of_dates().into_iter().map(RowFunction::udf).collect()
 }
 
 #[cfg(test)]

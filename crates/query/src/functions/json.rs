@@ -5,6 +5,7 @@ use datafusion::logical_expr::ScalarUDF;
 use serde_json::Value;
 
 use super::json_path::Path;
+use super::json_search;
 use super::row::{Kind, MANY, Out, Row, RowFunction};
 
 const T: &[Kind] = &[Kind::Text];
@@ -47,7 +48,7 @@ fn print(out: &mut String, value: &Value) {
 }
 
 /// Reads an argument as JSON.
-fn document(row: &Row<'_>, arg: usize) -> Result<Value> {
+pub fn document(row: &Row<'_>, arg: usize) -> Result<Value> {
     serde_json::from_str(row.text(arg))
         .map_err(|error| exec_datafusion_err!("Invalid JSON text in argument {}: {error}", arg + 1))
 }
@@ -57,7 +58,8 @@ fn path(row: &Row<'_>, arg: usize) -> Result<Path> {
         .ok_or_else(|| exec_datafusion_err!("Invalid JSON path expression '{}'", row.text(arg)))
 }
 
-fn json(value: &Value) -> Option<Out> {
+/// A value as the result of a function.
+pub fn json(value: &Value) -> Option<Out> {
     Some(Out::Text(printed(value)))
 }
 
@@ -174,53 +176,8 @@ fn contains_path(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Int(found.into())))
 }
 
-/// `JSON_SEARCH(document, 'one' | 'all', text)`: paths of strings that are like the text.
-fn search(row: &Row<'_>) -> Result<Option<Out>> {
-    let document = document(row, 0)?;
-    let mut found = Vec::new();
-    search_in(&document, &mut String::from("$"), row.text(2), &mut found);
-    if row.text(1).eq_ignore_ascii_case("one") {
-        found.truncate(1);
-    }
-    Ok(match found.len() {
-        0 => None,
-        1 => json(&Value::String(found.remove(0))),
-        _ => json(&found.into_iter().map(Value::String).collect()),
-    })
-}
-
-fn search_in(value: &Value, at: &mut String, pattern: &str, found: &mut Vec<String>) {
-    let kept = at.len();
-    match value {
-        Value::String(text) if super::regexp::is_like(text, pattern) => found.push(at.clone()),
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                at.push_str(&format!("[{index}]"));
-                search_in(item, at, pattern, found);
-                at.truncate(kept);
-            }
-        }
-        Value::Object(members) => {
-            for (key, item) in members {
-                at.push_str(&format!(".{key}"));
-                search_in(item, at, pattern, found);
-                at.truncate(kept);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// `mysql_json_value(value)`: a value as a JSON literal, its JSON where it is JSON already.
-fn literal(row: &Row<'_>, arg: usize) -> Value {
-    if row.null(arg) {
-        return Value::Null;
-    }
-    serde_json::from_str(row.text(arg)).unwrap_or_else(|_| Value::String(row.text(arg).to_owned()))
-}
-
 fn array(row: &Row<'_>) -> Option<Out> {
-    json(&(0..row.count()).map(|arg| literal(row, arg)).collect())
+    json(&(0..row.count()).map(|arg| row.value(arg)).collect())
 }
 
 fn object(row: &Row<'_>) -> Result<Option<Out>> {
@@ -229,20 +186,22 @@ fn object(row: &Row<'_>) -> Result<Option<Out>> {
         if row.null(pair) || pair + 1 == row.count() {
             return Err(exec_datafusion_err!("JSON documents may not contain NULL member names."));
         }
-        let key = match literal(row, pair) {
-            Value::String(key) => key,
-            other => printed(&other),
-        };
-        members.insert(key, literal(row, pair + 1));
+        members.insert(row.text(pair).to_owned(), row.value(pair + 1));
     }
     Ok(json(&Value::Object(members)))
 }
 
 /// `JSON_SET`, `JSON_INSERT`, `JSON_REPLACE` and `JSON_REMOVE` change what a path names.
 fn change(row: &Row<'_>, insert: bool, replace: bool) -> Result<Option<Out>> {
+    if row.null(0) {
+        return Ok(None);
+    }
     let mut document = document(row, 0)?;
     for pair in (1..row.count()).step_by(2) {
-        path(row, pair)?.set(&mut document, literal(row, pair + 1), insert, replace);
+        if row.null(pair) || pair + 1 == row.count() {
+            return Ok(None);
+        }
+        path(row, pair)?.set(&mut document, row.value(pair + 1), insert, replace);
     }
     Ok(json(&document))
 }
@@ -255,12 +214,107 @@ fn remove(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(json(&document))
 }
 
-/// The functions of this file.
-pub fn all() -> Vec<ScalarUDF> {
-    let try_fn = |name, arity, kind, body| RowFunction::fallible(name, T, arity, kind, body);
-    [
-        try_fn("json_extract", (2, MANY), Kind::Text, extract),
-        try_fn("json_unquote", (1, 1), Kind::Text, unquote),
+/// `JSON_ARRAY_APPEND` and `JSON_ARRAY_INSERT` put values at the end of, or inside, arrays.
+fn extend(row: &Row<'_>, put: fn(&Path, &mut Value, Value)) -> Result<Option<Out>> {
+    if row.null(0) {
+        return Ok(None);
+    }
+    let mut document = document(row, 0)?;
+    for pair in (1..row.count()).step_by(2) {
+        if row.null(pair) || pair + 1 == row.count() {
+            return Ok(None);
+        }
+        put(&path(row, pair)?, &mut document, row.value(pair + 1));
+    }
+    Ok(json(&document))
+}
+
+fn merge(row: &Row<'_>, both: fn(Value, Value) -> Value) -> Result<Option<Out>> {
+    let mut merged = document(row, 0)?;
+    for arg in 1..row.count() {
+        merged = both(merged, document(row, arg)?);
+    }
+    Ok(json(&merged))
+}
+
+/// `JSON_MERGE_PATCH`: members of the second win, and NULL removes (RFC 7396).
+fn patched(target: Value, patch: Value) -> Value {
+    let Value::Object(changes) = patch else { return patch };
+    let mut members = match target {
+        Value::Object(members) => members,
+        _ => serde_json::Map::new(),
+    };
+    for (key, change) in changes {
+        if change.is_null() {
+            members.remove(&key);
+        } else {
+            let before = members.remove(&key).unwrap_or(Value::Null);
+            members.insert(key, patched(before, change));
+        }
+    }
+    Value::Object(members)
+}
+
+/// `JSON_MERGE_PRESERVE`: what both have becomes an array of both.
+fn merged(left: Value, right: Value) -> Value {
+    if let (Value::Object(mut members), Value::Object(others)) = (left.clone(), right.clone()) {
+        for (key, other) in others {
+            let both = match members.remove(&key) {
+                Some(member) => merged(member, other),
+                None => other,
+            };
+            members.insert(key, both);
+        }
+        return Value::Object(members);
+    }
+    let items = |value| match value {
+        Value::Array(items) => items,
+        other => vec![other],
+    };
+    let mut all = items(left);
+    all.extend(items(right));
+    Value::Array(all)
+}
+
+/// `JSON_OVERLAPS`: whether two documents have a member, an item or themselves in common.
+fn overlaps(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().any(|(key, item)| b.get(key).is_some_and(|other| same(item, other)))
+        }
+        (Value::Array(items), Value::Array(others)) => {
+            items.iter().any(|item| others.iter().any(|other| same(item, other)))
+        }
+        (Value::Array(items), other) | (other, Value::Array(items)) => {
+            items.iter().any(|item| same(item, other))
+        }
+        (a, b) => same(a, b),
+    }
+}
+
+fn same(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        (a, b) => a == b,
+    }
+}
+
+/// A JSON value in a calculation: truth values are 1 and 0, strings the number they start with.
+fn number(row: &Row<'_>) -> Option<Out> {
+    Some(Out::Double(match row.value(0) {
+        Value::Bool(value) => f64::from(u8::from(value)),
+        Value::String(text) => crate::convert::number_prefix(&text),
+        Value::Number(number) => number.as_f64()?,
+        Value::Null => return None,
+        Value::Array(_) | Value::Object(_) => 0.0,
+    }))
+}
+
+fn asking() -> Vec<RowFunction> {
+    let ask = |name, arity, kind, body| RowFunction::fallible(name, T, arity, kind, body);
+    vec![
+        ask("json_extract", (2, MANY), Kind::Json, extract),
+        ask("json_unquote", (1, 1), Kind::Text, unquote),
         RowFunction::new("json_quote", T, (1, 1), Kind::Text, |row| {
             json(&Value::String(row.text(0).to_owned()))
         }),
@@ -268,47 +322,52 @@ pub fn all() -> Vec<ScalarUDF> {
             let valid = serde_json::from_str::<serde::de::IgnoredAny>(row.text(0)).is_ok();
             Some(Out::Int(valid.into()))
         }),
-        RowFunction::new("mysql_json_text", T, (1, 1), Kind::Text, |row| {
-            let text = row.text(0);
-            // What a JSON function made is taken as it is.
-            let nested = text.starts_with(['{', '['])
-                && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-            if nested {
-                Some(Out::Text(text.to_owned()))
-            } else {
-                json(&Value::String(text.into()))
-            }
-        }),
-        try_fn("json_length", (1, 2), Kind::Int, length),
-        try_fn("json_depth", (1, 1), Kind::Int, |row| Ok(int(depth(&document(row, 0)?)))),
-        try_fn("json_keys", (1, 2), Kind::Text, keys),
-        try_fn("json_type", (1, 1), Kind::Text, |row| {
+        ask("json_length", (1, 2), Kind::Int, length),
+        ask("json_depth", (1, 1), Kind::Int, |row| Ok(int(depth(&document(row, 0)?)))),
+        ask("json_keys", (1, 2), Kind::Json, keys),
+        ask("json_type", (1, 1), Kind::Text, |row| {
             Ok(Some(Out::Text(type_name(&document(row, 0)?).to_owned())))
         }),
-        try_fn("json_contains", (2, 3), Kind::Int, json_contains),
-        try_fn("json_contains_path", (3, MANY), Kind::Int, contains_path),
-        try_fn("json_search", (3, 3), Kind::Text, search),
-        RowFunction::new("mysql_json_array", T, (0, MANY), Kind::Text, array).sees_null(),
-        RowFunction::fallible("mysql_json_object", T, (0, MANY), Kind::Text, object).sees_null(),
-        RowFunction::fallible("mysql_json_set", T, (3, MANY), Kind::Text, |row| {
-            change(row, true, true)
+        ask("json_contains", (2, 3), Kind::Int, json_contains),
+        ask("json_contains_path", (3, MANY), Kind::Int, contains_path),
+        ask("json_overlaps", (2, 2), Kind::Int, |row| {
+            let found = overlaps(&document(row, 0)?, &document(row, 1)?);
+            Ok(Some(Out::Int(found.into())))
         }),
-        RowFunction::fallible("mysql_json_insert", T, (3, MANY), Kind::Text, |row| {
-            change(row, true, false)
-        }),
-        RowFunction::fallible("mysql_json_replace", T, (3, MANY), Kind::Text, |row| {
-            change(row, false, true)
-        }),
-        try_fn("json_remove", (2, MANY), Kind::Text, remove),
-        try_fn("mysql_json", (1, 1), Kind::Text, |row| Ok(json(&document(row, 0)?))),
-        try_fn("json_pretty", (1, 1), Kind::Text, |row| {
+        ask("json_search", (3, MANY), Kind::Json, json_search::search).sees_null(),
+        RowFunction::new("mysql_json_item", T, (1, 1), Kind::Text, |row| json(&row.value(0)))
+            .sees_null(),
+        RowFunction::new("mysql_json_number", T, (1, 1), Kind::Double, number),
+        ask("json_pretty", (1, 1), Kind::Text, |row| {
             let document = document(row, 0)?;
             Ok(serde_json::to_string_pretty(&document).ok().map(Out::Text))
         }),
     ]
-    .into_iter()
-    .map(RowFunction::udf)
-    .collect()
+}
+
+fn making() -> Vec<RowFunction> {
+    let make =
+        |name, arity, body| RowFunction::fallible(name, T, arity, Kind::Json, body).sees_null();
+    let strict = |name, arity, body| RowFunction::fallible(name, T, arity, Kind::Json, body);
+    vec![
+        RowFunction::new("json_array", T, (0, MANY), Kind::Json, array).sees_null(),
+        make("json_object", (0, MANY), object),
+        make("json_set", (3, MANY), |row| change(row, true, true)),
+        make("json_insert", (3, MANY), |row| change(row, true, false)),
+        make("json_replace", (3, MANY), |row| change(row, false, true)),
+        make("json_array_append", (3, MANY), |row| extend(row, Path::append)),
+        make("json_array_insert", (3, MANY), |row| extend(row, Path::insert)),
+        strict("json_remove", (2, MANY), remove),
+        strict("json_merge_patch", (2, MANY), |row| merge(row, patched)),
+        strict("json_merge_preserve", (2, MANY), |row| merge(row, merged)),
+        strict("json_merge", (2, MANY), |row| merge(row, merged)),
+        strict("mysql_json", (1, 1), |row| Ok(json(&document(row, 0)?))),
+    ]
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    asking().into_iter().chain(making()).map(RowFunction::udf).collect()
 }
 
 #[cfg(test)]
@@ -328,5 +387,15 @@ mod tests {
         assert!(contains(&parse("[1,2,[3]]"), &parse("[2,1]")));
         assert!(contains(&parse(r#"{"a":1,"b":2}"#), &parse(r#"{"a":1.0}"#)));
         assert!(!contains(&parse("[1]"), &parse("2")));
+    }
+
+    #[test]
+    fn documents_merge_by_patch_or_keep_both() {
+        let parse = |text| serde_json::from_str::<Value>(text).unwrap();
+        let (a, b) = (parse(r#"{"a":1,"b":2}"#), parse(r#"{"a":[3],"b":null,"c":4}"#));
+        assert_eq!(patched(a.clone(), b.clone()).to_string(), r#"{"a":[3],"c":4}"#);
+        assert_eq!(merged(a, b).to_string(), r#"{"a":[1,3],"b":[2,null],"c":4}"#);
+        assert!(overlaps(&parse("[1,2]"), &parse("[2.0,3]")));
+        assert!(!overlaps(&parse(r#"{"a":1}"#), &parse(r#"{"a":2}"#)));
     }
 }

@@ -73,6 +73,25 @@ impl Path {
         }
     }
 
+    /// Puts a value behind the items of the array that the path names; what is no array becomes
+    /// one.
+    pub fn append(&self, document: &mut Value, new: Value) {
+        match descend(document, &self.0) {
+            Some(Value::Array(items)) => items.push(new),
+            Some(other) => *other = Value::Array(vec![other.take(), new]),
+            None => {}
+        }
+    }
+
+    /// Puts a value before the item that the path names, or behind the last.
+    pub fn insert(&self, document: &mut Value, new: Value) {
+        let Some((last, parents)) = self.0.split_last() else { return };
+        if let Some(Value::Array(items)) = descend(document, parents) {
+            let at = position(items.len(), last).unwrap_or(items.len());
+            items.insert(at, new);
+        }
+    }
+
     /// Removes what the path names.
     pub fn remove(&self, document: &mut Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
@@ -162,6 +181,8 @@ fn descend<'a>(mut value: &'a mut Value, legs: &[Leg]) -> Option<&'a mut Value> 
                 let at = position(items.len(), leg)?;
                 &mut items[at]
             }
+            // A scalar is its own first element.
+            (scalar, Leg::Index(0) | Leg::FromEnd(0)) => scalar,
             _ => return None,
         };
     }

@@ -2,6 +2,7 @@
 
 use datafusion::logical_expr::ScalarUDF;
 
+use super::meaning::Digits;
 use super::row::{Kind, Out, Row, RowFunction};
 
 const D: &[Kind] = &[Kind::Double];
@@ -88,9 +89,8 @@ fn seeded(seed: i64) -> f64 {
     rand::rngs::SmallRng::seed_from_u64(seed.cast_unsigned()).random()
 }
 
-/// The functions of this file.
-pub fn all() -> Vec<ScalarUDF> {
-    let mut all = vec![
+fn curves() -> [ScalarUDF; 13] {
+    [
         double!("sqrt", f64::sqrt),
         double!("exp", f64::exp),
         double!("sin", f64::sin),
@@ -104,62 +104,62 @@ pub fn all() -> Vec<ScalarUDF> {
         double!("ln", f64::ln),
         double!("log2", f64::log2),
         double!("log10", f64::log10),
+    ]
+}
+
+fn of_bits() -> Vec<ScalarUDF> {
+    let of = |name, kind, body| RowFunction::new(name, I, (1, 1), kind, body).udf();
+    vec![
         bitwise!("mysql_bit_and", |a, b| a & b),
         bitwise!("mysql_bit_or", |a, b| a | b),
         bitwise!("mysql_bit_xor", |a, b| a ^ b),
         bitwise!("mysql_shift_left", |a, b| shift(a, b, u64::checked_shl)),
         bitwise!("mysql_shift_right", |a, b| shift(a, b, u64::checked_shr)),
-    ];
+        of("mysql_bit_not", Kind::UInt, |row| Some(Out::UInt(!row.int(0).cast_unsigned()))),
+        of("bit_count", Kind::Int, |row| Some(Out::Int(row.int(0).count_ones().into()))),
+        of("bin", Kind::Text, |row| Some(Out::Text(in_base(row.int(0).cast_unsigned(), 2)))),
+        of("oct", Kind::Text, |row| Some(Out::Text(in_base(row.int(0).cast_unsigned(), 8)))),
+        RowFunction::new("conv", &[Kind::Text, Kind::Int], (3, 3), Kind::Text, conv).udf(),
+    ]
+}
+
+fn of_numbers() -> [RowFunction; 10] {
+    let of = RowFunction::new;
     let one_or_two = (1, 2);
-    all.extend(
-        [
-            RowFunction::new("pi", D, (0, 0), Kind::Double, |_| {
-                Some(Out::Double(std::f64::consts::PI))
-            }),
-            RowFunction::new("pow", D, (2, 2), Kind::Double, |row| {
-                finite(row.double(0).powf(row.double(1)))
-            }),
-            RowFunction::new("log", D, one_or_two, Kind::Double, log),
-            RowFunction::new("atan", D, one_or_two, Kind::Double, |row| {
-                let y = row.double(0);
-                finite(if row.count() == 2 { y.atan2(row.double(1)) } else { y.atan() })
-            }),
-            RowFunction::new("sign", D, (1, 1), Kind::Int, |row| {
-                let value = row.double(0);
-                Some(Out::Int(i64::from(value > 0.0) - i64::from(value < 0.0)))
-            }),
-            RowFunction::new("conv", &[Kind::Text, Kind::Int], (3, 3), Kind::Text, conv),
-            RowFunction::new("bin", I, (1, 1), Kind::Text, |row| {
-                Some(Out::Text(in_base(row.int(0).cast_unsigned(), 2)))
-            }),
-            RowFunction::new("oct", I, (1, 1), Kind::Text, |row| {
-                Some(Out::Text(in_base(row.int(0).cast_unsigned(), 8)))
-            }),
-            RowFunction::new("bit_count", I, (1, 1), Kind::Int, |row| {
-                Some(Out::Int(row.int(0).count_ones().into()))
-            }),
-            RowFunction::new("mysql_bit_not", I, (1, 1), Kind::UInt, |row| {
-                Some(Out::UInt(!row.int(0).cast_unsigned()))
-            }),
-            RowFunction::new("rand", I, (0, 1), Kind::Double, |row| {
-                Some(Out::Double(if row.count() == 1 {
-                    seeded(row.int(0))
-                } else {
-                    rand::random()
-                }))
-            })
-            .volatile(),
-            RowFunction::new("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
-            RowFunction::new("mysql_unsigned", I, (1, 1), Kind::UInt, |row| {
-                Some(Out::UInt(row.int(0).cast_unsigned()))
-            }),
-            RowFunction::new("mysql_double", D, (1, 1), Kind::Double, |row| {
-                Some(Out::Double(row.double(0)))
-            }),
-        ]
-        .map(RowFunction::udf),
-    );
-    all
+    [
+        of("pi", D, (0, 0), Kind::Double, |_| Some(Out::Double(std::f64::consts::PI)))
+            .showing(Digits::Fixed(6)),
+        of("pow", D, (2, 2), Kind::Double, |row| finite(row.double(0).powf(row.double(1)))),
+        of("log", D, one_or_two, Kind::Double, log),
+        of("atan", D, one_or_two, Kind::Double, |row| {
+            let y = row.double(0);
+            finite(if row.count() == 2 { y.atan2(row.double(1)) } else { y.atan() })
+        }),
+        of("sign", D, (1, 1), Kind::Int, |row| {
+            let value = row.double(0);
+            Some(Out::Int(i64::from(value > 0.0) - i64::from(value < 0.0)))
+        }),
+        of("rand", I, (0, 1), Kind::Double, |row| {
+            let seeded_or_not = if row.count() == 1 { seeded(row.int(0)) } else { rand::random() };
+            Some(Out::Double(seeded_or_not))
+        })
+        .volatile(),
+        of("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
+        of("mysql_unsigned", I, (1, 1), Kind::UInt, |row| {
+            Some(Out::UInt(row.int(0).cast_unsigned()))
+        }),
+        of("mysql_double", D, (1, 1), Kind::Double, |row| Some(Out::Double(row.double(0)))),
+        of("mysql_bits", &[Kind::Bytes], (1, 1), Kind::UInt, |row| {
+            let last = row.bytes(0).iter().rev().take(8).rev();
+            Some(Out::UInt(last.fold(0, |bits, byte| bits << 8 | u64::from(*byte))))
+        }),
+    ]
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    let numbers = of_numbers().map(RowFunction::udf);
+    curves().into_iter().chain(of_bits()).chain(numbers).collect()
 }
 
 #[cfg(test)]

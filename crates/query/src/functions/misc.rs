@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::ScalarUDF;
 
-use super::row::{Kind, Out, Row, RowFunction};
+use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::typed::Typed;
 
 /// Other names of functions, as MySQL has them.
@@ -34,14 +34,24 @@ fn uuid(_: &Row<'_>) -> Option<Out> {
     Some(Out::Text(parts.join("-")))
 }
 
-fn inet_aton(row: &Row<'_>) -> Option<Out> {
-    let address = row.text(0).parse::<std::net::Ipv4Addr>().ok()?;
-    Some(Out::Int(u32::from(address).into()))
+/// Whether text is 32 hexadecimal digits with dashes where a UUID has them, or none at all.
+fn is_uuid(text: &str) -> bool {
+    let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
+    let dashes = text.match_indices('-').map(|(at, _)| at).collect::<Vec<_>>();
+    let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
+    digits == 32
+        && text.len() == digits + dashes.len()
+        && (dashes.is_empty() || dashes == [8, 13, 18, 23])
 }
 
-fn inet_ntoa(row: &Row<'_>) -> Option<Out> {
-    let bits = u32::try_from(row.int(0)).ok()?;
-    Some(Out::Text(std::net::Ipv4Addr::from(bits).to_string()))
+/// `INTERVAL(n, n1, n2, ...)`: how many of the ascending numbers are not above the first.
+fn interval(row: &Row<'_>) -> Option<Out> {
+    if row.null(0) {
+        return Some(Out::Int(-1));
+    }
+    let above = |&arg: &usize| !row.null(arg) && row.double(arg) > row.double(0);
+    let found = (1..row.count()).find(above).unwrap_or(row.count());
+    Some(Out::Int(i64::try_from(found).expect("arguments are few") - 1))
 }
 
 fn crc32(bytes: &[u8]) -> i64 {
@@ -57,8 +67,19 @@ fn crc32(bytes: &[u8]) -> i64 {
 pub fn all() -> Vec<ScalarUDF> {
     let mut all = [
         RowFunction::new("uuid", &[Kind::Int], (0, 0), Kind::Text, uuid).volatile(),
-        RowFunction::new("inet_aton", &[Kind::Text], (1, 1), Kind::Int, inet_aton),
-        RowFunction::new("inet_ntoa", &[Kind::Int], (1, 1), Kind::Text, inet_ntoa),
+        RowFunction::new("uuid_short", &[Kind::Int], (0, 0), Kind::UInt, |_| {
+            Some(Out::UInt(rand::random::<u64>() >> 1))
+        })
+        .volatile(),
+        RowFunction::new("is_uuid", &[Kind::Text], (1, 1), Kind::Int, |row| {
+            Some(Out::Int(is_uuid(row.text(0)).into()))
+        }),
+        RowFunction::new("random_bytes", &[Kind::Int], (1, 1), Kind::Bytes, |row| {
+            let wanted = usize::try_from(row.int(0)).ok().filter(|n| (1..=1024).contains(n))?;
+            Some(Out::Bytes((0..wanted).map(|_| rand::random()).collect()))
+        })
+        .volatile(),
+        RowFunction::new("interval", &[Kind::Double], (2, MANY), Kind::Int, interval).sees_null(),
         RowFunction::new("crc32", &[Kind::Bytes], (1, 1), Kind::Int, |row| {
             Some(Out::Int(crc32(row.bytes(0))))
         }),
@@ -82,16 +103,6 @@ fn typed() -> Vec<ScalarUDF> {
             },
         ),
         Typed::udf(
-            "mysql_json_literal",
-            (1, 1),
-            |_| Ok(DataType::Utf8View),
-            |args, types| {
-                // Text becomes a JSON string, numbers are JSON already.
-                let text = crate::convert::is_text(&types[0]);
-                Ok(super::call(if text { "mysql_json_text" } else { "mysql_text" }, args))
-            },
-        ),
-        Typed::udf(
             "isnull",
             (1, 1),
             |_| Ok(DataType::Boolean),
@@ -102,8 +113,18 @@ fn typed() -> Vec<ScalarUDF> {
             (2, 2),
             |_| Ok(crate::convert::TIME),
             |args, types| {
-                let dates = types.iter().any(|ty| matches!(ty, DataType::Timestamp(_, _)));
-                Ok(super::call(if dates { "mysql_timediff" } else { "mysql_timediff_time" }, args))
+                let of = |ty: &DataType| matches!(ty, DataType::Timestamp(_, _));
+                let texts = types.iter().all(crate::convert::is_text);
+                Ok(super::call(
+                    if types.iter().any(of) {
+                        "mysql_timediff"
+                    } else if texts {
+                        "mysql_timediff_text"
+                    } else {
+                        "mysql_timediff_time"
+                    },
+                    args,
+                ))
             },
         ),
         Typed::udf("addtime", (2, 2), time_type, |args, types| Ok(add_time(args, types))),
@@ -117,6 +138,7 @@ fn typed() -> Vec<ScalarUDF> {
 fn time_type(types: &[DataType]) -> datafusion::common::Result<DataType> {
     Ok(match types[0] {
         DataType::Timestamp(_, _) | DataType::Date32 => crate::convert::DATETIME,
+        ref ty if crate::convert::is_text(ty) => DataType::Utf8View,
         _ => crate::convert::TIME,
     })
 }
@@ -125,8 +147,12 @@ fn add_time(
     args: Vec<datafusion::logical_expr::Expr>,
     types: &[DataType],
 ) -> datafusion::logical_expr::Expr {
-    let dates = matches!(types[0], DataType::Timestamp(_, _) | DataType::Date32);
-    super::call(if dates { "mysql_addtime" } else { "mysql_addtime_time" }, args)
+    let name = match types[0] {
+        DataType::Timestamp(_, _) | DataType::Date32 => "mysql_addtime",
+        ref ty if crate::convert::is_text(ty) => "mysql_addtime_text",
+        _ => "mysql_addtime_time",
+    };
+    super::call(name, args)
 }
 
 #[cfg(test)]
@@ -136,5 +162,14 @@ mod tests {
     #[test]
     fn crc32_is_the_common_one() {
         assert_eq!(crc32(b"MySQL"), 3_259_397_556);
+    }
+
+    #[test]
+    fn uuids_have_32_digits_and_dashes_at_their_places() {
+        assert!(is_uuid("6ccd780c-baba-1026-9564-5b8c656024db"));
+        assert!(is_uuid("{6CCD780C-BABA-1026-9564-5B8C656024DB}"));
+        assert!(is_uuid("6ccd780cbaba102695645b8c656024db"));
+        assert!(!is_uuid("6ccd780c-baba-1026-95645b8c656024db"));
+        assert!(!is_uuid("6ccd780c-baba-1026-9564-5b8c656024dz"));
     }
 }

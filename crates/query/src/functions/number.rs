@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array,
+};
 use arrow::datatypes::{DataType, Decimal128Type, i256};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::ScalarUDF;
@@ -107,32 +109,52 @@ fn quotient(left: i128, right: i128, raise: u32) -> Option<i128> {
     whole.to_i128()?.checked_add(if up { sign } else { 0 })
 }
 
-fn int_type(_: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
-    Ok(DataType::Int64)
+/// BIGINT, without a sign where an operand has none.
+fn int_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
+    Ok(if types.contains(&&DataType::UInt64) { DataType::UInt64 } else { DataType::Int64 })
 }
 
-fn integer_divide(args: &[ArrayRef], _: &DataType) -> Result<ArrayRef> {
+fn integer_divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let doubles = args.iter().any(|arg| Number::of(arg.data_type()) == Number::Double);
-    let quotients: Int64Array = if doubles {
+    if doubles {
         let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
         #[allow(clippy::cast_possible_truncation)] // saturates
-        pairs(&left, &right, |l, r| (r != 0.0).then(|| (l / r).trunc() as i64)).collect()
+        let quotients = pairs(&left, &right, |l, r| (r != 0.0).then(|| (l / r).trunc() as i128));
+        return integers(quotients, ty, "DIV");
+    }
+    let [(left, s1), (right, s2)] = decimals(args)?;
+    let (up1, up2) = (10_i128.pow(s2.saturating_sub(s1)), 10_i128.pow(s1.saturating_sub(s2)));
+    let quotients =
+        pairs(&left, &right, |l, r| l.checked_mul(up1)?.checked_div(r.checked_mul(up2)?));
+    integers(quotients, ty, "DIV")
+}
+
+/// Values as integers of 64 bits; what does not fit is refused.
+fn integers(
+    values: impl Iterator<Item = Option<i128>>,
+    ty: &DataType,
+    sign: &str,
+) -> Result<ArrayRef> {
+    fn fitting<T: TryFrom<i128>>(value: Option<i128>, kind: &str, sign: &str) -> Result<Option<T>> {
+        let Some(value) = value else { return Ok(None) };
+        match T::try_from(value) {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => exec_err!("{kind} value is out of range in '{sign}': {value}"),
+        }
+    }
+    Ok(if *ty == DataType::UInt64 {
+        let values = values.map(|value| fitting(value, "BIGINT UNSIGNED", sign));
+        Arc::new(values.collect::<Result<UInt64Array>>()?)
     } else {
-        let [(left, s1), (right, s2)] = decimals(args)?;
-        let (up1, up2) = (10_i128.pow(s2.saturating_sub(s1)), 10_i128.pow(s1.saturating_sub(s2)));
-        pairs(&left, &right, |l, r| {
-            let (l, r) = (l.checked_mul(up1)?, r.checked_mul(up2)?);
-            i64::try_from(l.checked_div(r)?).ok()
-        })
-        .collect()
-    };
-    Ok(Arc::new(quotients))
+        let values = values.map(|value| fitting(value, "BIGINT", sign));
+        Arc::new(values.collect::<Result<Int64Array>>()?)
+    })
 }
 
 fn modulo_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
     Ok(match (Number::of(types[0]), Number::of(types[1])) {
         (Number::Double, _) | (_, Number::Double) => DataType::Float64,
-        (Number::Int(_), Number::Int(_)) => DataType::Int64,
+        (Number::Int(_), Number::Int(_)) => int_type(&types[..1], &[])?,
         (left, right) => {
             let ((p1, s1), (p2, s2)) = (left.digits(), right.digits());
             decimal_type(i16::from(p1.max(p2)), s1.max(s2))
@@ -150,11 +172,9 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
             let rests: Decimal128Array = pairs(left, right, i128::checked_rem).collect();
             Arc::new(rests.with_precision_and_scale(precision, scale)?)
         }
-        DataType::Int64 => {
-            let (left, right) = (convert::int(&args[0])?, convert::int(&args[1])?);
-            let rests: Int64Array =
-                pairs(&left, &right, |l, r| (r != 0).then(|| l.wrapping_rem(r))).collect();
-            Arc::new(rests)
+        DataType::Int64 | DataType::UInt64 => {
+            let [(left, _), (right, _)] = decimals(args)?;
+            integers(pairs(&left, &right, i128::checked_rem), ty, "%")?
         }
         _ => {
             let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
@@ -166,20 +186,20 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 }
 
 /// `+`, `-` or `*` on integers that may not fit 64 bits.
-fn checked(args: &[ArrayRef], sign: &str, each: fn(i64, i64) -> Option<i64>) -> Result<ArrayRef> {
-    let (left, right) = (convert::int(&args[0])?, convert::int(&args[1])?);
-    let mut values = Int64Array::builder(left.len());
-    for (l, r) in left.iter().zip(&right) {
-        let (Some(l), Some(r)) = (l, r) else {
-            values.append_null();
-            continue;
-        };
-        match each(l, r) {
-            Some(value) => values.append_value(value),
-            None => return exec_err!("BIGINT value is out of range in '({l} {sign} {r})'"),
-        }
+fn checked(
+    args: &[ArrayRef],
+    ty: &DataType,
+    sign: &str,
+    each: fn(i128, i128) -> i128,
+) -> Result<ArrayRef> {
+    if *ty == DataType::UInt64 {
+        // Operands of 64 bits at most: nothing overflows 128.
+        let [(left, _), (right, _)] = decimals(args)?;
+        return integers(pairs(&left, &right, |l, r| Some(each(l, r))), ty, sign);
     }
-    Ok(Arc::new(values.finish()))
+    let (left, right) = (convert::int(&args[0])?, convert::int(&args[1])?);
+    let values = pairs(&left, &right, |l, r| Some(each(l.into(), r.into())));
+    integers(values, ty, sign)
 }
 
 /// The digits that ROUND and TRUNCATE keep, where they are a literal.
@@ -196,7 +216,7 @@ fn kept_digits(literals: &[Option<&ScalarValue>]) -> Option<i64> {
 fn round_type(types: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<DataType> {
     Ok(match Number::of(types[0]) {
         Number::Double => DataType::Float64,
-        Number::Int(_) => DataType::Int64,
+        Number::Int(_) => int_type(types, &[])?,
         Number::Decimal(precision, scale) => {
             let wanted = kept_digits(literals).unwrap_or(scale.into()).clamp(0, scale.into());
             let wanted = i8::try_from(wanted).expect("clamped to a scale");
@@ -223,10 +243,10 @@ fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
             let rounded: Decimal128Array = pairs(values, &digits, each).collect();
             Arc::new(rounded.with_precision_and_scale(precision, scale)?)
         }
-        DataType::Int64 => {
-            let each = |v: i64, d: i64| i64::try_from(cut(v.into(), -d, up)?).ok();
-            let rounded: Int64Array = pairs(&convert::int(&args[0])?, &digits, each).collect();
-            Arc::new(rounded)
+        DataType::Int64 | DataType::UInt64 => {
+            let values = convert::decimal(&args[0], 38, 0)?;
+            let values = values.as_primitive::<Decimal128Type>();
+            integers(pairs(values, &digits, |v, d: i64| cut(v, -d, up)), ty, "ROUND")?
         }
         _ => {
             let each = |v: f64, d: i64| Some(round_double(v, d, up));
@@ -258,13 +278,14 @@ fn round_double(value: f64, digits: i64, up: bool) -> f64 {
         return value;
     }
     let cut = if up { scaled.round_ties_even() } else { scaled.trunc() };
-    if digits >= 0 { cut / power } else { cut * power }
+    // Adding zero takes the sign from a negative one.
+    (if digits >= 0 { cut / power } else { cut * power }) + 0.0
 }
 
 fn same_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
     Ok(match Number::of(types[0]) {
         Number::Double => DataType::Float64,
-        Number::Int(_) => DataType::Int64,
+        Number::Int(_) => int_type(types, &[])?,
         Number::Decimal(precision, scale) => DataType::Decimal128(precision, scale),
     })
 }
@@ -276,6 +297,7 @@ fn abs(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
             let values: Decimal128Array = values.unary(i128::abs);
             Arc::new(values.with_precision_and_scale(precision, scale)?)
         }
+        DataType::UInt64 => Arc::clone(&args[0]),
         DataType::Int64 => {
             let values: Int64Array = convert::int(&args[0])?.unary(i64::saturating_abs);
             Arc::new(values)
@@ -289,7 +311,7 @@ fn abs(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 fn whole_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
     Ok(match Number::of(types[0]) {
         Number::Double => DataType::Float64,
-        Number::Int(_) => DataType::Int64,
+        Number::Int(_) => int_type(types, &[])?,
         Number::Decimal(precision, scale) => {
             let whole = i16::from(precision) - i16::from(scale) + 1;
             if whole <= 18 { DataType::Int64 } else { decimal_type(whole, 0) }
@@ -308,6 +330,7 @@ fn whole(
             let values = convert::double(&args[0])?;
             Ok(Arc::new(values.unary::<_, arrow::datatypes::Float64Type>(double)))
         }
+        Number::Int(_) if *ty == DataType::UInt64 => Ok(Arc::clone(&args[0])),
         Number::Int(_) => Ok(Arc::new(convert::int(&args[0])?)),
         Number::Decimal(_, scale) => {
             let unit = 10_i128.pow(u32::from(scale.unsigned_abs()));
@@ -343,16 +366,18 @@ fn to_decimal(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let ceil = |args: &[ArrayRef], ty: &DataType| {
-        whole(args, ty, f64::ceil, |value, unit| -(-value).div_euclid(unit))
+        whole(args, ty, |value| value.ceil() + 0.0, |value, unit| -(-value).div_euclid(unit))
     };
     let floor = |args: &[ArrayRef], ty: &DataType| whole(args, ty, f64::floor, i128::div_euclid);
     vec![
         Vector::udf("mysql_divide", (2, 2), divide_type, divide),
         Vector::udf("mysql_div", (2, 2), int_type, integer_divide),
         Vector::udf("mod", (2, 2), modulo_type, modulo),
-        Vector::udf("mysql_add", (2, 2), int_type, |a, _| checked(a, "+", i64::checked_add)),
-        Vector::udf("mysql_subtract", (2, 2), int_type, |a, _| checked(a, "-", i64::checked_sub)),
-        Vector::udf("mysql_multiply", (2, 2), int_type, |a, _| checked(a, "*", i64::checked_mul)),
+        Vector::udf("mysql_add", (2, 2), int_type, |a, ty| checked(a, ty, "+", |l, r| l + r)),
+        Vector::udf("mysql_subtract", (2, 2), int_type, |a, ty| checked(a, ty, "-", |l, r| l - r)),
+        Vector::udf("mysql_multiply", (2, 2), int_type, |a, ty| {
+            checked(a, ty, "*", i128::saturating_mul)
+        }),
         Vector::udf("round", (1, 2), round_type, |args, ty| rounding(args, ty, true)),
         Vector::udf("truncate", (2, 2), round_type, |args, ty| rounding(args, ty, false)),
         Vector::udf("abs", (1, 1), same_type, abs),

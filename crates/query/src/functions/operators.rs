@@ -6,6 +6,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::meaning::is_json;
 use super::typed::{converted, integer_digits, truth};
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
@@ -20,10 +21,17 @@ impl ExprPlanner for MySqlOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
-        let (Ok(left_type), Ok(right_type)) = types else {
+        let fields = (expr.left.to_field(schema), expr.right.to_field(schema));
+        let (Ok((_, left)), Ok((_, right))) = fields else {
             return Ok(PlannerResult::Original(expr));
         };
+        let expr = match (is_json(&left), is_json(&right)) {
+            (true, false) => with_json(expr, true, right.data_type()),
+            (false, true) => with_json(expr, false, left.data_type()),
+            _ => expr,
+        };
+        let types = (expr.left.get_type(schema)?, expr.right.get_type(schema)?);
+        let (left_type, right_type) = types;
         let RawBinaryExpr { op, left, right } = expr;
         let operands = ((left, &left_type), (right, &right_type));
         Ok(match planned(&op, operands) {
@@ -34,6 +42,29 @@ impl ExprPlanner for MySqlOperators {
             }
         })
     }
+}
+
+/// Operands of which one is JSON: with text it is compared as JSON, and with numbers as one.
+fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryExpr {
+    let RawBinaryExpr { op, mut left, mut right } = expr;
+    let (json, plain) = if on_left { (&mut left, &mut right) } else { (&mut right, &mut left) };
+    let equality =
+        matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq | BinaryOperator::Spaceship);
+    let order = matches!(
+        op,
+        BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq
+    );
+    let wrap = |name: &str, expr: &mut Expr| {
+        *expr = super::call(name, vec![std::mem::replace(expr, lit(0))]);
+    };
+    let number = other.is_numeric() || *other == DataType::Boolean;
+    match (is_text(other), number) {
+        (true, _) if equality => wrap("json_quote", plain),
+        (true, _) if order => wrap("json_unquote", json),
+        (_, true) => wrap("mysql_json_number", json),
+        _ => {}
+    }
+    RawBinaryExpr { op, left, right }
 }
 
 type Operand<'a> = (Expr, &'a DataType);
@@ -113,6 +144,14 @@ pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
         (a, b) if a.is_numeric() && b.is_numeric() && a.is_floating() != b.is_floating() => {
             (as_double(left), as_double(right))
         }
+        (a, b) if is_binary(a) && b.is_numeric() => {
+            let (left, ty) = of_bits(left);
+            (number(left, ty), right.0)
+        }
+        (a, b) if is_binary(b) && a.is_numeric() => {
+            let (right, ty) = of_bits(right);
+            (left.0, number(right, ty))
+        }
         (DataType::Boolean, b) if b.is_numeric() => (cast(left.0, b.clone()), right.0),
         (a, DataType::Boolean) if a.is_numeric() => (left.0, cast(right.0, a.clone())),
         _ => (small_decimal(left, right_type), small_decimal(right, left_type)),
@@ -186,20 +225,34 @@ fn small_decimal(operand: Operand<'_>, other: &DataType) -> Expr {
     operand.0
 }
 
+/// A literal of digits to the base 2 or 16 is the number that it is, where one is wanted.
+fn of_bits(operand: Operand<'_>) -> Operand<'_> {
+    match operand {
+        (expr @ Expr::Literal(..), ty) if is_binary(ty) => {
+            (super::call("mysql_bits", vec![expr]), &DataType::UInt64)
+        }
+        other => other,
+    }
+}
+
 /// `+`, `-` and `*`.
 fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     if matches!(left.1, DataType::Interval(_)) || matches!(right.1, DataType::Interval(_)) {
         return binary_expr(left.0, op, right.0);
     }
+    let (left, right) = (of_bits(left), of_bits(right));
     let (left_type, right_type) = (left.1, right.1);
     let integers = integer_digits(left_type).is_some() && integer_digits(right_type).is_some();
-    if integers && *left_type != DataType::UInt64 && *right_type != DataType::UInt64 {
+    if integers {
         let name = match op {
             Operator::Plus => "mysql_add",
             Operator::Minus => "mysql_subtract",
             _ => "mysql_multiply",
         };
-        return checked(name, left, op, right);
+        return match *left_type == DataType::UInt64 || *right_type == DataType::UInt64 {
+            true => super::call(name, vec![left.0, right.0]),
+            false => checked(name, left, op, right),
+        };
     }
     let left = (small_decimal((number(left.0, left_type), left_type), right_type), left_type);
     let right = (small_decimal((number(right.0, right_type), right_type), left_type), right_type);
@@ -240,5 +293,21 @@ fn number(expr: Expr, ty: &DataType) -> Expr {
         }
         ty if is_text(ty) || is_binary(ty) => converted(expr, ty, &DataType::Float64),
         _ => expr,
+    }
+}
+
+/// `-operand`, once types are known and nothing more is converted.
+pub fn negated(operand: Expr, ty: &DataType) -> Expr {
+    match ty {
+        // What has no sign gets one.
+        ty if integer_digits(ty).is_some() => {
+            let operand = (cast(operand, DataType::Int64), &DataType::Int64);
+            arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, operand)
+        }
+        DataType::Decimal128(_, _) => {
+            arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, (operand, ty))
+        }
+        DataType::Decimal256(_, _) => cast(lit(0_i64), ty.clone()) - operand,
+        _ => lit(0.0) - converted(operand, ty, &DataType::Float64),
     }
 }

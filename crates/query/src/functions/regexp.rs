@@ -56,9 +56,35 @@ fn like(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Bool(matched)))
 }
 
+/// What replaces a match: a group is `$` and digits, whatever letter stands behind them, and a
+/// backslash takes the meaning from the sign that follows it.
+fn replacement(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\\' => match signs.next() {
+                Some('$') => out.push_str("$$"),
+                Some(other) => out.push(other),
+                None => {}
+            },
+            '$' if signs.peek().is_some_and(char::is_ascii_digit) => {
+                out.push_str("${");
+                while let Some(digit) = signs.next_if(char::is_ascii_digit) {
+                    out.push(digit);
+                }
+                out.push('}');
+            }
+            '$' => out.push_str("$$"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
 /// `REGEXP_REPLACE(text, pattern, new[, position[, occurrence[, flags]]])`.
 fn replace(row: &Row<'_>) -> Result<Option<Out>> {
-    let (body, new) = (row.text(0), row.text(2));
+    let (body, new) = (row.text(0), &replacement(row.text(2))[..]);
     let from = byte_at(body, row.int_or(3, 1));
     let occurrence = usize::try_from(row.int_or(4, 0)).unwrap_or(0);
     let replaced = with_pattern(row.text(1), text_or(row, 5, ""), |regex| {
@@ -99,6 +125,24 @@ fn instr(row: &Row<'_>) -> Result<Option<Out>> {
     })?;
     let place = found.map_or(0, |at| body[..at].chars().count() + 1);
     Ok(Some(Out::Int(i64::try_from(place).unwrap_or(i64::MAX))))
+}
+
+/// A pattern of LIKE that has another escape than the backslash, with the backslash.
+pub fn with_escape(pattern: &str, escape: &str) -> String {
+    let escape = escape.chars().next();
+    let mut out = String::with_capacity(pattern.len());
+    let mut signs = pattern.chars();
+    while let Some(sign) = signs.next() {
+        match sign {
+            sign if Some(sign) == escape => {
+                out.push('\\');
+                out.extend(signs.next());
+            }
+            '\\' => out.push_str("\\\\"),
+            sign => out.push(sign),
+        }
+    }
+    out
 }
 
 /// Whether `text` is like a pattern of `%`, `_` and `\`.
@@ -147,6 +191,9 @@ pub fn all() -> Vec<ScalarUDF> {
             Text,
             replace,
         ),
+        RowFunction::new("mysql_like_escape", &[Text], (2, 2), Text, |row| {
+            Some(Out::Text(with_escape(row.text(0), row.text(1))))
+        }),
         RowFunction::fallible("regexp_substr", &[Text, Text, Int, Int, Text], (2, 5), Text, substr),
         RowFunction::fallible("regexp_instr", &[Text, Text, Int, Int], (2, 4), Int, instr),
     ]
@@ -173,6 +220,13 @@ mod tests {
         ] {
             assert_eq!(is_like(text, pattern), wanted, "{text} LIKE {pattern}");
         }
+    }
+
+    #[test]
+    fn another_escape_becomes_the_backslash() {
+        assert_eq!(with_escape("a|%b\\|", "|"), "a\\%b\\\\\\");
+        assert_eq!(with_escape("a\\%", ""), "a\\\\%");
+        assert_eq!(replacement("<$1a>\\$2$"), "<${1}a>$$2$$");
     }
 
     #[test]

@@ -9,14 +9,18 @@ use arrow::array::{
     Float64Builder, Int64Array, Int64Builder, StringViewArray, StringViewBuilder,
     TimestampMicrosecondArray, TimestampMicrosecondBuilder, UInt64Builder,
 };
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, plan_err};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
 };
+use serde_json::Value;
 
+use super::meaning::{self, Digits};
+use super::udf::{Does, Udf};
 use crate::convert;
+
+pub use super::udf::MANY;
 
 /// What an argument is converted to, or a result is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -25,6 +29,8 @@ pub enum Kind {
     Text,
     /// Bytes.
     Bytes,
+    /// JSON; for results only: arguments are texts that know whether they are JSON.
+    Json,
     /// A 64-bit integer.
     Int,
     /// A 64-bit integer without sign; for results only.
@@ -45,7 +51,7 @@ impl Kind {
     /// The Arrow type of the kind.
     pub fn arrow(self) -> DataType {
         match self {
-            Self::Text => DataType::Utf8View,
+            Self::Text | Self::Json => DataType::Utf8View,
             Self::Bytes => DataType::BinaryView,
             Self::Int => DataType::Int64,
             Self::UInt => DataType::UInt64,
@@ -82,31 +88,31 @@ pub enum Out {
 }
 
 /// What a function does to one row; `None` is NULL.
-pub type Body = fn(&Row<'_>) -> Option<Out>;
-/// The same for a function that refuses some values.
-pub type TryBody = fn(&Row<'_>) -> Result<Option<Out>>;
-
 #[derive(Clone, Copy, Debug)]
-enum Does {
-    Plain(Body),
-    Try(TryBody),
+enum Body {
+    Plain(fn(&Row<'_>) -> Option<Out>),
+    /// The same for a function that refuses some values.
+    Try(fn(&Row<'_>) -> Result<Option<Out>>),
 }
 
 /// A function of rows.
 #[derive(Debug)]
 pub struct RowFunction {
     name: &'static str,
-    /// Kinds of the arguments; the last one stands for all further ones.
-    args: &'static [Kind],
     arity: (usize, usize),
-    result: Kind,
-    sees_null: bool,
-    does: Does,
-    signature: Signature,
+    volatility: Volatility,
+    does: RowDoes,
 }
 
-/// Any number of arguments.
-pub const MANY: usize = usize::MAX;
+#[derive(Debug)]
+struct RowDoes {
+    /// Kinds of the arguments; the last one stands for all further ones.
+    args: &'static [Kind],
+    result: Kind,
+    sees_null: bool,
+    digits: Digits,
+    does: Body,
+}
 
 impl RowFunction {
     fn with(
@@ -114,11 +120,10 @@ impl RowFunction {
         args: &'static [Kind],
         arity: (usize, usize),
         result: Kind,
-        does: Does,
+        does: Body,
     ) -> Self {
-        let types = TypeSignature::OneOf(vec![TypeSignature::UserDefined, TypeSignature::Nullary]);
-        let signature = Signature::new(types, Volatility::Immutable);
-        Self { name, args, arity, result, sees_null: false, does, signature }
+        let does = RowDoes { args, result, sees_null: false, digits: Digits::Each, does };
+        Self { name, arity, volatility: Volatility::Immutable, does }
     }
 
     /// A function of `arity.0` to `arity.1` arguments.
@@ -127,9 +132,9 @@ impl RowFunction {
         args: &'static [Kind],
         arity: (usize, usize),
         result: Kind,
-        body: Body,
+        body: fn(&Row<'_>) -> Option<Out>,
     ) -> Self {
-        Self::with(name, args, arity, result, Does::Plain(body))
+        Self::with(name, args, arity, result, Body::Plain(body))
     }
 
     /// A function that refuses some values.
@@ -138,79 +143,60 @@ impl RowFunction {
         args: &'static [Kind],
         arity: (usize, usize),
         result: Kind,
-        body: TryBody,
+        body: fn(&Row<'_>) -> Result<Option<Out>>,
     ) -> Self {
-        Self::with(name, args, arity, result, Does::Try(body))
+        Self::with(name, args, arity, result, Body::Try(body))
     }
 
     /// The same, called for rows with NULL arguments too.
     #[must_use]
     pub fn sees_null(mut self) -> Self {
-        self.sees_null = true;
+        self.does.sees_null = true;
         self
     }
 
     /// The same, with a new result for each row.
     #[must_use]
     pub fn volatile(mut self) -> Self {
-        self.signature.volatility = Volatility::Volatile;
+        self.volatility = Volatility::Volatile;
+        self
+    }
+
+    /// The same, the values of its result showing so many digits behind the point.
+    #[must_use]
+    pub fn showing(mut self, digits: Digits) -> Self {
+        self.does.digits = digits;
         self
     }
 
     /// As DataFusion takes it.
     pub fn udf(self) -> ScalarUDF {
-        ScalarUDF::new_from_impl(self)
+        Udf::scalar(self.name, self.arity, self.volatility, self.does)
     }
+}
 
+impl RowDoes {
     fn kind(&self, at: usize) -> Kind {
         let last = *self.args.last().expect("a function with arguments names their kinds");
         self.args.get(at).copied().unwrap_or(last)
     }
 }
 
-// Functions are told apart by name: there is one of each.
-impl PartialEq for RowFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for RowFunction {}
-
-impl std::hash::Hash for RowFunction {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for RowFunction {
-    fn name(&self) -> &str {
-        self.name
+impl Does for RowDoes {
+    fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        if self.result == Kind::Json {
+            return Ok(meaning::json(name));
+        }
+        Ok(self.digits.field(name, self.result.arrow(), args))
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        check_arity(self.name, arg_types.len(), self.arity)?;
-        Ok(arg_types.to_vec())
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        check_arity(self.name, arg_types.len(), self.arity)?;
-        Ok(self.result.arrow())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = self.signature.volatility != Volatility::Volatile
-            && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if constant { 1 } else { args.number_rows };
+    fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
         let columns = args
             .args
             .iter()
+            .zip(&args.arg_fields)
             .enumerate()
-            .map(|(at, arg)| Column::new(arg, self.kind(at)))
+            .map(|(at, (arg, field))| Column::new(arg, self.kind(at), field))
             .collect::<Result<Vec<_>>>()?;
         let mut sink = Sink::new(self.result, rows);
         for at in 0..rows {
@@ -218,24 +204,12 @@ impl ScalarUDFImpl for RowFunction {
             let null = !self.sees_null && (0..columns.len()).any(|column| row.null(column));
             sink.push(match self.does {
                 _ if null => None,
-                Does::Plain(body) => body(&row),
-                Does::Try(body) => body(&row)?,
+                Body::Plain(body) => body(&row),
+                Body::Try(body) => body(&row)?,
             });
         }
-        let array = sink.finish();
-        if constant {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
-        }
-        Ok(ColumnarValue::Array(array))
+        Ok(sink.finish())
     }
-}
-
-/// Refuses a call with a wrong number of arguments in MySQL's words.
-pub fn check_arity(name: &str, count: usize, (min, max): (usize, usize)) -> Result<()> {
-    if count < min || count > max {
-        return plan_err!("Incorrect parameter count in the call to native function '{name}'");
-    }
-    Ok(())
 }
 
 enum Values {
@@ -248,19 +222,40 @@ enum Values {
     Time(DurationMicrosecondArray),
 }
 
+/// What a text was before it was made text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    Text,
+    Json,
+    Bool,
+    Number,
+}
+
+impl Source {
+    fn of(field: &Field) -> Self {
+        match field.data_type() {
+            _ if meaning::is_json(field) => Self::Json,
+            DataType::Boolean => Self::Bool,
+            ty if ty.is_numeric() => Self::Number,
+            _ => Self::Text,
+        }
+    }
+}
+
 struct Column {
     values: Values,
     scalar: bool,
+    source: Source,
 }
 
 impl Column {
-    fn new(arg: &ColumnarValue, kind: Kind) -> Result<Self> {
+    fn new(arg: &ColumnarValue, kind: Kind, field: &Field) -> Result<Self> {
         let (array, scalar) = match arg {
             ColumnarValue::Array(array) => (Arc::clone(array), false),
             ColumnarValue::Scalar(value) => (value.to_array()?, true),
         };
         let values = match kind {
-            Kind::Text => Values::Text(convert::text(&array)?),
+            Kind::Text | Kind::Json => Values::Text(convert::text(&array)?),
             Kind::Bytes => Values::Bytes(convert::bytes(&array)?),
             Kind::Int | Kind::UInt | Kind::Bool => Values::Int(convert::int(&array)?),
             Kind::Double => Values::Double(convert::double(&array)?),
@@ -268,7 +263,7 @@ impl Column {
             Kind::Date => Values::Date(convert::date(&array)?),
             Kind::Time => Values::Time(convert::time(&array)?),
         };
-        Ok(Self { values, scalar })
+        Ok(Self { values, scalar, source: Source::of(field) })
     }
 
     fn array(&self) -> &dyn Array {
@@ -348,6 +343,21 @@ impl Row<'_> {
         column.array().is_null(if column.scalar { 0 } else { self.at })
     }
 
+    /// An argument of kind `Text` as a JSON value: its JSON where it is JSON, else the text,
+    /// number or truth value that it is.
+    pub fn value(&self, arg: usize) -> Value {
+        if self.null(arg) {
+            return Value::Null;
+        }
+        let text = self.text(arg);
+        let parsed = match self.columns[arg].source {
+            Source::Text => None,
+            Source::Bool => Some(Value::Bool(text == "1")),
+            Source::Json | Source::Number => serde_json::from_str(text).ok(),
+        };
+        parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+    }
+
     /// An integer argument, or this when it is not given.
     pub fn int_or(&self, arg: usize, otherwise: i64) -> i64 {
         if arg < self.count() { self.int(arg) } else { otherwise }
@@ -369,7 +379,7 @@ enum Sink {
 impl Sink {
     fn new(kind: Kind, rows: usize) -> Self {
         match kind {
-            Kind::Text => Self::Text(StringViewBuilder::with_capacity(rows)),
+            Kind::Text | Kind::Json => Self::Text(StringViewBuilder::with_capacity(rows)),
             Kind::Bytes => Self::Bytes(BinaryViewBuilder::with_capacity(rows)),
             Kind::Int => Self::Int(Int64Builder::with_capacity(rows)),
             Kind::UInt => Self::UInt(UInt64Builder::with_capacity(rows)),

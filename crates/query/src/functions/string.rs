@@ -164,7 +164,7 @@ fn elt(row: &Row<'_>) -> Option<Out> {
         .and_then(text)
 }
 
-/// `MAKE_SET` and `EXPORT_SET` are not here: nobody was seen to send them.
+/// `FIND_IN_SET(text, list)`: which part of a list with commas it is, from 1; 0 for none.
 fn find_in_set(row: &Row<'_>) -> Option<Out> {
     let (needle, list) = (row.text(0), row.text(1));
     if list.is_empty() {

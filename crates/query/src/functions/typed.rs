@@ -2,16 +2,16 @@
 //! until types are known, and then expand to ordinary expressions, so that the optimiser and
 //! the vectorised kernels see nothing unusual.
 
-use arrow::datatypes::DataType;
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::conditional_expressions::CaseBuilder;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility, cast, lit, when,
+    Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, cast, lit, when,
 };
 
-use super::row::{MANY, check_arity};
+use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
 
 /// The type of a result, from the types of the arguments.
@@ -22,11 +22,8 @@ type Expand = fn(Vec<Expr>, &[DataType]) -> Result<Expr>;
 /// A function that expands once types are known.
 #[derive(Debug)]
 pub struct Typed {
-    name: &'static str,
-    arity: (usize, usize),
     returns: Returns,
     expand: Expand,
-    signature: Signature,
 }
 
 impl Typed {
@@ -37,49 +34,17 @@ impl Typed {
         returns: Returns,
         expand: Expand,
     ) -> ScalarUDF {
-        let types = TypeSignature::OneOf(vec![TypeSignature::UserDefined, TypeSignature::Nullary]);
-        let signature = Signature::new(types, Volatility::Immutable);
-        ScalarUDF::new_from_impl(Self { name, arity, returns, expand, signature })
+        Udf::scalar(name, arity, Volatility::Immutable, Self { returns, expand })
     }
 }
 
-impl PartialEq for Typed {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
+impl Does for Typed {
+    // Of the branches of CASE only the one that is wanted is computed.
+    const SHORT_CIRCUITS: bool = true;
 
-impl Eq for Typed {}
-
-impl std::hash::Hash for Typed {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for Typed {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        check_arity(self.name, arg_types.len(), self.arity)?;
-        Ok(arg_types.to_vec())
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        check_arity(self.name, arg_types.len(), self.arity)?;
-        (self.returns)(arg_types)
-    }
-
-    // Arguments such as the branches of CASE must not be computed before it is known which
-    // one is wanted.
-    fn short_circuits(&self) -> bool {
-        true
+    fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        let types = args.arg_fields.iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
+        Ok(Field::new(name, (self.returns)(&types)?, true))
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -94,8 +59,8 @@ impl ScalarUDFImpl for Typed {
         Ok(ExprSimplifyResult::Simplified(expanded))
     }
 
-    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        exec_err!("function '{}' was not expanded by the planner", self.name)
+    fn eval(&self, args: &ScalarFunctionArgs, _rows: usize) -> Result<ArrayRef> {
+        exec_err!("function '{}' was not expanded by the planner", args.return_field.name())
     }
 }
 
@@ -258,6 +223,19 @@ fn sum_type(types: &[DataType]) -> Result<DataType> {
     })
 }
 
+/// The type of `-value`.
+fn negated_type(types: &[DataType]) -> Result<DataType> {
+    Ok(match &types[0] {
+        ty if integer_digits(ty).is_some() => DataType::Int64,
+        DataType::Decimal128(precision, scale) => {
+            DataType::Decimal128((precision + 1).min(38), *scale)
+        }
+        ty @ DataType::Decimal256(_, _) => ty.clone(),
+        DataType::Null => DataType::Int64,
+        _ => DataType::Float64,
+    })
+}
+
 fn text_type(types: &[DataType]) -> Result<DataType> {
     Ok(if is_text(&types[0]) { types[0].clone() } else { DataType::Utf8View })
 }
@@ -348,6 +326,9 @@ pub fn all() -> Vec<ScalarUDF> {
         ),
         Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
+        }),
+        Typed::udf("mysql_negate", (1, 1), negated_type, |mut args, types| {
+            Ok(super::operators::negated(args.remove(0), &types[0]))
         }),
         Typed::udf("mysql_like_text", (1, 1), text_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &text_type(types)?))

@@ -2,15 +2,25 @@
 
 use std::any::TypeId;
 
-use sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval};
+use sqlparser::ast::{
+    BinaryOperator, DateTimeField, Expr, Ident, Interval, ObjectName, UnaryOperator,
+};
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, Word};
 
 use crate::session::SqlMode;
 
 const BASE: MySqlDialect = MySqlDialect {};
+
+/// How closely operators bind where `sqlparser` has another order than MySQL; its own are 5 for
+/// OR, 10 for AND, 20 for comparisons, 23 for `&`, 30 for `+` and 40 for `*`.
+const XOR: u8 = 7;
+const SHIFT: u8 = 27;
+const POWER: u8 = 44;
+const SIGN: u8 = 46;
+const PATH: u8 = 50;
 
 /// MySQL's dialect, with what its `sql_mode` changes and what `sqlparser` gets wrong.
 #[derive(Debug)]
@@ -24,6 +34,11 @@ macro_rules! as_mysql {
             BASE.$name()
         })*
     };
+}
+
+/// MOD between two operands; with quotes it is a name.
+fn is_mod(word: &Word) -> bool {
+    word.keyword == Keyword::MOD && word.quote_style.is_none()
 }
 
 /// What stands behind INTERVAL: an amount and its unit.
@@ -78,12 +93,28 @@ impl Dialect for MySql {
         true
     }
 
-    // `sqlparser` knows no units of two parts, such as DAY_SECOND.
+    // `sqlparser` binds signs as `*` does, and MySQL more closely than `^`; and it knows no
+    // units of two parts, such as DAY_SECOND.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let op = match parser.peek_token_ref().token {
+            Token::Minus => Some(UnaryOperator::Minus),
+            Token::Plus => Some(UnaryOperator::Plus),
+            Token::Tilde => Some(UnaryOperator::BitwiseNot),
+            _ => None,
+        };
+        if let Some(op) = op {
+            parser.advance_token();
+            let operand = parser.parse_subexpr(SIGN);
+            return Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }));
+        }
         let function = parser.peek_nth_token_ref(1).token == Token::LParen
             && parser.peek_nth_token_ref(3).token == Token::Comma;
-        if function || !parser.parse_keyword(Keyword::INTERVAL) {
+        if !parser.parse_keyword(Keyword::INTERVAL) {
             return None;
+        }
+        if function {
+            let name = ObjectName::from(vec![Ident::new("interval")]);
+            return Some(parser.parse_function(name));
         }
         Some(interval(parser))
     }
@@ -93,8 +124,16 @@ impl Dialect for MySql {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
-        let or = !self.mode.pipes_as_concat && parser.peek_token_ref().token == Token::StringConcat;
-        or.then(|| Ok(self.prec_value(Precedence::Or)))
+        let mul = self.prec_value(Precedence::MulDivModOp);
+        Some(Ok(match &parser.peek_token_ref().token {
+            Token::StringConcat if !self.mode.pipes_as_concat => self.prec_value(Precedence::Or),
+            Token::Arrow | Token::LongArrow => PATH,
+            Token::Caret => POWER,
+            Token::ShiftLeft | Token::ShiftRight => SHIFT,
+            Token::Word(word) if word.keyword == Keyword::XOR => XOR,
+            Token::Word(word) if is_mod(word) => mul,
+            _ => return None,
+        }))
     }
 
     fn parse_infix(
@@ -103,12 +142,15 @@ impl Dialect for MySql {
         expr: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        if !parser.parse_keyword(Keyword::DIV) {
-            return None;
-        }
+        let op = match &parser.peek_token_ref().token {
+            Token::Word(word) if word.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
+            Token::Word(word) if is_mod(word) => BinaryOperator::Modulo,
+            _ => return None,
+        };
+        parser.advance_token();
         Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
             left: Box::new(expr.clone()),
-            op: BinaryOperator::MyIntegerDivide,
+            op,
             right: Box::new(right),
         }))
     }

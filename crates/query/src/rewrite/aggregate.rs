@@ -3,10 +3,10 @@
 use freshet_base::Result;
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, ObjectName, Value,
+    FunctionArguments, Ident, ObjectName,
 };
 
-use super::values::{argument, call, int, literal, take};
+use super::values::{argument, call, int, take, text};
 
 /// Other names that aggregates have, and DataFusion's name for them.
 const NAMES: [(&str, &str); 8] = [
@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 8] = [
     ("approx_count_distinct", "approx_distinct"),
     ("ndv", "approx_distinct"),
     ("var_samp", "var_sample"),
-    ("group_concat", "string_agg"),
+    ("group_concat", "mysql_group_concat"),
 ];
 
 fn rename(function: &mut Function, name: &str) {
@@ -63,6 +63,9 @@ pub fn replaced(name: &str, function: &mut Function) -> Result<Option<Expr>> {
             group_concat(function);
             Ok(None)
         }
+        "json_arrayagg" | "json_objectagg" => {
+            Ok(Some(json_list(function, name == "json_objectagg")))
+        }
         "std" | "stddev" | "stddev_pop" | "stddev_samp" | "variance" | "var_pop" | "var_samp" => {
             for arg in exprs(function) {
                 *arg = call("mysql_double", vec![take(arg)]);
@@ -101,37 +104,61 @@ fn count(function: &mut Function) {
     }
 }
 
-/// GROUP_CONCAT(DISTINCT a, b ORDER BY c SEPARATOR ';').
+/// `GROUP_CONCAT(DISTINCT a, b ORDER BY c DESC SEPARATOR ';')` becomes
+/// `mysql_group_concat(text, ';', 'distinct desc', c)`: it sorts by itself, since several of one
+/// select may want different orders.
 fn group_concat(function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else { return };
-    let mut separator = literal(Value::SingleQuotedString(",".into()));
-    list.clauses.retain_mut(|clause| match clause {
-        FunctionArgumentClause::Separator(value) => {
-            separator = literal(Value::SingleQuotedString(
-                value.value.clone().into_string().unwrap_or_default(),
-            ));
-            false
-        }
-        _ => true,
-    });
-    let parts = list
-        .args
-        .drain(..)
-        .filter_map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-            _ => None,
-        })
-        .collect::<Vec<_>>();
-    let body = call(if parts.len() == 1 { "mysql_text" } else { "concat" }, parts);
-    // DISTINCT is ordered by what it lists, and by nothing else.
-    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-        for clause in &mut list.clauses {
-            if let FunctionArgumentClause::OrderBy(orders) = clause {
-                orders.iter_mut().for_each(|order| order.expr = body.clone());
+    let mut separator = text(",");
+    let mut orders = Vec::new();
+    for clause in list.clauses.drain(..) {
+        match clause {
+            FunctionArgumentClause::Separator(value) => {
+                separator = text(value.value.into_string().unwrap_or_default());
             }
+            FunctionArgumentClause::OrderBy(by) => orders = by,
+            _ => {}
         }
     }
-    list.args = vec![argument(body), argument(separator)];
+    let parts = list.args.drain(..).filter_map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    });
+    let parts = parts.collect::<Vec<_>>();
+    let mut options = Vec::new();
+    if list.duplicate_treatment.take() == Some(DuplicateTreatment::Distinct) {
+        options.push("distinct");
+    }
+    let mut keys = Vec::new();
+    for order in orders {
+        options.push(if order.options.asc == Some(false) { "desc" } else { "asc" });
+        // A number is the place of an argument.
+        let place = order.expr.to_string().parse::<usize>().ok();
+        let argument = place.and_then(|place| parts.get(place.checked_sub(1)?)).cloned();
+        keys.push(argument.unwrap_or(order.expr));
+    }
+    let body = call(if parts.len() == 1 { "mysql_text" } else { "concat" }, parts);
+    let args = [body, separator, text(options.join(" "))].into_iter().chain(keys);
+    list.args = args.map(argument).collect();
+}
+
+/// JSON_ARRAYAGG and JSON_OBJECTAGG list the JSON of their items.
+fn json_list(function: &mut Function, object: bool) -> Expr {
+    let item = |value: &mut Expr| call("mysql_json_item", vec![take(value)]);
+    let listed = match (&mut exprs(function)[..], object) {
+        ([key, value], true) => {
+            call("concat", vec![call("json_quote", vec![take(key)]), text(": "), item(value)])
+        }
+        ([value], false) => item(value),
+        _ => return Expr::Function(function.clone()),
+    };
+    if let FunctionArguments::List(list) = &mut function.args {
+        list.args = [listed, text(", "), text("")].map(argument).to_vec();
+    }
+    rename(function, "mysql_group_concat");
+    let (open, close) = if object { ("{", "}") } else { ("[", "]") };
+    let parts = vec![text(open), Expr::Function(function.clone()), text(close)];
+    call("mysql_json", vec![call("concat", parts)])
 }
 
 /// BIT_AND and its like are of 64 bits without sign, and not NULL where there are no rows.

@@ -1,13 +1,12 @@
 //! Expressions.
 
 use freshet_base::{Result, bail, err};
-use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CeilFloorKind, DataType, DateTimeField, Expr, Ident, TrimWhereField,
-    UnaryOperator, Value,
-};
+use sqlparser::ast::{BinaryOperator, CaseWhen, DateTimeField, Expr, Ident, UnaryOperator, Value};
 
+use super::cast::converted;
+use super::special::special;
 use super::values::{
-    as_text, call, case, int, literal, null, number, of_variable, take, text, truth,
+    as_text, call, case, double, int, literal, null, of_variable, take, text, truth,
 };
 use super::{Rewriter, function};
 use crate::session::Scope;
@@ -31,6 +30,9 @@ impl Rewriter<'_> {
                 Ok(())
             }
             Expr::Function(function) => function::before(function),
+            Expr::AnyOp { .. } | Expr::AllOp { .. } | Expr::InSubquery { .. } => {
+                super::subquery::before(expr)
+            }
             _ => Ok(()),
         }
     }
@@ -41,6 +43,8 @@ impl Rewriter<'_> {
             Expr::Identifier(ident) => {
                 if ident.quote_style.is_none() && ident.value.starts_with('@') {
                     *expr = self.variable(std::slice::from_ref(ident))?;
+                } else if let Some(bits) = bits_of(ident) {
+                    *expr = bytes_of_bits(bits)?;
                 } else if let Some(name) = niladic(ident) {
                     *expr = self.session_function(name, &[])?.unwrap_or_else(null);
                 } else {
@@ -54,100 +58,16 @@ impl Rewriter<'_> {
                     compound(idents);
                 }
             }
-            Expr::Value(value) => self.value(&mut value.value),
+            Expr::Value(_) => value(expr)?,
             Expr::Function(_) => self.function(expr)?,
             Expr::UnaryOp { .. } => unary(expr),
             Expr::BinaryOp { .. } => self.binary(expr)?,
             Expr::Between { .. } => between(expr),
             Expr::Case { .. } => rewritten_case(expr),
             Expr::Cast { .. } | Expr::Convert { .. } => converted(expr)?,
-            _ => self.special(expr)?,
+            _ => special(expr)?,
         }
         Ok(())
-    }
-
-    /// Expressions with syntax of their own.
-    fn special(&mut self, expr: &mut Expr) -> Result<()> {
-        *expr = match expr {
-            Expr::Nested(inner) => take(inner),
-            Expr::IsTrue(inner) => Expr::IsTrue(Box::new(truth(take(inner)))),
-            Expr::IsNotTrue(inner) => Expr::IsNotTrue(Box::new(truth(take(inner)))),
-            Expr::IsFalse(inner) => Expr::IsFalse(Box::new(truth(take(inner)))),
-            Expr::IsNotFalse(inner) => Expr::IsNotFalse(Box::new(truth(take(inner)))),
-            Expr::IsUnknown(inner) => Expr::IsNull(Box::new(take(inner))),
-            Expr::IsNotUnknown(inner) => Expr::IsNotNull(Box::new(take(inner))),
-            Expr::Like { expr: body, pattern, .. } => {
-                **body = call("mysql_like_text", vec![take(body)]);
-                **pattern = call("mysql_like_text", vec![take(pattern)]);
-                return Ok(());
-            }
-            Expr::RLike { negated, expr, pattern, .. } => {
-                let matched = call("regexp_like", vec![take(expr), take(pattern)]);
-                if *negated { not(matched) } else { matched }
-            }
-            Expr::InList { expr: body, list, negated } => {
-                return in_list(expr_of_tuple(body), list, *negated).map(|new| {
-                    if let Some(new) = new {
-                        *expr = new;
-                    }
-                });
-            }
-            Expr::Extract { field, expr, .. } => extracted(&field.to_string(), take(expr)),
-            Expr::Ceil { expr, field } => call("ceil", with_digits(take(expr), field)),
-            Expr::Floor { expr, field } => call("floor", with_digits(take(expr), field)),
-            Expr::Position { expr, r#in } => call("locate", vec![take(expr), take(r#in)]),
-            Expr::Substring { expr, substring_from, substring_for, .. } => {
-                let mut args = vec![take(expr)];
-                args.push(substring_from.as_deref_mut().map_or_else(|| int(1), take));
-                args.extend(substring_for.as_deref_mut().map(take));
-                call("substring", args)
-            }
-            Expr::Trim { trim_where, trim_what, expr, .. } => {
-                let side = match trim_where {
-                    Some(TrimWhereField::Leading) => "LEADING",
-                    Some(TrimWhereField::Trailing) => "TRAILING",
-                    Some(TrimWhereField::Both) | None => "BOTH",
-                };
-                let what = trim_what.as_deref_mut().map_or_else(|| text(" "), take);
-                call("mysql_trim", vec![take(expr), what, text(side)])
-            }
-            Expr::Collate { expr, .. } => take(expr),
-            Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => take(value),
-            Expr::TypedString(typed) => {
-                let name = match typed.data_type {
-                    DataType::Date => "mysql_date",
-                    DataType::Time(..) => "mysql_time",
-                    DataType::Datetime(_) | DataType::Timestamp(..) => "mysql_datetime",
-                    _ => return Ok(()),
-                };
-                call(name, vec![literal(typed.value.value.clone())])
-            }
-            Expr::Interval(_) => bail!(
-                Syntax,
-                "You have an error in your SQL syntax; INTERVAL stands beside + or - or in a \
-                 date function only"
-            ),
-            Expr::MatchAgainst { .. } => {
-                bail!(NotSupported, "This version of Freshet doesn't yet support 'MATCH AGAINST'")
-            }
-            Expr::MemberOf(member) => call(
-                "json_contains",
-                vec![take(&mut member.array), call("json_quote", vec![take(&mut member.value)])],
-            ),
-            _ => return Ok(()),
-        };
-        Ok(())
-    }
-
-    fn value(&self, value: &mut Value) {
-        let replaced = match value {
-            Value::DoubleQuotedString(text)
-            | Value::NationalStringLiteral(text)
-            | Value::EscapedStringLiteral(text) => Value::SingleQuotedString(std::mem::take(text)),
-            Value::Boolean(value) => Value::Number(u8::from(*value).to_string(), false),
-            _ => return,
-        };
-        *value = replaced;
     }
 
     fn binary(&mut self, expr: &mut Expr) -> Result<()> {
@@ -196,6 +116,45 @@ impl Rewriter<'_> {
             .map(of_variable)
             .ok_or_else(|| err!(UnknownVariable, "Unknown system variable '{name}'"))
     }
+}
+
+/// A literal as MySQL types it.
+fn value(expr: &mut Expr) -> Result<()> {
+    let Expr::Value(value) = expr else { return Ok(()) };
+    let replaced = match &mut value.value {
+        Value::DoubleQuotedString(body)
+        | Value::NationalStringLiteral(body)
+        | Value::EscapedStringLiteral(body) => text(std::mem::take(body)),
+        Value::Boolean(value) => int(u8::from(*value)),
+        Value::SingleQuotedByteStringLiteral(bits) => bytes_of_bits(bits)?,
+        // What has an exponent is a DOUBLE, other digits are a DECIMAL or an integer.
+        Value::Number(digits, _) if digits.contains(['e', 'E']) => double(digits),
+        _ => return Ok(()),
+    };
+    *expr = replaced;
+    Ok(())
+}
+
+/// The digits of `0b101`, which parses as a name.
+fn bits_of(ident: &Ident) -> Option<&str> {
+    let digits = ident.value.strip_prefix("0b").filter(|digits| !digits.is_empty())?;
+    let plain = ident.quote_style.is_none() && digits.bytes().all(|b| matches!(b, b'0' | b'1'));
+    plain.then_some(digits)
+}
+
+/// `b'101'` is the bytes that its digits fill from the right.
+fn bytes_of_bits(bits: &str) -> Result<Expr> {
+    let nibbles = bits.as_bytes().rchunks(4).rev().map(|digits| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        u8::from_str_radix(digits, 2).ok().map(|nibble| format!("{nibble:X}"))
+    });
+    let Some(mut hex) = nibbles.collect::<Option<String>>() else {
+        bail!(Syntax, "You have an error in your SQL syntax; near 'b\'{bits}\'' at line 1");
+    };
+    if hex.len() % 2 == 1 {
+        hex.insert(0, '0');
+    }
+    Ok(literal(Value::HexStringLiteral(hex)))
 }
 
 /// Functions that MySQL lets be written without parentheses, which parse as names.
@@ -252,12 +211,7 @@ fn unary(expr: &mut Expr) {
             {
                 *expr = int(format!("-{digits}"));
             } else {
-                // Not a negation of DataFusion's, which has no text.
-                *expr = Expr::BinaryOp {
-                    left: Box::new(int(0)),
-                    op: BinaryOperator::Minus,
-                    right: Box::new(take(inner)),
-                };
+                *expr = call("mysql_negate", vec![take(inner)]);
             }
         }
         _ => {}
@@ -314,16 +268,8 @@ fn tuples_equal(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
     all.ok_or_else(|| err!(OperandColumns, "Operand should contain 1 column(s)"))
 }
 
-fn expr_of_tuple(expr: &mut Expr) -> Option<&[Expr]> {
-    match expr {
-        Expr::Tuple(parts) => Some(parts),
-        _ => None,
-    }
-}
-
 /// `(a, b) IN ((1, 2), (3, 4))` compares the parts.
-fn in_list(tuple: Option<&[Expr]>, list: &mut [Expr], negated: bool) -> Result<Option<Expr>> {
-    let Some(tuple) = tuple else { return Ok(None) };
+pub fn in_list(tuple: &[Expr], list: &mut [Expr], negated: bool) -> Result<Option<Expr>> {
     let mut any = None;
     for item in list.iter_mut() {
         let Expr::Tuple(parts) = item else {
@@ -365,78 +311,6 @@ pub fn extracted(unit: &str, value: Expr) -> Expr {
         return call("mysql_extract", vec![text(unit), value]);
     }
     call(&unit.to_lowercase(), vec![value])
-}
-
-fn with_digits(expr: Expr, field: &CeilFloorKind) -> Vec<Expr> {
-    match field {
-        CeilFloorKind::Scale(digits) => vec![expr, literal(digits.value.clone())],
-        CeilFloorKind::DateTimeField(_) => vec![expr],
-    }
-}
-
-/// CAST and CONVERT.
-fn converted(expr: &mut Expr) -> Result<()> {
-    let (inner, data_type) = match expr {
-        Expr::Cast { expr, data_type, .. } => (expr, Some(data_type.clone())),
-        Expr::Convert { expr, data_type, .. } => (expr, data_type.clone()),
-        _ => return Ok(()),
-    };
-    let inner = number(take(inner));
-    let Some(data_type) = data_type else {
-        // CONVERT(x USING charset): everything is UTF-8.
-        *expr = call("mysql_text", vec![inner]);
-        return Ok(());
-    };
-    *expr = cast_to(inner, &data_type)?;
-    Ok(())
-}
-
-fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
-    use sqlparser::ast::{CharacterLength, ExactNumberInfo};
-    let decimal = |info: &ExactNumberInfo| match info {
-        ExactNumberInfo::None => (10, 0),
-        ExactNumberInfo::Precision(precision) => (*precision, 0),
-        ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
-    };
-    let of_length = |length: &Option<CharacterLength>| {
-        let text = call("mysql_text", vec![inner.clone()]);
-        match length {
-            Some(CharacterLength::IntegerLength { length, .. }) => {
-                call("left", vec![text, int(length)])
-            }
-            _ => text,
-        }
-    };
-    let name = data_type.to_string().to_uppercase();
-    Ok(match data_type {
-        DataType::Decimal(info) | DataType::Dec(info) | DataType::Numeric(info) => {
-            let (precision, scale) = decimal(info);
-            let precision = precision.min(38);
-            call("mysql_decimal", vec![inner, int(precision), int(scale)])
-        }
-        DataType::Char(length) | DataType::Character(length) => of_length(length),
-        DataType::Varchar(length) | DataType::Nvarchar(length) => of_length(length),
-        DataType::Text | DataType::String(_) => call("mysql_text", vec![inner]),
-        DataType::Date => call("mysql_date", vec![inner]),
-        DataType::Datetime(_) | DataType::Timestamp(..) => call("mysql_datetime", vec![inner]),
-        DataType::Time(..) => call("mysql_time", vec![inner]),
-        DataType::Double(_) | DataType::DoublePrecision | DataType::Float(_) | DataType::Real => {
-            call("mysql_double", vec![inner])
-        }
-        DataType::JSON => call("mysql_json", vec![inner]),
-        DataType::Binary(_) | DataType::Varbinary(_) | DataType::Blob(_) => {
-            call("mysql_binary", vec![inner])
-        }
-        _ if name.contains("UNSIGNED") => call("mysql_unsigned", vec![inner]),
-        _ if name.starts_with("DATEV2") => call("mysql_date", vec![inner]),
-        _ if name.starts_with("SIGNED") || name.contains("INT") || name.starts_with("BOOL") => {
-            call("mysql_signed", vec![inner])
-        }
-        _ if name.starts_with("YEAR") => call("year", vec![inner]),
-        other => {
-            bail!(NotSupported, "This version of Freshet doesn't yet support 'CAST AS {other}'")
-        }
-    })
 }
 
 /// The text of a unit that was written as a name or in quotes.

@@ -1,10 +1,11 @@
 //! Calls of functions.
 
-use freshet_base::{Result, bail, err};
+use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
+    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 
+use super::cast::within;
 use super::expr::{extracted, moved, unit_name};
 use super::values::{as_text, call, case, int, null, number, take, text};
 use super::{Rewriter, aggregate};
@@ -81,7 +82,15 @@ pub fn before(function: &mut Function) -> Result<()> {
         }
         "date_trunc" | "datetrunc" => {}
         "get_format" => {
-            bail!(NotSupported, "This version of Freshet doesn't yet support 'GET_FORMAT'")
+            if let Some(kind @ Expr::Identifier(_)) = args.next() {
+                *kind = text(kind.to_string().to_uppercase());
+            }
+        }
+        // TRUE is the number 1 everywhere else.
+        name if name.starts_with("json_") => {
+            for arg in args.filter(|arg| is_boolean(arg)) {
+                *arg = call("mysql_truth", vec![take(arg)]);
+            }
         }
         "date_add" | "date_sub" | "adddate" | "subdate" => {
             let subtract = name.ends_with("sub") || name.starts_with("sub");
@@ -103,8 +112,85 @@ pub fn before(function: &mut Function) -> Result<()> {
     Ok(())
 }
 
-fn wrong_unit(unit: &Expr) -> freshet_base::Error {
+fn is_boolean(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Boolean(_)))
+}
+
+fn wrong_unit(unit: &Expr) -> Error {
     err!(Syntax, "You have an error in your SQL syntax; '{unit}' is no unit of time")
+}
+
+fn wrong_count(name: &str) -> Error {
+    err!(WrongArguments, "Incorrect parameter count in the call to native function '{name}'")
+}
+
+/// A function, how many arguments it has, and what it becomes with them.
+type Changed = (&'static str, (usize, usize), fn(&str, Vec<Expr>) -> Result<Expr>);
+
+const MANY: usize = usize::MAX;
+
+/// Functions that become another, or the same with other arguments.
+const CHANGED: [Changed; 17] = [
+    ("if", (3, 3), if_else),
+    ("ifnull", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
+    ("nvl", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
+    ("coalesce", (1, MANY), |name, args| Ok(of_numbers(name, args))),
+    ("nullif", (2, 2), |name, args| Ok(of_numbers(name, args))),
+    ("greatest", (2, MANY), |name, args| Ok(of_numbers(name, args))),
+    ("least", (2, MANY), |name, args| Ok(of_numbers(name, args))),
+    ("date", (1, 1), |_, args| Ok(call("mysql_date", args))),
+    ("to_date", (1, 1), |_, args| Ok(call("mysql_date", args))),
+    ("time", (1, 1), |_, args| Ok(call("mysql_time", args))),
+    ("timestamp", (1, 2), timestamp),
+    ("timestampadd", (3, 3), timestamp_add),
+    ("extract", (2, 2), extract),
+    ("insert", (4, 4), |_, args| Ok(call("mysql_insert", args))),
+    ("json_value", (2, 2), |_, args| Ok(call("json_unquote", vec![call("json_extract", args)]))),
+    ("date_trunc", (2, 2), date_trunc),
+    ("sleep", (1, 1), |_, _| {
+        bail!(NotSupported, "This version of Freshet doesn't yet support 'SLEEP inside a query'")
+    }),
+];
+
+/// Truth values among the arguments are 1 and 0.
+fn of_numbers(name: &str, args: Vec<Expr>) -> Expr {
+    call(name, args.into_iter().map(number).collect())
+}
+
+/// `IF(condition, result, otherwise)`.
+fn if_else(_: &str, mut args: Vec<Expr>) -> Result<Expr> {
+    let otherwise = args.pop();
+    let result = args.remove(1);
+    Ok(case(vec![CaseWhen { condition: args.remove(0), result }], otherwise))
+}
+
+/// `TIMESTAMP(value[, time])`.
+fn timestamp(_: &str, mut args: Vec<Expr>) -> Result<Expr> {
+    let time = (args.len() == 2).then(|| args.remove(1));
+    let datetime = call("mysql_datetime", args);
+    Ok(match time {
+        Some(time) => call("mysql_addtime", vec![datetime, time]),
+        None => datetime,
+    })
+}
+
+/// `TIMESTAMPADD(unit, amount, value)`.
+fn timestamp_add(_: &str, mut args: Vec<Expr>) -> Result<Expr> {
+    let (unit, amount) = (args.remove(0), args.remove(0));
+    Ok(call("mysql_date_add", vec![args.remove(0), amount, unit, int(1)]))
+}
+
+fn extract(_: &str, mut args: Vec<Expr>) -> Result<Expr> {
+    let unit = as_text(&args[0]).unwrap_or("DAY").to_owned();
+    Ok(extracted(&unit, args.remove(1)))
+}
+
+/// Doris has the unit of DATE_TRUNC behind the value, others before it.
+fn date_trunc(name: &str, mut args: Vec<Expr>) -> Result<Expr> {
+    if as_text(&args[1]).is_some() {
+        args.swap(0, 1);
+    }
+    Ok(call(name, vec![args.remove(0), call("mysql_datetime", args)]))
 }
 
 impl Rewriter<'_> {
@@ -134,119 +220,21 @@ impl Rewriter<'_> {
 
     /// Scalar functions that become something else.
     fn scalar(&mut self, name: &str, function: &mut Function) -> Result<Option<Expr>> {
-        const CHANGED: [&str; 31] = [
-            "if",
-            "ifnull",
-            "nvl",
-            "coalesce",
-            "nullif",
-            "greatest",
-            "least",
-            "date",
-            "time",
-            "timestamp",
-            "timestampadd",
-            "extract",
-            "unix_timestamp",
-            "from_unixtime",
-            "insert",
-            "json_object",
-            "json_array",
-            "json_set",
-            "json_insert",
-            "json_replace",
-            "decode",
-            "sleep",
-            "regexp",
-            "position",
-            "binary",
-            "if_null",
-            "to_date",
-            "json_value",
-            "values",
-            "convert",
-            "date_trunc",
-        ];
-        if !CHANGED.contains(&name) {
-            return Ok(None);
+        if name == "unix_timestamp" || name == "from_unixtime" {
+            return match args_of(function) {
+                Some(args) => self.unix_time(name, args).map(Some),
+                None => Ok(None),
+            };
         }
-        let Some(mut args) = args_of(function) else { return Ok(None) };
-        let count = args.len();
-        let wrong = || {
-            err!(
-                WrongArguments,
-                "Incorrect parameter count in the call to native function '{name}'"
-            )
+        let Some((_, (min, max), become_new)) = CHANGED.iter().find(|(known, ..)| *known == name)
+        else {
+            return Ok(None);
         };
-        let needs = |min: usize, max: usize| {
-            if (min..=max).contains(&count) { Ok(()) } else { Err(wrong()) }
-        };
-        Ok(Some(match name {
-            "if" => {
-                needs(3, 3)?;
-                let otherwise = args.pop();
-                let result = args.pop().ok_or_else(wrong)?;
-                let condition = args.pop().ok_or_else(wrong)?;
-                case(vec![CaseWhen { condition, result }], otherwise)
-            }
-            "ifnull" | "nvl" | "if_null" | "coalesce" => {
-                needs(1, usize::MAX)?;
-                call("coalesce", args.into_iter().map(number).collect())
-            }
-            "nullif" | "greatest" | "least" => call(name, args.into_iter().map(number).collect()),
-            "date" | "to_date" => call("mysql_date", args),
-            "time" => call("mysql_time", args),
-            "timestamp" => {
-                needs(1, 2)?;
-                let time = (count == 2).then(|| args.pop()).flatten();
-                let datetime = call("mysql_datetime", args);
-                match time {
-                    Some(time) => call("mysql_addtime", vec![datetime, time]),
-                    None => datetime,
-                }
-            }
-            "timestampadd" => {
-                needs(3, 3)?;
-                let (unit, amount) = (args.remove(0), args.remove(0));
-                call("mysql_date_add", vec![args.remove(0), amount, unit, int(1)])
-            }
-            "extract" => {
-                needs(2, 2)?;
-                let unit = as_text(&args[0]).unwrap_or("DAY").to_owned();
-                extracted(&unit, args.remove(1))
-            }
-            "unix_timestamp" | "from_unixtime" => return self.unix_time(name, args).map(Some),
-            "insert" => call("mysql_insert", args),
-            "json_object" | "json_array" | "json_set" | "json_insert" | "json_replace" => {
-                let quoted = args.into_iter().enumerate().map(|(at, arg)| {
-                    // Of (document, path, value, path, value, ...) only values are made JSON.
-                    let makes = name == "json_object" || name == "json_array";
-                    let value = makes || (at > 0 && at % 2 == 0);
-                    if value { call("mysql_json_literal", vec![arg]) } else { arg }
-                });
-                call(&format!("mysql_{name}"), quoted.collect())
-            }
-            "json_value" => {
-                needs(2, 2)?;
-                call("json_unquote", vec![call("json_extract", args)])
-            }
-            "date_trunc" => {
-                needs(2, 2)?;
-                // Doris has the unit behind the value, others before it.
-                if as_text(&args[1]).is_some() {
-                    args.swap(0, 1);
-                }
-                call("date_trunc", vec![args.remove(0), call("mysql_datetime", args)])
-            }
-            "sleep" => bail!(
-                NotSupported,
-                "This version of Freshet doesn't yet support 'SLEEP inside a query'"
-            ),
-            _ => {
-                function.args = super::values::arguments(args);
-                return Ok(None);
-            }
-        }))
+        let Some(args) = args_of(function) else { return Ok(None) };
+        if !(*min..=*max).contains(&args.len()) {
+            return Err(wrong_count(name));
+        }
+        become_new(name, args).map(Some)
     }
 
     fn unix_time(&mut self, name: &str, mut args: Vec<Expr>) -> Result<Expr> {
@@ -259,10 +247,7 @@ impl Rewriter<'_> {
             return Ok(call("unix_timestamp", vec![args.remove(0), zone]));
         }
         if args.is_empty() {
-            bail!(
-                WrongArguments,
-                "Incorrect parameter count in the call to native function 'from_unixtime'"
-            );
+            return Err(wrong_count(name));
         }
         let format = (args.len() > 1).then(|| args.remove(1));
         let datetime = call("from_unixtime", vec![args.remove(0), zone]);
@@ -276,12 +261,17 @@ impl Rewriter<'_> {
     pub(super) fn session_function(&mut self, name: &str, args: &[Expr]) -> Result<Option<Expr>> {
         self.of_session = true;
         let session = self.session;
+        let digits = args.first().map_or(0, |arg| arg.to_string().parse().unwrap_or(0));
+        let digits = if name.contains("time") || name == "now" || name == "sysdate" {
+            u8::try_from(within(digits, 6)?).expect("at most 6")
+        } else {
+            0
+        };
         let now = |local: bool| {
             let micros = session.now_micros;
             let micros = if local { session.zone.local(micros) } else { micros };
-            let digits = args.first().map_or(0, |arg| arg.to_string().parse().unwrap_or(0_u8));
             let mut shown = String::new();
-            crate::format::datetime(&mut shown, micros, digits.min(6));
+            crate::format::datetime(&mut shown, micros, digits);
             shown
         };
         let part = |local: bool, range: std::ops::Range<usize>, name: &str| {

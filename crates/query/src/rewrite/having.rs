@@ -75,7 +75,8 @@ fn aliases(select: &Select) -> HashMap<String, Expr> {
     named.collect()
 }
 
-fn has_aggregate(expr: &Expr) -> bool {
+/// Whether an expression has an aggregate in it.
+pub fn has_aggregate(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |expr| match expr {
         Expr::Function(function)
             if AGGREGATES.contains(&function.name.to_string().to_lowercase().as_str()) =>

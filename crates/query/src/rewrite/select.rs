@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator,
     LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableFactor,
+    TableFactor, Value,
 };
 
 use super::expr::lower;
-use super::values::{take, truth};
+use super::values::{int, take, truth};
 
 /// Databases whose tables are called without regard to case.
 pub fn is_system(name: &str) -> bool {
@@ -95,9 +95,38 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
             limit_by: Vec::new(),
         });
     }
+    if let Some(limit) = &mut query.limit_clause {
+        limited(limit)?;
+    }
     query.locks.clear();
     query.for_clause = None;
     before_body(&mut query.body, outermost)
+}
+
+/// LIMIT takes integers without sign, and those above what DataFusion counts to are as good as
+/// the largest.
+fn limited(clause: &mut LimitClause) -> Result<()> {
+    let LimitClause::LimitOffset { limit, offset, .. } = clause else { return Ok(()) };
+    let counts = limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value));
+    for count in counts {
+        let Expr::Value(value) = &*count else { return Err(wrong_limit(count)) };
+        match &value.value {
+            Value::Placeholder(_) => {}
+            Value::Number(digits, _) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                *count = int(digits.parse().unwrap_or(i64::MAX));
+            }
+            _ => return Err(wrong_limit(count)),
+        }
+    }
+    Ok(())
+}
+
+fn wrong_limit(count: &Expr) -> Error {
+    err!(
+        Syntax,
+        "You have an error in your SQL syntax; LIMIT takes an integer that is not negative, near \
+         '{count}' at line 1"
+    )
 }
 
 fn before_body(body: &mut SetExpr, outermost: bool) -> Result<()> {
@@ -118,6 +147,11 @@ fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
     without_dual(select);
     super::having::without_groups(select);
     name_items(select, outermost);
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            super::subquery::in_item(expr)?;
+        }
+    }
     group_by(select)?;
     if let Some(Distinct::On(_)) = select.distinct {
         bail!(Syntax, "You have an error in your SQL syntax; near 'DISTINCT ON' at line 1");
@@ -267,6 +301,9 @@ pub fn table_factor(factor: &mut TableFactor) -> Result<()> {
                 );
             }
             alias.iter_mut().for_each(lower_columns);
+        }
+        TableFactor::Derived { alias: None, .. } => {
+            bail!(DerivedAlias, "Every derived table must have its own alias")
         }
         TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => {
             alias.iter_mut().for_each(lower_columns);

@@ -1,7 +1,7 @@
 //! Pieces of syntax trees.
 
 use sqlparser::ast::{
-    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Value, ValueWithSpan,
 };
 use sqlparser::tokenizer::Span;
@@ -20,6 +20,15 @@ pub fn int(value: impl std::fmt::Display) -> Expr {
     literal(Value::Number(value.to_string(), false))
 }
 
+/// A number with an exponent, which is a DOUBLE.
+pub fn double(digits: &str) -> Expr {
+    call("mysql_double", vec![text(digits)])
+}
+
+pub fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
 pub fn null() -> Expr {
     literal(Value::Null)
 }
@@ -30,7 +39,7 @@ pub fn of_variable(value: session::Value) -> Expr {
         session::Value::Null => null(),
         session::Value::Int(value) => int(value),
         session::Value::UInt(value) => int(value),
-        session::Value::Double(value) => int(format!("{value:e}")),
+        session::Value::Double(value) => double(&format!("{value:e}")),
         session::Value::Text(value) => text(value),
     }
 }

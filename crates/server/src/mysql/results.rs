@@ -208,10 +208,10 @@ fn put_binary(
         Cells::Int(values) => put_int(out, ty, values.value(row)),
         Cells::UInt(values) => put_int(out, ty, values.value(row).cast_signed()),
         Cells::Float(values) => out.float(values.value(row)),
-        Cells::Double(values) => out.double(values.value(row)),
+        Cells::Double(values, _) => out.double(values.value(row)),
         Cells::Date(values) => out.date(date(values.value(row))),
         Cells::DateTime(values, _) => out.datetime(datetime(values.value(row))),
-        Cells::Time(values) => out.time(time(values.value(row))),
+        Cells::Time(values, _) => out.time(time(values.value(row))),
         Cells::Text(values) => out.bytes(values.value(row).as_bytes()),
         Cells::Bytes(values) => out.bytes(values.value(row)),
         Cells::Null | Cells::Decimal(..) | Cells::Large(_) => {

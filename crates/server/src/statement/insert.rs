@@ -157,7 +157,7 @@ fn put_cell(
         Cells::Int(values) => put(encoder, Literal::Int(values.value(row).into())),
         Cells::UInt(values) => put(encoder, Literal::Int(values.value(row).into())),
         Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),
-        Cells::Double(values) => put(encoder, Literal::Float(values.value(row))),
+        Cells::Double(values, _) => put(encoder, Literal::Float(values.value(row))),
         Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),
         Cells::Bytes(values) => put(encoder, Literal::Binary(values.value(row))),
         Cells::Decimal(..) | Cells::Large(_) => {
@@ -165,7 +165,7 @@ fn put_cell(
             cells.text(row, text);
             put(encoder, Literal::Number(text))
         }
-        Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(_) => {
+        Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) => {
             text.clear();
             cells.text(row, text);
             put(encoder, Literal::Text(text))

@@ -258,6 +258,7 @@ pub async fn run(
 pub async fn explain(
     session: &mut Session,
     statement: &Statement,
+    analyze: bool,
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     use freshet_query::parser::InsertSource;
@@ -276,7 +277,10 @@ pub async fn explain(
     let engine = Arc::clone(&session.shared.query);
     let types = parameters::types(&parameters);
     let plan = engine.plan(query.clone(), &[], &reader.session(), &reader, &types)?;
-    engine.explain(&plan).await.map(lines)
+    match analyze {
+        true => engine.analyze(&plan).await.map(lines),
+        false => engine.explain(&plan).await.map(lines),
+    }
 }
 
 fn lines(lines: Vec<String>) -> Reply {
@@ -337,7 +341,7 @@ fn cell_value(cells: &Cells, row: usize) -> Value {
         Cells::Int(values) => Value::Int(values.value(row)),
         Cells::UInt(values) => Value::UInt(values.value(row)),
         Cells::Float(values) => Value::Double(values.value(row).into()),
-        Cells::Double(values) => Value::Double(values.value(row)),
+        Cells::Double(values, _) => Value::Double(values.value(row)),
         _ => {
             let mut text = Vec::new();
             cells.text(row, &mut text);

@@ -1,0 +1,237 @@
+//! Functions of times, and of dates with a time.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Decimal128Array, Int64Array};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
+use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
+
+use super::date::EPOCH_DAYS;
+use super::interval;
+use super::meaning::{self, Digits};
+use super::row::{Kind, Out, Row, RowFunction};
+use super::udf::{Does, Udf};
+use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
+use crate::zone::Zone;
+use crate::{convert, format};
+
+const DT: &[Kind] = &[Kind::DateTime];
+const TM: &[Kind] = &[Kind::Time];
+/// Digits of the second that a time without any shows.
+const WHOLE: Digits = Digits::Fixed(0);
+
+fn int(value: impl Into<i64>) -> Option<Out> {
+    Some(Out::Int(value.into()))
+}
+
+fn time(micros: i64) -> Option<Out> {
+    Some(Out::Time(micros.clamp(-TIME_MAX, TIME_MAX)))
+}
+
+fn maketime(row: &Row<'_>) -> Option<Out> {
+    let (hour, minute, second) = (row.int(0), row.int(1), row.double(2));
+    if !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation)] // below a minute
+    let rest = minute * 60 * SECOND + (second * 1e6).round() as i64;
+    let magnitude = hour.unsigned_abs().min(839).cast_signed() * 3600 * SECOND + rest;
+    time(if hour < 0 { -magnitude } else { magnitude })
+}
+
+/// `FROM_UNIXTIME(seconds, zone)`.
+fn from_unixtime(row: &Row<'_>) -> Option<Out> {
+    let seconds = row.double(0);
+    if !(0.0..32_536_771_200.0).contains(&seconds) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation)] // bounded above
+    let micros = (seconds * 1e6).round() as i64;
+    Some(Out::DateTime(Zone::parse(row.text(1))?.local(micros)))
+}
+
+fn convert_tz(row: &Row<'_>) -> Option<Out> {
+    let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
+    Some(Out::DateTime(to.local(from.utc(row.datetime(0)))))
+}
+
+/// `mysql_extract(unit, value)` of units of several parts.
+fn extract(row: &Row<'_>) -> Option<Out> {
+    let p = Parts::of(row.datetime(1));
+    let clock = i64::from(p.hour * 10_000 + p.minute * 100 + p.second);
+    let (day, micros) = (i64::from(p.day), i64::from(p.micros));
+    int(match row.text(0) {
+        "YEAR_MONTH" => i64::from(p.year) * 100 + i64::from(p.month),
+        "DAY_HOUR" => day * 100 + i64::from(p.hour),
+        "DAY_MINUTE" => day * 10_000 + clock / 100,
+        "DAY_SECOND" => day * 1_000_000 + clock,
+        "HOUR_MINUTE" => clock / 100,
+        "HOUR_SECOND" => clock,
+        "MINUTE_SECOND" => clock % 10_000,
+        "DAY_MICROSECOND" => (day * 1_000_000 + clock) * SECOND + micros,
+        "HOUR_MICROSECOND" => clock * SECOND + micros,
+        "MINUTE_MICROSECOND" => clock % 10_000 * SECOND + micros,
+        "SECOND_MICROSECOND" => clock % 100 * SECOND + micros,
+        _ => return None,
+    })
+}
+
+/// Microseconds with the last digits rounded away.
+fn rounded(micros: i64, digits: i64) -> i64 {
+    let unit = 10_i64.pow(6 - u32::try_from(digits.clamp(0, 6)).expect("clamped"));
+    (micros + unit / 2).div_euclid(unit) * unit
+}
+
+/// ADDTIME of a text, which is a time or a date and time, and stays one.
+fn add_to_text(row: &Row<'_>) -> Option<Out> {
+    let text = row.text(0);
+    let mut out = String::new();
+    if temporal::has_date(text) {
+        let moved = temporal::parse_datetime(text)?.checked_add(row.time(1))?;
+        format::datetime(&mut out, moved, format::fsp_of(moved));
+    } else {
+        let moved = (temporal::parse_time(text)? + row.time(1)).clamp(-TIME_MAX, TIME_MAX);
+        format::time(&mut out, moved, format::fsp_of(moved));
+    }
+    Some(Out::Text(out))
+}
+
+/// TIMEDIFF of texts: both are times, or both have a date.
+fn difference_of_texts(row: &Row<'_>) -> Option<Out> {
+    let (left, right) = (row.text(0), row.text(1));
+    match (temporal::has_date(left), temporal::has_date(right)) {
+        (true, true) => time(temporal::parse_datetime(left)? - temporal::parse_datetime(right)?),
+        (false, false) => time(temporal::parse_time(left)? - temporal::parse_time(right)?),
+        _ => None,
+    }
+}
+
+fn format_of(row: &Row<'_>) -> Option<Out> {
+    let format = match (row.text(0), row.text(1).to_uppercase().as_str()) {
+        ("DATE", "USA") => "%m.%d.%Y",
+        ("DATE", "JIS" | "ISO") => "%Y-%m-%d",
+        ("DATE", "EUR") => "%d.%m.%Y",
+        ("DATE", "INTERNAL") => "%Y%m%d",
+        ("DATETIME" | "TIMESTAMP", "USA" | "EUR") => "%Y-%m-%d %H.%i.%s",
+        ("DATETIME" | "TIMESTAMP", "JIS" | "ISO") => "%Y-%m-%d %H:%i:%s",
+        ("DATETIME" | "TIMESTAMP", "INTERNAL") => "%Y%m%d%H%i%s",
+        ("TIME", "USA") => "%h:%i:%s %p",
+        ("TIME", "JIS" | "ISO") => "%H:%i:%s",
+        ("TIME", "EUR") => "%H.%i.%s",
+        ("TIME", "INTERNAL") => "%H%i%s",
+        _ => return None,
+    };
+    Some(Out::Text(format.to_owned()))
+}
+
+/// `UNIX_TIMESTAMP(value, zone)`: with a fraction where its argument has one.
+#[derive(Debug)]
+struct UnixTimestamp;
+
+impl Does for UnixTimestamp {
+    fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        let ty = match meaning::digits(&args.arg_fields[0], args.scalar_arguments[0]) {
+            None | Some(0) => DataType::Int64,
+            Some(digits) => DataType::Decimal128(11 + digits, digits.cast_signed()),
+        };
+        Ok(Field::new(name, ty, true))
+    }
+
+    fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let values = convert::datetime(&args.args[0].to_array(rows)?)?;
+        let zones = convert::text(&args.args[1].to_array(rows)?)?;
+        let utc = values.iter().zip(&zones).map(|(value, zone)| {
+            let utc = Zone::parse(zone?)?.utc(value?);
+            Some(utc.max(0))
+        });
+        Ok(match *args.return_field.data_type() {
+            DataType::Decimal128(precision, scale) => {
+                let unit = 10_i64.pow(6 - u32::from(scale.unsigned_abs()));
+                let values: Decimal128Array =
+                    utc.map(|utc| Some(i128::from(utc?.div_euclid(unit)))).collect();
+                Arc::new(values.with_precision_and_scale(precision, scale)?)
+            }
+            _ => Arc::new(utc.map(|utc| Some(utc?.div_euclid(SECOND))).collect::<Int64Array>()),
+        })
+    }
+}
+
+fn of_times() -> Vec<RowFunction> {
+    let of = RowFunction::new;
+    vec![
+        of("mysql_time", TM, (1, 1), Kind::Time, |row| time(row.time(0))).showing(Digits::Of(0)),
+        of("mysql_time_digits", &[Kind::Time, Kind::Int], (2, 2), Kind::Time, |row| {
+            time(rounded(row.time(0), row.int(1)))
+        })
+        .showing(Digits::Said(1)),
+        of("mysql_time_micros", TM, (1, 1), Kind::Int, |row| int(row.time(0).abs())),
+        of("microsecond", TM, (1, 1), Kind::Int, |row| int(row.time(0).abs() % SECOND)),
+        of("time_to_sec", TM, (1, 1), Kind::Int, |row| int(row.time(0) / SECOND)),
+        of("sec_to_time", &[Kind::Double], (1, 1), Kind::Time, |row| {
+            #[allow(clippy::cast_possible_truncation)] // saturates
+            time((row.double(0) * 1e6).round() as i64)
+        })
+        .showing(Digits::Of(0)),
+        of("maketime", &[Kind::Int, Kind::Int, Kind::Double], (3, 3), Kind::Time, maketime)
+            .showing(Digits::Of(2)),
+        of("mysql_negate_time", TM, (1, 1), Kind::Time, |row| time(-row.time(0))),
+        of("mysql_addtime_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) + row.time(1))),
+        of("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) - row.time(1))),
+        of("mysql_addtime_text", &[Kind::Text, Kind::Time], (2, 2), Kind::Text, add_to_text),
+        of("mysql_timediff_text", &[Kind::Text], (2, 2), Kind::Time, difference_of_texts),
+    ]
+}
+
+fn of_datetimes() -> Vec<RowFunction> {
+    let of = RowFunction::new;
+    let zoned: &[Kind] = &[Kind::DateTime, Kind::Text];
+    let moment = |row: &Row<'_>| Some(Out::DateTime(row.datetime(0)));
+    vec![
+        of("mysql_datetime", DT, (1, 1), Kind::DateTime, moment).showing(Digits::Of(0)),
+        of("mysql_datetime_digits", &[Kind::DateTime, Kind::Int], (2, 2), Kind::DateTime, |row| {
+            Some(Out::DateTime(rounded(row.datetime(0), row.int(1))))
+        })
+        .showing(Digits::Said(1)),
+        of("mysql_midnight", DT, (1, 1), Kind::DateTime, |row| {
+            Some(Out::DateTime(row.datetime(0).div_euclid(DAY) * DAY))
+        })
+        .showing(WHOLE),
+        of("to_seconds", DT, (1, 1), Kind::Int, |row| {
+            int(row.datetime(0).div_euclid(SECOND) + EPOCH_DAYS * 86_400)
+        }),
+        of("mysql_timediff", DT, (2, 2), Kind::Time, |row| time(row.datetime(0) - row.datetime(1))),
+        of("mysql_addtime", &[Kind::DateTime, Kind::Time], (2, 2), Kind::DateTime, |row| {
+            row.datetime(0).checked_add(row.time(1)).map(Out::DateTime)
+        }),
+        of("convert_tz", zoned, (3, 3), Kind::DateTime, convert_tz).showing(Digits::Of(0)),
+        of("from_unixtime", &[Kind::Double, Kind::Text], (2, 2), Kind::DateTime, from_unixtime)
+            .showing(Digits::Of(0)),
+        of("mysql_extract", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
+        of("timestampdiff", &[Kind::Text, Kind::DateTime], (3, 3), Kind::Int, |row| {
+            interval::difference(row.text(0), row.datetime(1), row.datetime(2)).map(Out::Int)
+        }),
+        of("get_format", &[Kind::Text], (2, 2), Kind::Text, format_of),
+    ]
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    let rows = of_times().into_iter().chain(of_datetimes()).map(RowFunction::udf);
+    let unix = Udf::scalar("unix_timestamp", (2, 2), Volatility::Immutable, UnixTimestamp);
+    rows.chain([unix]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_the_second_are_rounded_away() {
+        let at = |text| temporal::parse_datetime(text).unwrap();
+        for (digits, wanted) in [(0, "03:04:06"), (2, "03:04:05.68"), (6, "03:04:05.678912")] {
+            let value = at("2024-01-02 03:04:05.678912");
+            assert_eq!(rounded(value, digits), at(&format!("2024-01-02 {wanted}")));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Bytes as text and back, and sets of flags as text.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use datafusion::logical_expr::ScalarUDF;
+
+use super::row::{Kind, MANY, Out, Row, RowFunction};
+
+/// How many characters TO_BASE64 puts on a line.
+const LINE: usize = 76;
+
+fn to_base64(bytes: &[u8]) -> String {
+    let digits = STANDARD.encode(bytes);
+    // Digits are ASCII, so that lines can be cut anywhere.
+    let lines = (0..digits.len()).step_by(LINE);
+    let lines = lines.map(|at| &digits[at..digits.len().min(at + LINE)]);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The bytes of base 64 text, blanks left out; `None` where it is none.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text.split_ascii_whitespace().collect::<String>()).ok()
+}
+
+/// `MAKE_SET(bits, text, ...)`: the texts whose bits are set, with commas between.
+fn make_set(row: &Row<'_>) -> Option<Out> {
+    if row.null(0) {
+        return None;
+    }
+    let bits = crate::convert::integer_prefix(row.text(0));
+    let wanted = |arg: &usize| *arg <= 64 && bits >> (arg - 1) & 1 == 1 && !row.null(*arg);
+    let parts = (1..row.count()).filter(wanted).map(|arg| row.text(arg)).collect::<Vec<_>>();
+    Some(Out::Text(parts.join(",")))
+}
+
+/// `EXPORT_SET(bits, on, off[, separator[, count]])`: every bit as one of two texts.
+fn export_set(row: &Row<'_>) -> Option<Out> {
+    let number = |arg: usize| crate::convert::integer_prefix(row.text(arg));
+    let separator = if row.count() > 3 { row.text(3) } else { "," };
+    let count = if row.count() > 4 { usize::try_from(number(4)).unwrap_or(64).min(64) } else { 64 };
+    let bits = number(0);
+    let parts = (0..count).map(|at| row.text(if bits >> at & 1 == 1 { 1 } else { 2 }));
+    Some(Out::Text(parts.collect::<Vec<_>>().join(separator)))
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    let text: &[Kind] = &[Kind::Text];
+    [
+        RowFunction::new("to_base64", &[Kind::Bytes], (1, 1), Kind::Text, |row| {
+            Some(Out::Text(to_base64(row.bytes(0))))
+        }),
+        RowFunction::new("from_base64", text, (1, 1), Kind::Bytes, |row| {
+            from_base64(row.text(0)).map(Out::Bytes)
+        }),
+        RowFunction::new("make_set", text, (2, MANY), Kind::Text, make_set).sees_null(),
+        RowFunction::new("export_set", text, (3, 5), Kind::Text, export_set),
+    ]
+    .map(RowFunction::udf)
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_64_goes_both_ways() {
+        for (bytes, text) in [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj")] {
+            assert_eq!(to_base64(bytes.as_bytes()), text);
+            assert_eq!(from_base64(text).as_deref(), Some(bytes.as_bytes()));
+        }
+        let long = vec![7; 100];
+        assert_eq!(to_base64(&long).lines().next().map(str::len), Some(LINE));
+        assert_eq!(from_base64(&to_base64(&long)), Some(long));
+        assert_eq!(from_base64("YQ="), None);
+        assert_eq!(from_base64("Y!=="), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! CAST and CONVERT.
+
+use freshet_base::{Result, bail};
+use sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, Expr};
+
+use super::values::{call, int, number, take};
+
+/// The most digits of a second.
+const DIGITS_MAX: u64 = 6;
+/// The most digits of a DECIMAL in MySQL; ours are cut to what a column can have.
+const PRECISION_MAX: u64 = 65;
+
+/// Rewrites CAST or CONVERT, its operand being rewritten.
+pub fn converted(expr: &mut Expr) -> Result<()> {
+    let (inner, data_type) = match expr {
+        Expr::Cast { expr, data_type, .. } => (expr, Some(data_type.clone())),
+        Expr::Convert { expr, data_type, .. } => (expr, data_type.clone()),
+        _ => return Ok(()),
+    };
+    let inner = number(take(inner));
+    let Some(data_type) = data_type else {
+        // CONVERT(x USING charset): everything is UTF-8.
+        *expr = call("mysql_text", vec![inner]);
+        return Ok(());
+    };
+    *expr = cast_to(inner, &data_type)?;
+    Ok(())
+}
+
+fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
+    let decimal = |info: &ExactNumberInfo| match info {
+        ExactNumberInfo::None => (10, 0),
+        ExactNumberInfo::Precision(precision) => (*precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+    };
+    let of_length = |length: &Option<CharacterLength>| {
+        let text = call("mysql_text", vec![inner.clone()]);
+        match length {
+            Some(CharacterLength::IntegerLength { length, .. }) => {
+                call("left", vec![text, int(length)])
+            }
+            _ => text,
+        }
+    };
+    let name = data_type.to_string().to_uppercase();
+    Ok(match data_type {
+        DataType::Decimal(info) | DataType::Dec(info) | DataType::Numeric(info) => {
+            let (precision, scale) = decimal(info);
+            within(precision, PRECISION_MAX)?;
+            let precision = precision.min(38);
+            call("mysql_decimal", vec![inner, int(precision), int(scale)])
+        }
+        DataType::Char(length) | DataType::Character(length) => of_length(length),
+        DataType::Varchar(length) | DataType::Nvarchar(length) => of_length(length),
+        DataType::Text | DataType::String(_) => call("mysql_text", vec![inner]),
+        DataType::Date => call("mysql_date", vec![inner]),
+        DataType::Datetime(digits) | DataType::Timestamp(digits, _) => {
+            let digits = within(digits.unwrap_or(0), DIGITS_MAX)?;
+            call("mysql_datetime_digits", vec![inner, int(digits)])
+        }
+        DataType::Time(digits, _) => {
+            let digits = within(digits.unwrap_or(0), DIGITS_MAX)?;
+            call("mysql_time_digits", vec![inner, int(digits)])
+        }
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float(_) | DataType::Real => {
+            call("mysql_double", vec![inner])
+        }
+        DataType::JSON => call("mysql_json", vec![inner]),
+        DataType::Binary(_) | DataType::Varbinary(_) | DataType::Blob(_) => {
+            call("mysql_binary", vec![inner])
+        }
+        _ if name.contains("UNSIGNED") => call("mysql_unsigned", vec![inner]),
+        _ if name.starts_with("DATEV2") => call("mysql_date", vec![inner]),
+        _ if name.starts_with("SIGNED") || name.contains("INT") || name.starts_with("BOOL") => {
+            call("mysql_signed", vec![inner])
+        }
+        _ if name.starts_with("YEAR") => call("year", vec![inner]),
+        other => {
+            bail!(NotSupported, "This version of Freshet doesn't yet support 'CAST AS {other}'")
+        }
+    })
+}
+
+/// Refuses more digits than there are.
+pub fn within(digits: u64, most: u64) -> Result<u64> {
+    if digits > most {
+        bail!(TooBigPrecision, "Too-big precision {digits} specified. Maximum is {most}");
+    }
+    Ok(digits)
+}

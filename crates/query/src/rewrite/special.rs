@@ -1,0 +1,133 @@
+//! Expressions with syntax of their own.
+
+use freshet_base::{Result, bail};
+use sqlparser::ast::{
+    BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, ValueWithSpan,
+};
+
+use super::expr::{extracted, in_list, not};
+use super::values::{call, int, literal, take, text, truth};
+
+/// Rewrites an expression whose parts are rewritten.
+pub fn special(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => *expr = take(inner),
+        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => *expr = take(value),
+        Expr::Interval(_) => bail!(
+            Syntax,
+            "You have an error in your SQL syntax; INTERVAL stands beside + or - or in a date \
+             function only"
+        ),
+        Expr::MatchAgainst { .. } => {
+            bail!(NotSupported, "This version of Freshet doesn't yet support 'MATCH AGAINST'")
+        }
+        Expr::Like { .. } | Expr::RLike { .. } => pattern(expr),
+        Expr::InList { .. } => list(expr)?,
+        _ => {
+            if let Some(new) = tested(expr).or_else(|| called(expr)) {
+                *expr = new;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// IS TRUE and its like, over whatever may be one.
+fn tested(expr: &mut Expr) -> Option<Expr> {
+    let test = |inner: &mut Box<Expr>| Box::new(truth(take(inner)));
+    Some(match expr {
+        Expr::IsTrue(inner) => Expr::IsTrue(test(inner)),
+        Expr::IsNotTrue(inner) => Expr::IsNotTrue(test(inner)),
+        Expr::IsFalse(inner) => Expr::IsFalse(test(inner)),
+        Expr::IsNotFalse(inner) => Expr::IsNotFalse(test(inner)),
+        Expr::IsUnknown(inner) => Expr::IsNull(Box::new(take(inner))),
+        Expr::IsNotUnknown(inner) => Expr::IsNotNull(Box::new(take(inner))),
+        _ => return None,
+    })
+}
+
+/// LIKE and REGEXP.
+fn pattern(expr: &mut Expr) {
+    match expr {
+        Expr::Like { expr: body, pattern, escape_char, .. } => {
+            **body = call("mysql_like_text", vec![take(body)]);
+            **pattern = call("mysql_like_text", vec![take(pattern)]);
+            if let Some(ValueWithSpan { value, .. }) = escape_char.take() {
+                **pattern = call("mysql_like_escape", vec![take(pattern), literal(value)]);
+            }
+        }
+        Expr::RLike { negated, expr: body, pattern, .. } => {
+            let matched = call("regexp_like", vec![take(body), take(pattern)]);
+            *expr = if *negated { not(matched) } else { matched };
+        }
+        _ => {}
+    }
+}
+
+/// `x IN (...)`, where `x` may be a row.
+fn list(expr: &mut Expr) -> Result<()> {
+    let Expr::InList { expr: body, list, negated } = expr else { return Ok(()) };
+    if let Expr::Tuple(parts) = &**body {
+        if let Some(new) = in_list(parts, list, *negated)? {
+            *expr = new;
+        }
+    } else if is_json(body) {
+        // A string in JSON is the text in it.
+        **body = call("json_unquote", vec![take(body)]);
+    }
+    Ok(())
+}
+
+fn is_json(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op, .. } => *op == BinaryOperator::Arrow,
+        Expr::Function(function) => function.name.to_string().eq_ignore_ascii_case("json_extract"),
+        _ => false,
+    }
+}
+
+/// What has the syntax of an operator, or of keywords in parentheses, and is a function.
+fn called(expr: &mut Expr) -> Option<Expr> {
+    Some(match expr {
+        Expr::Extract { field, expr, .. } => extracted(&field.to_string(), take(expr)),
+        Expr::Ceil { expr, field } => call("ceil", with_digits(take(expr), field)),
+        Expr::Floor { expr, field } => call("floor", with_digits(take(expr), field)),
+        Expr::Position { expr, r#in } => call("locate", vec![take(expr), take(r#in)]),
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let mut args = vec![take(expr)];
+            args.push(substring_from.as_deref_mut().map_or_else(|| int(1), take));
+            args.extend(substring_for.as_deref_mut().map(take));
+            call("substring", args)
+        }
+        Expr::Trim { trim_where, trim_what, expr, .. } => {
+            let side = match trim_where {
+                Some(TrimWhereField::Leading) => "LEADING",
+                Some(TrimWhereField::Trailing) => "TRAILING",
+                Some(TrimWhereField::Both) | None => "BOTH",
+            };
+            let what = trim_what.as_deref_mut().map_or_else(|| text(" "), take);
+            call("mysql_trim", vec![take(expr), what, text(side)])
+        }
+        Expr::TypedString(typed) => {
+            let name = match typed.data_type {
+                DataType::Date => "mysql_date",
+                DataType::Time(..) => "mysql_time",
+                DataType::Datetime(_) | DataType::Timestamp(..) => "mysql_datetime",
+                _ => return None,
+            };
+            call(name, vec![literal(typed.value.value.clone())])
+        }
+        Expr::MemberOf(member) => call(
+            "json_contains",
+            vec![take(&mut member.array), call("json_quote", vec![take(&mut member.value)])],
+        ),
+        _ => return None,
+    })
+}
+
+fn with_digits(expr: Expr, field: &CeilFloorKind) -> Vec<Expr> {
+    match field {
+        CeilFloorKind::Scale(digits) => vec![expr, literal(digits.value.clone())],
+        CeilFloorKind::DateTimeField(_) => vec![expr],
+    }
+}

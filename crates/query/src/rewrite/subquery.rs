@@ -1,0 +1,286 @@
+//! Conditions on subqueries, as forms that DataFusion runs with MySQL's NULL: `ALL` and `ANY`
+//! compare with MIN or MAX, rows are compared part by part, and in a list of items `EXISTS` and
+//! `IN` count.
+
+use std::ops::ControlFlow;
+
+use freshet_base::{Error, Result, bail};
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+};
+
+use super::expr::not;
+use super::having::has_aggregate;
+use super::values::{binary, call, case, int, null, take};
+
+/// The name of the derived table that a subquery becomes, and of its columns before a number:
+/// nobody else calls anything so.
+const DERIVED: &str = "#subquery";
+
+/// Rewrites a condition on a subquery, before its parts are rewritten.
+pub fn before(expr: &mut Expr) -> Result<()> {
+    let new = match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => {
+            let (left, subquery) = (take(left), subquery(right)?);
+            match compare_op {
+                BinaryOperator::Eq => member(left, subquery, false)?,
+                BinaryOperator::NotEq => {
+                    not(quantified(left, &BinaryOperator::Eq, subquery, true)?)
+                }
+                op => quantified(left, op, subquery, false)?,
+            }
+        }
+        Expr::AllOp { left, compare_op, right } => {
+            let (left, subquery) = (take(left), subquery(right)?);
+            match compare_op {
+                BinaryOperator::NotEq => member(left, subquery, true)?,
+                op => quantified(left, op, subquery, true)?,
+            }
+        }
+        Expr::InSubquery { expr: left, subquery, negated } if matches!(**left, Expr::Tuple(_)) => {
+            member(take(left), subquery.clone(), *negated)?
+        }
+        _ => return Ok(()),
+    };
+    *expr = new;
+    Ok(())
+}
+
+fn subquery(expr: &Expr) -> Result<Box<Query>> {
+    match expr {
+        Expr::Subquery(query) => Ok(query.clone()),
+        other => bail!(
+            Syntax,
+            "You have an error in your SQL syntax; ALL, ANY and SOME want a subquery, near \
+             '{other}' at line 1"
+        ),
+    }
+}
+
+/// `left IN (subquery)`, where `left` may be a row.
+fn member(left: Expr, subquery: Box<Query>, negated: bool) -> Result<Expr> {
+    let Expr::Tuple(parts) = left else {
+        return Ok(Expr::InSubquery { expr: Box::new(left), subquery, negated });
+    };
+    let equal = parts.into_iter().enumerate().map(|(at, part)| {
+        let equal = binary(column(at), BinaryOperator::Eq, part);
+        // NOT IN is true only where no row could be the one.
+        if negated { Expr::IsNotFalse(Box::new(equal)) } else { equal }
+    });
+    let equal = equal.collect::<Vec<_>>();
+    let count = equal.len();
+    let all = equal.into_iter().reduce(|all, next| binary(all, BinaryOperator::And, next));
+    let Some(condition) = all else {
+        bail!(OperandColumns, "Operand should contain 1 column(s)");
+    };
+    let subquery = selecting(int(1), derived(subquery, count), Some(condition));
+    Ok(Expr::Exists { subquery, negated })
+}
+
+/// What a subquery with one column is like: 0 without rows, 1 without NULL, 2 with NULL.
+fn state(subquery: &Query) -> Expr {
+    aggregated(subquery, |value| {
+        let rows = call("count", vec![int(1)]);
+        let values = call("count", vec![value]);
+        let when = |left: Expr, right: Expr, result| CaseWhen {
+            condition: binary(left, BinaryOperator::Eq, right),
+            result,
+        };
+        let conditions = vec![when(rows.clone(), int(0), int(0)), when(rows, values, int(1))];
+        case(conditions, Some(int(2)))
+    })
+}
+
+/// `left op ALL (subquery)` or `left op ANY (subquery)`: the row that decides is the smallest
+/// or the largest, NULL says nothing, and no row says ALL and not ANY.
+fn quantified(left: Expr, op: &BinaryOperator, subquery: Box<Query>, all: bool) -> Result<Expr> {
+    if matches!(left, Expr::Tuple(_)) {
+        bail!(OperandColumns, "Operand should contain 1 column(s)");
+    }
+    let extreme = |name: &str| aggregated(&subquery, |value| call(name, vec![value]));
+    let compared = |name: &str| binary(left.clone(), op.clone(), extreme(name));
+    let decided = match (op, all) {
+        (BinaryOperator::Gt | BinaryOperator::GtEq, true)
+        | (BinaryOperator::Lt | BinaryOperator::LtEq, false) => compared("max"),
+        (BinaryOperator::Lt | BinaryOperator::LtEq, true)
+        | (BinaryOperator::Gt | BinaryOperator::GtEq, false) => compared("min"),
+        (BinaryOperator::Eq, true) => binary(compared("min"), BinaryOperator::And, compared("max")),
+        _ => bail!(NotSupported, "This version of Freshet doesn't yet support '{op} ALL or ANY'"),
+    };
+    let is = |state: Expr, wanted: u8| binary(state, BinaryOperator::Eq, int(wanted));
+    let state = state(&subquery);
+    let (and, or) = (BinaryOperator::And, BinaryOperator::Or);
+    Ok(if all {
+        let sure = binary(is(state.clone(), 1), or.clone(), null());
+        binary(is(state, 0), or, binary(decided, and, sure))
+    } else {
+        let unsure = binary(is(state.clone(), 2), and.clone(), null());
+        let rows = binary(state, BinaryOperator::NotEq, int(0));
+        binary(rows, and, binary(decided, or, unsure))
+    })
+}
+
+/// The scalar subquery of an aggregate over the only column of a subquery.
+fn aggregated(subquery: &Query, aggregate: impl FnOnce(Expr) -> Expr) -> Expr {
+    // A plain select keeps its conditions where they are, so that they may name outer columns.
+    if let Some(select) = plain(subquery)
+        && let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
+            &select.projection[..]
+    {
+        let mut select = select.clone();
+        let item = aggregate(value.clone());
+        select.projection = vec![SelectItem::UnnamedExpr(item)];
+        return Expr::Subquery(query_of(select, subquery));
+    }
+    let from = derived(Box::new(subquery.clone()), 1);
+    Expr::Subquery(selecting(aggregate(column(0)), from, None))
+}
+
+/// The select of a query that has a row for each row of its tables that meets its condition.
+fn plain(query: &Query) -> Option<&Select> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let grouped =
+        !matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
+    let items = select.projection.iter();
+    let plain = query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && !grouped
+        && select.having.is_none()
+        && matches!(select.distinct, None | Some(Distinct::All))
+        && !items.clone().any(|item| {
+            matches!(item, SelectItem::UnnamedExpr(expr)
+            | SelectItem::ExprWithAlias { expr, .. } if has_aggregate(expr))
+        });
+    plain.then_some(&**select)
+}
+
+/// A query of this select, with what stood before the one that it is of.
+fn query_of(select: Select, of: &Query) -> Box<Query> {
+    let mut query = of.clone();
+    query.order_by = None;
+    *query.body = SetExpr::Select(Box::new(select));
+    Box::new(query)
+}
+
+fn column(at: usize) -> Expr {
+    let name = |text: String| Ident::with_quote('`', text);
+    Expr::CompoundIdentifier(vec![name(DERIVED.into()), name(format!("{DERIVED}{at}"))])
+}
+
+fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
+    let name = |text: String| Ident::with_quote('`', text);
+    let column = |at| TableAliasColumnDef { name: name(format!("{DERIVED}{at}")), data_type: None };
+    TableFactor::Derived {
+        lateral: false,
+        subquery,
+        alias: Some(TableAlias {
+            explicit: true,
+            name: name(DERIVED.into()),
+            columns: (0..columns).map(column).collect(),
+            at: None,
+        }),
+        sample: None,
+    }
+}
+
+/// `SELECT item FROM from WHERE condition`.
+fn selecting(item: Expr, from: TableFactor, condition: Option<Expr>) -> Box<Query> {
+    let parsed = crate::parser::parse("SELECT 1 FROM dual", Default::default());
+    let Some(crate::parser::Statement::Query(mut query)) =
+        parsed.ok().and_then(|mut parsed| parsed.pop()).map(|parsed| parsed.statement)
+    else {
+        unreachable!("the text above is a query")
+    };
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.projection = vec![SelectItem::UnnamedExpr(item)];
+        select.from[0].relation = from;
+        select.selection = condition;
+    }
+    query
+}
+
+/// In an item of a select, where DataFusion joins nothing, conditions on subqueries count.
+pub fn in_item(item: &mut Expr) -> Result<()> {
+    let mut counting = Counting { depth: 0 };
+    match item.visit(&mut counting) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Counting {
+    /// How many queries the visitor is inside of: conditions of those are their own.
+    depth: usize,
+}
+
+impl VisitorMut for Counting {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        if let Err(error) = before(expr) {
+            return ControlFlow::Break(error);
+        }
+        let counted = match expr {
+            Expr::Exists { subquery, negated } => (exists(subquery), *negated),
+            Expr::InSubquery { expr: left, subquery, negated } => {
+                (contains(take(left), subquery), *negated)
+            }
+            _ => return ControlFlow::Continue(()),
+        };
+        *expr = if counted.1 { not(counted.0) } else { counted.0 };
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a subquery has rows.
+fn exists(subquery: &Query) -> Expr {
+    let rows = call("count", vec![int(1)]);
+    let mut unlimited = subquery.clone();
+    // One row is enough, and so is every one.
+    if let Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, .. }) =
+        &unlimited.limit_clause
+        && limit.to_string() == "1"
+    {
+        unlimited.limit_clause = None;
+    }
+    let counted = match plain(&unlimited) {
+        Some(select) => {
+            let mut select = select.clone();
+            select.projection = vec![SelectItem::UnnamedExpr(rows)];
+            query_of(select, &unlimited)
+        }
+        None => selecting(rows, derived(Box::new(unlimited), 0), None),
+    };
+    binary(Expr::Subquery(counted), BinaryOperator::NotEq, int(0))
+}
+
+/// Whether a subquery has a value: NULL where it has not, and a NULL may be it.
+fn contains(left: Expr, subquery: &Query) -> Expr {
+    let equal = binary(column(0), BinaryOperator::Eq, left.clone());
+    let rows = call("count", vec![int(1)]);
+    let hits = selecting(rows, derived(Box::new(subquery.clone()), 1), Some(equal));
+    let found = binary(Expr::Subquery(hits), BinaryOperator::NotEq, int(0));
+    let state = state(subquery);
+    let (and, or) = (BinaryOperator::And, BinaryOperator::Or);
+    let asked = binary(
+        Expr::IsNull(Box::new(left)),
+        and.clone(),
+        binary(state.clone(), BinaryOperator::NotEq, int(0)),
+    );
+    let unsure = binary(binary(state, BinaryOperator::Eq, int(2)), or.clone(), asked);
+    binary(found, or, binary(unsure, and, null()))
+}
