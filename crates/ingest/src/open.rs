@@ -49,7 +49,9 @@ impl Engine {
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
         let store = StoppedStore::open(&config, &world)?;
         let scan = store.scan().map_err(damaged)?;
+        step(&world, "recovery-scanned")?;
         let run = begin_run(&world, &store.meta, &scan)?;
+        step(&world, "recovery-run-begun")?;
         let wal = start_wal(&config, &world, &scan, &run)?;
         let counted = store.tables.iter().map(|t| (t.table.id, t.flushed.version_lsn)).collect();
         let run_starts = store.runs.iter().map(|run| run.first_lsn).collect();
@@ -57,16 +59,19 @@ impl Engine {
         let started = engine.clock().now();
         let mut replay = Replay::new(&engine, counted, run_starts);
         replay_side(&engine, &mut replay)?;
+        step(&engine.world, "recovery-side-file-replayed")?;
         let mut records = scan.records();
         while let Some(record) = records.next_record().map_err(damaged)? {
             replay.record(&record).await?;
         }
         let replayed = replay.finish();
+        step(&engine.world, "recovery-log-replayed")?;
         engine.meta().discard_all_prepared()?;
         engine.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
         engine.remove_side_files()?;
         engine.start()?;
+        step(&engine.world, "recovery-log-started")?;
         Ok(engine)
     }
 
@@ -172,6 +177,11 @@ impl Engine {
         self.remove_table(state.id);
         Ok(())
     }
+}
+
+/// A place where a test ends a start.
+fn step(world: &World, name: &str) -> Result<()> {
+    world.failpoints.pass(name).map_err(|error| Error::io("open the store", error))
 }
 
 fn lock_store(fs: &FsRef, config: &EngineConfig) -> Result<Box<dyn Send + Sync>> {

@@ -110,8 +110,11 @@ impl Engine {
         let id = self.meta().log_state().files.last().map_or(1, |file| file.id + 1);
         let dir = self.roomiest_wal_dir();
         let path = dir.join(format!("{id:08}.log"));
-        make_file(&**self.fs(), &path, self.config().wal_file_bytes.bytes())
-            .map_err(|e| Error::io(format_args!("make log file {}", path.display()), e))?;
+        if let Err(error) = make_file(&**self.fs(), &path, self.config().wal_file_bytes.bytes()) {
+            // A part of a file would take the room that flushes need on a full disk.
+            let _ = self.fs().remove_file(&path);
+            return Err(Error::io(format_args!("make log file {}", path.display()), error));
+        }
         // Listed relative where it stands under the data directory, so that that can be moved.
         let listed = path.strip_prefix(&self.config().data_dir).unwrap_or(&path);
         let listed = listed.to_str().ok_or_else(|| err!(Io, "{} is no text", path.display()))?;

@@ -29,7 +29,7 @@ const RECOVERY_MS: std::ops::Range<u64> = 0..120;
 const ACKED_SENT_AGAIN: usize = 3;
 
 /// Where the server can be made to abort, and after how many passes at most.
-const FAILPOINTS: [(&str, u64); 7] = [
+const FAILPOINTS: [(&str, u64); 8] = [
     ("wal-before-write", 300),
     ("wal-after-write", 300),
     ("flush-before-write", 12),
@@ -37,6 +37,7 @@ const FAILPOINTS: [(&str, u64); 7] = [
     ("flush-after-publish", 12),
     ("compaction-before-publish", 3),
     ("barrier-durable", 3),
+    ("barrier-before-publish", 3),
 ];
 
 /// What to run.
