@@ -1,4 +1,4 @@
-//! The log: records that two threads append with many under way, and one record alone.
+//! The log: records that two threads append with some or many under way, and one record alone.
 //! `cargo bench -p freshet-wal`; `WAL_BENCH_DIR` names the disk.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -18,8 +18,8 @@ use futures::executor::block_on;
 use tempfile::TempDir;
 
 const THREADS: u64 = 2;
-/// Records that a thread has under way: what 250 connections each would.
-const UNDER_WAY: u64 = 250;
+/// Records that a thread has under way: what so many connections, each with one, would.
+const UNDER_WAY: [u64; 2] = [15, 250];
 const FILES: u64 = 8;
 const STAMP: [u8; 32] = [1; 32];
 
@@ -91,12 +91,12 @@ fn file(fs: &FsRef, dir: &Path, id: u64, options: &WalOptions) -> FileState {
     FileState { file, live: None }
 }
 
-/// The time for `rounds` of as many records as may be under way, on each thread.
-fn together(log: &Log, payload: &[u8], rounds: u64) -> Duration {
+/// The time for `rounds` of `under_way` records on each thread.
+fn together(log: &Log, payload: &[u8], under_way: u64, rounds: u64) -> Duration {
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| (0..rounds).for_each(|_| log.append(payload, UNDER_WAY)));
+            scope.spawn(|| (0..rounds).for_each(|_| log.append(payload, under_way)));
         }
     });
     start.elapsed()
@@ -106,12 +106,15 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args().sample_size(20);
     let log = Log::start();
     let mut group = criterion.benchmark_group("wal append");
-    for payload_bytes in [32, 1 << 10, 16 << 10, 256 << 10] {
+    for payload_bytes in [32, 1 << 10, 16 << 10, 100_000, 256 << 10] {
         let payload = vec![7; payload_bytes];
-        group.throughput(Throughput::Elements(THREADS * UNDER_WAY));
-        group.bench_function(BenchmarkId::new("500 under way", payload_bytes), |bencher| {
-            bencher.iter_custom(|rounds| together(&log, &payload, rounds));
-        });
+        for under_way in UNDER_WAY {
+            let name = format!("{} under way", THREADS * under_way);
+            group.throughput(Throughput::Elements(THREADS * under_way));
+            group.bench_function(BenchmarkId::new(name, payload_bytes), |bencher| {
+                bencher.iter_custom(|rounds| together(&log, &payload, under_way, rounds));
+            });
+        }
         group.throughput(Throughput::Elements(1));
         group.bench_function(BenchmarkId::new("alone", payload_bytes), |bencher| {
             bencher.iter(|| log.append(&payload, 1));
