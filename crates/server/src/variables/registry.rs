@@ -191,7 +191,8 @@ pub const ALL: &[Variable] = &[
         "enable_insert_strict",
         Kind::Flag,
         "1",
-        "Whether a bad value of an INSERT into an OLAP table fails the statement; else it becomes NULL or is cut, and a row that cannot be mended is left out.",
+        "Whether a bad value of an INSERT into an OLAP table fails the statement; else it becomes \
+         NULL or is cut, and a row that cannot be mended is left out.",
     ),
     both("enable_nereids_dml", Kind::Flag, "1", "Accepted, without effect."),
     both("enable_nereids_planner", Kind::Flag, "1", "Accepted, without effect."),
