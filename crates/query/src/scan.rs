@@ -11,7 +11,7 @@ use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_expr_common::physical_expr::is_dynamic_physical_expr;
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
@@ -221,7 +221,7 @@ impl ExecutionPlan for ScanExec {
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
         let filters = child.parent_filters.iter().map(|parent| Arc::clone(&parent.filter));
-        let filters = filters.filter(is_dynamic_physical_expr).collect::<Vec<_>>();
+        let filters = filters.filter(|filter| snapshot_generation(filter) > 0).collect::<Vec<_>>();
         // Whole parts of files are left out, single rows are not.
         let result = FilterPushdownPropagation::all_unsupported(child);
         Ok(match filters.is_empty() {

@@ -124,11 +124,11 @@ fn unions_have_types_that_hold_both_sides() {
     let sql = "SELECT 1, 'a' UNION ALL SELECT 2.5, 'b' ORDER BY 1";
     assert_eq!(types(sql), [ResultType::Decimal, ResultType::VarString]);
     assert_eq!(bench.query(sql).unwrap(), [["1.0", "a"], ["2.5", "b"]]);
-    let sql = "SELECT DATE '2024-01-02' UNION ALL SELECT 'x'";
+    let sql = "SELECT DATE '2024-01-02' UNION ALL SELECT 'x' ORDER BY 1";
     assert_eq!(bench.query(sql).unwrap(), [["2024-01-02"], ["x"]]);
     let sql = "SELECT SUM(x) FROM (SELECT 1 AS x UNION ALL SELECT 2.5) AS q";
     assert_eq!(bench.query(sql).unwrap(), [["3.5"]]);
-    let sql = "SELECT 1.5 UNION ALL SELECT 1e0";
+    let sql = "SELECT 1.5 UNION ALL SELECT 1e0 ORDER BY 1 DESC";
     assert_eq!(bench.query(sql).unwrap(), [["1.5"], ["1"]]);
 }
 

@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn digits_of_the_second_are_rounded_away() {
-        let at = |text| temporal::parse_datetime(text).unwrap();
+        let at = |text: &str| temporal::parse_datetime(text).unwrap();
         for (digits, wanted) in [(0, "03:04:06"), (2, "03:04:05.68"), (6, "03:04:05.678912")] {
             let value = at("2024-01-02 03:04:05.678912");
             assert_eq!(rounded(value, digits), at(&format!("2024-01-02 {wanted}")));
