@@ -254,7 +254,8 @@ pub fn document() -> String {
         the two together.\n\n\
         A setting is a line `name = value` of the TOML file that `--config` names, a variable of \
         the environment (`FRESHET_` and the name in upper case), or a flag (`--set name=value`; \
-        `--data-dir`, `--mysql-listen`, `--http-listen` and `--log` are flags of their own). Flags go over the environment, the environment goes over the file. \
+        `--data-dir`, `--mysql-listen`, `--http-listen` and `--log` are flags of their own). \
+        Flags go over the environment, the environment goes over the file. \
         Unknown names are errors; all problems are reported at once.\n\n\
         Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\
         | setting | default | what it does |\n| --- | --- | --- |\n"
