@@ -3,6 +3,10 @@
 // Tests look at the files of the server from outside.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod damage;
+mod disks;
+mod memory;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::FileExt;

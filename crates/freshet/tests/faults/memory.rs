@@ -1,0 +1,96 @@
+//! Memory for writes used up by many writers.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use freshet_torture::client::{Client, Failure};
+
+use crate::{count, insert, started, world};
+
+const WRITERS: u64 = 500;
+const LOADS: u64 = 6;
+const ROWS: u64 = 40;
+
+fn insert_of(writer: u64) -> String {
+    let row = format!("(1, {writer}, '{}')", "m".repeat(190));
+    let rows = [row.as_str(); ROWS as usize].join(",");
+    format!("INSERT INTO torture.events_0 VALUES {rows}")
+}
+
+/// Fills a transaction, waits while memory is full, commits. Returns how many rows are there,
+/// and the refusals.
+fn write(port: u16, writer: u64, full: &Barrier, go_on: &Barrier) -> (u64, Vec<Failure>) {
+    let mut client = Client::connect(port).unwrap();
+    client.query("BEGIN").unwrap();
+    let sql = insert_of(writer);
+    let (mut rows, mut refused) = (0, Vec::new());
+    for _ in 0..LOADS {
+        match client.query(&sql) {
+            Ok(_) => rows += ROWS,
+            Err(failure) => refused.push(failure),
+        }
+    }
+    full.wait();
+    go_on.wait();
+    match client.query("COMMIT") {
+        Ok(_) => (rows, refused),
+        Err(failure) => {
+            refused.push(failure);
+            (0, refused)
+        }
+    }
+}
+
+/// Takes what memory is left, in transactions that end with their connections.
+fn take_the_rest(port: u16) -> Vec<Client> {
+    let sql = insert_of(WRITERS);
+    let mut held = Vec::new();
+    loop {
+        let mut client = Client::connect(port).unwrap();
+        client.query("BEGIN").unwrap();
+        if client.query(&sql).is_err() {
+            return held;
+        }
+        while client.query(&sql).is_ok() {}
+        held.push(client);
+    }
+}
+
+/// A statement for which there is no memory is refused as such, and the connection goes on.
+fn too_large_to_be_received(port: u16) {
+    let mut client = Client::connect(port).unwrap();
+    let refused = client.query(&format!("SELECT '{}'", "z".repeat(4 << 20))).unwrap_err();
+    assert!(matches!(refused, Failure::Refused { errno: 1041, .. }), "{refused}");
+    assert_eq!(client.number("SELECT 1").unwrap(), 1);
+}
+
+#[test]
+fn memory_used_up_by_500_writers_is_retryable_and_passes() {
+    let world = world();
+    let setup = world.setup.clone().with("load_patience", "300ms").with("write_memory", "16MiB");
+    let (mut server, _client) = started(&setup);
+    let port = server.mysql_port;
+    let barriers = || Arc::new(Barrier::new(WRITERS as usize + 1));
+    let (full, go_on) = (barriers(), barriers());
+    let writers = (0..WRITERS).map(|writer| {
+        let (full, go_on) = (Arc::clone(&full), Arc::clone(&go_on));
+        thread::spawn(move || write(port, writer, &full, &go_on))
+    });
+    let writers = writers.collect::<Vec<_>>();
+    full.wait();
+    let rest = take_the_rest(port);
+    too_large_to_be_received(port);
+    drop(rest);
+    go_on.wait();
+    let ended = writers.into_iter().map(|writer| writer.join().unwrap()).collect::<Vec<_>>();
+    let refused = ended.iter().flat_map(|(_, refused)| refused).collect::<Vec<_>>();
+    assert!(!refused.is_empty(), "the budget was reached");
+    for failure in refused {
+        assert!(matches!(failure, Failure::Refused { errno: 1041, .. }), "{failure}");
+    }
+    let rows = ended.iter().map(|(rows, _)| rows).sum::<u64>();
+    let mut client = Client::connect(port).unwrap();
+    assert_eq!(count(&mut client) as u64, rows);
+    insert(&mut client, 1).unwrap();
+    server.stop().unwrap();
+}
