@@ -68,12 +68,14 @@ const CURVES: [(&str, Field, f64); 5] = [
 pub fn run(options: &Options) -> Result<String, String> {
     let began = Instant::now();
     let mut server = options.setup.start()?;
+    // Labels follow from ids and outlive the tables of a round, so ids go on over rounds.
+    let ids = Arc::new(AtomicU64::new(1));
     let mut samples = Vec::new();
     let mut rounds = Vec::new();
     let mut rows = 0;
     while began.elapsed() < options.time {
         let from = samples.len();
-        rows += round(options, &mut server, began, &mut samples)?;
+        rows += round(options, &mut server, &ids, began, &mut samples)?;
         rounds.push(peak(&samples[from..]));
         println!("{:?}", rounds.last());
         save(&options.out, &samples).map_err(|e| format!("{}: {e}", options.out.display()))?;
@@ -89,16 +91,17 @@ pub fn run(options: &Options) -> Result<String, String> {
 fn round(
     options: &Options,
     server: &mut Server,
+    ids: &Arc<AtomicU64>,
     began: Instant,
     samples: &mut Vec<Sample>,
 ) -> Result<usize, String> {
     let told = |e| format!("tables: {e}");
     let mut client = Client::connect(server.mysql_port).map_err(told)?;
     create_tables(&mut client).map_err(told)?;
-    let (journal, ids) = (Arc::<Journal>::default(), Arc::new(AtomicU64::new(1)));
+    let journal = Arc::<Journal>::default();
     let manner = Manner { seed: samples.len() as u64, pause: PAUSE, reader: true };
     let ports = (server.mysql_port, server.http_port);
-    let crowd = Crowd::start(ports, Arc::clone(&journal), ids, &manner);
+    let crowd = Crowd::start(ports, Arc::clone(&journal), Arc::clone(ids), &manner);
     let until = Instant::now() + ROUND;
     while Instant::now() < until {
         sleep(SAMPLE_INTERVAL);
