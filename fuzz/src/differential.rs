@@ -91,6 +91,7 @@ fn schema() -> Arc<TableSchema> {
         ty: ColumnType::VarChar { len: LENGTH_MAX },
         nullable: true,
         default: None,
+        before: None,
         comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
