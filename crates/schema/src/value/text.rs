@@ -209,7 +209,7 @@ pub fn put_civil(
 }
 
 /// What the clock shows, as a literal that is the same value whenever it is read under
-/// [`Rules::default`]: what [`put_instant`] puts, in words.
+/// [`Rules::default`]: what `put_instant` puts, in words.
 pub fn instant_literal(ty: ColumnType, utc: i64, zone: Zone) -> String {
     let (micros, fsp) = match ty {
         ColumnType::Timestamp { fsp } => (utc, fsp),
