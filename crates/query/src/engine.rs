@@ -17,7 +17,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
@@ -35,7 +35,7 @@ use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
-use crate::union;
+use crate::union::{self, TypedRelations};
 
 /// Bytes that a sort keeps to merge what it has spilled.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
@@ -146,7 +146,9 @@ impl QueryEngine {
         parameters: &[Option<DataType>],
     ) -> Result<Plan> {
         let rewritten = rewrite::query(&mut query, texts, session)?;
-        let context = Context { state: &self.state, tables, database: session.database };
+        let relations = [Arc::new(TypedRelations) as Arc<dyn RelationPlanner>];
+        let database = session.database;
+        let context = Context { state: &self.state, relations, tables, database };
         let planner = SqlToRel::new_with_options(&context, options());
         let mut types = planner_context(parameters);
         let logical = planner
@@ -290,6 +292,7 @@ fn rebound(plan: LogicalPlan, tables: &dyn Tables) -> Result<LogicalPlan, DataFu
 
 struct Context<'a> {
     state: &'a SessionState,
+    relations: [Arc<dyn RelationPlanner>; 1],
     tables: &'a dyn Tables,
     database: Option<&'a str>,
 }
@@ -317,6 +320,10 @@ impl ContextProvider for Context<'_> {
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
         self.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relations
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {

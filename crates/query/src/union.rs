@@ -5,9 +5,35 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union};
+use sqlparser::ast::TableFactor;
 
 use crate::functions::typed::{common_of, converted};
+
+/// Gives the UNION of a derived table its types before anything reads its columns: what operators
+/// mean is decided by the types of their operands.
+#[derive(Debug)]
+pub struct TypedRelations;
+
+impl RelationPlanner for TypedRelations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Derived { lateral, subquery, alias: Some(alias), sample } = relation
+        else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        // Every derived table has an alias; without one it comes here once more, and passes.
+        let bare = TableFactor::Derived { lateral, subquery, alias: None, sample };
+        let plan = typed(context.plan(bare)?)?;
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias)))))
+    }
+}
 
 /// The plan with the parts of each UNION converted to common types.
 pub fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -93,13 +93,14 @@ impl Dialect for MySql {
         true
     }
 
-    // `sqlparser` binds signs as `*` does, and MySQL more closely than `^`; and it knows no
-    // units of two parts, such as DAY_SECOND.
+    // `sqlparser` binds signs as `*` does and `!` as NOT, and MySQL more closely than `^`; and it
+    // knows no units of two parts, such as DAY_SECOND.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let op = match parser.peek_token_ref().token {
             Token::Minus => Some(UnaryOperator::Minus),
             Token::Plus => Some(UnaryOperator::Plus),
             Token::Tilde => Some(UnaryOperator::BitwiseNot),
+            Token::ExclamationMark => Some(UnaryOperator::BangNot),
             _ => None,
         };
         if let Some(op) = op {

@@ -30,6 +30,10 @@ impl Rewriter<'_> {
                 Ok(())
             }
             Expr::Function(function) => function::before(function),
+            Expr::Subquery(query) => {
+                super::subquery::typed_union(query);
+                Ok(())
+            }
             Expr::AnyOp { .. } | Expr::AllOp { .. } | Expr::InSubquery { .. } => {
                 super::subquery::before(expr)
             }

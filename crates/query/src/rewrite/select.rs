@@ -83,6 +83,10 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
             lower_columns(&mut cte.alias);
+            // The columns of a recursive query have the types of its first part.
+            if !with.recursive {
+                super::subquery::typed_union(&mut cte.query);
+            }
         }
     }
     if let Some(LimitClause::OffsetCommaLimit { offset, limit }) = &mut query.limit_clause {

@@ -184,19 +184,38 @@ fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
     }
 }
 
+/// A UNION that is read as a value or by name becomes a derived table, which has the types of all
+/// its parts; ORDER BY and LIMIT stay where they are.
+pub fn typed_union(query: &mut Query) {
+    if !matches!(*query.body, SetExpr::SetOperation { .. }) {
+        return;
+    }
+    let mut union = selecting_all();
+    std::mem::swap(&mut union.body, &mut query.body);
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from[0].relation = derived(union, 0);
+    }
+}
+
 /// `SELECT item FROM from WHERE condition`.
 fn selecting(item: Expr, from: TableFactor, condition: Option<Expr>) -> Box<Query> {
-    let parsed = crate::parser::parse("SELECT 1 FROM dual", Default::default());
-    let Some(crate::parser::Statement::Query(mut query)) =
-        parsed.ok().and_then(|mut parsed| parsed.pop()).map(|parsed| parsed.statement)
-    else {
-        unreachable!("the text above is a query")
-    };
+    let mut query = selecting_all();
     if let SetExpr::Select(select) = &mut *query.body {
         select.projection = vec![SelectItem::UnnamedExpr(item)];
         select.from[0].relation = from;
         select.selection = condition;
     }
+    query
+}
+
+/// `SELECT * FROM dual`.
+fn selecting_all() -> Box<Query> {
+    let parsed = crate::parser::parse("SELECT * FROM dual", Default::default());
+    let Some(crate::parser::Statement::Query(query)) =
+        parsed.ok().and_then(|mut parsed| parsed.pop()).map(|parsed| parsed.statement)
+    else {
+        unreachable!("the text above is a query")
+    };
     query
 }
 
