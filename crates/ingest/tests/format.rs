@@ -7,15 +7,21 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Store, fill, insert, rows_of};
+use arrow::array::Array;
+use common::{ALTERED_AT, SLOW_HASH, Store, account, batches, fill, insert, rows_of};
+use freshet_ingest::Engine;
 use freshet_ingest::check::check;
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
 
-fn holds_what_was_filled(store: &Store) {
+/// What stores hold since this format: slow hashes, and values of columns for rows of before.
+const SLOW_HASHES: u32 = 2;
+
+fn holds_what_was_filled(store: &Store, format: u32) {
     let report = check(&store.config(), &store.world()).unwrap();
     assert_eq!(report.findings, []);
     let engine = store.open();
@@ -28,14 +34,29 @@ fn holds_what_was_filled(store: &Store) {
     let filed = rows("filed");
     assert_eq!(filed.len(), 250 * 2_000);
     assert!(filed.iter().all(|(a, b)| *b == -a));
+    if format >= SLOW_HASHES {
+        holds_a_user_and_an_added_column(&engine);
+    }
     insert(&engine, "filed", GroupCommitMode::Off, &[(1, 1)]);
     store.stop(engine);
+}
+
+fn holds_a_user_and_an_added_column(engine: &Engine) {
+    let catalog = engine.catalog();
+    let user = catalog.user(&account()).unwrap();
+    assert_eq!(user.auth.sha2_slow.as_deref(), Some(SLOW_HASH));
+    let (state, table) = engine.resolve("d", "altered").unwrap();
+    assert_eq!(table.schema().columns[2].before.as_deref(), Some(ALTERED_AT));
+    let snapshot = engine.snapshot(Freshness::Committed).table(state.id).unwrap();
+    assert_eq!(snapshot.rows(), 1);
+    let shown = batches(&snapshot).iter().map(|batch| batch.column(2).null_count()).sum::<usize>();
+    assert_eq!(shown, 0, "rows of before show the time of the ALTER");
 }
 
 #[test]
 fn stores_of_every_format_are_read() {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
-    let mut read = 0;
+    let mut read = BTreeSet::new();
     for entry in std::fs::read_dir(formats).unwrap() {
         let archive = entry.unwrap().path();
         let store = Store::small();
@@ -43,15 +64,17 @@ fn stores_of_every_format_are_read() {
         std::fs::create_dir_all(&target).unwrap();
         let tar = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&target).status();
         assert!(tar.unwrap().success(), "{}", archive.display());
-        holds_what_was_filled(&store);
-        read += 1;
+        let name = archive.file_name().unwrap().to_str().unwrap();
+        let format = name.strip_suffix(".tar.gz").unwrap().parse().unwrap();
+        holds_what_was_filled(&store, format);
+        read.insert(format);
     }
-    assert!(read >= 1, "there is a store of the first format");
+    assert_eq!(read, BTreeSet::from([1, 2]));
 }
 
 #[test]
 fn a_store_of_today_holds_what_the_stores_of_before_hold() {
     let store = Store::small();
     fill(&store);
-    holds_what_was_filled(&store);
+    holds_what_was_filled(&store, u32::MAX);
 }

@@ -15,9 +15,10 @@ use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Result, TableId};
 use freshet_ingest::{Appended, Engine, EngineConfig, Load, LoadBuffer, Transaction, World};
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+    Account, AuthData, BucketsSpec, ColumnPlace, ColumnSpec, DefaultSpec, DistributionSpec,
+    KeyModelSpec, KeySpec, Meta, SchemaChange, TableSpec,
 };
-use freshet_schema::{ColumnType, GroupCommitMode, TableForm};
+use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::view::TableSnapshot;
@@ -193,9 +194,41 @@ pub fn rows_of(engine: &Engine, table: TableId, freshness: Freshness) -> Vec<(i3
     rows
 }
 
-/// Files, a side file, a log that was used again, open groups, a truncated table, users.
+/// A slow hash of a password, as servers store it since format 2.
+pub const SLOW_HASH: &str =
+    concat!("$A$005$", "a salt of 20 letters", "and.then.a.digest.that.has.43.letters......",);
+
+/// What rows of before show in a column that was added with the time as its default.
+pub const ALTERED_AT: &str = "2026-11-21 12:00:00.000000";
+
+pub fn account() -> Account {
+    Account { name: "reader".to_owned(), host: "%".to_owned() }
+}
+
+/// Rows of before a column that was added with the time as its default.
+fn alter(engine: &Arc<Engine>) {
+    let table = create_table(engine, "altered");
+    insert(engine, "altered", GroupCommitMode::Off, &[(4, 40)]);
+    let column = ColumnSpec {
+        ty: ColumnType::DateTime { fsp: 6 },
+        default: DefaultSpec::Clock {
+            default: DefaultValue::CurrentTimestamp,
+            before: ALTERED_AT.to_owned(),
+        },
+        ..int_column("at")
+    };
+    let add = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
+    block_on(engine.alter_columns(table, vec![add])).unwrap();
+}
+
+/// Files, a side file, a log that was used again, open groups, a truncated table, an altered
+/// one, a user.
 pub fn fill(store: &Store) {
     let engine = store.open();
+    let auth = AuthData { sha2_slow: Some(SLOW_HASH.to_owned()), ..AuthData::default() };
+    let user = move |meta: &Meta| meta.create_user(&account(), auth, false);
+    block_on(engine.change_users(user)).unwrap();
+    alter(&engine);
     for name in ["filed", "trickle", "emptied"] {
         create_table(&engine, name);
     }
