@@ -78,6 +78,20 @@ pub struct EndedGroup {
     pub ended_micros: i64,
     /// Why it ended.
     pub reason: GroupEndReason,
+    /// How its rows came into files; `None` until they have, and for ever where a TRUNCATE or a
+    /// DROP was faster.
+    pub filed: Option<Filed>,
+}
+
+/// How the rows of a group came into files: the stages that no client waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filed {
+    /// When the flush that took them began, microseconds since 1970-01-01 UTC.
+    pub began_micros: i64,
+    /// How long it waited for the log, sorted and wrote files.
+    pub flush: Duration,
+    /// How long it committed them to metadata and showed them to readers.
+    pub publish: Duration,
 }
 
 /// Why a group should end now, if it should: pure, so that tests need no clock.
@@ -232,6 +246,7 @@ impl TableLog {
             opened_micros: group.opened_micros,
             ended_micros: wall_micros,
             reason,
+            filed: None,
         })
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use freshet_base::{TableId, Version};
 use parking_lot::Mutex;
 
-use crate::group::EndedGroup;
+use crate::group::{EndedGroup, Filed};
 
 /// How many ended groups are remembered.
 const GROUPS_MAX: usize = 1000;
@@ -25,5 +26,14 @@ impl History {
             groups.pop_front();
         }
         groups.push_back(group);
+    }
+
+    /// The groups of a table behind the first of these versions, up to the second, are in files.
+    pub(crate) fn filed(&self, table: TableId, (from, to): (Version, Version), filed: Filed) {
+        for group in self.0.lock().iter_mut().filter(|group| group.table == table) {
+            if from < group.version && group.version <= to {
+                group.filed = Some(filed);
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::view::TableView;
 
 use crate::engine::Engine;
-use crate::group::{OpenGroup, PendingCut};
+use crate::group::{Filed, OpenGroup, PendingCut};
 use crate::record::{self, EndStamp, GroupEndReason, Kind};
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -35,7 +35,7 @@ impl Engine {
     /// the next call tries again.
     pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
         let _settling = table.settling.lock().await;
-        let started = self.clock().now();
+        let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut.lsn).await;
         self.settle_barriers_locked(table).await?;
@@ -49,10 +49,14 @@ impl Engine {
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let mut in_flight = self.in_flight();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
+        let written = self.clock().now();
         self.publish(table, &view, &cut, version, &schema, rowsets).await?;
+        let published = self.clock().now();
         self.metrics().flushes.with_label_values(&[why.name()]).inc();
-        let took = self.clock().now().saturating_sub(started);
-        self.metrics().flush_seconds.observe(took.as_secs_f64());
+        self.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
+        let (flush, publish) = (written.saturating_sub(began), published.saturating_sub(written));
+        let filed = Filed { began_micros, flush, publish };
+        self.history().filed(table.id, (view.version, version), filed);
         Ok(())
     }
 

@@ -43,6 +43,33 @@ fn published_readers_see_ended_groups_only() {
 }
 
 #[test]
+fn ended_groups_say_how_their_rows_came_into_files() {
+    let store = Store::new();
+    let engine = store.open();
+    let table = create_table(&engine, "t");
+    let state = engine.table_state(table).unwrap();
+    insert(&engine, "t", GroupCommitMode::Async, &[(1, 10)]);
+    block_on(engine.truncate(&[table])).unwrap();
+    insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
+    block_on(engine.flush_table(&state)).unwrap();
+    insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
+    let filed = |engine: &freshet_ingest::Engine| {
+        let groups = engine.history().groups();
+        groups.iter().map(|group| group.filed).collect::<Vec<_>>()
+    };
+    let [None, Some(first)] = filed(&engine)[..] else {
+        panic!("what a TRUNCATE took comes into no file: {:?}", filed(&engine))
+    };
+    block_on(engine.flush_table(&state)).unwrap();
+    let [None, Some(same), Some(second)] = filed(&engine)[..] else {
+        panic!("every group says once how it was filed: {:?}", filed(&engine))
+    };
+    assert_eq!(first, same);
+    assert!(first.began_micros <= second.began_micros);
+    store.stop(engine);
+}
+
+#[test]
 fn flushed_rows_stand_in_files_once_and_later_rows_in_the_delta() {
     let store = Store::new();
     let engine = store.open();

@@ -173,6 +173,11 @@ impl ResultColumn {
     pub fn text(name: impl Into<String>) -> Self {
         described(name.into(), &DataType::Utf8View)
     }
+
+    /// A column of integers that is no column of a table.
+    pub fn integer(name: impl Into<String>) -> Self {
+        described(name.into(), &DataType::Int64)
+    }
 }
 
 /// The columns of a plan; `names` are those that were written.

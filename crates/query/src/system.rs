@@ -69,7 +69,7 @@ pub enum ServerTable {
     /// `processlist`: ID, USER, HOST, DB, COMMAND, TIME, STATE, INFO.
     Processlist,
     /// `group_commits`: LABEL, TABLE_SCHEMA, TABLE_NAME, TXN_ID, LOADS, ROWS, BYTES,
-    /// OPENED, ENDED, REASON, VERSION.
+    /// OPENED, ENDED, REASON, VERSION, WAIT_MS, FLUSH_MS, PUBLISH_MS.
     GroupCommits,
     /// `wal`: NAME, VALUE.
     Wal,

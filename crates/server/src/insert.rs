@@ -327,7 +327,8 @@ async fn append(
     let admitted = match engine.admission().try_admit(bytes) {
         Some(admitted) => admitted,
         None => {
-            let patience = engine.config().load_patience.min(session.settings.insert_timeout);
+            let patience =
+                engine.config().load_patience.min(session.settings.insert_timeout.time());
             engine.admission().admit(bytes, patience).await?
         }
     };

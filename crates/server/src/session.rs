@@ -1,6 +1,7 @@
 //! One client's session: who it is, what it has set, what it has open.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,35 @@ use crate::variables::{self, Values};
 
 /// Most warnings of a statement that are kept; the others are counted.
 const WARNINGS_MAX: usize = 64;
+
+/// How long something may take, as the variable says it that limits it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeLimit {
+    /// The variable.
+    variable: &'static str,
+    /// Its value.
+    value: u64,
+    /// What the value counts: seconds, or milliseconds.
+    in_millis: bool,
+}
+
+impl TimeLimit {
+    /// The time.
+    pub const fn time(self) -> Duration {
+        if self.in_millis {
+            Duration::from_millis(self.value)
+        } else {
+            Duration::from_secs(self.value)
+        }
+    }
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = if self.in_millis { "ms" } else { "s" };
+        write!(f, "{} is {} {unit}", self.variable, self.value)
+    }
+}
 
 /// What variables mean, looked up once per SET instead of once per statement.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +80,9 @@ pub struct Settings {
     /// Which part of an INSERT's rows an OLAP table may leave out; `None` for none at all.
     pub filter_ratio: Option<f64>,
     /// How long a query may run.
-    pub query_timeout: Duration,
+    pub query_timeout: TimeLimit,
     /// How long an INSERT may run.
-    pub insert_timeout: Duration,
+    pub insert_timeout: TimeLimit,
     /// Bytes of a packet at most.
     pub packet_bytes_max: usize,
     /// How long a client may take to accept a piece of a result.
@@ -85,6 +115,8 @@ impl Settings {
         let rules = |on_bad| Rules { on_bad, zone };
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
         let seconds = |name: &str| Duration::from_secs(number(name));
+        let limit =
+            |variable, in_millis| TimeLimit { variable, value: number(variable), in_millis };
         let insert_strict = on("enable_insert_strict");
         let ratio = match get("insert_max_filter_ratio") {
             Value::Double(ratio) => *ratio,
@@ -112,11 +144,11 @@ impl Settings {
             rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
             rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
             filter_ratio: (!insert_strict).then_some(ratio),
-            insert_timeout: seconds("insert_timeout"),
+            insert_timeout: limit("insert_timeout", false),
             packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
-            query_timeout: match number("max_execution_time") {
-                0 => seconds("query_timeout"),
-                millis => Duration::from_millis(millis),
+            query_timeout: match limit("max_execution_time", true) {
+                TimeLimit { value: 0, .. } => limit("query_timeout", false),
+                millis => millis,
             },
             write_timeout: seconds("net_write_timeout"),
             wait_timeout: seconds("wait_timeout"),

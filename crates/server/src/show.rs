@@ -4,9 +4,15 @@ mod catalog;
 mod server;
 pub mod system;
 
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use freshet_base::Result;
+use freshet_query::RecordBatch;
 use freshet_query::parser::{Filter, Show, ShowWhat, TableName};
-use freshet_query::result::{ResultColumn, text_batch};
+use freshet_query::result::{ResultColumn, ResultType, text_batch};
 use freshet_wire::PacketWriter;
 
 use crate::Shared;
@@ -19,14 +25,18 @@ type Row = Vec<Option<String>>;
 
 /// An answer: names of columns, and rows.
 pub struct Listing {
-    columns: Vec<String>,
+    columns: Vec<ResultColumn>,
     rows: Vec<Row>,
 }
 
 impl Listing {
-    /// An answer with these columns and no row yet.
+    /// An answer with these columns and no row yet; a `#` marks those that hold integers.
     pub fn new(columns: &[&str]) -> Self {
-        Self { columns: columns.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+        let column = |name: &&str| match name.strip_prefix('#') {
+            Some(name) => ResultColumn::integer(name),
+            None => ResultColumn::text(*name),
+        };
+        Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
     /// Adds a row.
@@ -64,8 +74,7 @@ pub async fn show(session: &mut Session, show: &Show) -> Result<Reply> {
 }
 
 async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Result<Reply> {
-    let names = listing.columns.iter().map(String::as_str).collect::<Vec<_>>();
-    let columns = listing.columns.iter().map(ResultColumn::text).collect::<Vec<_>>();
+    let names = listing.columns.iter().map(|column| &*column.name).collect::<Vec<_>>();
     if let Some(Filter::Where(condition)) = &show.filter {
         let batch = text_batch(&names, &listing.rows);
         let reader = Reader::new(session)?;
@@ -77,13 +86,27 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
         let skipped = listing.rows.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
         listing.rows = skipped.take(usize::try_from(count).unwrap_or(usize::MAX)).collect();
     }
-    let batch = text_batch(&names, &listing.rows);
-    Ok(Reply::Table(columns, batch))
+    let batch = with_integers(text_batch(&names, &listing.rows), &listing.columns);
+    Ok(Reply::Table(listing.columns, batch))
 }
 
-fn texts(batch: &freshet_query::RecordBatch) -> Vec<Row> {
-    use arrow::array::{Array, AsArray};
-    let cell = |array: &arrow::array::ArrayRef, row: usize| {
+/// The same rows, with columns of integers as such.
+fn with_integers(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
+    let array = |(column, texts): (&ResultColumn, &ArrayRef)| {
+        let array = match column.ty {
+            ResultType::LongLong => {
+                cast(texts, &DataType::Int64).expect("texts are cast to integers or to NULL")
+            }
+            _ => Arc::clone(texts),
+        };
+        (column.name.clone(), array, true)
+    };
+    let arrays = columns.iter().zip(texts.columns()).map(array);
+    RecordBatch::try_from_iter_with_nullable(arrays).expect("columns stay as long as they are")
+}
+
+fn texts(batch: &RecordBatch) -> Vec<Row> {
+    let cell = |array: &ArrayRef, row: usize| {
         let texts = array.as_string_view();
         (!texts.is_null(row)).then(|| texts.value(row).to_owned())
     };

@@ -7,8 +7,6 @@ mod query;
 mod set;
 mod users;
 
-use std::time::Duration;
-
 use freshet_base::clock::{Clock, Deadline};
 use freshet_base::{Error, Result, bail, err};
 use freshet_query::parser::{Parsed, ShowWhat, Statement, parse};
@@ -23,7 +21,7 @@ pub use crate::mysql::results::Output;
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
-use crate::session::{Session, Settings};
+use crate::session::{Session, Settings, TimeLimit};
 use crate::{show, transaction};
 
 /// What a connection hands to the threads of queries.
@@ -381,30 +379,27 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
     Ok(())
 }
 
-/// Until when a statement may run, and which variable says so.
+/// Until when a statement may run, and what says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    variable: &'static str,
-    limit: Duration,
+    limit: TimeLimit,
     deadline: Deadline,
 }
 
 impl Patience {
     /// That of a statement that begins now.
     pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
-        let (variable, limit) = match statement {
-            Statement::Insert(_) | Statement::CreateTable(_) => {
-                ("insert_timeout", settings.insert_timeout)
-            }
-            _ => ("query_timeout", settings.query_timeout),
+        let limit = match statement {
+            Statement::Insert(_) | Statement::CreateTable(_) => settings.insert_timeout,
+            _ => settings.query_timeout,
         };
-        Self { variable, limit, deadline: Deadline::after(clock, limit) }
+        Self { limit, deadline: Deadline::after(clock, limit.time()) }
     }
 
     /// That of a query.
     pub fn of_query(settings: &Settings, clock: &dyn Clock) -> Self {
         let limit = settings.query_timeout;
-        Self { variable: "query_timeout", limit, deadline: Deadline::after(clock, limit) }
+        Self { limit, deadline: Deadline::after(clock, limit.time()) }
     }
 }
 
@@ -415,7 +410,7 @@ impl Patience {
 /// 1317 and 3024, and those of the work.
 pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>) -> Result<T> {
     let interrupted = session.process.interrupted();
-    let Patience { variable, limit, deadline } = session.patience;
+    let Patience { limit, deadline } = session.patience;
     let clock = session.shared.engine.clock();
     tokio::select! {
         biased;
@@ -424,7 +419,7 @@ pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>
         () = clock.sleep(deadline.left(&**clock)) => Err(err!(
             QueryTimeout,
             "Query execution was interrupted, maximum statement execution time exceeded \
-             ({variable} is {limit:?})"
+             ({limit})"
         )),
     }
 }

@@ -111,6 +111,57 @@ fn a_prepared_insert_follows_its_table() {
 }
 
 #[test]
+fn prepared_inserts_that_are_not_strict_mend_values_and_leave_rows_out() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(DT);
+    let statement = client.prepare("insert into dt values (?, ?, ?), (?, ?, ?)").unwrap();
+    let params = [
+        Param::Int(1),
+        Param::Bytes(b"Bob"),
+        Param::Bytes(b"many"),
+        Param::Null,
+        Param::Bytes(b"Eve"),
+        Param::Int(2),
+    ];
+    let strict = failure(client.execute(statement.statement_id, &params)).unwrap();
+    assert_eq!(strict.errno, 1366);
+    client.run("set enable_insert_strict = false");
+    match client.execute(statement.statement_id, &params) {
+        Outcome::Ok { affected_rows, .. } => assert_eq!(affected_rows, 1),
+        other => panic!("{other:?}"),
+    }
+    let mended = "Incorrect integer value: 'many' for column 'score' at row 1";
+    let left_out = "Column 'id' cannot be null: row 2 gives NULL: the row was left out";
+    let warnings = [["Warning", "1366", mended], ["Warning", "1048", left_out]];
+    assert_eq!(client.texts("show warnings"), warnings);
+    client.run("set enable_insert_strict = true");
+    assert!(failure(client.execute(statement.statement_id, &params)).is_ok());
+    assert_eq!(client.texts("select id, name, score from dt"), [["1", "Bob", "NULL"]]);
+}
+
+#[test]
+fn the_time_that_a_column_was_added_with_outlives_restarts() {
+    let mut server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (k int)");
+    client.run("insert into t values (1), (2)");
+    client.run("alter table t add column at datetime(6) not null default current_timestamp(6)");
+    client.run("insert into t (k) values (3)");
+    let rows = client.texts("select k, at from t order by k");
+    assert_eq!(rows[0][1], rows[1][1]);
+    assert_ne!(rows[1][1], rows[2][1]);
+    for _ in 0..2 {
+        drop(client);
+        server = server.restart();
+        client = server.database("d");
+        assert_eq!(client.texts("select k, at from t order by k"), rows);
+        client.run("flush tables t");
+        assert_eq!(client.texts("select k, at from t order by k"), rows);
+    }
+}
+
+#[test]
 fn prepared_queries_and_expressions() {
     let server = TestServer::start();
     let mut client = server.database("d");

@@ -10,7 +10,7 @@ use common::{Client, TestServer};
 use freshet_base::ByteSize;
 use freshet_server::Settings;
 use freshet_wire::client::{Login, Outcome};
-use freshet_wire::{Capabilities, StatusFlags};
+use freshet_wire::{Capabilities, ColumnType, StatusFlags};
 
 fn status(outcome: Outcome) -> StatusFlags {
     match outcome {
@@ -209,12 +209,31 @@ fn kill_ends_statements_and_connections() {
     let (mut other, id) = killer.join().unwrap();
     assert_eq!(victim.one("select 1"), "1", "the connection stays");
     victim.run("set max_execution_time = 50");
-    assert_eq!(victim.fails("select sleep(20)").errno, 3024);
+    let late = victim.fails("select sleep(20)");
+    assert_eq!(late.errno, 3024);
+    assert!(late.message.contains("(max_execution_time is 50 ms)"), "{}", late.message);
     other.run(&format!("kill {id}"));
     let mut rest = Vec::new();
     let _ = victim.socket.read_to_end(&mut rest);
     assert!(String::from_utf8_lossy(&rest).contains("Connection was killed"));
     assert_eq!(other.fails("kill 4000000").errno, 1094);
+}
+
+#[test]
+fn counts_in_answers_of_show_are_numbers() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let id = client.one("select connection_id()");
+    let rows = client.rows("show processlist where Id > 0 and Time < 1000000");
+    let numbers = rows.types.iter().map(|(ty, _)| *ty == ColumnType::LongLong);
+    let numbers = numbers.collect::<Vec<_>>();
+    assert_eq!(numbers, [true, false, false, false, false, true, false, false]);
+    assert_eq!(common::text(&rows.rows[0][0]), id);
+    let rows = client.rows("select id, time from information_schema.processlist");
+    assert!(rows.types.iter().all(|(ty, _)| *ty == ColumnType::LongLong));
+    client.query("select 1 / 0");
+    let rows = client.rows("show count(*) warnings");
+    assert_eq!((rows.types[0].0, rows.rows.len()), (ColumnType::LongLong, 1));
 }
 
 #[test]

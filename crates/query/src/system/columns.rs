@@ -101,7 +101,8 @@ pub const TABLES: &[SystemTable] = &[
     table!("processlist", Rows::Server(ServerTable::Processlist), #ID, USER, HOST, DB, COMMAND,
         #TIME, STATE, INFO),
     table!("group_commits", Rows::Server(ServerTable::GroupCommits), LABEL, TABLE_SCHEMA,
-        TABLE_NAME, #TXN_ID, #LOADS, #ROWS, #BYTES, @OPENED, @ENDED, REASON, #VERSION),
+        TABLE_NAME, #TXN_ID, #LOADS, #ROWS, #BYTES, @OPENED, @ENDED, REASON, #VERSION, #WAIT_MS,
+        #FLUSH_MS, #PUBLISH_MS),
     table!("wal", Rows::Server(ServerTable::Wal), NAME, VALUE),
     table!(
         "global_variables",

@@ -73,13 +73,13 @@ pub fn warnings(session: &Session, errors_only: bool, count: bool) -> Listing {
     let all = &session.diagnostics;
     let taken = || all.conditions.iter().filter(|one| !errors_only || one.level == "Error");
     if count {
-        let name = if errors_only { "@@session.error_count" } else { "@@session.warning_count" };
+        let name = if errors_only { "#@@session.error_count" } else { "#@@session.warning_count" };
         let mut listing = Listing::new(&[name]);
         let number = if errors_only { taken().count() as u64 } else { all.count };
         listing.push([some(number)]);
         return listing;
     }
-    let mut listing = Listing::new(&["Level", "Code", "Message"]);
+    let mut listing = Listing::new(&["Level", "#Code", "Message"]);
     for one in taken() {
         listing.add([one.level, &one.errno.to_string(), &one.message]);
     }
@@ -89,7 +89,7 @@ pub fn warnings(session: &Session, errors_only: bool, count: bool) -> Listing {
 /// SHOW PROCESSLIST: all connections for who may see them, else those of the own account.
 pub fn processlist(session: &Session, full: bool) -> Listing {
     let mut listing =
-        Listing::new(&["Id", "User", "Host", "db", "Command", "Time", "State", "Info"]);
+        Listing::new(&["#Id", "User", "Host", "db", "Command", "#Time", "State", "Info"]);
     for process in visible(session) {
         let details = process.details();
         let seconds = process.seconds(session.shared.engine.clock().wall_micros());

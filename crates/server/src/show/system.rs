@@ -1,7 +1,9 @@
 //! What `information_schema` asks the server for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use freshet_ingest::group::{EndedGroup, Filed};
 use freshet_ingest::names;
 use freshet_meta::{Account, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
@@ -11,6 +13,9 @@ use crate::Shared;
 use crate::process::Process;
 use crate::session::Session;
 use crate::variables::Values;
+
+/// Microseconds of a millisecond.
+const MICROS_OF_MILLI: i64 = 1000;
 
 /// The server as one session may see it.
 pub struct ServerView {
@@ -81,6 +86,9 @@ impl ServerView {
                 Cell::Null,
                 Cell::Null,
                 Cell::Null,
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
             ]);
         }
         for group in engine.history().groups().into_iter().rev() {
@@ -89,20 +97,7 @@ impl ServerView {
             {
                 continue;
             }
-            let (database, table) = place.unzip();
-            rows.push(vec![
-                names::group_label(group.txn).into(),
-                database.into(),
-                table.into(),
-                group.txn.get().into(),
-                group.loads.into(),
-                group.rows.into(),
-                group.bytes.into(),
-                Cell::Time(group.opened_micros),
-                Cell::Time(group.ended_micros),
-                group.reason.name().into(),
-                group.version.get().into(),
-            ]);
+            rows.push(ended(&group, place));
         }
         rows
     }
@@ -125,6 +120,29 @@ impl ServerView {
             pair("side_file", log.side_file.unwrap_or_default()),
         ]
     }
+}
+
+fn ended(group: &EndedGroup, place: Option<(String, String)>) -> Vec<Cell> {
+    let (database, table) = place.unzip();
+    let millis = |stage: Duration| i64::try_from(stage.as_millis()).unwrap_or(i64::MAX);
+    let filed = group.filed.as_ref();
+    let waited = |filed: &Filed| (filed.began_micros - group.ended_micros).max(0) / MICROS_OF_MILLI;
+    vec![
+        names::group_label(group.txn).into(),
+        database.into(),
+        table.into(),
+        group.txn.get().into(),
+        group.loads.into(),
+        group.rows.into(),
+        group.bytes.into(),
+        Cell::Time(group.opened_micros),
+        Cell::Time(group.ended_micros),
+        group.reason.name().into(),
+        group.version.get().into(),
+        filed.map(waited).into(),
+        filed.map(|filed| millis(filed.flush)).into(),
+        filed.map(|filed| millis(filed.publish)).into(),
+    ]
 }
 
 fn cells(listing: Listing) -> Vec<Vec<Cell>> {
