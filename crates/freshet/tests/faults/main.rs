@@ -20,7 +20,7 @@ use freshet_torture::server::{Server, Setup};
 use freshet_torture::writers::create_tables;
 use rustix::process::Signal;
 
-const END_PATIENCE: Duration = Duration::from_secs(20);
+const END_PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
     _dir: tempfile::TempDir,

@@ -164,7 +164,7 @@ impl Client {
     pub fn log_in(address: SocketAddr, mut login: Login<'_>) -> Result<Self, Failure> {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let mut client =
             Self { socket, reader: PacketReader::new(256 << 20), writer: PacketWriter::new() };
         let mut expected = 0;
