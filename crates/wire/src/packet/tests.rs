@@ -152,7 +152,7 @@ proptest! {
 #[test]
 fn a_packet_that_nobody_wants_is_thrown_away_as_it_comes() {
     let mut writer = PacketWriter::new();
-    writer.packet(|out| out.resize(2 * FRAME_PAYLOAD_MAX, 7));
+    writer.packet(|out| out.extend(std::iter::repeat_n(7, 2 * FRAME_PAYLOAD_MAX)));
     let unwanted = writer.take_bytes();
     writer.reply_to(0);
     writer.packet(|out| out.extend_from_slice(b"next"));
