@@ -94,17 +94,16 @@ impl StoredTable {
         statistics
     }
 
-    /// What the scan must read, at most about `limit` rows if there is one.
+    /// What the scan must read, at most about `limit` rows if there is one, from the oldest rows to
+    /// the newest. Rows in memory count first, since they cost nothing to open.
     fn parts(&self, limit: Option<usize>) -> Result<Vec<Part>> {
         let wanted = limit.map_or(u64::MAX, |limit| limit as u64);
-        let mut parts = Vec::new();
-        let mut rows = 0;
         let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
-        for batch in memory {
-            rows += batch.num_rows() as u64;
-            parts.push(Part::Memory(batch));
-        }
-        for rowset in &self.snapshot.rowsets {
+        let mut rows = memory.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        let mut rowsets: Vec<_> = self.snapshot.rowsets.iter().collect();
+        rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
+        let mut parts = Vec::new();
+        for rowset in rowsets {
             if rows >= wanted {
                 break;
             }
@@ -112,6 +111,7 @@ impl StoredTable {
             rows += rowset.rows();
             parts.extend(slices.into_iter().map(Part::File));
         }
+        parts.extend(memory.into_iter().map(Part::Memory));
         Ok(parts)
     }
 

@@ -57,8 +57,12 @@ impl Part {
     }
 }
 
-/// Spreads parts over `count` threads, the largest first, each to the thread with the least.
+/// Spreads parts over `count` threads, the largest first, each to the thread with the least. What
+/// is not worth a second thread stays in order, as people who look at a small table expect.
 pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
+    if parts.iter().map(Part::rows).sum::<u64>() <= BATCH_ROWS as u64 {
+        return vec![parts];
+    }
     parts.sort_by_key(|part| std::cmp::Reverse(part.rows()));
     let mut threads = vec![(0_u64, Vec::new()); count.max(1)];
     for part in parts {
@@ -67,9 +71,6 @@ pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
         least.1.push(part);
     }
     threads.retain(|(_, parts)| !parts.is_empty());
-    if threads.is_empty() {
-        return vec![Vec::new()];
-    }
     threads.into_iter().map(|(_, parts)| parts).collect()
 }
 
@@ -357,9 +358,12 @@ mod tests {
             let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]);
             Part::Memory(batch.unwrap())
         };
-        let threads = spread(vec![part(1), part(10), part(4), part(6)], 2);
+        let threads = spread(vec![part(1000), part(10_000), part(4000), part(6000)], 2);
         let rows = |thread: &Vec<Part>| thread.iter().map(Part::rows).sum::<u64>();
-        assert_eq!(threads.iter().map(rows).collect::<Vec<_>>(), [11, 10]);
+        assert_eq!(threads.iter().map(rows).collect::<Vec<_>>(), [11_000, 10_000]);
         assert_eq!(spread(Vec::new(), 2).len(), 1);
+        let few = spread(vec![part(1), part(10), part(4)], 2);
+        let each = |thread: &Vec<Part>| thread.iter().map(Part::rows).collect::<Vec<_>>();
+        assert_eq!(few.iter().map(each).collect::<Vec<_>>(), [[1, 10, 4]]);
     }
 }
