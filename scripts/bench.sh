@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make bench: Freshet beside MariaDB and the null server on all workloads, in less than 15 minutes.
+# make bench: Freshet beside MariaDB and the null server on all workloads, then the queries of
+# TPC-H at TPCH_SCALE (1), in less than 15 minutes.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
@@ -22,5 +23,10 @@ timing=(--rounds "$ROUNDS" --seconds "$SECONDS_MEASURED" --warmup "$SECONDS_WARM
 result=0
 bench run "${timing[@]}" "$@" --target "${TARGETS[freshet]}" --target "${TARGETS[mariadb]}" \
     --target "${TARGETS[null]}" || result=$?
+# Who asks for some workloads by name does not want the queries.
+if (($# == 0)); then
+    bench tpch --scale "${TPCH_SCALE:-1}" --queries crates/query/tests/tpch \
+        --target "${TARGETS[freshet]}" || result=$?
+fi
 report "$BENCH_RESULTS"
 exit "$result"
