@@ -132,7 +132,9 @@ impl Engine {
         let mut warnings = Vec::new();
         for state in states {
             if let Err(error) = self.settle_barriers(&state).await {
-                warnings.push(format!("table is empty, its old files are kept for now: {error}"));
+                warnings.push(format!(
+                    "table is empty, but its old files are not yet removed: {error}"
+                ));
             }
         }
         self.show_catalog();

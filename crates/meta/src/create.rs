@@ -143,9 +143,11 @@ fn key_columns(spec: &TableSpec, columns: &[Column]) -> Result<usize> {
 fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
     match key.model {
         KeyModelSpec::Duplicate => {}
-        KeyModelSpec::Unique => bail!(NotSupported, "UNIQUE KEY tables are not supported yet"),
+        KeyModelSpec::Unique => {
+            bail!(NotSupported, "UNIQUE KEY tables are not supported; use DUPLICATE KEY")
+        }
         KeyModelSpec::Aggregate => {
-            bail!(NotSupported, "AGGREGATE KEY tables are not supported yet")
+            bail!(NotSupported, "AGGREGATE KEY tables are not supported; use DUPLICATE KEY")
         }
     }
     for (at, name) in key.columns.iter().enumerate() {

@@ -193,17 +193,7 @@ fn object(row: &Row<'_>) -> Result<Option<Out>> {
 
 /// `JSON_SET`, `JSON_INSERT`, `JSON_REPLACE` and `JSON_REMOVE` change what a path names.
 fn change(row: &Row<'_>, insert: bool, replace: bool) -> Result<Option<Out>> {
-    if row.null(0) {
-        return Ok(None);
-    }
-    let mut document = document(row, 0)?;
-    for pair in (1..row.count()).step_by(2) {
-        if row.null(pair) || pair + 1 == row.count() {
-            return Ok(None);
-        }
-        path(row, pair)?.set(&mut document, row.value(pair + 1), insert, replace);
-    }
-    Ok(json(&document))
+    each_pair(row, |path, document, value| path.set(document, value, insert, replace))
 }
 
 fn remove(row: &Row<'_>) -> Result<Option<Out>> {
@@ -216,6 +206,11 @@ fn remove(row: &Row<'_>) -> Result<Option<Out>> {
 
 /// `JSON_ARRAY_APPEND` and `JSON_ARRAY_INSERT` put values at the end of, or inside, arrays.
 fn extend(row: &Row<'_>, put: fn(&Path, &mut Value, Value)) -> Result<Option<Out>> {
+    each_pair(row, put)
+}
+
+/// A document, changed by one pair of path and value after the other.
+fn each_pair(row: &Row<'_>, put: impl Fn(&Path, &mut Value, Value)) -> Result<Option<Out>> {
     if row.null(0) {
         return Ok(None);
     }
