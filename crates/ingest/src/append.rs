@@ -1,15 +1,13 @@
 //! The one critical section: from an admitted load to its place in the log and the delta.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::{
-    ByteSize, DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TableId, TxnId, bail,
-    err,
+    DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TableId, TxnId, bail, err,
 };
 use freshet_meta::{Claim, LabelKind, RowsetMeta};
 use freshet_schema::{GroupCommitMode, TableSchema};
@@ -30,12 +28,8 @@ const SHARED_BYTES_MIN: usize = 64 << 10;
 /// How long a load rests that found no room for the end of its group.
 const NO_END_ROOM_PAUSE: Duration = Duration::from_millis(400);
 
-/// So many flushes of a table may fail in a row before it is refused.
-const FLUSH_FAILURES_MAX: u64 = 3;
-/// The part of the memory for writes that it may hold even then.
+/// The part of the memory for writes that a table may hold even when its flush keeps failing.
 const UNFLUSHABLE_PARTS: u64 = 8;
-/// How long a load of it rests.
-const UNFLUSHABLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// A label with its database, and some.
 const LABEL_BYTES_MAX: usize = 256;
@@ -295,6 +289,7 @@ impl Engine {
             PartBody::Rowsets { metas, in_flight: _in_flight } => {
                 let rowsets = self.loaded_rowsets(part.table.id, &part.schema, metas, lsn);
                 part.table.delta.push_rowsets(lsn, rowsets);
+                self.keeper().wake();
             }
             PartBody::Rows { bytes, permit } => {
                 let entry = DeltaEntry {
@@ -351,23 +346,10 @@ impl Engine {
 
     /// A table whose flush keeps failing is refused alone, before its rows take the memory of
     /// all: those it has stay readable, and in the log.
-    pub(crate) fn check_flushable(&self, table: &TableState) -> Result<()> {
-        let failures = table.flush_failures.load(Ordering::Relaxed);
-        if failures < FLUSH_FAILURES_MAX {
-            return Ok(());
-        }
-        let held = table.delta.stats().bytes;
-        if held <= self.admission().memory().limit_bytes() / UNFLUSHABLE_PARTS {
-            return Ok(());
-        }
-        let error = err!(
-            OutOfRoom,
-            "table '{}' takes no rows: {failures} flushes of it failed in a row and {} wait in \
-             memory; the log of the server says why. Loading resumes by itself when one succeeds",
-            table.name(),
-            ByteSize(held)
-        );
-        Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
+    fn check_flushable(&self, table: &TableState) -> Result<()> {
+        let held_bytes_max = self.admission().memory().limit_bytes() / UNFLUSHABLE_PARTS;
+        let holds_little = || table.delta.stats().bytes <= held_bytes_max;
+        table.check_flushes().or_else(|error| if holds_little() { Ok(()) } else { Err(error) })
     }
 
     /// The room of the end of the group that the next load opens; none where one is open.

@@ -123,6 +123,10 @@ impl Bulk {
             return Ok(());
         }
         engine.may_grow()?;
+        // All it writes becomes one rowset a tablet, so it waits once.
+        if self.written.is_empty() {
+            engine.let_merges_catch_up(&[self.table.id]).await;
+        }
         let view = self.view(engine).await?;
         let schema = Arc::clone(&self.schema);
         let batches = task::run(&**engine.pool(), move || {
@@ -153,7 +157,8 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
     pub fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
-        self.check_flushable(table)?;
+        // A side file cannot hold it, so a table that keeps it from metadata holds back the log.
+        table.check_flushes()?;
         let log = table.log.lock();
         if log.dropped.is_some() {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));

@@ -1,23 +1,36 @@
 //! Compaction as the engine drives it: one merge at a time, then one metadata commit, then one
 //! swap of the view. What it replaced goes when no reader has it any more.
+//!
+//! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
+//! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
 
+use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use freshet_base::clock::Deadline;
 use freshet_base::{Result, TableId, TabletId, task};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
-use freshet_storage::compaction::picker::Limits;
-use freshet_storage::compaction::{Choice, MergeJob, choose, merge};
+use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, is_behind, merge};
 use freshet_storage::view::{TableView, TabletFiles};
+use parking_lot::Mutex;
 
 use crate::engine::Engine;
 
 /// A merged rowset of this size is compressed for long storage.
 const COLD_BYTES_MIN: u64 = 256 << 20;
 /// How long compaction rests after a merge that failed.
-const FAILED_PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
+const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// How long it leaves the tablet alone whose merge failed, so that others have their turn.
+const FAILED_TABLET_PAUSE: Duration = Duration::from_secs(60);
+/// How long one who adds rowsets waits for merges that have fallen behind. Not for ever: a flush
+/// gives back memory and log.
+const CATCH_UP_PATIENCE: Duration = Duration::from_secs(10);
+/// How often who waits looks.
+const CATCH_UP_LOOK: Duration = Duration::from_millis(20);
 
 /// Whether a merge runs.
 #[derive(Default)]
@@ -25,6 +38,8 @@ pub(crate) struct Compactor {
     merging: AtomicBool,
     /// Rowsets over all tablets when last looked at.
     rowsets: AtomicU64,
+    /// Tablets whose merge failed, and until when they are left alone.
+    failed: Mutex<HashMap<TabletId, Duration>>,
 }
 
 impl Compactor {
@@ -32,20 +47,32 @@ impl Compactor {
     pub fn is_busy(&self) -> bool {
         self.merging.load(Ordering::Acquire)
     }
+
+    fn leave_alone(&self, tablet: TabletId, now: Duration) {
+        let mut failed = self.failed.lock();
+        failed.retain(|_, until| *until > now);
+        failed.insert(tablet, now.saturating_add(FAILED_TABLET_PAUSE));
+    }
+
+    fn is_left_alone(&self, tablet: TabletId, now: Duration) -> bool {
+        self.failed.lock().get(&tablet).is_some_and(|until| *until > now)
+    }
 }
 
 impl Engine {
     /// Starts the next merge, if one is worth it and none runs; called by the keeper.
     pub(crate) fn plan_compaction(self: &Arc<Self>) {
-        if !self.config().compaction || self.compactor.merging.load(Ordering::Acquire) {
+        if !self.may_merge() || self.compactor.is_busy() {
             return;
         }
         let Some(work) = self.next_merge() else { return };
         self.compactor.merging.store(true, Ordering::Release);
         let engine = Arc::clone(self);
         let task = async move {
+            let tablet = work.tablet;
             if let Err(error) = engine.merge_and_replace(work).await {
-                tracing::warn!(%error, "compaction failed, its rowsets stay as they are");
+                tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay as they are");
+                engine.compactor.leave_alone(tablet, engine.clock().now());
                 engine.clock().sleep(FAILED_PAUSE).await;
             }
             engine.compactor.merging.store(false, Ordering::Release);
@@ -54,25 +81,54 @@ impl Engine {
         self.pool().spawn("compaction", Box::pin(task));
     }
 
+    /// Whether merges run. One needs room on the disk before it frees some, and what little there
+    /// may be left is for flushes.
+    fn may_merge(&self) -> bool {
+        self.config().compaction && !self.keeper().is_stopping() && self.may_grow().is_ok()
+    }
+
+    /// The merge that takes most rowsets, of equal ones that of the tablet that has most.
     fn next_merge(&self) -> Option<Work> {
         let store = self.views().load();
+        let now = self.clock().now();
         let mut rowsets = 0;
-        let mut found = None;
+        let mut best = None;
         for state in self.table_states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
-                if found.is_none()
-                    && let Choice::Merge(range) = choose(tablet, &Limits::default())
-                {
-                    found = Some(Work::new(view, tablet, range));
+                let Choice::Merge(range) = choose(tablet, &Limits::default()) else { continue };
+                let gain = (range.len(), tablet.rowsets.len());
+                let is_better = best.as_ref().is_none_or(|(most, _)| gain > *most);
+                if is_better && !self.compactor.is_left_alone(tablet.id, now) {
+                    best = Some((gain, Work::new(view, tablet, range)));
                 }
             }
         }
         if self.compactor.rowsets.swap(rowsets, Ordering::Relaxed) != rowsets {
             self.metrics().rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
         }
-        found
+        best.map(|(_, work)| work)
+    }
+
+    /// Waits while merges of one of these tables have fallen behind. Flushes and large loads do
+    /// so before they add rowsets, which slows down who loads: memory and log fill up.
+    pub(crate) async fn let_merges_catch_up(&self, tables: &[TableId]) {
+        let deadline = Deadline::after(&**self.clock(), CATCH_UP_PATIENCE);
+        while self.clock().now() < deadline.0 && tables.iter().any(|id| self.is_behind(*id)) {
+            self.clock().sleep(CATCH_UP_LOOK).await;
+        }
+    }
+
+    /// Whether merges of a table have fallen behind and go on.
+    fn is_behind(&self, table: TableId) -> bool {
+        let (store, now) = (self.views().load(), self.clock().now());
+        let Some(view) = store.tables.get(&table).filter(|_| self.may_merge()) else {
+            return false;
+        };
+        let limits = Limits::default();
+        let is_left_alone = |tablet: &TabletFiles| self.compactor.is_left_alone(tablet.id, now);
+        view.tablets.iter().any(|tablet| is_behind(tablet, &limits) && !is_left_alone(tablet))
     }
 
     async fn merge_and_replace(self: &Arc<Self>, work: Work) -> Result<()> {

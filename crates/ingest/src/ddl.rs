@@ -40,9 +40,11 @@ impl Engine {
     /// Drops a database with its tables.
     ///
     /// # Errors
-    /// `DatabaseDropMissing` without IF EXISTS, and those of log and metadata.
+    /// `DatabaseDropMissing` without IF EXISTS, and those of log and metadata: the database goes
+    /// when its tables are gone.
     pub async fn drop_database(self: &Arc<Self>, name: &str, if_exists: bool) -> Result<()> {
         let _one = self.ddl().lock().await;
+        self.settle_drops().await?;
         let catalog = self.catalog();
         let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
         let tables = database.tables.values().map(|table| table.id).collect::<Vec<_>>();
@@ -78,35 +80,39 @@ impl Engine {
         Ok(created)
     }
 
-    /// Drops a table. `None` in `table` was missing and may be.
+    /// Drops a table. Returns warnings; `None` when it is missing and may be.
     ///
     /// # Errors
-    /// `TableDropMissing`, and those of log and metadata.
+    /// `TableDropMissing`, and those of the log; a full disk behind the barrier is a warning.
     pub async fn drop_table(
         self: &Arc<Self>,
         database: &str,
         name: &str,
         if_exists: bool,
-    ) -> Result<bool> {
+    ) -> Result<Option<Vec<String>>> {
         let _one = self.ddl().lock().await;
         let catalog = self.catalog();
         let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {
-            return Ok(false);
+            return Ok(None);
         };
-        self.drop_all(&[table.id]).await?;
-        Ok(true)
+        self.drop_all(&[table.id]).await.map(Some)
     }
 
-    async fn drop_all(self: &Arc<Self>, ids: &[TableId]) -> Result<()> {
+    /// Nothing reads or writes the tables from their barrier on: what fails behind it is a
+    /// warning, and is tried again.
+    async fn drop_all(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
         let states = self.states_of(ids)?;
         self.barrier(BarrierAction::Drop, &states, None).await?;
+        let mut warnings = Vec::new();
         for state in states {
             if let Err(error) = self.settle_barriers(&state).await {
-                // Nothing reads or writes the table from its barrier on, whatever comes.
-                tracing::warn!(table = state.name(), %error, "dropped; metadata follows later");
+                let name = state.name();
+                warnings.push(format!(
+                    "table '{name}' is dropped, but its name and files are not yet free: {error}"
+                ));
             }
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Lets metadata forget tables whose DROP it could not follow so far: a name is free for

@@ -260,7 +260,7 @@ impl Engine {
     /// # Errors
     /// Those of `settle`.
     pub async fn flush_table(self: &Arc<Self>, state: &Arc<TableState>) -> Result<()> {
-        self.settle(state, freshet_storage::flush_policy::FlushReason::Manual).await
+        self.flush(state, freshet_storage::flush_policy::FlushReason::Manual).await
     }
 
     /// Open groups with rows, as `get_wal_size` counts them.

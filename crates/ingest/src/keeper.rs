@@ -151,7 +151,7 @@ fn plan_flushes(engine: &Arc<Engine>) {
         let stats = TableStats {
             delta,
             group_bytes: state.group_limits().bytes_max,
-            asked: false,
+            failed: state.flush_failures.load(Ordering::Relaxed) > 0,
             largest: largest == Some(state.id),
         };
         if let Some(why) = flush_policy::why(&stats, &limits) {
@@ -163,7 +163,7 @@ fn plan_flushes(engine: &Arc<Engine>) {
 /// Flushes a table apart from the keeper, unless somebody does already.
 pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: FlushReason) {
     let (flushing, table) = (Arc::clone(engine), Arc::clone(&state));
-    start(engine, state, async move { flushing.settle(&table, why).await });
+    start(engine, state, async move { flushing.flush(&table, why).await });
 }
 
 /// Brings into metadata what the log's barriers did, where the statement itself could not.

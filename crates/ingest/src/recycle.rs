@@ -161,6 +161,8 @@ impl Engine {
         let config = self.config();
         let own_files_min = config.flush_bytes_min.bytes();
         let side_bytes_max = config.wal_bytes_max.bytes() / SIDE_FILE_PARTS;
+        let below = self.tables_below(up_to).iter().map(|(_, state)| state.id).collect::<Vec<_>>();
+        self.let_merges_catch_up(&below).await;
         let tables = self.tables_below(up_to);
         let mut side_bytes = tables.iter().map(|(bytes, _)| bytes).sum::<u64>();
         let mut small = Vec::new();

@@ -28,6 +28,19 @@ use crate::sweep::InFlight;
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 
 impl Engine {
+    /// Settles a table as soon as merges leave room for more rowsets.
+    ///
+    /// # Errors
+    /// Those of `settle`.
+    pub(crate) async fn flush(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        why: FlushReason,
+    ) -> Result<()> {
+        self.let_merges_catch_up(&[table.id]).await;
+        self.settle(table, why).await
+    }
+
     /// Brings everything of a table that is in the log now into files.
     ///
     /// # Errors

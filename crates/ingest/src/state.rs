@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::{Lsn, TableId, Version};
+use freshet_base::{ByteSize, Lsn, Result, Retry, TableId, Version, err};
 use freshet_schema::Table;
 use freshet_storage::delta::Delta;
 use parking_lot::Mutex;
 
 use crate::group::{GroupLimits, TableLog};
+
+/// So many flushes of a table may fail in a row before it is refused.
+const FLUSH_FAILURES_MAX: u64 = 3;
+/// How long a load of it rests.
+const UNFLUSHABLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// One table inside the engine.
 pub struct TableState {
@@ -71,6 +76,25 @@ impl TableState {
     /// `database.table`, for messages.
     pub fn name(&self) -> String {
         self.name.lock().clone()
+    }
+
+    /// Whether flushes of it succeed, as far as it is known.
+    ///
+    /// # Errors
+    /// `OutOfRoom` when the last ones failed.
+    pub(crate) fn check_flushes(&self) -> Result<()> {
+        let failures = self.flush_failures.load(Ordering::Relaxed);
+        if failures < FLUSH_FAILURES_MAX {
+            return Ok(());
+        }
+        let error = err!(
+            OutOfRoom,
+            "table '{}' takes no rows: {failures} flushes of it failed in a row and {} wait in \
+             memory; the log of the server says why. Loading resumes by itself when one succeeds",
+            self.name(),
+            ByteSize(self.delta.stats().bytes)
+        );
+        Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
     }
 
     /// The ceilings of the next group.

@@ -5,6 +5,7 @@ mod common;
 use arrow::array::AsArray;
 use arrow::datatypes::Int32Type;
 use common::{Store, create_table, insert, rows_of};
+use freshet_base::ErrorCode;
 use freshet_base::fail::Action;
 use freshet_ingest::Transaction;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
@@ -152,7 +153,7 @@ fn a_dropped_table_is_gone_and_its_name_is_free() {
     let engine = store.open();
     let old = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(1, 10)]);
-    assert!(block_on(engine.drop_table("d", "t", false)).unwrap());
+    assert_eq!(block_on(engine.drop_table("d", "t", false)).unwrap(), Some(Vec::new()));
     assert!(engine.snapshot(Freshness::Committed).table(old).is_none());
     let error = block_on(engine.drop_table("d", "t", false)).unwrap_err();
     assert_eq!(error.code().errno(), 1051);
@@ -162,6 +163,23 @@ fn a_dropped_table_is_gone_and_its_name_is_free() {
     let engine = store.open();
     assert!(engine.table_state(old).is_none());
     assert_eq!(rows_of(&engine, new, Freshness::Committed), [(2, 20)]);
+    store.stop(engine);
+}
+
+#[test]
+fn a_drop_that_metadata_cannot_follow_is_a_warning() {
+    let store = Store::new();
+    let engine = store.open();
+    create_table(&engine, "t");
+    let failure = Action::Io(std::io::ErrorKind::StorageFull);
+    engine.failpoints().arm("barrier-before-publish", 0, failure);
+    let warnings = block_on(engine.drop_table("d", "t", false)).unwrap().unwrap();
+    assert!(warnings[0].starts_with("table 'd.t' is dropped, but"), "{warnings:?}");
+    let error = block_on(engine.drop_database("d", false)).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::DiskFull, "{error}");
+    engine.failpoints().disarm("barrier-before-publish");
+    block_on(engine.drop_database("d", false)).unwrap();
+    assert_eq!(engine.table_states().len(), 0);
     store.stop(engine);
 }
 

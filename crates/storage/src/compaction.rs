@@ -3,5 +3,5 @@
 pub mod picker;
 pub mod worker;
 
-pub use picker::{Choice, choose};
+pub use picker::{Choice, Limits, choose, is_behind};
 pub use worker::{MergeJob, merge};

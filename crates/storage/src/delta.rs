@@ -70,6 +70,8 @@ pub struct DeltaStats {
     pub bytes: u64,
     /// Loads and events.
     pub entries: u64,
+    /// Loads whose rows are files already.
+    pub large_loads: u64,
     /// The first LSN that is not in files.
     pub oldest: Option<Lsn>,
 }
@@ -96,6 +98,7 @@ struct Stats {
     rows: AtomicU64,
     bytes: AtomicU64,
     entries: AtomicU64,
+    large_loads: AtomicU64,
     oldest: AtomicU64,
 }
 
@@ -147,6 +150,7 @@ impl Delta {
             rows: self.stats.rows.load(Ordering::Relaxed),
             bytes: self.stats.bytes.load(Ordering::Relaxed),
             entries: self.stats.entries.load(Ordering::Relaxed),
+            large_loads: self.stats.large_loads.load(Ordering::Relaxed),
             oldest: (oldest > 0).then_some(Lsn(oldest)),
         }
     }
@@ -173,6 +177,7 @@ impl Delta {
 
     /// Adds the files of a large load, which are synced.
     pub fn push_rowsets(&self, lsn: Lsn, rowsets: Vec<Arc<Rowset>>) {
+        self.stats.large_loads.fetch_add(1, Ordering::Relaxed);
         self.push_event(lsn, Event::Rowsets(rowsets));
     }
 
@@ -222,6 +227,7 @@ impl Delta {
             self.stats.bytes.fetch_sub(chunk.encoded_bytes(), Ordering::Relaxed);
             let entries = chunk.entries.len() + chunk.events.len();
             self.stats.entries.fetch_sub(entries as u64, Ordering::Relaxed);
+            self.stats.large_loads.fetch_sub(chunk.large_loads(), Ordering::Relaxed);
             let next = tail.head.next.get().expect("a sealed node has a successor");
             tail.head = Arc::clone(next);
         }

@@ -4,15 +4,23 @@ use freshet_base::Lsn;
 
 use crate::delta::DeltaStats;
 
+/// So many large loads wait for a flush at most. Their rows are files that nothing merges before
+/// metadata names them, and that a side file cannot hold, so they are not left to gather.
+const LARGE_LOADS_MAX: u64 = 4;
+
 /// Why a table is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlushReason {
     /// Its delta is large enough to make a good file.
     Bytes,
+    /// Large loads have gathered in it.
+    LargeLoads,
     /// It holds back files of the log.
     LogRoom,
     /// Memory for writes is short, and no table holds more.
     Memory,
+    /// The last flush failed.
+    Retry,
     /// Somebody asked.
     Manual,
 }
@@ -22,8 +30,10 @@ impl FlushReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
+            Self::LargeLoads => "large_loads",
             Self::LogRoom => "log_room",
             Self::Memory => "memory",
+            Self::Retry => "retry",
             Self::Manual => "manual",
         }
     }
@@ -36,8 +46,8 @@ pub struct TableStats {
     pub delta: DeltaStats,
     /// Its `group_commit_data_bytes`.
     pub group_bytes: u64,
-    /// Whether somebody asked.
-    pub asked: bool,
+    /// Whether its last flush failed.
+    pub failed: bool,
     /// Whether no other table's delta is larger.
     pub largest: bool,
 }
@@ -58,11 +68,15 @@ pub struct Limits {
 /// Why the table should be flushed now, if it should.
 pub fn why(stats: &TableStats, limits: &Limits) -> Option<FlushReason> {
     let oldest = stats.delta.oldest?;
-    if stats.asked {
-        return Some(FlushReason::Manual);
+    // Until one succeeds: large loads of the table are refused that long.
+    if stats.failed {
+        return Some(FlushReason::Retry);
     }
     if stats.delta.bytes >= limits.flush_bytes.max(stats.group_bytes) {
         return Some(FlushReason::Bytes);
+    }
+    if stats.delta.large_loads >= LARGE_LOADS_MAX {
+        return Some(FlushReason::LargeLoads);
     }
     let holds_back = limits.log_wanted.is_some_and(|wanted| oldest <= wanted);
     if holds_back && stats.delta.bytes >= limits.flush_bytes_min {
@@ -83,7 +97,8 @@ mod tests {
     };
 
     fn stats(bytes: u64) -> TableStats {
-        let delta = DeltaStats { rows: 1, bytes, entries: 1, oldest: Some(Lsn(10)) };
+        let oldest = Some(Lsn(10));
+        let delta = DeltaStats { rows: 1, bytes, entries: 1, large_loads: 0, oldest };
         TableStats { delta, ..TableStats::default() }
     }
 
@@ -93,6 +108,15 @@ mod tests {
         assert_eq!(why(&stats(64 << 20), &LIMITS), Some(FlushReason::Bytes));
         let patient = TableStats { group_bytes: 128 << 20, ..stats(64 << 20) };
         assert_eq!(why(&patient, &LIMITS), None);
+    }
+
+    #[test]
+    fn large_loads_do_not_gather() {
+        let mut few = stats(0);
+        few.delta.large_loads = LARGE_LOADS_MAX - 1;
+        assert_eq!(why(&few, &LIMITS), None);
+        few.delta.large_loads += 1;
+        assert_eq!(why(&few, &LIMITS), Some(FlushReason::LargeLoads));
     }
 
     #[test]
@@ -109,10 +133,12 @@ mod tests {
         let largest = TableStats { largest: true, ..stats(100) };
         assert_eq!(why(&largest, &short), Some(FlushReason::Memory));
         assert_eq!(why(&stats(100), &short), None);
-        assert_eq!(
-            why(&TableStats { asked: true, ..stats(1) }, &LIMITS),
-            Some(FlushReason::Manual)
-        );
-        assert_eq!(why(&TableStats { asked: true, ..TableStats::default() }, &short), None);
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_while_there_is_something_to_flush() {
+        let failed = |stats| TableStats { failed: true, ..stats };
+        assert_eq!(why(&failed(stats(1)), &LIMITS), Some(FlushReason::Retry));
+        assert_eq!(why(&failed(TableStats::default()), &LIMITS), None);
     }
 }

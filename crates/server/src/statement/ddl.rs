@@ -206,8 +206,9 @@ async fn drop_tables(
         let (engine, name) = (Arc::clone(&session.shared.engine), table.table.clone());
         let shown = format!("{database}.{name}");
         let dropped = async move { engine.drop_table(&database, &name, if_exists).await };
-        if !shield(session, dropped).await? {
-            session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
+        match shield(session, dropped).await? {
+            Some(warnings) => warn(session, warnings),
+            None => session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'")),
         }
     }
     Ok(Reply::done())

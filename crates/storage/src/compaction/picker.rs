@@ -13,6 +13,8 @@ pub struct Limits {
     pub merge_max: usize,
     /// With more rowsets the cheapest neighbours are merged, whatever their sizes.
     pub rowsets_max: usize,
+    /// With more rowsets that are not full, merges have fallen behind.
+    pub rowsets_behind: usize,
     /// A rowset of so many bytes is left as it is.
     pub rowset_bytes_max: u64,
     /// Smaller rowsets count as this large, so that many tiny ones are merged at once.
@@ -25,6 +27,7 @@ impl Default for Limits {
             merge_min: 4,
             merge_max: 16,
             rowsets_max: 32,
+            rowsets_behind: 64,
             rowset_bytes_max: 2 << 30,
             rowset_bytes_min: 1 << 20,
         }
@@ -47,6 +50,14 @@ pub enum Choice {
 pub fn choose(tablet: &TabletFiles, limits: &Limits) -> Choice {
     let sizes = tablet.rowsets.iter().map(|rowset| rowset.bytes()).collect::<Vec<_>>();
     choose_by_size(&sizes, limits)
+}
+
+/// Whether merges of a tablet have fallen behind what is added to it. What is too large for a
+/// merge with its like does not count: a tablet may have any number of those.
+pub fn is_behind(tablet: &TabletFiles, limits: &Limits) -> bool {
+    let full_bytes = limits.rowset_bytes_max / limits.merge_min as u64;
+    let waiting = tablet.rowsets.iter().filter(|rowset| rowset.bytes() <= full_bytes);
+    waiting.count() > limits.rowsets_behind
 }
 
 fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {

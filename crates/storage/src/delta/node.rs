@@ -185,6 +185,12 @@ impl Chunk {
         self.encoded_bytes as u64
     }
 
+    /// Loads in it whose rows are files already.
+    pub fn large_loads(&self) -> u64 {
+        let is_large = |(_, event): &&(Lsn, Event)| matches!(event, Event::Rowsets(_));
+        self.events.iter().filter(is_large).count() as u64
+    }
+
     /// Rows before the entry at this index.
     pub(super) fn rows_before(&self, index: usize) -> u32 {
         index.checked_sub(1).map_or(0, |before| self.entries[before].rows_end)

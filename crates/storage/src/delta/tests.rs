@@ -168,6 +168,8 @@ proptest! {
             let above = model.rows.iter().filter(|(lsn, _, _)| *lsn > flushed);
             prop_assert_eq!(stats.rows, above.map(|(_, _, keys)| keys.len() as u64).sum::<u64>());
             prop_assert_eq!(stats.oldest.is_some(), lsn > flushed);
+            let large = model.rowsets.iter().filter(|lsn| **lsn > flushed).count();
+            prop_assert_eq!(stats.large_loads, large as u64);
         }
     }
 }
