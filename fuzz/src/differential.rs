@@ -85,16 +85,11 @@ fn stored(mut rows: &[u8]) -> Vec<Option<&[u8]>> {
 }
 
 fn schema() -> Arc<TableSchema> {
+    let text = ColumnType::VarChar { len: LENGTH_MAX };
     let column = |at| Column {
-        id: ColumnId(at),
-        name: format!("c{at}"),
-        ty: ColumnType::VarChar { len: LENGTH_MAX },
-        nullable: true,
-        default: None,
-        before: None,
-        comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
+        ..Column::new(ColumnId(at), format!("c{at}"), text)
     };
     Arc::new(TableSchema::new(SchemaVersion(1), (0..COLUMNS).map(column).collect(), Vec::new()))
 }

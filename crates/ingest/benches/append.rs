@@ -8,14 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use freshet_base::clock::SystemClock;
-use freshet_base::fail::Failpoints;
-use freshet_base::io::RealFs;
-use freshet_base::metrics::Metrics;
 use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Lsn};
 use freshet_ingest::{Engine, EngineConfig, Load, LoadBuffer, World};
-use freshet_meta::{BucketsSpec, ColumnSpec, DefaultSpec, TableSpec};
+use freshet_meta::{ColumnSpec, TableSpec};
 use freshet_schema::{ColumnType, GroupCommitMode, TableForm};
 use futures::executor::block_on;
 
@@ -25,18 +21,13 @@ const UNDER_WAY: usize = 250;
 fn main() {
     let dir = tempfile::tempdir().unwrap();
     let config = EngineConfig::new(dir.path(), ByteSize::gib(4));
-    let world = World {
-        fs: Arc::new(RealFs),
-        clock: Arc::new(SystemClock::new()),
-        pool: Arc::new(Threads::start(2).unwrap()),
-        metrics: Arc::new(Metrics::new()),
-        failpoints: Failpoints::default(),
-        on_fatal: Arc::new(|message| panic!("{message}")),
-        draw: Arc::new(|| 42),
-    };
+    let world = World::real(Threads::start(2).unwrap(), |message| panic!("{message}"), || 42);
     let engine = block_on(Engine::open(config, world)).unwrap();
     block_on(engine.create_database("d", true)).unwrap();
-    block_on(engine.create_table("d", spec(), false)).unwrap();
+    let int = ColumnType::Int { unsigned: false };
+    let columns = vec![ColumnSpec::new("a", int), ColumnSpec::new("b", int)];
+    let spec = TableSpec::new("t", TableForm::Olap, columns);
+    block_on(engine.create_table("d", spec, false)).unwrap();
     let mut criterion = Criterion::default().configure_from_args().sample_size(20);
     let mut group = criterion.benchmark_group("engine append");
     for mode in [GroupCommitMode::Off, GroupCommitMode::Async] {
@@ -89,27 +80,5 @@ fn writer(engine: &Arc<Engine>, mode: GroupCommitMode, loads: u64) {
     }
     if let Some(last) = under_way.back() {
         block_on(engine.horizon().wait(*last));
-    }
-}
-
-fn spec() -> TableSpec {
-    let column = |name: &str| ColumnSpec {
-        name: name.to_owned(),
-        ty: ColumnType::Int { unsigned: false },
-        nullable: true,
-        default: DefaultSpec::Unset,
-        comment: String::new(),
-    };
-    TableSpec {
-        name: "t".to_owned(),
-        form: TableForm::Olap,
-        columns: vec![column("a"), column("b")],
-        key: None,
-        declared_keys: Vec::new(),
-        distribution: None,
-        buckets: BucketsSpec::Unset,
-        properties: Vec::new(),
-        comment: String::new(),
-        engine: None,
     }
 }

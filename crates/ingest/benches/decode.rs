@@ -28,15 +28,10 @@ const MONEY: ColumnType = ColumnType::Decimal { precision: 15, scale: 2 };
 
 fn schema(types: &[ColumnType]) -> Arc<TableSchema> {
     let column = |(at, &ty): (usize, &ColumnType)| Column {
-        id: ColumnId(at as u32),
-        name: format!("c{at}"),
-        ty,
         nullable: false,
-        default: None,
-        comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
-        before: None,
+        ..Column::new(ColumnId(at as u32), format!("c{at}"), ty)
     };
     let columns = types.iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0]))

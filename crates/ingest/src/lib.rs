@@ -40,6 +40,7 @@ pub mod settle;
 pub mod state;
 mod sweep;
 pub mod transaction;
+mod world;
 
 pub use admit::{Admission, Admitted};
 pub use append::{Appended, LabelClaim, Load, LoadBuffer, PartBody, PartLoad};

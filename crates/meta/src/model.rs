@@ -7,10 +7,11 @@ use freshet_base::{Incarnation, Lsn, Version};
 use proptest::prelude::*;
 
 use crate::store::crash_fs::CrashFs;
-use crate::test::{INT, TestClock, column, rowset, spec};
+use crate::test::{INT, TestClock, rowset, spec};
 use crate::{
-    Account, AuthData, Catalog, ColumnPlace, GrantObject, MemStore, Meta, MetaConfig, MetaStore,
-    Privilege, Privileges, Publish, PublishOutcome, RedbStore, SchemaChange, StoredTable, Truncate,
+    Account, AuthData, Catalog, ColumnPlace, ColumnSpec, GrantObject, MemStore, Meta, MetaConfig,
+    MetaStore, Privilege, Privileges, Publish, PublishOutcome, RedbStore, SchemaChange,
+    StoredTable, Truncate,
 };
 
 #[derive(Clone, Debug)]
@@ -100,7 +101,7 @@ fn apply(meta: &Meta, step: &Step) -> String {
         },
         Step::AddColumn(db, t, c) => {
             let change = SchemaChange::AddColumn {
-                column: column(&format!("c{c}"), INT),
+                column: ColumnSpec::new(format!("c{c}"), INT),
                 place: ColumnPlace::Last,
             };
             table(db, t).map_or_else(String::new, |table| words(alter(meta, &table, change)))

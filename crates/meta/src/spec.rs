@@ -37,6 +37,14 @@ pub struct ColumnSpec {
     pub comment: String,
 }
 
+impl ColumnSpec {
+    /// A name and a type, and nothing behind them.
+    pub fn new(name: impl Into<String>, ty: ColumnType) -> Self {
+        let (name, comment) = (name.into(), String::new());
+        Self { name, ty, nullable: true, default: DefaultSpec::Unset, comment }
+    }
+}
+
 /// The model of rows with equal keys, as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyModelSpec {
@@ -112,4 +120,22 @@ pub struct TableSpec {
     pub comment: String,
     /// ENGINE, if one was given.
     pub engine: Option<String>,
+}
+
+impl TableSpec {
+    /// A name and columns in one of the forms, and nothing behind them.
+    pub fn new(name: impl Into<String>, form: TableForm, columns: Vec<ColumnSpec>) -> Self {
+        Self {
+            name: name.into(),
+            form,
+            columns,
+            key: None,
+            declared_keys: Vec::new(),
+            distribution: None,
+            buckets: BucketsSpec::Unset,
+            properties: Vec::new(),
+            comment: String::new(),
+            engine: None,
+        }
+    }
 }

@@ -9,8 +9,8 @@ use freshet_base::{Lsn, RowsetId, SchemaVersion, SegmentId, TabletId};
 use freshet_schema::{ColumnType, TableForm};
 
 use crate::{
-    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, MemStore, Meta, MetaConfig, RowsetMeta,
-    SegmentMeta, TableSpec,
+    BucketsSpec, ColumnSpec, DistributionSpec, MemStore, Meta, MetaConfig, RowsetMeta, SegmentMeta,
+    TableSpec,
 };
 
 /// Time that stands until a test moves it.
@@ -43,35 +43,20 @@ pub(crate) fn meta() -> Meta {
     Meta::open(Arc::new(MemStore::new()), clock, MetaConfig::default()).unwrap()
 }
 
-pub(crate) fn column(name: &str, ty: ColumnType) -> ColumnSpec {
-    ColumnSpec {
-        name: name.to_owned(),
-        ty,
-        nullable: true,
-        default: DefaultSpec::Unset,
-        comment: String::new(),
-    }
-}
-
 pub(crate) const INT: ColumnType = ColumnType::Int { unsigned: false };
 
 /// `(id int, name varchar(50), score int)`, hashed by id into one bucket.
 pub(crate) fn spec(name: &str) -> TableSpec {
+    let columns = vec![
+        ColumnSpec::new("id", INT),
+        ColumnSpec::new("name", ColumnType::VarChar { len: 50 }),
+        ColumnSpec::new("score", INT),
+    ];
     TableSpec {
-        name: name.to_owned(),
-        form: TableForm::Olap,
-        columns: vec![
-            column("id", INT),
-            column("name", ColumnType::VarChar { len: 50 }),
-            column("score", INT),
-        ],
-        key: None,
-        declared_keys: Vec::new(),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
         buckets: BucketsSpec::Count(1),
-        properties: Vec::new(),
-        comment: String::new(),
         engine: Some("OLAP".to_owned()),
+        ..TableSpec::new(name, TableForm::Olap, columns)
     }
 }
 

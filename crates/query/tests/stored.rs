@@ -20,33 +20,19 @@ use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
 use freshet_query::zone::Zone;
 use freshet_schema::{
-    Collation, Column, ColumnType, Distribution, KeyModel, LengthUnit, Partition, Properties,
-    SchemaHistory, Table, TableForm, TableSchema,
+    Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
+    TableForm, TableSchema,
 };
 use freshet_storage::delta::{Delta, Freshness};
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::view::{Snapshot, StoreView, TableSnapshot, TableView};
 
-fn column(id: u32, name: &str, ty: ColumnType) -> Column {
-    Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        ty,
-        nullable: true,
-        default: None,
-        comment: String::new(),
-        collation: Collation::Binary,
-        length_unit: LengthUnit::Bytes,
-        before: None,
-    }
-}
-
 fn table() -> Arc<Table> {
     let columns = vec![
-        column(1, "Id", ColumnType::Int { unsigned: false }),
-        column(2, "name", ColumnType::VarChar { len: 20 }),
-        column(3, "at", ColumnType::Timestamp { fsp: 3 }),
+        Column::new(ColumnId(1), "Id", ColumnType::Int { unsigned: false }),
+        Column::new(ColumnId(2), "name", ColumnType::VarChar { len: 20 }),
+        Column::new(ColumnId(3), "at", ColumnType::Timestamp { fsp: 3 }),
     ];
     Arc::new(Table {
         id: TableId(1),

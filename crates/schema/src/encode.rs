@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::value::put;
-    use crate::{Collation, ColumnType, ColumnsBuilder, LengthUnit, Literal, Rules};
+    use crate::{ColumnType, ColumnsBuilder, Literal, Rules};
 
     fn schema() -> TableSchema {
         let types = [
@@ -120,17 +120,7 @@ mod tests {
             ColumnType::Text,
             ColumnType::Blob,
         ];
-        let column = |(at, ty)| Column {
-            id: ColumnId(at as u32),
-            name: format!("c{at}"),
-            ty,
-            nullable: true,
-            default: None,
-            comment: String::new(),
-            collation: Collation::Binary,
-            length_unit: LengthUnit::Bytes,
-            before: None,
-        };
+        let column = |(at, ty)| Column::new(ColumnId(at as u32), format!("c{at}"), ty);
         let columns = types.into_iter().enumerate().map(column).collect();
         TableSchema::new(SchemaVersion(1), columns, vec![])
     }

@@ -92,20 +92,11 @@ mod tests {
     use freshet_base::{ColumnId, SchemaVersion};
 
     use super::*;
-    use crate::{Collation, ColumnType, LengthUnit};
+    use crate::ColumnType;
 
     fn column(id: u32, ty: ColumnType, nullable: bool, default: Option<&str>) -> Column {
-        Column {
-            id: ColumnId(id),
-            name: format!("c{id}"),
-            ty,
-            nullable,
-            default: default.map(|text| DefaultValue::Literal(text.into())),
-            comment: String::new(),
-            collation: Collation::Binary,
-            length_unit: LengthUnit::Bytes,
-            before: None,
-        }
+        let default = default.map(|text| DefaultValue::Literal(text.into()));
+        Column { nullable, default, ..Column::new(ColumnId(id), format!("c{id}"), ty) }
     }
 
     const INT: ColumnType = ColumnType::Int { unsigned: false };

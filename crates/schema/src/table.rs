@@ -77,6 +77,23 @@ pub struct Column {
     pub before: Option<String>,
 }
 
+impl Column {
+    /// A column that takes NULL and says nothing else: no default, no comment, texts are bytes.
+    pub fn new(id: ColumnId, name: impl Into<String>, ty: ColumnType) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            ty,
+            nullable: true,
+            default: None,
+            comment: String::new(),
+            collation: Collation::Binary,
+            length_unit: LengthUnit::Bytes,
+            before: None,
+        }
+    }
+}
+
 /// The columns of a table at one schema version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableSchema {

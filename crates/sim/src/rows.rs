@@ -30,32 +30,21 @@ pub struct Row {
 pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     let big = ColumnType::BigInt { unsigned: false };
     let pair = |(name, value): &(&str, u64)| ((*name).to_owned(), value.to_string());
+    let columns =
+        vec![ColumnSpec::new("id", big), ColumnSpec::new("amount", big), added_column("c0")];
     TableSpec {
-        name: name.to_owned(),
-        form: TableForm::Olap,
-        columns: vec![
-            column("id", big, DefaultSpec::Unset),
-            column("amount", big, DefaultSpec::Unset),
-            added_column("c0"),
-        ],
         key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["id".to_owned()] }),
-        declared_keys: Vec::new(),
         distribution: Some(DistributionSpec::Hash(vec!["id".to_owned()])),
         buckets: BucketsSpec::Count(2),
         properties: properties.iter().map(pair).collect(),
-        comment: String::new(),
-        engine: None,
+        ..TableSpec::new(name, TableForm::Olap, columns)
     }
 }
 
 /// A column that ALTER adds.
 pub fn added_column(name: &str) -> ColumnSpec {
     let default = DefaultSpec::Value(DefaultValue::Literal(ADDED_DEFAULT.to_string()));
-    column(name, ColumnType::Int { unsigned: false }, default)
-}
-
-fn column(name: &str, ty: ColumnType, default: DefaultSpec) -> ColumnSpec {
-    ColumnSpec { name: name.to_owned(), ty, nullable: true, default, comment: String::new() }
+    ColumnSpec { default, ..ColumnSpec::new(name, ColumnType::Int { unsigned: false }) }
 }
 
 fn amount(id: i64, negative: bool) -> i64 {

@@ -10,7 +10,7 @@ use crossbeam_skiplist::SkipMap;
 use freshet_base::budget::Budget;
 use freshet_base::io::RealFs;
 use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TableId, TabletId, TxnId};
-use freshet_schema::{Collation, Column, ColumnType, LengthUnit, TableSchema, encode};
+use freshet_schema::{Column, ColumnType, TableSchema, encode};
 use freshet_storage::delta::{Delta, DeltaEntry, Payload};
 use freshet_storage::merge::{Merge, Run};
 use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
@@ -45,15 +45,8 @@ fn schema() -> Arc<TableSchema> {
     let text = ColumnType::VarChar { len: 44 };
     let types = [big, big, big, int, text];
     let column = |(at, ty): (usize, ColumnType)| Column {
-        id: ColumnId(at as u32 + 1),
-        name: format!("c{at}"),
-        ty,
         nullable: false,
-        default: None,
-        comment: String::new(),
-        collation: Collation::Binary,
-        length_unit: LengthUnit::Bytes,
-        before: None,
+        ..Column::new(ColumnId(at as u32 + 1), format!("c{at}"), ty)
     };
     let columns = types.into_iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0, 1, 2, 3]))

@@ -7,24 +7,14 @@ use arrow::datatypes::Int64Type;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
-    Collation, Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, LengthUnit, Partition,
+    Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Partition,
     Properties, RowWriter, SchemaHistory, Table, TableForm, TableSchema,
 };
 
 pub const TABLE: TableId = TableId(7);
 
 pub fn column(id: u32, name: &str, ty: ColumnType) -> Column {
-    Column {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        ty,
-        nullable: true,
-        default: None,
-        comment: String::new(),
-        collation: Collation::Binary,
-        length_unit: LengthUnit::Bytes,
-        before: None,
-    }
+    Column::new(ColumnId(id), name, ty)
 }
 
 /// `k BIGINT, s VARCHAR(100)`, sorted by `k`; from version 2 on also `extra INT`.

@@ -139,15 +139,10 @@ fn schema() -> Arc<TableSchema> {
         ("o", ColumnType::Boolean),
     ];
     let column = |(at, (name, ty)): (usize, (&str, ColumnType))| Column {
-        id: ColumnId(at as u32),
-        name: name.to_owned(),
-        ty,
         nullable: at != 0,
-        default: None,
-        comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
-        before: None,
+        ..Column::new(ColumnId(at as u32), name, ty)
     };
     let columns = types.into_iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, Vec::new()))

@@ -8,15 +8,10 @@ use freshet_schema::{Collation, Column, ColumnType, ColumnsBuilder, LengthUnit, 
 
 pub(crate) fn schema(columns: &[(&str, ColumnType, bool)]) -> Arc<TableSchema> {
     let column = |(at, &(name, ty, nullable)): (usize, &(&str, ColumnType, bool))| Column {
-        id: ColumnId(at as u32),
-        name: name.into(),
-        ty,
         nullable,
-        default: None,
-        comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
-        before: None,
+        ..Column::new(ColumnId(at as u32), name, ty)
     };
     let columns = columns.iter().enumerate().map(column).collect();
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![]))

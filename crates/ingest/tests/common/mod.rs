@@ -7,10 +7,6 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
-use freshet_base::clock::SystemClock;
-use freshet_base::fail::Failpoints;
-use freshet_base::io::RealFs;
-use freshet_base::metrics::Metrics;
 use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Result, TableId};
 use freshet_ingest::{Appended, Engine, EngineConfig, Load, LoadBuffer, Transaction, World};
@@ -56,15 +52,8 @@ impl Store {
 
     pub fn world(&self) -> World {
         static SALT: AtomicU64 = AtomicU64::new(1);
-        World {
-            fs: Arc::new(RealFs),
-            clock: Arc::new(SystemClock::new()),
-            pool: Arc::new(Threads::start(2).unwrap()),
-            metrics: Arc::new(Metrics::new()),
-            failpoints: Failpoints::default(),
-            on_fatal: Arc::new(|message| panic!("fatal: {message}")),
-            draw: Arc::new(|| SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)),
-        }
+        let draw = || SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        World::real(Threads::start(2).unwrap(), |message| panic!("fatal: {message}"), draw)
     }
 
     pub fn try_open(&self) -> Result<Arc<Engine>> {
@@ -106,29 +95,18 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 pub fn int_column(name: &str) -> ColumnSpec {
-    ColumnSpec {
-        name: name.to_owned(),
-        ty: ColumnType::Int { unsigned: false },
-        nullable: true,
-        default: DefaultSpec::Unset,
-        comment: String::new(),
-    }
+    ColumnSpec::new(name, ColumnType::Int { unsigned: false })
 }
 
 /// `d.name (a INT, b INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 2`.
 pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
     block_on(engine.create_database("d", true)).unwrap();
+    let columns = vec![int_column("a"), int_column("b")];
     let spec = TableSpec {
-        name: name.to_owned(),
-        form: TableForm::Olap,
-        columns: vec![int_column("a"), int_column("b")],
         key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] }),
-        declared_keys: Vec::new(),
         distribution: Some(DistributionSpec::Hash(vec!["a".to_owned()])),
         buckets: BucketsSpec::Count(2),
-        properties: Vec::new(),
-        comment: String::new(),
-        engine: None,
+        ..TableSpec::new(name, TableForm::Olap, columns)
     };
     block_on(engine.create_table("d", spec, false)).unwrap().object.id
 }

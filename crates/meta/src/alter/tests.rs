@@ -1,6 +1,6 @@
 use super::*;
 use crate::spec::DefaultSpec;
-use crate::test::{INT, column as col, meta, spec};
+use crate::test::{INT, meta, spec};
 
 fn table(meta: &Meta) -> Arc<Table> {
     meta.create_database("d", true).unwrap();
@@ -8,7 +8,7 @@ fn table(meta: &Meta) -> Arc<Table> {
 }
 
 fn add(name: &str, place: ColumnPlace) -> SchemaChange {
-    SchemaChange::AddColumn { column: col(name, INT), place }
+    SchemaChange::AddColumn { column: ColumnSpec::new(name, INT), place }
 }
 
 fn drop_named(name: &str) -> SchemaChange {
@@ -71,7 +71,7 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
     assert!(refused(&table, add("a", ColumnPlace::First)).1.contains("before key column 'id'"));
     let column = ColumnSpec {
         default: DefaultSpec::Value(DefaultValue::CurrentDate),
-        ..col("a", freshet_schema::ColumnType::Date)
+        ..ColumnSpec::new("a", freshet_schema::ColumnType::Date)
     };
     let today = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     assert_eq!(refused(&table, today).0, 1067);
@@ -80,7 +80,7 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
             default: DefaultValue::CurrentDate,
             before: "2024-02-29".to_owned(),
         },
-        ..col("a", freshet_schema::ColumnType::Date)
+        ..ColumnSpec::new("a", freshet_schema::ColumnType::Date)
     };
     let dated = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     let schema = changed(&table, &[dated]).unwrap();
@@ -90,7 +90,7 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
 
     let mut single = spec("s");
     single.form = freshet_schema::TableForm::MySql;
-    single.columns = vec![col("f", freshet_schema::ColumnType::Text)];
+    single.columns = vec![ColumnSpec::new("f", freshet_schema::ColumnType::Text)];
     single.distribution = None;
     let single = meta.create_table("d", &single, false).unwrap().object;
     assert_eq!(refused(&single, drop_named("f")).0, 1090);

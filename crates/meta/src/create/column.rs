@@ -18,15 +18,11 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
     check_type(&written.name, written.ty)?;
     let (collation, length_unit) = text_rules(form);
     let mut column = Column {
-        id,
-        name: written.name.clone(),
-        ty: written.ty,
         nullable: written.nullable,
-        default: None,
         comment: written.comment.clone(),
         collation,
         length_unit,
-        before: None,
+        ..Column::new(id, &written.name, written.ty)
     };
     column.default = default(written, &column)?;
     if let DefaultSpec::Clock { before, .. } = &written.default {

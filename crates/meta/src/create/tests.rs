@@ -3,7 +3,7 @@ use freshet_schema::DefaultValue;
 
 use super::*;
 use crate::spec::ColumnSpec;
-use crate::test::{INT, column as col, spec};
+use crate::test::{INT, spec};
 
 fn refused(spec: &TableSpec) -> (u16, String) {
     let error = Planned::check(spec).unwrap_err();
@@ -45,11 +45,11 @@ fn keys_must_be_a_prefix_of_the_columns() {
 #[test]
 fn columns_are_checked() {
     let mut twice = spec("t");
-    twice.columns.push(col("ID", INT));
+    twice.columns.push(ColumnSpec::new("ID", INT));
     assert_eq!(refused(&twice), (1060, "Duplicate column name 'ID'".to_owned()));
 
     let mut first = spec("t");
-    first.columns.insert(0, col("f", ColumnType::Double));
+    first.columns.insert(0, ColumnSpec::new("f", ColumnType::Double));
     let expected = "The olap table first column could not be float, double, string or array, \
                     struct, map, please use decimal or varchar instead.";
     assert_eq!(refused(&first).1, expected);
@@ -57,17 +57,17 @@ fn columns_are_checked() {
     assert_eq!(Planned::check(&first).unwrap().key_columns, 0);
 
     let mut long = spec("t");
-    long.columns.push(col("c", ColumnType::Char { len: 256 }));
+    long.columns.push(ColumnSpec::new("c", ColumnType::Char { len: 256 }));
     assert_eq!(refused(&long).0, 1074);
     long.columns.pop();
-    long.columns.push(col("d", ColumnType::Decimal { precision: 39, scale: 0 }));
+    long.columns.push(ColumnSpec::new("d", ColumnType::Decimal { precision: 39, scale: 0 }));
     assert!(refused(&long).1.contains("not between 1 and 38"));
     long.columns.pop();
-    long.columns.push(col("d", ColumnType::Decimal { precision: 9, scale: 10 }));
+    long.columns.push(ColumnSpec::new("d", ColumnType::Decimal { precision: 9, scale: 10 }));
     assert_eq!(refused(&long).0, 1074);
 
     let mut many = spec("t");
-    many.columns.extend((0..COLUMNS_MAX).map(|n| col(&format!("c{n}"), INT)));
+    many.columns.extend((0..COLUMNS_MAX).map(|n| ColumnSpec::new(format!("c{n}"), INT)));
     assert!(refused(&many).1.contains("limit 1024"));
     let mut none = spec("t");
     none.columns.clear();
@@ -94,7 +94,7 @@ fn distribution_and_buckets_are_checked() {
 fn defaults_must_fit_their_column() {
     let with = |ty, nullable, default| {
         let mut spec = spec("t");
-        spec.columns.push(ColumnSpec { nullable, default, ..col("c", ty) });
+        spec.columns.push(ColumnSpec { nullable, default, ..ColumnSpec::new("c", ty) });
         Planned::check(&spec).map_err(|error| error.code().errno())
     };
     let literal = |text: &str| DefaultSpec::Value(DefaultValue::Literal(text.to_owned()));
@@ -116,7 +116,7 @@ fn defaults_must_fit_their_column() {
 #[test]
 fn a_key_that_nobody_wrote_is_short_and_ends_behind_text() {
     let keys = |types: &[ColumnType]| {
-        let columns = types.iter().enumerate().map(|(n, &ty)| col(&format!("c{n}"), ty));
+        let columns = types.iter().enumerate().map(|(n, &ty)| ColumnSpec::new(format!("c{n}"), ty));
         let spec = TableSpec { columns: columns.collect(), distribution: None, ..spec("t") };
         Planned::check(&spec).unwrap().key_columns
     };

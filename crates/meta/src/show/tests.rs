@@ -2,7 +2,7 @@ use freshet_schema::DeclaredKeyKind;
 
 use super::*;
 use crate::spec::{ColumnSpec, DeclaredKeySpec, DefaultSpec, KeyModelSpec, KeySpec};
-use crate::test::{INT, column as col, meta, spec};
+use crate::test::{INT, meta, spec};
 
 #[test]
 fn a_doris_table_is_shown_in_the_form_of_doris() {
@@ -14,7 +14,7 @@ fn a_doris_table_is_shown_in_the_form_of_doris() {
     spec.columns[0].nullable = false;
     spec.columns[1].comment = "it's".to_owned();
     spec.columns[2].default = DefaultSpec::Value(DefaultValue::Literal("-1".to_owned()));
-    spec.columns.push(col("b", ColumnType::Boolean));
+    spec.columns.push(ColumnSpec::new("b", ColumnType::Boolean));
     spec.comment = "all \\ of it".to_owned();
     spec.properties = vec![("replication_num".to_owned(), "2".to_owned())];
     let table = meta.create_table("d", &spec, false).unwrap().object;
@@ -49,9 +49,13 @@ fn a_mysql_table_is_shown_in_the_form_of_mysql() {
     let stamp = ColumnSpec {
         default: DefaultSpec::Value(DefaultValue::CurrentTimestamp),
         nullable: false,
-        ..col("at", ColumnType::DateTime { fsp: 3 })
+        ..ColumnSpec::new("at", ColumnType::DateTime { fsp: 3 })
     };
-    spec.columns.extend([stamp, col("body", ColumnType::Text), col("n", INT)]);
+    spec.columns.extend([
+        stamp,
+        ColumnSpec::new("body", ColumnType::Text),
+        ColumnSpec::new("n", INT),
+    ]);
     spec.comment = "c".to_owned();
     let key = |kind, name: Option<&str>, column: &str| DeclaredKeySpec {
         kind,

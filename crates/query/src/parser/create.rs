@@ -34,7 +34,7 @@ pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
     let mut create = CreateTable {
         database: name.database,
         if_not_exists,
-        spec: empty(name.table),
+        spec: TableSpec::new(name.table, TableForm::MySql, Vec::new()),
         like: None,
         query: None,
     };
@@ -61,21 +61,6 @@ pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
         return Err(err!(Syntax, "A table must have at least 1 column"));
     }
     Ok(create)
-}
-
-fn empty(name: String) -> TableSpec {
-    TableSpec {
-        name,
-        form: TableForm::MySql,
-        columns: Vec::new(),
-        key: None,
-        declared_keys: Vec::new(),
-        distribution: None,
-        buckets: BucketsSpec::Unset,
-        properties: Vec::new(),
-        comment: String::new(),
-        engine: None,
-    }
 }
 
 /// A column or a key; columns marked KEY go to `keys`.
@@ -182,14 +167,7 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let ty = column_type(cursor)?;
-    let mut column = ColumnSpec {
-        name,
-        ty,
-        nullable: true,
-        default: DefaultSpec::Unset,
-        comment: String::new(),
-    };
+    let mut column = ColumnSpec::new(name, column_type(cursor)?);
     loop {
         let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
         if cursor.words("NOT NULL") {

@@ -5,21 +5,12 @@ use arrow::datatypes::{
 use freshet_base::{ColumnId, SchemaVersion};
 
 use super::*;
+use crate::Column;
 use crate::row::{RowWriter, put_bytes};
-use crate::{Collation, Column, LengthUnit};
 
 fn schema(types: &[ColumnType]) -> TableSchema {
-    let column = |(at, &ty): (usize, &ColumnType)| Column {
-        id: ColumnId(at as u32),
-        name: format!("c{at}"),
-        ty,
-        nullable: true,
-        default: None,
-        comment: String::new(),
-        collation: Collation::Binary,
-        length_unit: LengthUnit::Bytes,
-        before: None,
-    };
+    let column =
+        |(at, &ty): (usize, &ColumnType)| Column::new(ColumnId(at as u32), format!("c{at}"), ty);
     TableSchema::new(SchemaVersion(1), types.iter().enumerate().map(column).collect(), vec![])
 }
 

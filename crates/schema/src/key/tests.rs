@@ -7,19 +7,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::row::{Put, RowWriter};
 use crate::value::put;
-use crate::{Collation, Column, ColumnType, ColumnsBuilder, LengthUnit, Literal, Rules};
+use crate::{Column, ColumnType, ColumnsBuilder, Literal, Rules};
 
 fn schema(types: &[(ColumnType, bool)]) -> TableSchema {
     let column = |(at, &(ty, nullable)): (usize, &(ColumnType, bool))| Column {
-        id: ColumnId(at as u32),
-        name: format!("c{at}"),
-        ty,
         nullable,
-        default: None,
-        comment: String::new(),
-        collation: Collation::Binary,
-        length_unit: LengthUnit::Bytes,
-        before: None,
+        ..Column::new(ColumnId(at as u32), format!("c{at}"), ty)
     };
     let columns = types.iter().enumerate().map(column).collect();
     TableSchema::new(SchemaVersion(1), columns, (0..types.len()).collect())

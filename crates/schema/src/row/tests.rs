@@ -2,20 +2,10 @@ use freshet_base::ColumnId;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Collation, Column, LengthUnit};
+use crate::Column;
 
 fn column(at: usize, ty: ColumnType, nullable: bool) -> Column {
-    Column {
-        id: ColumnId(at as u32),
-        name: format!("c{at}"),
-        ty,
-        nullable,
-        default: None,
-        comment: String::new(),
-        collation: Collation::Utf8mb4Bin,
-        length_unit: LengthUnit::Characters,
-        before: None,
-    }
+    Column { nullable, ..Column::new(ColumnId(at as u32), format!("c{at}"), ty) }
 }
 
 fn schema(types: &[(ColumnType, bool)]) -> TableSchema {

@@ -7,15 +7,9 @@ use crate::{Collation, LengthUnit};
 
 fn column(ty: ColumnType) -> Column {
     Column {
-        id: ColumnId(1),
-        name: "c".into(),
-        ty,
-        nullable: true,
-        default: None,
-        comment: String::new(),
         collation: Collation::Utf8mb4Bin,
         length_unit: LengthUnit::Characters,
-        before: None,
+        ..Column::new(ColumnId(1), "c", ty)
     }
 }
 

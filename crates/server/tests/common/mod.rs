@@ -7,10 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::ByteSize;
-use freshet_base::clock::SystemClock;
-use freshet_base::fail::Failpoints;
-use freshet_base::io::RealFs;
-use freshet_base::metrics::Metrics;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_query::engine::{QueryConfig, QueryEngine};
@@ -56,15 +52,8 @@ impl TestServer {
             .enable_all()
             .build()
             .unwrap();
-        let world = World {
-            fs: Arc::new(RealFs),
-            clock: Arc::new(SystemClock::new()),
-            pool: Arc::new(Threads::start(2).unwrap()),
-            metrics: Arc::new(Metrics::new()),
-            failpoints: Failpoints::default(),
-            on_fatal: Arc::new(|message: &str| panic!("{message}")),
-            draw: Arc::new(rand::random::<u64>),
-        };
+        let threads = Threads::start(2).unwrap();
+        let world = World::real(threads, |message| panic!("{message}"), rand::random::<u64>);
         let mut config = EngineConfig::new(dir.path(), ByteSize::mib(256));
         config.wal_file_bytes = ByteSize::mib(4);
         config.wal_bytes_max = ByteSize::mib(64);

@@ -9,14 +9,10 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
 use freshet_base::ByteSize;
-use freshet_base::clock::SystemClock;
-use freshet_base::fail::Failpoints;
-use freshet_base::io::RealFs;
-use freshet_base::metrics::Metrics;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
+    BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
 };
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::http::{Http, HttpConfig, serve};
@@ -54,16 +50,9 @@ impl Site {
     /// On what stands in `dir`; a new store gets `d.t (a INT, b INT NULL, c VARCHAR(4))`.
     pub fn in_dir(dir: tempfile::TempDir, config: HttpConfig) -> Self {
         static SALT: AtomicU64 = AtomicU64::new(1);
-        let draw = Arc::new(|| SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
-        let world = World {
-            fs: Arc::new(RealFs),
-            clock: Arc::new(SystemClock::new()),
-            pool: Arc::new(Threads::start(2).unwrap()),
-            metrics: Arc::new(Metrics::new()),
-            failpoints: Failpoints::default(),
-            on_fatal: Arc::new(|message| panic!("fatal: {message}")),
-            draw: draw.clone(),
-        };
+        let draw = || SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let threads = Threads::start(2).unwrap();
+        let world = World::real(threads, |message| panic!("fatal: {message}"), draw);
         let mut settings = EngineConfig::new(dir.path().join("store"), ByteSize::mib(256));
         settings.wal_file_bytes = ByteSize::mib(4);
         settings.wal_bytes_max = ByteSize::mib(64);
@@ -73,7 +62,7 @@ impl Site {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.unwrap();
         let passwords = runtime.block_on(async { Passwords::new() });
-        let http = Http::new(Arc::clone(&engine), passwords, config, draw).unwrap();
+        let http = Http::new(Arc::clone(&engine), passwords, config, Arc::new(draw)).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -155,29 +144,17 @@ fn create_table(engine: &Arc<Engine>) {
     if engine.catalog().database("d").is_some() {
         return;
     }
-    let column = |name: &str, ty: ColumnType, nullable: bool| ColumnSpec {
-        name: name.to_owned(),
-        ty,
-        nullable,
-        default: DefaultSpec::Unset,
-        comment: String::new(),
-    };
     let int = ColumnType::Int { unsigned: false };
+    let columns = vec![
+        ColumnSpec { nullable: false, ..ColumnSpec::new("a", int) },
+        ColumnSpec::new("b", int),
+        ColumnSpec::new("c", ColumnType::VarChar { len: 4 }),
+    ];
     let spec = TableSpec {
-        name: "t".to_owned(),
-        form: TableForm::Olap,
-        columns: vec![
-            column("a", int, false),
-            column("b", int, true),
-            column("c", ColumnType::VarChar { len: 4 }, true),
-        ],
         key: Some(KeySpec { model: KeyModelSpec::Duplicate, columns: vec!["a".to_owned()] }),
-        declared_keys: Vec::new(),
         distribution: Some(DistributionSpec::Hash(vec!["a".to_owned()])),
         buckets: BucketsSpec::Count(2),
-        properties: Vec::new(),
-        comment: String::new(),
-        engine: None,
+        ..TableSpec::new("t", TableForm::Olap, columns)
     };
     block_on(engine.create_database("d", true)).unwrap();
     block_on(engine.create_table("d", spec, false)).unwrap();
