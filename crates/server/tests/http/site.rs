@@ -11,9 +11,7 @@ use arrow::datatypes::Int32Type;
 use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
-use freshet_meta::{
-    BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
-};
+use freshet_meta::{BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec};
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::http::{Http, HttpConfig, serve};
 use freshet_server::io::IoThreads;
