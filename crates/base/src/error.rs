@@ -157,6 +157,8 @@ codes! {
     UnknownStatement = 1243 "HY000" 400;
     /// A derived table without a name.
     DerivedAlias = 1248 "42000" 400;
+    /// A table named where only the columns of a UNION are.
+    TableNotHere = 1250 "42000" 400;
     /// A number outside the column's range.
     OutOfRange = 1264 "22003" 400;
     /// Data cut to fit.
@@ -185,6 +187,8 @@ codes! {
     TooManyPlaceholders = 1390 "HY000" 400;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
+    /// A statement that is nested deeper than there is stack for.
+    TooDeep = 1436 "HY000" 400;
     /// More digits than a type has.
     TooBigPrecision = 1426 "42000" 400;
     /// A row that belongs to no partition.
@@ -201,6 +205,8 @@ codes! {
     ConnectionKilled = 1927 "70100" 499;
     /// The query ran longer than allowed.
     QueryTimeout = 3024 "HY000" 504;
+    /// An aggregate in the ORDER BY of a UNION.
+    AggregateOrder = 3028 "HY000" 400;
     /// JSON text that is none.
     InvalidJson = 3140 "22032" 400;
     /// LOAD DATA LOCAL is switched off.

@@ -4,15 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::clock::SystemClock;
 use freshet_base::fail::Failpoints;
-use freshet_base::io::RealFs;
-use freshet_base::metrics::Metrics;
 use freshet_base::task::{Threads, Turns, take_turns};
 use freshet_base::{ByteSize, Error, ErrorCode, Result};
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
-use freshet_query::engine::{QueryConfig, QueryEngine};
+use freshet_query::engine::{QueryConfig, QueryEngine, STACK_BYTES};
 use freshet_server::{Server, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -35,6 +32,7 @@ pub fn run(config: &Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads(config.query_threads))
         .thread_name("query")
+        .thread_stack_size(STACK_BYTES)
         .on_thread_start(|| take_turns(Turns::Long))
         .enable_all()
         .build()
@@ -113,18 +111,11 @@ fn say_ready(server: &Server) {
 pub fn world(config: &Config, pool: Threads) -> World {
     let failpoints =
         Failpoints::parse(&config.failpoints).expect("the setting was checked when it was read");
-    World {
-        fs: Arc::new(RealFs),
-        clock: Arc::new(SystemClock::new()),
-        pool: Arc::new(pool),
-        metrics: Arc::new(Metrics::new()),
-        failpoints,
-        on_fatal: Arc::new(|message: &str| {
-            eprintln!("freshet: {message}");
-            std::process::abort();
-        }),
-        draw: Arc::new(rand::random::<u64>),
-    }
+    let on_fatal = |message: &str| {
+        eprintln!("freshet: {message}");
+        std::process::abort();
+    };
+    World { failpoints, ..World::real(pool, on_fatal, rand::random::<u64>) }
 }
 
 /// The sizes and times of the engine, on a machine with so much memory.

@@ -35,8 +35,11 @@ use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
-use crate::union::{self, TypedRelations};
+use crate::set_operation::SetOperations;
 
+/// The stack of a thread that plans and runs queries: enough for a statement as deep as the parser
+/// lets through. What is not used takes no memory.
+pub const STACK_BYTES: usize = 64 << 20;
 /// Bytes that a sort keeps to merge what it has spilled.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
 
@@ -146,7 +149,7 @@ impl QueryEngine {
         parameters: &[Option<DataType>],
     ) -> Result<Plan> {
         let rewritten = rewrite::query(&mut query, texts, session)?;
-        let relations = [Arc::new(TypedRelations) as Arc<dyn RelationPlanner>];
+        let relations = [Arc::new(SetOperations) as Arc<dyn RelationPlanner>];
         let database = session.database;
         let context = Context { state: &self.state, relations, tables, database };
         let planner = SqlToRel::new_with_options(&context, options());
@@ -154,7 +157,6 @@ impl QueryEngine {
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
             .map_err(mapped)?;
-        let logical = union::typed(logical).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let logical = match untyped {

@@ -30,10 +30,10 @@ pub mod result;
 pub mod rewrite;
 pub mod scan;
 pub mod session;
+mod set_operation;
 pub mod snapshot;
 pub mod system;
 pub mod temporal;
-mod union;
 pub mod zone;
 
 pub use arrow::array::RecordBatch;

@@ -4,6 +4,7 @@
 mod alter;
 mod create;
 mod cursor;
+mod depth;
 mod dialect;
 mod insert;
 mod set;
@@ -162,6 +163,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         if statements.len() == STATEMENTS_MAX {
             return Err(err!(Syntax, "more than {STATEMENTS_MAX} statements in one text"));
         }
+        depth::check(piece)?;
         let tokens = numbered(unlocked(piece));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let parser = Parser::new(&dialect)

@@ -200,12 +200,31 @@ pub fn columns(schema: &DFSchema, names: &[Option<String>]) -> Vec<ResultColumn>
                 None
             };
             let table = qualifier.map_or("", |qualifier| qualifier.table());
-            column(field, table, written.and_then(Option::as_deref))
+            column(field, table, called(schema, at), written.and_then(Option::as_deref))
         })
         .collect()
 }
 
-fn column(field: &Field, table: &str, written: Option<&str>) -> ResultColumn {
+/// The name inside of a column that has the name of one before it.
+pub fn copy_name(name: &str, copy: usize) -> String {
+    format!("{name}#{copy}")
+}
+
+/// What a column is called that is perhaps a copy in name.
+fn called(schema: &DFSchema, at: usize) -> &str {
+    let name = schema.field(at).name();
+    let mut before = schema.fields()[..at].iter();
+    match name.rsplit_once('#') {
+        Some((first, copy))
+            if copy.parse::<usize>().is_ok() && before.any(|field| field.name() == first) =>
+        {
+            first
+        }
+        _ => name,
+    }
+}
+
+fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> ResultColumn {
     let origin = Origin::decode(field).filter(|origin| same(&origin.ty.arrow(), field.data_type()));
     let name = match (&origin, written) {
         // Columns of the system's tables are called as they are, however they were written.
@@ -216,10 +235,8 @@ fn column(field: &Field, table: &str, written: Option<&str>) -> ResultColumn {
         }
         (_, Some(written)) => written.to_owned(),
         // A plain column is called as it was created.
-        (Some(origin), None) if origin.column.eq_ignore_ascii_case(field.name()) => {
-            origin.column.clone()
-        }
-        _ => field.name().clone(),
+        (Some(origin), None) if origin.column.eq_ignore_ascii_case(called) => origin.column.clone(),
+        _ => called.to_owned(),
     };
     let Some(origin) = origin else { return computed(name, field) };
     let mut column = typed(name, origin.ty);

@@ -9,6 +9,7 @@ mod expr;
 mod function;
 mod having;
 mod select;
+pub mod set_operation;
 mod special;
 mod subquery;
 mod values;

@@ -6,10 +6,13 @@ use sqlparser::ast::{BinaryOperator, CaseWhen, DateTimeField, Expr, Ident, Unary
 use super::cast::converted;
 use super::special::special;
 use super::values::{
-    as_text, call, case, double, int, literal, null, of_variable, take, text, truth,
+    as_text, binary, call, case, double, int, literal, null, of_variable, take, text, truth,
 };
 use super::{Rewriter, function};
 use crate::session::Scope;
+
+/// How long a chain of AND or OR stays as it is.
+const CHAIN_MAX: usize = 32;
 
 impl Rewriter<'_> {
     /// What must happen before the parts of an expression are rewritten.
@@ -20,6 +23,10 @@ impl Rewriter<'_> {
                 let subtract = match op {
                     BinaryOperator::Plus => false,
                     BinaryOperator::Minus => true,
+                    BinaryOperator::And | BinaryOperator::Or => {
+                        balance(expr);
+                        return Ok(());
+                    }
                     _ => return Ok(()),
                 };
                 if let Expr::Interval(_) = **right {
@@ -30,14 +37,7 @@ impl Rewriter<'_> {
                 Ok(())
             }
             Expr::Function(function) => function::before(function),
-            Expr::Subquery(query) => {
-                super::subquery::typed_union(query);
-                Ok(())
-            }
-            Expr::AnyOp { .. } | Expr::AllOp { .. } | Expr::InSubquery { .. } => {
-                super::subquery::before(expr)
-            }
-            _ => Ok(()),
+            _ => super::subquery::before(expr),
         }
     }
 
@@ -196,6 +196,50 @@ fn compound(idents: &mut [Ident]) {
             ident.quote_style = Some('`');
         }
     }
+}
+
+/// Makes a long chain of AND or OR a tree that is as high as the logarithm of its length: what
+/// plans and optimises an expression asks each part again about all below it.
+fn balance(expr: &mut Expr) {
+    let Expr::BinaryOp { op: chained, .. } = &*expr else { return };
+    let chained = chained.clone();
+    if chain_length(expr, &chained) <= CHAIN_MAX {
+        return;
+    }
+    let mut parts = Vec::new();
+    let mut rest = take(expr);
+    while let Expr::BinaryOp { left, op, right } = rest {
+        if op != chained {
+            rest = Expr::BinaryOp { left, op, right };
+            break;
+        }
+        parts.push(*right);
+        rest = *left;
+    }
+    parts.push(rest);
+    parts.reverse();
+    while parts.len() > 1 {
+        let mut pairs = Vec::with_capacity(parts.len().div_ceil(2));
+        let mut rest = parts.into_iter();
+        while let Some(left) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(right) => binary(left, chained.clone(), right),
+                None => left,
+            });
+        }
+        parts = pairs;
+    }
+    *expr = parts.remove(0);
+}
+
+fn chain_length(expr: &Expr, chained: &BinaryOperator) -> usize {
+    let (mut length, mut at) = (0, expr);
+    while let Expr::BinaryOp { left, op, .. } = at
+        && op == chained
+    {
+        (length, at) = (length + 1, left);
+    }
+    length
 }
 
 pub fn not(expr: Expr) -> Expr {

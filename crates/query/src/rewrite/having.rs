@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Select, SelectItem, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Function, GroupByExpr, Select, SelectItem, visit_expressions,
+    visit_expressions_mut,
 };
 
 /// Aggregates that MySQL has.
@@ -78,12 +79,13 @@ fn aliases(select: &Select) -> HashMap<String, Expr> {
 /// Whether an expression has an aggregate in it.
 pub fn has_aggregate(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |expr| match expr {
-        Expr::Function(function)
-            if AGGREGATES.contains(&function.name.to_string().to_lowercase().as_str()) =>
-        {
-            ControlFlow::Break(())
-        }
+        Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+/// Whether a function is an aggregate.
+pub fn is_aggregate(function: &Function) -> bool {
+    AGGREGATES.contains(&function.name.to_string().to_lowercase().as_str())
 }

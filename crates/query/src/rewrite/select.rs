@@ -10,7 +10,9 @@ use sqlparser::ast::{
 };
 
 use super::expr::lower;
+use super::set_operation;
 use super::values::{int, take, truth};
+use crate::result::copy_name;
 
 /// Databases whose tables are called without regard to case.
 pub fn is_system(name: &str) -> bool {
@@ -83,10 +85,7 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
             lower_columns(&mut cte.alias);
-            // The columns of a recursive query have the types of its first part.
-            if !with.recursive {
-                super::subquery::typed_union(&mut cte.query);
-            }
+            set_operation::cte(cte, with.recursive)?;
         }
     }
     if let Some(LimitClause::OffsetCommaLimit { offset, limit }) = &mut query.limit_clause {
@@ -104,7 +103,9 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     }
     query.locks.clear();
     query.for_clause = None;
-    before_body(&mut query.body, outermost)
+    name_columns(&mut query.body, outermost);
+    set_operation::before(query, outermost)?;
+    before_body(&mut query.body)
 }
 
 /// LIMIT takes integers without sign, and those above what DataFusion counts to are as good as
@@ -133,24 +134,36 @@ fn wrong_limit(count: &Expr) -> Error {
     )
 }
 
-fn before_body(body: &mut SetExpr, outermost: bool) -> Result<()> {
+/// Names the columns of a query; names are unique where nobody reads the columns by them.
+fn name_columns(body: &mut SetExpr, unique: bool) {
     match body {
-        SetExpr::Select(select) => before_select(select, outermost),
+        SetExpr::Select(select) => name_items(select, unique),
+        SetExpr::Query(query) => name_columns(&mut query.body, unique),
         SetExpr::SetOperation { left, right, .. } => {
-            before_body(left, outermost)?;
-            before_body(right, outermost)
+            name_columns(left, unique);
+            name_columns(right, true);
+        }
+        _ => {}
+    }
+}
+
+fn before_body(body: &mut SetExpr) -> Result<()> {
+    match body {
+        SetExpr::Select(select) => before_select(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            before_body(left)?;
+            before_body(right)
         }
         _ => Ok(()),
     }
 }
 
-fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
+fn before_select(select: &mut Select) -> Result<()> {
     if let Some(into) = &select.into {
         bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
     }
     without_dual(select);
     super::having::without_groups(select);
-    name_items(select, outermost);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             super::subquery::in_item(expr)?;
@@ -177,8 +190,8 @@ fn without_dual(select: &mut Select) {
 }
 
 /// Gives every item that is no column a name of its own: what MySQL calls it in a derived
-/// table, and something unique where two would be called the same in the outermost select.
-fn name_items(select: &mut Select, outermost: bool) {
+/// table, and something unique, where that is wanted, if two would be called the same.
+fn name_items(select: &mut Select, unique: bool) {
     let wild = select
         .projection
         .iter()
@@ -207,11 +220,11 @@ fn name_items(select: &mut Select, outermost: bool) {
         let mut name = wanted.clone();
         let mut copy = 1;
         while !taken.insert(name.clone()) || (wild && column && copy == 1) {
-            if !outermost && !wild {
+            if !unique && !wild {
                 break;
             }
             copy += 1;
-            name = format!("{wanted}#{copy}");
+            name = copy_name(&wanted, copy);
         }
         *item = if column && name == wanted {
             SelectItem::UnnamedExpr(expr)

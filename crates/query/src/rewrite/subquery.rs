@@ -12,11 +12,12 @@ use sqlparser::ast::{
 
 use super::expr::not;
 use super::having::has_aggregate;
+use super::set_operation::as_derived;
 use super::values::{binary, call, case, int, null, take};
 
 /// The name of the derived table that a subquery becomes, and of its columns before a number:
 /// nobody else calls anything so.
-const DERIVED: &str = "#subquery";
+pub const DERIVED: &str = "#subquery";
 
 /// Rewrites a condition on a subquery, before its parts are rewritten.
 pub fn before(expr: &mut Expr) -> Result<()> {
@@ -38,9 +39,10 @@ pub fn before(expr: &mut Expr) -> Result<()> {
                 op => quantified(left, op, subquery, true)?,
             }
         }
-        Expr::InSubquery { expr: left, subquery, negated } if matches!(**left, Expr::Tuple(_)) => {
+        Expr::InSubquery { expr: left, subquery, negated } => {
             member(take(left), subquery.clone(), *negated)?
         }
+        Expr::Subquery(subquery) | Expr::Exists { subquery, .. } => return as_derived(subquery),
         _ => return Ok(()),
     };
     *expr = new;
@@ -59,8 +61,9 @@ fn subquery(expr: &Expr) -> Result<Box<Query>> {
 }
 
 /// `left IN (subquery)`, where `left` may be a row.
-fn member(left: Expr, subquery: Box<Query>, negated: bool) -> Result<Expr> {
+fn member(left: Expr, mut subquery: Box<Query>, negated: bool) -> Result<Expr> {
     let Expr::Tuple(parts) = left else {
+        as_derived(&mut subquery)?;
         return Ok(Expr::InSubquery { expr: Box::new(left), subquery, negated });
     };
     let equal = parts.into_iter().enumerate().map(|(at, part)| {
@@ -168,7 +171,8 @@ fn column(at: usize) -> Expr {
     Expr::CompoundIdentifier(vec![name(DERIVED.into()), name(format!("{DERIVED}{at}"))])
 }
 
-fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
+/// A derived table of a query with so many columns, 0 where nobody names them.
+pub fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
     let name = |text: String| Ident::with_quote('`', text);
     let column = |at| TableAliasColumnDef { name: name(format!("{DERIVED}{at}")), data_type: None };
     TableFactor::Derived {
@@ -184,19 +188,6 @@ fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
     }
 }
 
-/// A UNION that is read as a value or by name becomes a derived table, which has the types of all
-/// its parts; ORDER BY and LIMIT stay where they are.
-pub fn typed_union(query: &mut Query) {
-    if !matches!(*query.body, SetExpr::SetOperation { .. }) {
-        return;
-    }
-    let mut union = selecting_all();
-    std::mem::swap(&mut union.body, &mut query.body);
-    if let SetExpr::Select(select) = &mut *query.body {
-        select.from[0].relation = derived(union, 0);
-    }
-}
-
 /// `SELECT item FROM from WHERE condition`.
 fn selecting(item: Expr, from: TableFactor, condition: Option<Expr>) -> Box<Query> {
     let mut query = selecting_all();
@@ -209,7 +200,7 @@ fn selecting(item: Expr, from: TableFactor, condition: Option<Expr>) -> Box<Quer
 }
 
 /// `SELECT * FROM dual`.
-fn selecting_all() -> Box<Query> {
+pub fn selecting_all() -> Box<Query> {
     let parsed = crate::parser::parse("SELECT * FROM dual", Default::default());
     let Some(crate::parser::Statement::Query(query)) =
         parsed.ok().and_then(|mut parsed| parsed.pop()).map(|parsed| parsed.statement)

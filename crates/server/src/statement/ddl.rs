@@ -180,13 +180,8 @@ fn column_spec(column: &ResultColumn) -> ColumnSpec {
             ColumnType::Text
         }
     };
-    ColumnSpec {
-        name: column.name.clone(),
-        ty,
-        nullable: column.flags & flags::NOT_NULL == 0,
-        default: DefaultSpec::Unset,
-        comment: String::new(),
-    }
+    let nullable = column.flags & flags::NOT_NULL == 0;
+    ColumnSpec { nullable, ..ColumnSpec::new(&column.name, ty) }
 }
 
 async fn drop_tables(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
-use freshet_query::engine::{QueryConfig, QueryEngine};
+use freshet_query::engine::{QueryConfig, QueryEngine, STACK_BYTES};
 use freshet_server::{Server, Settings};
 use freshet_wire::client::{
     Encoding, Login, LoginStep, Outcome, Outcomes, PreparedReply, Rows, Value,
@@ -49,6 +49,7 @@ impl TestServer {
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()
             .unwrap();

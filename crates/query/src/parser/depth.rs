@@ -1,0 +1,120 @@
+//! How deep the operators of a statement stand inside one another. Whatever reads or plans a
+//! statement calls itself for each of them, on a stack that ends.
+
+use freshet_base::{Result, bail};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// The most operators that stand inside one another.
+pub const DEPTH_MAX: usize = 2_000;
+
+/// Operators that bind so loosely that others end where they stand.
+const LOOSE: [&str; 7] = ["AND", "OR", "XOR", "UNION", "EXCEPT", "INTERSECT", "JOIN"];
+/// Other operators that are words.
+const TIGHT: [&str; 8] = ["DIV", "MOD", "LIKE", "REGEXP", "RLIKE", "IS", "BETWEEN", "COLLATE"];
+
+/// The operators of one pair of parentheses that may stand inside one another.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    loose: usize,
+    tight: usize,
+}
+
+impl Level {
+    fn operators(self) -> usize {
+        self.loose + self.tight
+    }
+}
+
+/// Refuses a statement that is deeper than there is stack for.
+///
+/// # Errors
+/// 1436, with what to do instead.
+pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut outer = Vec::new();
+    let mut outer_operators = 0;
+    let mut level = Level::default();
+    for token in tokens {
+        match &token.token {
+            Token::LParen => {
+                outer_operators += level.operators();
+                outer.push(std::mem::take(&mut level));
+            }
+            Token::RParen => {
+                level = outer.pop().unwrap_or_default();
+                outer_operators -= level.operators();
+            }
+            Token::Comma => level = Level::default(),
+            Token::Word(word) if word.quote_style.is_some() => {}
+            Token::Word(word) if is_one_of(&LOOSE, &word.value) => {
+                level = Level { loose: level.loose + 1, tight: 0 };
+            }
+            Token::Word(word) if is_one_of(&TIGHT, &word.value) => level.tight += 1,
+            token if is_symbol(token) => level.tight += 1,
+            _ => {}
+        }
+        if outer_operators + level.operators() > DEPTH_MAX {
+            bail!(
+                TooDeep,
+                "Thread stack overrun: more than {DEPTH_MAX} operators stand inside one another; \
+                 list values in IN (...), or send the statement in parts"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn is_one_of(words: &[&str], word: &str) -> bool {
+    words.iter().any(|listed| word.eq_ignore_ascii_case(listed))
+}
+
+fn is_symbol(token: &Token) -> bool {
+    let text = matches!(
+        token,
+        Token::Word(_)
+            | Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::DoubleQuotedString(_)
+            | Token::HexStringLiteral(_)
+            | Token::SingleQuotedByteStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::Placeholder(_)
+            | Token::Whitespace(_)
+            | Token::Period
+            | Token::EOF
+    );
+    !text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::parse;
+
+    fn refused(sql: &str) -> bool {
+        match parse(sql, Default::default()) {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.code().errno(), 1436, "{error:?}");
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_long_is_not_deep() {
+        let rows = vec!["(1 + 1, -2)"; 10 * DEPTH_MAX].join(", ");
+        assert!(!refused(&format!("INSERT INTO t VALUES {rows}")));
+        let list = vec!["1"; 10 * DEPTH_MAX].join(", ");
+        assert!(!refused(&format!("SELECT 1 WHERE x IN ({list})")));
+    }
+
+    #[test]
+    fn chains_and_what_they_stand_in_count() {
+        let chain = |operator: &str, count| vec!["x"; count].join(operator);
+        assert!(refused(&format!("SELECT {}", chain(" + ", DEPTH_MAX + 2))));
+        assert!(refused(&format!("SELECT {}", chain(" or ", DEPTH_MAX + 2))));
+        let half = chain(" - ", DEPTH_MAX / 2 + 2);
+        assert!(refused(&format!("SELECT {half} - (1 * ({half}))")));
+        assert!(refused(&format!("SELECT 1{}", " UNION SELECT 1".repeat(DEPTH_MAX + 1))));
+    }
+}

@@ -1,0 +1,210 @@
+//! UNION, INTERSECT and EXCEPT: a result column has the type that holds the values of all parts,
+//! and ALL counts the copies of a row.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Column, DataFusionError, Result};
+use datafusion::functions_window::row_number::row_number;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{
+    Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, Union, lit,
+};
+use freshet_base::err;
+use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, TableFactor};
+
+use crate::error::external;
+use crate::functions::call;
+use crate::functions::meaning::digits;
+use crate::functions::typed::{common_of, converted};
+use crate::result::copy_name;
+use crate::rewrite::set_operation::{is_bare_set_operation, is_nameless, query_of};
+
+/// What numbers the copies of a row: no column is called so.
+const COPY: &str = "#copy";
+
+/// Plans set operations, all of which the rewriter makes derived tables, before anything reads
+/// their columns: what operators mean is decided by the types of their operands.
+#[derive(Debug)]
+pub struct SetOperations;
+
+impl RelationPlanner for SetOperations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        match relation {
+            TableFactor::Derived { subquery, alias, .. } if is_bare_set_operation(&subquery) => {
+                let plan = planned(*subquery.body, context)?;
+                let alias = alias.filter(|alias| !is_nameless(alias));
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+            }
+            other => Ok(RelationPlanning::Original(Box::new(other))),
+        }
+    }
+}
+
+/// The plan of a set operation, or of a query in parentheses. A chain of operations is as deep as
+/// it is long, so that no step of it may call the next.
+fn planned(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let mut first = body;
+    let mut rest = Vec::new();
+    while let SetExpr::SetOperation { op, set_quantifier, left, right } = first {
+        rest.push((op, is_all(op, set_quantifier)?, *right));
+        first = *left;
+    }
+    let mut plan = part(first, context)?;
+    while let Some(&(op, ..)) = rest.last() {
+        // A run of one operation is one: all its parts have common types.
+        let mut run = vec![(true, plan)];
+        while let Some((_, all, right)) = rest.pop_if(|(next, ..)| *next == op) {
+            run.push((all, part(right, context)?));
+        }
+        plan = combined(op, run)?;
+    }
+    Ok(plan)
+}
+
+/// Whether an operation counts the copies of a row.
+fn is_all(op: SetOperator, quantifier: SetQuantifier) -> Result<bool> {
+    match (op, quantifier) {
+        (SetOperator::Minus, _) => Err(unknown("MINUS")),
+        (_, SetQuantifier::All) => Ok(true),
+        (_, SetQuantifier::Distinct | SetQuantifier::None) => Ok(false),
+        (op, quantifier) => Err(unknown(&format!("{op} {quantifier}"))),
+    }
+}
+
+fn part(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let subquery = match body {
+        SetExpr::Query(query) => query,
+        body => query_of(body),
+    };
+    context.plan(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
+}
+
+/// A column that all parts of a set operation have.
+struct Common {
+    name: String,
+    ty: DataType,
+    /// How many digits of the second its values show, where all parts say it.
+    digits: Option<u8>,
+}
+
+/// The columns of a set operation: the names are those of the first part, and unique.
+fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
+    let count = parts[0].schema().fields().len();
+    if parts.iter().any(|part| part.schema().fields().len() != count) {
+        return Err(external(err!(
+            SetColumns,
+            "The used SELECT statements have a different number of columns"
+        )));
+    }
+    let mut taken = HashSet::new();
+    let columns = (0..count).map(|at| {
+        let fields = parts.iter().map(|part| part.schema().field(at));
+        let wanted = parts[0].schema().field(at).name();
+        let mut names =
+            std::iter::once(wanted.clone()).chain((2..).map(|copy| copy_name(wanted, copy)));
+        let name = names.find(|name| taken.insert(name.clone())).expect("names do not end");
+        let ty = common_of(fields.clone().map(|field| field.data_type()));
+        let digits = match ty {
+            DataType::Timestamp(_, _) | DataType::Duration(_) => {
+                let known = fields.filter(|field| *field.data_type() != DataType::Null);
+                known.map(|field| digits(field, None)).collect::<Option<Vec<_>>>()
+            }
+            _ => None,
+        };
+        Common { name, ty, digits: digits.and_then(|digits| digits.into_iter().max()) }
+    });
+    Ok(columns.collect())
+}
+
+/// A part of a set operation, its columns called and typed as those of the whole.
+fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
+    let items = part.schema().iter().zip(columns).map(|((qualifier, field), common)| {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        let typed = converted(column, field.data_type(), &common.ty);
+        let shown = match (common.digits, &common.ty) {
+            (Some(wanted), _) if digits(field, None) == Some(wanted) => typed,
+            (Some(wanted), DataType::Timestamp(_, _)) => {
+                call("mysql_datetime_digits", vec![typed, lit(i64::from(wanted))])
+            }
+            (Some(wanted), _) => call("mysql_time_digits", vec![typed, lit(i64::from(wanted))]),
+            (None, _) => typed,
+        };
+        shown.alias(&common.name)
+    });
+    let items = items.collect::<Vec<_>>();
+    LogicalPlanBuilder::from(part).project(items)?.build()
+}
+
+/// The plan of one operation over its parts, each with whether ALL stood before it.
+fn combined(op: SetOperator, parts: Vec<(bool, LogicalPlan)>) -> Result<LogicalPlan> {
+    let (alls, parts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let columns = columns(&parts)?;
+    let mut parts =
+        parts.into_iter().map(|part| columns_of(part, &columns)).collect::<Result<Vec<_>>>()?;
+    if op == SetOperator::Union {
+        // The last DISTINCT speaks of all parts before it.
+        let distinct = alls.iter().rposition(|all| !all).map_or(0, |last| last + 1);
+        let later = parts.split_off(distinct);
+        if parts.is_empty() {
+            return union(later);
+        }
+        let first = LogicalPlanBuilder::from(union(parts)?).distinct()?.build()?;
+        return union(std::iter::once(first).chain(later).collect());
+    }
+    let mut parts = alls.into_iter().zip(parts);
+    let (_, first) = parts.next().expect("an operation has a first part");
+    parts.try_fold(first, |left, (all, right)| {
+        let operation = match op {
+            SetOperator::Intersect => LogicalPlanBuilder::intersect,
+            _ => LogicalPlanBuilder::except,
+        };
+        if all { by_copy(left, right, operation) } else { operation(left, right, false) }
+    })
+}
+
+/// The rows of all parts.
+fn union(mut parts: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+    match parts.len() {
+        1 => Ok(parts.remove(0)),
+        _ => Union::try_new(parts.into_iter().map(Arc::new).collect()).map(LogicalPlan::Union),
+    }
+}
+
+fn unknown(operation: &str) -> DataFusionError {
+    external(err!(
+        Syntax,
+        "You have an error in your SQL syntax; UNION, INTERSECT and EXCEPT combine queries, and \
+         ALL or DISTINCT may follow them, near '{operation}' at line 1"
+    ))
+}
+
+/// An operation on rows and the number of their copy, so that one copy answers one.
+fn by_copy(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    operation: impl FnOnce(LogicalPlan, LogicalPlan, bool) -> Result<LogicalPlan>,
+) -> Result<LogicalPlan> {
+    let columns = columns_in(&left);
+    let plan = operation(numbered(left)?, numbered(right)?, true)?;
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+/// The rows, each with its number among those equal to it.
+fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut items = columns_in(&plan);
+    let number = row_number().partition_by(items.clone()).build()?;
+    items.push(Expr::Column(Column::from_name(number.schema_name().to_string())).alias(COPY));
+    LogicalPlanBuilder::from(plan).window([number])?.project(items)?.build()
+}
+
+fn columns_in(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema().columns().into_iter().map(Expr::Column).collect()
+}
