@@ -9,6 +9,10 @@ use freshet_schema::{
 
 use crate::properties;
 
+/// Behind a key whose columns may have equal values all the same; a comment, which keeps the line
+/// one of MySQL's.
+const NOT_ENFORCED: &str = " COMMENT 'not enforced'";
+
 /// The statement that creates `table`. One column a line with two leading spaces, clauses of
 /// Doris behind the closing parenthesis, so that tools that read it by line find the columns.
 pub fn show_create_table(table: &Table) -> String {
@@ -81,8 +85,10 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
     });
     let names = names.collect::<Vec<_>>().join(",");
     match key.kind {
-        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names})"),
-        DeclaredKeyKind::Unique => format!("UNIQUE KEY {} ({names})", quoted(&key.name)),
+        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}){NOT_ENFORCED}"),
+        DeclaredKeyKind::Unique => {
+            format!("UNIQUE KEY {} ({names}){NOT_ENFORCED}", quoted(&key.name))
+        }
         DeclaredKeyKind::Index => format!("KEY {} ({names})", quoted(&key.name)),
     }
 }

@@ -76,8 +76,8 @@ CREATE TABLE `a``b` (
   `at` datetime(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
   `body` text,
   `n` int DEFAULT NULL,
-  PRIMARY KEY (`id`),
-  UNIQUE KEY `u` (`name`),
+  PRIMARY KEY (`id`) COMMENT 'not enforced',
+  UNIQUE KEY `u` (`name`) COMMENT 'not enforced',
   KEY `score` (`score`)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='c'";
     assert_eq!(show_create_table(&table), expected);
