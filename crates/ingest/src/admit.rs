@@ -88,7 +88,7 @@ impl Admission {
                 ErrorCode::OutOfRoom,
                 format!(
                     "the statement needs {} of memory for writes, all there is is {limit}; \
-                     send it in smaller parts or raise write_memory_bytes",
+                     send it in smaller parts or raise write_memory",
                     ByteSize(bytes)
                 ),
             )),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-use freshet_base::{Lsn, Result, TableId, err};
+use freshet_base::{Error, Lsn, Result, TableId, err};
 use freshet_meta::{AcceptedHole, Catalog};
 use freshet_schema::row;
 pub use freshet_storage::recover::Finding;
@@ -165,11 +165,11 @@ impl fmt::Display for Loss {
             ),
             Self::Records { first, last, what, tables } => {
                 let count = last.get() - first.get() + 1;
-                write!(f, "{what}; accepting it gives up {count} records, LSN {first} to {last}")?;
-                match tables.is_empty() {
-                    true => f.write_str(", of tables that cannot be told any more"),
-                    false => write!(f, ", among them rows of {}", tables.join(", ")),
-                }
+                write!(
+                    f,
+                    "{what}; accepting it gives up {count} records, LSN {first} to {last}, "
+                )?;
+                f.write_str(&of_tables(tables))
             }
         }
     }
@@ -213,13 +213,39 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
     }
 }
 
+fn of_tables(tables: &[String]) -> String {
+    match tables.is_empty() {
+        true => "of tables that cannot be told any more".to_owned(),
+        false => format!("among them rows of {}", tables.join(", ")),
+    }
+}
+
+/// Why a server does not start on its log, with the tables that lose rows.
+pub(crate) fn unreadable(catalog: &Catalog, error: ScanError) -> Error {
+    let ScanError::Corruption(corruption) = &error else { return damaged(error) };
+    let Loss::Records { what, tables, .. } = lost_records(catalog, corruption) else {
+        return damaged(error);
+    };
+    err!(
+        Corruption,
+        "{what}, {}. The server does not start on it; `freshet repair --data-dir DIR` shows what \
+         would be lost",
+        of_tables(&tables)
+    )
+    .with_source(error)
+}
+
 fn lost_records(catalog: &Catalog, corruption: &Corruption) -> Loss {
     let mut ids = BTreeSet::new();
     for damaged in &corruption.damaged {
         ids.extend(record::stamped_tables(damaged.kind, &damaged.stamp));
     }
     let name = |id: &TableId| match catalog.table_by_id(*id) {
-        Some(table) => format!("'{}'", table.name),
+        Some(table) => {
+            let database = catalog.database_by_id(table.db);
+            let database = database.map_or_else(|| "?".to_owned(), |db| db.name.clone());
+            format!("'{database}.{}'", table.name)
+        }
         None => format!("dropped table {id}"),
     };
     Loss::Records {

@@ -22,6 +22,7 @@ use freshet_wal::{
 use imbl::HashMap;
 
 use crate::admit::Admission;
+use crate::check::unreadable;
 use crate::compact::Compactor;
 use crate::config::EngineConfig;
 use crate::ddl::database_name;
@@ -48,7 +49,7 @@ impl Engine {
     /// version, when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
         let store = StoppedStore::open(&config, &world)?;
-        let scan = store.scan().map_err(damaged)?;
+        let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
         step(&world, "recovery-scanned")?;
         let run = begin_run(&world, &store.meta, &scan)?;
         step(&world, "recovery-run-begun")?;
@@ -113,8 +114,22 @@ impl Engine {
         })
     }
 
+    /// Metrics count each reason from zero on, not from its first time on.
+    fn show_reasons(&self) {
+        use crate::record::GroupEndReason as End;
+        use freshet_storage::flush_policy::FlushReason as Flush;
+        let metrics = self.metrics();
+        for why in [Flush::Bytes, Flush::LogRoom, Flush::Memory, Flush::Manual] {
+            metrics.flushes.with_label_values(&[why.name()]);
+        }
+        for why in [End::Interval, End::Bytes, End::Barrier, End::Flush, End::Shutdown] {
+            metrics.groups_ended.with_label_values(&[why.name()]);
+        }
+    }
+
     /// Lets the log write and the keeper keep. Log files are there before the first load.
     fn start(self: &Arc<Self>) -> Result<()> {
+        self.show_reasons();
         self.take_ballast();
         while self.wal().needs_file() {
             match self.make_log_file() {
