@@ -159,14 +159,21 @@ fn combined(op: SetOperator, parts: Vec<(bool, LogicalPlan)>) -> Result<LogicalP
         let first = LogicalPlanBuilder::from(union(parts)?).distinct()?.build()?;
         return union(std::iter::once(first).chain(later).collect());
     }
+    let operation = match op {
+        SetOperator::Intersect => LogicalPlanBuilder::intersect,
+        _ => LogicalPlanBuilder::except,
+    };
     let mut parts = alls.into_iter().zip(parts);
     let (_, first) = parts.next().expect("an operation has a first part");
     parts.try_fold(first, |left, (all, right)| {
-        let operation = match op {
-            SetOperator::Intersect => LogicalPlanBuilder::intersect,
-            _ => LogicalPlanBuilder::except,
+        // One copy of a row answers one.
+        let plan = match all {
+            true => operation(numbered(left)?, numbered(right)?, true)?,
+            false => operation(left, right, false)?,
         };
-        if all { by_copy(left, right, operation) } else { operation(left, right, false) }
+        let items = columns_in(&plan).into_iter().zip(&columns);
+        let items = items.map(|(item, column)| item.alias(&column.name)).collect::<Vec<_>>();
+        LogicalPlanBuilder::from(plan).project(items)?.build()
     })
 }
 
@@ -184,17 +191,6 @@ fn unknown(operation: &str) -> DataFusionError {
         "You have an error in your SQL syntax; UNION, INTERSECT and EXCEPT combine queries, and \
          ALL or DISTINCT may follow them, near '{operation}' at line 1"
     ))
-}
-
-/// An operation on rows and the number of their copy, so that one copy answers one.
-fn by_copy(
-    left: LogicalPlan,
-    right: LogicalPlan,
-    operation: impl FnOnce(LogicalPlan, LogicalPlan, bool) -> Result<LogicalPlan>,
-) -> Result<LogicalPlan> {
-    let columns = columns_in(&left);
-    let plan = operation(numbered(left)?, numbered(right)?, true)?;
-    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 /// The rows, each with its number among those equal to it.

@@ -225,10 +225,13 @@ fn columns_say_where_they_are_from() {
     let bench = Bench::new();
     let table = table();
     let tables = One(snapshot(&table), Zone::UTC);
-    let parsed = parser::parse("SELECT *, x.ID FROM s x", Default::default()).unwrap().remove(0);
-    let Statement::Query(select) = parsed.statement else { panic!("no query") };
-    let plan = bench.engine.plan(select, &parsed.items, &session(), &tables, &[]).unwrap();
-    let [id, name, at, again] = &plan.columns[..] else { panic!("{:?}", plan.columns) };
+    let columns = |sql: &str| {
+        let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
+        let Statement::Query(select) = parsed.statement else { panic!("no query") };
+        bench.engine.plan(select, &parsed.items, &session(), &tables, &[]).unwrap().columns
+    };
+    let all = columns("SELECT *, x.ID FROM s x");
+    let [id, name, at, again] = &all[..] else { panic!("{all:?}") };
     assert_eq!((id.name.as_str(), id.org_table.as_str(), id.table.as_str()), ("Id", "s", "x"));
     assert_eq!(
         (id.ty, name.ty, at.ty),
@@ -236,6 +239,10 @@ fn columns_say_where_they_are_from() {
     );
     assert_eq!((at.length, at.decimals), (23, 3));
     assert_eq!((again.name.as_str(), again.org_name.as_str()), ("ID", "Id"));
+    for operation in ["UNION", "INTERSECT", "EXCEPT ALL"] {
+        let both = columns(&format!("SELECT id FROM s x {operation} SELECT id FROM s y"));
+        assert_eq!((both[0].name.as_str(), both[0].table.as_str()), ("id", "s"), "{operation}");
+    }
     assert!(query(&bench, &tables, "SELECT id FROM s").is_empty());
     assert_eq!(query(&bench, &tables, "SELECT COUNT(*) FROM s"), [["0"]]);
 }
