@@ -201,10 +201,14 @@ codes! {
     ExpressionRange = 1690 "22003" 400;
     /// A write in a transaction that takes none.
     ReadOnlyTransaction = 1792 "25006" 400;
+    /// A hash of a password that its plugin does not make.
+    PasswordFormat = 1827 "HY000" 400;
     /// The connection was killed.
     ConnectionKilled = 1927 "70100" 499;
     /// The query ran longer than allowed.
     QueryTimeout = 3024 "HY000" 504;
+    /// A name of a lock that is empty or too long.
+    LockName = 3057 "42000" 400;
     /// An aggregate in the ORDER BY of a UNION.
     AggregateOrder = 3028 "HY000" 400;
     /// JSON text that is none.

@@ -39,6 +39,8 @@ pub struct Metrics {
     pub delta_bytes: IntGauge,
     /// Bytes taken from the write budget.
     pub write_memory_bytes: IntGauge,
+    /// Versions that tables have reached, all together.
+    pub versions: IntGauge,
     /// Rowsets over all tablets.
     pub rowsets: IntGauge,
     /// Compactions done.
@@ -47,6 +49,8 @@ pub struct Metrics {
     pub compaction_bytes: IntCounter,
     /// Statements, by kind.
     pub statements: IntCounterVec,
+    /// Those of the kind `insert`, which are too many to be looked up one by one.
+    pub inserts: IntCounter,
     /// Time of queries, planning included.
     pub query_seconds: Histogram,
     /// Open client connections.
@@ -90,6 +94,7 @@ impl Metrics {
             registry.register(Box::new(metric.clone())).expect("one name, one metric");
             metric
         };
+        let statements = labelled("statements_total", "Statements", "kind");
         Self {
             loads: counter("loads_total", "Loads acknowledged"),
             rows: counter("rows_total", "Rows acknowledged"),
@@ -107,10 +112,12 @@ impl Metrics {
             wal_files: gauge("wal_files", "Log files in use or ready"),
             delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
             write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),
+            versions: gauge("versions", "Versions that tables have reached, all together"),
             rowsets: gauge("rowsets", "Rowsets over all tablets"),
             compactions: counter("compactions_total", "Compactions done"),
             compaction_bytes: counter("compaction_bytes_total", "Bytes written by compaction"),
-            statements: labelled("statements_total", "Statements", "kind"),
+            inserts: statements.with_label_values(&["insert"]),
+            statements,
             query_seconds: histogram("query_seconds", "Time of queries"),
             connections: gauge("connections", "Open client connections"),
             stream_loads: labelled("stream_loads_total", "Stream loads", "status"),

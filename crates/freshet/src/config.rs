@@ -50,6 +50,8 @@ pub struct Config {
     pub wal_file_bytes: ByteSize,
     /// Bytes of all log files.
     pub wal_bytes_max: ByteSize,
+    /// Loads with more go to files of their own.
+    pub wal_load_bytes_max: ByteSize,
     /// Memory of all writes.
     pub write_memory: Memory,
     /// Memory of all queries.
@@ -68,6 +70,14 @@ pub struct Config {
     pub compaction: bool,
     /// How long a file that nothing names is kept.
     pub orphan_grace: Duration,
+    /// Largest body of a stream load, in MiB.
+    pub streaming_load_mib_max: usize,
+    /// The same for JSON that is not read by line.
+    pub streaming_load_json_mib_max: usize,
+    /// How long reasons of rejected rows are kept.
+    pub load_error_log_keep: Duration,
+    /// Bytes of all of them at most.
+    pub load_error_log_bytes_max: ByteSize,
     /// How long labels of statements are remembered.
     pub label_keep: Duration,
     /// How long labels of stream loads are remembered.
@@ -117,6 +127,7 @@ impl Config {
             wal_dirs: Vec::new(),
             wal_file_bytes: ByteSize(0),
             wal_bytes_max: ByteSize(0),
+            wal_load_bytes_max: ByteSize(0),
             write_memory: Memory::Percent(0),
             query_memory: Memory::Percent(0),
             spill_dir: None,
@@ -126,6 +137,10 @@ impl Config {
             load_patience: Duration::ZERO,
             compaction: false,
             orphan_grace: Duration::ZERO,
+            streaming_load_mib_max: 0,
+            streaming_load_json_mib_max: 0,
+            load_error_log_keep: Duration::ZERO,
+            load_error_log_bytes_max: ByteSize(0),
             label_keep: Duration::ZERO,
             label_keep_streaming: Duration::ZERO,
             labels_max: 0,

@@ -10,7 +10,7 @@ use freshet_base::{ByteSize, Error, ErrorCode, Result};
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
 use freshet_query::engine::{QueryConfig, QueryEngine, STACK_BYTES};
-use freshet_server::{Server, Settings};
+use freshet_server::{LoadLimits, Server, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -44,11 +44,22 @@ pub fn run(config: &Config) -> Result<()> {
         connections_max: config.connections_max,
         packet_bytes_max: usize::try_from(config.packet_bytes_max.bytes()).unwrap_or(usize::MAX),
         io_threads: threads(config.io_threads),
+        loads: load_limits(config),
+        drain_timeout: config.drain_timeout,
     };
     let served = serve(config, settings, threads(config.query_threads), world(config, pool));
     let done = runtime.block_on(served);
     end(runtime);
     done
+}
+
+fn load_limits(config: &Config) -> LoadLimits {
+    LoadLimits {
+        streaming_load_max_mb: config.streaming_load_mib_max as u64,
+        streaming_load_json_max_mb: config.streaming_load_json_mib_max as u64,
+        error_log_keep: config.load_error_log_keep,
+        error_log_bytes_max: config.load_error_log_bytes_max,
+    }
 }
 
 /// A panic while a query or a command is answered ends that statement or connection, and is a
@@ -131,6 +142,7 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
     EngineConfig {
         wal_file_bytes: config.wal_file_bytes,
         wal_bytes_max: config.wal_bytes_max,
+        wal_load_bytes_max: config.wal_load_bytes_max,
         flush_bytes: config.flush_bytes,
         flush_bytes_min: config.flush_bytes_min,
         load_patience: config.load_patience,

@@ -17,6 +17,8 @@ pub struct EngineConfig {
     pub wal_file_bytes: ByteSize,
     /// Bytes of all log files; also bounds recovery.
     pub wal_bytes_max: ByteSize,
+    /// Loads with more bytes of rows go to files of their own, and their record names these.
+    pub wal_load_bytes_max: ByteSize,
     /// Memory of all writes: decode, transactions, deltas, flush, replay.
     pub write_memory_bytes: ByteSize,
     /// A table's delta goes to files at this size.
@@ -46,6 +48,7 @@ impl EngineConfig {
             data_dir,
             wal_file_bytes: ByteSize::mib(64),
             wal_bytes_max: ByteSize::gib(4),
+            wal_load_bytes_max: ByteSize::mib(16),
             write_memory_bytes,
             flush_bytes: ByteSize::mib(64),
             flush_bytes_min: ByteSize::mib(1),

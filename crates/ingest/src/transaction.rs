@@ -123,6 +123,13 @@ fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
 }
 
 impl Engine {
+    /// Whether so many bytes of rows go into the log themselves; what is larger writes files of
+    /// its own, which a small record names.
+    pub fn takes_record_of(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.config().wal_load_bytes_max.bytes()
+            && self.wal().takes_record_of(bytes + RECORD_SPARE_BYTES)
+    }
+
     /// Commits a transaction as one record: all of it or nothing. An empty one appends nothing.
     ///
     /// # Errors
@@ -139,7 +146,7 @@ impl Engine {
         }
         let deadline = Deadline::after(&**self.clock(), patience);
         let record_bytes = transaction.record_bytes();
-        let spilled = !self.wal().takes_record_of(record_bytes + RECORD_SPARE_BYTES);
+        let spilled = !self.takes_record_of(record_bytes);
         let mut parts = Vec::with_capacity(transaction.parts.len());
         let mut expected = Vec::new();
         for part in transaction.parts {

@@ -36,6 +36,7 @@ use crate::rewrite;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
 use crate::set_operation::SetOperations;
+use crate::yielding::YieldBehindJoins;
 
 /// The stack of a thread that plans and runs queries: enough for a statement as deep as the parser
 /// lets through. What is not used takes no memory.
@@ -130,6 +131,7 @@ impl QueryEngine {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_expr_planners(planners())
+            .with_physical_optimizer_rule(Arc::new(YieldBehindJoins))
             .build();
         let task = state.task_ctx();
         Ok(Self { state, task })

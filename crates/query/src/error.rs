@@ -56,7 +56,7 @@ fn memory(message: &str) -> Error {
     err!(
         QueryMemory,
         "the query needs more memory than queries may take: {message}; select fewer rows or \
-         columns, or raise the memory of queries"
+         columns, or raise query_memory"
     )
 }
 

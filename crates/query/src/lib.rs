@@ -15,6 +15,7 @@
 //!
 //! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` has what MySQL answers.
 
+pub mod actions;
 pub mod convert;
 pub mod engine;
 pub mod error;
@@ -34,6 +35,7 @@ mod set_operation;
 pub mod snapshot;
 pub mod system;
 pub mod temporal;
+mod yielding;
 pub mod zone;
 
 pub use arrow::array::RecordBatch;

@@ -31,6 +31,7 @@ pub use show::{Filter, Show, ShowWhat};
 pub use users::{GrantTarget, Granting, Identified};
 
 use crate::session::SqlMode;
+use crate::{actions, parameters};
 
 /// How deep a statement may be nested.
 const NESTING_MAX: usize = 200;
@@ -127,8 +128,10 @@ pub enum Statement {
     Revoke(Granting),
     /// FLUSH TABLES; all of them if none are named.
     FlushTables(Vec<TableName>),
-    /// `DO SLEEP(n)` and `SELECT SLEEP(n)`: waits so many seconds.
-    Sleep(sqlparser::ast::Expr),
+    /// DO of what acts.
+    Do(Box<Query>),
+    /// A SELECT from nothing that calls what acts: SLEEP, GET_LOCK and its kin.
+    Act(Box<Query>),
     /// What is accepted and has no effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
     Nothing(&'static str),
 }
@@ -163,6 +166,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         if statements.len() == STATEMENTS_MAX {
             return Err(err!(Syntax, "more than {STATEMENTS_MAX} statements in one text"));
         }
+        check_reserved(piece, &source)?;
         depth::check(piece)?;
         let tokens = numbered(unlocked(piece));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
@@ -192,6 +196,26 @@ fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
     let first = said.next()?;
     let last = said.next_back().unwrap_or(first);
     Some((first.span.start, last.span.end))
+}
+
+/// Refuses the end of a clause where FROM or JOIN wants a table: `sqlparser` would take the word
+/// for a name.
+fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
+    const ENDS: [&str; 8] = ["WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "UNION", "ON", "JOIN"];
+    let said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_uppercase(),
+        _ => String::new(),
+    };
+    let mut before = String::new();
+    for token in said {
+        let word = word(token);
+        if matches!(before.as_str(), "FROM" | "JOIN") && ENDS.contains(&word.as_str()) {
+            return Err(source.syntax(token.span.start));
+        }
+        before = word;
+    }
+    Ok(())
 }
 
 /// The tokens without LOCK IN SHARE MODE: nothing changes what is read.
@@ -353,27 +377,10 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
 }
 
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.query().map(|query| match sleep(&query) {
-        Some(seconds) => Statement::Sleep(seconds),
-        None => Statement::Query(query),
+    cursor.query().map(|query| match actions::acts(&query) {
+        true => Statement::Act(query),
+        false => Statement::Query(query),
     })
-}
-
-/// The seconds of `SELECT SLEEP(n)`.
-fn sleep(query: &Query) -> Option<sqlparser::ast::Expr> {
-    use sqlparser::ast::{
-        Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr,
-    };
-    let SetExpr::Select(select) = &*query.body else { return None };
-    let [SelectItem::UnnamedExpr(Expr::Function(function))] = &select.projection[..] else {
-        return None;
-    };
-    let FunctionArguments::List(list) = &function.args else { return None };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(seconds))] = &list.args[..] else {
-        return None;
-    };
-    let sleeps = function.name.to_string().eq_ignore_ascii_case("sleep") && select.from.is_empty();
-    sleeps.then(|| seconds.clone())
 }
 
 /// EXPLAIN of a statement, or DESCRIBE of a table.
@@ -513,9 +520,11 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         }
         "FLUSH" => flush(cursor),
         "DO" => {
-            let seconds = cursor.words("SLEEP").then(|| cursor.expr()).transpose()?;
-            cursor.skip();
-            Ok(seconds.map_or(Statement::Nothing("DO"), Statement::Sleep))
+            let query = parameters::select_of(cursor.list(Cursor::expr)?);
+            Ok(match actions::acts(&query) {
+                true => Statement::Do(Box::new(query)),
+                false => Statement::Nothing("DO"),
+            })
         }
         "UNLOCK" | "LOCK" | "ANALYZE" | "OPTIMIZE" | "CHECK" | "RESET" | "PURGE" | "SWITCH"
         | "SYNC" | "HELP" => {

@@ -29,6 +29,30 @@ const LARGE_LOAD_BYTES: u64 = 48 << 20;
 /// What a record of the log takes besides rows, rounded up.
 const RECORD_SLACK_BYTES: u64 = 16 << 10;
 
+/// What the settings say of stream loads.
+#[derive(Clone, Debug)]
+pub struct LoadLimits {
+    /// Largest body of a load, in MiB.
+    pub streaming_load_max_mb: u64,
+    /// The same for JSON that is not read by line.
+    pub streaming_load_json_max_mb: u64,
+    /// How long reasons of rejected rows are kept.
+    pub error_log_keep: Duration,
+    /// Most bytes of all of them.
+    pub error_log_bytes_max: ByteSize,
+}
+
+impl Default for LoadLimits {
+    fn default() -> Self {
+        Self {
+            streaming_load_max_mb: 10_240,
+            streaming_load_json_max_mb: 100,
+            error_log_keep: Duration::from_secs(48 * 3600),
+            error_log_bytes_max: ByteSize::mib(200),
+        }
+    }
+}
+
 /// The sizes and times of the HTTP interface.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
@@ -36,20 +60,14 @@ pub struct HttpConfig {
     pub connections_max: usize,
     /// Most stream loads at the same time.
     pub loads_max: usize,
-    /// Largest body of a load, in MiB.
-    pub streaming_load_max_mb: u64,
-    /// The same for JSON that is not read by line.
-    pub streaming_load_json_max_mb: u64,
+    /// The limits of stream loads.
+    pub loads: LoadLimits,
     /// Loads with more encoded bytes go to files of their own.
     pub record_bytes_max: ByteSize,
     /// A client that lets this pass in silence, or twice this, loses its connection.
     pub silence_max: Duration,
     /// How long requests in flight may take once the server stops.
     pub drain_max: Duration,
-    /// How long reasons of rejected rows are kept.
-    pub error_log_keep: Duration,
-    /// Most bytes of all of them.
-    pub error_log_bytes_max: ByteSize,
     /// The port of the MySQL protocol, for those who ask.
     pub mysql_port: u16,
     /// The version of the server, for those who ask.
@@ -61,13 +79,10 @@ impl Default for HttpConfig {
         Self {
             connections_max: 4096,
             loads_max: 1024,
-            streaming_load_max_mb: 10_240,
-            streaming_load_json_max_mb: 100,
+            loads: LoadLimits::default(),
             record_bytes_max: ByteSize::mib(16),
             silence_max: Duration::from_secs(300),
             drain_max: Duration::from_secs(60),
-            error_log_keep: Duration::from_secs(48 * 3600),
-            error_log_bytes_max: ByteSize::mib(200),
             mysql_port: 9030,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -101,8 +116,8 @@ impl Http {
         draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     ) -> Result<Arc<Self>> {
         let limits = ErrorLogLimits {
-            keep: config.error_log_keep,
-            bytes_max: config.error_log_bytes_max.bytes(),
+            keep: config.loads.error_log_keep,
+            bytes_max: config.loads.error_log_bytes_max.bytes(),
         };
         let error_log = ErrorLog::open(&engine, limits, Arc::clone(&draw))?;
         let half = engine.admission().memory().limit_bytes() / 2;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, TxnId, bail};
+use freshet_base::{ErrorCode, Result, TxnId, bail};
 use freshet_ingest::append::Load;
 use freshet_ingest::decode::values::{Head, NoRows, Scanned, parse_head, scan_rows};
 use freshet_ingest::decode::{InsertPlan, Warnings};
@@ -24,8 +24,6 @@ use crate::transaction;
 const HEADS_MAX: usize = 8;
 /// Longest head that is remembered.
 const HEAD_BYTES_MAX: usize = 4 << 10;
-/// What a record needs beside rows: stamp, label.
-const RECORD_SPARE_BYTES: usize = 8 << 10;
 
 /// Where rows of one statement shape go, looked up once.
 pub struct Target {
@@ -216,13 +214,35 @@ fn encode(
     }
 }
 
+/// The same as [`settle_query`] for VALUES, where the only row of a statement must not have NULL
+/// for a column that takes none, whatever the mode: MySQL lets only rows among others pass.
+///
+/// # Errors
+/// 1048 for that, and as [`settle_query`].
+pub fn settle(session: &mut Session, target: &Target, rows: u64, warnings: Warnings) -> Result<()> {
+    const NOT_NULL: u16 = ErrorCode::NotNull.errno();
+    let null = warnings.first.iter().find(|(errno, _)| *errno == NOT_NULL);
+    if let (1, 0, Some((_, message))) = (rows, warnings.filtered, null) {
+        bail!(NotNull, "{message}");
+    }
+    settle_query(session, target, rows, warnings)
+}
+
 /// What a lax mode changed and left out becomes warnings, once all rows of a statement are seen:
 /// `rows` of them were taken.
 ///
 /// # Errors
 /// 1105 when more were left out than the session allows; the statement does nothing then.
-pub fn settle(session: &mut Session, target: &Target, rows: u64, warnings: Warnings) -> Result<()> {
+pub fn settle_query(
+    session: &mut Session,
+    target: &Target,
+    rows: u64,
+    warnings: Warnings,
+) -> Result<()> {
     let (filtered, total) = (warnings.filtered, rows + warnings.filtered);
+    if filtered > 0 {
+        session.shared.metrics().rows_rejected.inc_by(filtered);
+    }
     if let Some(ratio) = target.filter_ratio
         && filtered as f64 > ratio * total as f64
     {
@@ -320,7 +340,7 @@ async fn append(
 ) -> Result<(Appended, GroupCommitMode)> {
     let engine = &session.shared.engine;
     let bytes = session.buffer.payload_bytes();
-    if !engine.wal().takes_record_of(bytes + RECORD_SPARE_BYTES) {
+    if !engine.takes_record_of(bytes) {
         let appended = append_large(session, target, rows, label).await?;
         return Ok((appended, GroupCommitMode::Off));
     }

@@ -19,6 +19,7 @@
 pub mod http;
 pub mod insert;
 pub mod io;
+pub mod locks;
 pub mod mysql;
 pub mod process;
 pub mod session;
@@ -28,4 +29,5 @@ pub mod statement;
 pub mod transaction;
 pub mod variables;
 
+pub use http::LoadLimits;
 pub use shared::{Server, Settings, Shared};

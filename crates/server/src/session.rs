@@ -17,6 +17,7 @@ use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 use crate::Shared;
 use crate::insert::InsertCache;
+use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::statement::Patience;
 use crate::transaction::{NextTransaction, OpenTransaction};
@@ -93,6 +94,10 @@ pub struct Settings {
     pub idle_transaction_timeout: Duration,
     /// Rows of a SELECT without LIMIT at most.
     pub select_limit: u64,
+    /// Whether replies tell of a new current database.
+    pub tracks_schema: bool,
+    /// Whether prepared inserts are logged.
+    pub audits_prepared: bool,
 }
 
 impl Settings {
@@ -154,6 +159,8 @@ impl Settings {
             wait_timeout: seconds("wait_timeout"),
             idle_transaction_timeout: seconds("idle_transaction_timeout"),
             select_limit: number("sql_select_limit"),
+            tracks_schema: on("session_track_schema"),
+            audits_prepared: on("enable_prepared_stmt_audit_log"),
         }
     }
 
@@ -306,6 +313,8 @@ pub struct Session {
     pub settings: Settings,
     /// `@x`, by lower-case name.
     pub user_variables: Arc<HashMap<String, Value>>,
+    /// Locks that it took by name.
+    pub locks: SessionLocks,
     /// The open transaction.
     pub transaction: Option<OpenTransaction>,
     /// What the last statement had to say.
@@ -328,6 +337,8 @@ pub struct Session {
     pub buffer: LoadBuffer,
     /// What the next OK packet says.
     pub info: Info,
+    /// The new current database that it tells of.
+    pub moved_to: Option<Arc<str>>,
     /// No reply that was written may be sent before the log is durable up to here.
     pub acked: Lsn,
 }
@@ -339,6 +350,7 @@ impl Session {
         let settings = Settings::of(&variables, 0);
         let patience = Patience::of_query(&settings, &**shared.engine.clock());
         let mut session = Self {
+            locks: SessionLocks::new(&shared.locks, process.id),
             shared,
             process,
             client,
@@ -357,15 +369,17 @@ impl Session {
             inserts: InsertCache::default(),
             buffer: LoadBuffer::default(),
             info: Info::default(),
+            moved_to: None,
             acked: Lsn::ZERO,
         };
-        session.adopt_collation();
+        session.adopt_client();
         session
     }
 
     /// Forgets everything but who the client is, as COM_RESET_CONNECTION wants.
     pub fn reset(&mut self) {
         self.transaction = None;
+        self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.user_variables = Arc::default();
         self.diagnostics.clear();
@@ -373,11 +387,17 @@ impl Session {
         self.next_transaction = NextTransaction::default();
         self.row_count = -1;
         self.found_rows = 0;
-        self.adopt_collation();
+        self.adopt_client();
     }
 
-    /// The character set that a client asked for in its handshake.
-    fn adopt_collation(&mut self) {
+    /// What a client asked for in its handshake: a character set, and the patience for people.
+    fn adopt_client(&mut self) {
+        if self.client.capabilities.contains(Capabilities::INTERACTIVE) {
+            let id = |name| variables::find(name).expect("a variable of the registry");
+            let patience = id("interactive_timeout").of(&self.variables).clone();
+            let values = Arc::make_mut(&mut self.variables);
+            id("wait_timeout").put(values, patience);
+        }
         let collation = self.client.collation;
         if let (Some(charset), Some(name)) = (collation.charset(), collation.name()) {
             let values = Arc::make_mut(&mut self.variables);
@@ -442,6 +462,16 @@ impl Session {
         let name: Arc<str> = canonical.into();
         self.process.describe(|details| details.database = Some(Arc::clone(&name)));
         self.database = Some(name);
+        Ok(())
+    }
+
+    /// The same by a command of its own, whose reply tells clients that track it.
+    ///
+    /// # Errors
+    /// As [`Self::use_database`].
+    pub fn move_to_database(&mut self, name: &str) -> Result<()> {
+        self.use_database(name)?;
+        self.moved_to = self.database.clone().filter(|_| self.settings.tracks_schema);
         Ok(())
     }
 

@@ -14,8 +14,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::http::{self, Http, HttpConfig};
+use crate::http::{self, Http, HttpConfig, LoadLimits};
 use crate::io::IoThreads;
+use crate::locks::Locks;
 use crate::mysql::auth::Passwords;
 use crate::mysql::{listener, login};
 use crate::process::Processes;
@@ -42,6 +43,10 @@ pub struct Settings {
     pub packet_bytes_max: usize,
     /// Threads that serve sockets.
     pub io_threads: usize,
+    /// What stream loads may have.
+    pub loads: LoadLimits,
+    /// How long a stop waits for requests of HTTP in flight.
+    pub drain_timeout: Duration,
 }
 
 impl Settings {
@@ -55,6 +60,8 @@ impl Settings {
             connections_max: 4096,
             packet_bytes_max: 64 << 20,
             io_threads: 1,
+            loads: LoadLimits::default(),
+            drain_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -73,6 +80,8 @@ pub struct Shared {
     pub settings: Settings,
     /// What logins share.
     pub passwords: Arc<Passwords>,
+    /// Locks that sessions take by name.
+    pub locks: Arc<Locks>,
     /// Where queries run.
     pub queries: Handle,
     /// When the server started, in the clock's monotonic time.
@@ -227,6 +236,7 @@ fn shared(
         processes: Arc::default(),
         settings,
         passwords: Passwords::new(),
+        locks: Arc::default(),
         queries: Handle::current(),
         started,
         draw,
@@ -237,6 +247,9 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
     let config = HttpConfig {
         mysql_port: mysql.port(),
         version: shared.settings.version.clone(),
+        loads: shared.settings.loads.clone(),
+        record_bytes_max: shared.engine.config().wal_load_bytes_max,
+        drain_max: shared.settings.drain_timeout,
         ..HttpConfig::default()
     };
     Http::new(Arc::clone(&shared.engine), Arc::clone(&shared.passwords), config, draw)

@@ -3,6 +3,7 @@
 mod catalog;
 mod server;
 pub mod system;
+mod users;
 
 use std::sync::Arc;
 
@@ -139,7 +140,8 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
             Ok(server::warnings(session, *errors_only, *count))
         }
         ShowWhat::Processlist { full } => Ok(server::processlist(session, *full)),
-        ShowWhat::Grants(account) => server::grants(session, account.as_ref()),
+        ShowWhat::Grants(account) => users::grants(session, account.as_ref()),
+        ShowWhat::CreateUser(account) => users::create_user(session, account.as_ref()),
         ShowWhat::Transaction { database } => server::transactions(session, database.as_deref()),
         ShowWhat::LastInsert => Ok(server::last_insert(session)),
         ShowWhat::AlterTableColumn { .. } => Ok(server::alter_jobs()),

@@ -1,18 +1,21 @@
 //! Statements that are not on the short road: parsed, run on the threads of queries, answered
 //! piece by piece.
 
+mod act;
 mod ddl;
 mod insert;
 mod query;
 mod set;
 mod users;
 
+use std::time::Duration;
+
 use freshet_base::clock::{Clock, Deadline};
 use freshet_base::{Error, Result, bail, err};
 use freshet_query::parser::{Parsed, ShowWhat, Statement, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::{Parameter, RecordBatch, Rows};
-use freshet_wire::{Execute, OkPacket, Params, StatusFlags};
+use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
 
 pub use query::{CursorRows, PreparedQuery, Reader};
 
@@ -218,16 +221,32 @@ async fn one(
     session.patience =
         Patience::of(&statement.statement, &session.settings, &**session.shared.engine.clock());
     count(session, &statement.statement);
+    let began = began(session, &statement.statement);
     let reply = match Box::pin(reply(session, statement, parameters)).await {
         Ok(reply) => reply,
         Err(error) => return Ok(Err(error)),
     };
-    answer(session, reply, encoding, more, output).await
+    let answered = answer(session, reply, encoding, more, output).await;
+    observe(session, began);
+    answered
+}
+
+/// When a query begins, for its latency; other statements are not measured.
+fn began(session: &Session, statement: &Statement) -> Option<Duration> {
+    let is_query = matches!(statement, Statement::Query(_));
+    is_query.then(|| session.shared.engine.clock().now())
+}
+
+/// Counts the time of a query, from its plan to its last row.
+fn observe(session: &Session, began: Option<Duration>) {
+    let Some(began) = began else { return };
+    let took = session.shared.engine.clock().now().saturating_sub(began);
+    session.shared.metrics().query_seconds.observe(took.as_secs_f64());
 }
 
 fn count(session: &Session, statement: &Statement) {
     let kind = match statement {
-        Statement::Query(_) | Statement::Explain { .. } => "query",
+        Statement::Query(_) | Statement::Act(_) | Statement::Explain { .. } => "query",
         Statement::Insert(_) => "insert",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
@@ -249,11 +268,13 @@ async fn answer(
         Reply::Done { affected } => {
             let flag = StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more);
             session.row_count = i64::try_from(affected).unwrap_or(i64::MAX);
+            let moved_to = session.moved_to.take();
             output.writer.ok(&OkPacket {
                 affected_rows: affected,
                 status: session.status() | flag,
                 warnings: session.diagnostics.count_u16(),
                 info: session.info.text(),
+                changes: moved_to.as_deref().map(StateChange::Schema).as_slice(),
                 ..OkPacket::default()
             });
             Ok(Ok(()))
@@ -319,7 +340,7 @@ async fn reply(
         Statement::Describe(table, column) => {
             show::describe(session, table, column.as_deref()).await
         }
-        Statement::Use(name) => session.use_database(name).map(|()| Reply::done()),
+        Statement::Use(name) => session.move_to_database(name).map(|()| Reply::done()),
         Statement::Begin { label, read_only } => {
             let begin = transaction::Begin { label: label.clone(), read_only: *read_only };
             transaction::begin(session, &begin).await?;
@@ -336,7 +357,8 @@ async fn reply(
         Statement::Kill { query_only, id } => {
             kill(session, *id, !query_only).map(|()| Reply::done())
         }
-        Statement::Sleep(seconds) => query::sleep(session, seconds).await,
+        Statement::Act(query) => act::select(session, query, &parsed.items, parameters).await,
+        Statement::Do(query) => act::discard(session, query, &parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
         Statement::CreateUser { .. }
         | Statement::AlterUser(_)

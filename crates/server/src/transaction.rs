@@ -231,6 +231,18 @@ pub async fn add(session: &mut Session, target: &Target, rows: u32, reply: Reply
     Ok(u64::from(rows))
 }
 
+/// Looks ahead: whether the session's transaction may grow by so many bytes of rows.
+///
+/// # Errors
+/// 1041 where it may not.
+pub fn check_room(session: &Session, bytes: usize) -> Result<()> {
+    let engine = &session.shared.engine;
+    match &session.transaction {
+        Some(open) => engine.check_transaction(&open.rows.lock(), bytes),
+        None => engine.check_transaction(&Transaction::default(), bytes),
+    }
+}
+
 /// COMMIT, also the one that DDL and BEGIN imply. Without a transaction it does nothing.
 ///
 /// # Errors

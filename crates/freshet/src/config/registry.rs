@@ -58,6 +58,10 @@ settings! {
     wal_bytes_max = "4GiB",
         "Size of all log files; it also bounds the time of recovery.",
         wal_bytes_max: parse::size;
+    wal_load_bytes_max = "16MiB",
+        "Loads with more bytes of rows write files of their own, which one small record of the log \
+         names; what a quarter of a log file cannot hold does so anyway.",
+        wal_load_bytes_max: |text| parse::size_within(text, ByteSize::kib(64), ByteSize::mib(256));
     write_memory = "40%",
         "Memory of all writes, in bytes or of the memory that the process may use: receive \
          buffers, open transactions, rows that are not in files, flushes, replay.",
@@ -89,6 +93,18 @@ settings! {
     orphan_grace = "10m",
         "How long a file that nothing names is kept.",
         orphan_grace: parse::duration;
+    streaming_load_max_mb = "10240",
+        "Largest body of a stream load, in MiB.",
+        streaming_load_mib_max: |text| parse::count(text, 1, 1 << 30);
+    streaming_load_json_max_mb = "100",
+        "The same for JSON that is not read by line: it is held in memory.",
+        streaming_load_json_mib_max: |text| parse::count(text, 1, 1 << 20);
+    load_error_log_keep = "48h",
+        "How long the reasons of rejected rows can be read at the ErrorURL of their load.",
+        load_error_log_keep: parse::duration;
+    load_error_log_bytes_max = "200MiB",
+        "Bytes of all of them at most; the oldest go first.",
+        load_error_log_bytes_max: parse::size;
     label_keep = "3d",
         "How long the labels of INSERT and of transactions are remembered.",
         label_keep: parse::duration;

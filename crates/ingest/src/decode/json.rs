@@ -13,8 +13,8 @@ use object::ObjectReader;
 
 pub use path::JsonPath;
 
-/// Largest document that is one array, and longest line.
-pub const DOCUMENT_BYTES_MAX: usize = 100 << 20;
+/// Longest line; a document that is one array is bounded by whoever sends it here.
+pub const LINE_BYTES_MAX: usize = 100 << 20;
 
 /// How objects are found, and what becomes of their members.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -128,11 +128,10 @@ impl<'a> JsonDecoder<'a> {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.tail.len() + bytes.len() > DOCUMENT_BYTES_MAX {
+        if self.by_line() && self.tail.len() + bytes.len() > LINE_BYTES_MAX {
             bail!(
                 TooLong,
-                "a JSON document is longer than {DOCUMENT_BYTES_MAX} bytes; send one object a \
-                 line with read_json_by_line"
+                "a line of JSON is longer than {LINE_BYTES_MAX} bytes; check line_delimiter"
             );
         }
         self.tail.extend_from_slice(bytes);

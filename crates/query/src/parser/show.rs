@@ -68,6 +68,8 @@ pub enum ShowWhat {
     },
     /// GRANTS, of the session's own account if none is named.
     Grants(Option<Account>),
+    /// CREATE USER, of the session's own account if none is named.
+    CreateUser(Option<Account>),
     /// PARTITIONS of a table.
     Partitions(TableName),
     /// TABLETS of a table.
@@ -189,7 +191,7 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
 }
 
 fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
-    const KINDS: [&str; 18] = [
+    const KINDS: [&str; 19] = [
         "DATABASES",
         "SCHEMAS",
         "TABLE STATUS",
@@ -201,6 +203,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "CREATE VIEW",
         "CREATE DATABASE",
         "CREATE SCHEMA",
+        "CREATE USER",
         "WARNINGS",
         "ERRORS",
         "GRANTS",
@@ -230,17 +233,25 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "ERRORS" => ShowWhat::Warnings { errors_only: true, count: false },
         "GRANTS" => {
             let named = cursor.words("FOR");
-            let own = named && cursor.words("CURRENT_USER");
-            if own && cursor.token(&sqlparser::tokenizer::Token::LParen) {
-                cursor.expect(&sqlparser::tokenizer::Token::RParen)?;
-            }
-            ShowWhat::Grants((named && !own).then(|| account(cursor)).transpose()?)
+            ShowWhat::Grants(if named { other_account(cursor)? } else { None })
         }
+        "CREATE USER" => ShowWhat::CreateUser(other_account(cursor)?),
         "PARTITIONS" => ShowWhat::Partitions(from_table(cursor)?),
         "TABLETS" => ShowWhat::Tablets(from_table(cursor)?),
         "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
         _ => ShowWhat::LastInsert,
     })
+}
+
+/// An account, `None` for CURRENT_USER.
+fn other_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
+    if !cursor.words("CURRENT_USER") {
+        return account(cursor).map(Some);
+    }
+    if cursor.token(&sqlparser::tokenizer::Token::LParen) {
+        cursor.expect(&sqlparser::tokenizer::Token::RParen)?;
+    }
+    Ok(None)
 }
 
 fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {

@@ -14,6 +14,8 @@ pub struct Identified {
     pub plugin: Option<String>,
     /// BY, in clear.
     pub password: Option<String>,
+    /// AS: what a server stores of the password.
+    pub hash: Option<Vec<u8>>,
 }
 
 /// Passwords stay out of logs.
@@ -90,7 +92,7 @@ fn host_rest(cursor: &mut Cursor<'_>, start: &str) -> Result<String> {
     Ok(host)
 }
 
-/// `IDENTIFIED [WITH plugin] [BY 'password']`.
+/// `IDENTIFIED [WITH plugin] [BY 'password' | AS 'hash' | BY PASSWORD 'hash']`.
 pub fn identified(cursor: &mut Cursor<'_>) -> Result<Identified> {
     let mut identified = Identified::default();
     if !cursor.words("IDENTIFIED") {
@@ -100,12 +102,28 @@ pub fn identified(cursor: &mut Cursor<'_>) -> Result<Identified> {
         identified.plugin = Some(cursor.name_or_text()?);
     }
     if cursor.words("BY PASSWORD") || cursor.words("AS") {
-        return Err(refuse("IDENTIFIED ... AS 'hash'"));
+        identified.hash = Some(hash(cursor)?);
+        return Ok(identified);
     }
     if cursor.words("BY") {
         identified.password = Some(cursor.text()?);
     }
     Ok(identified)
+}
+
+/// A hash as text, or in hexadecimal digits.
+fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
+    let Token::HexStringLiteral(digits) = &cursor.peek().token else {
+        return Ok(cursor.text()?.into_bytes());
+    };
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    let bytes = digits.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>();
+    let bytes = bytes.ok_or_else(|| cursor.error())?;
+    cursor.parser.next_token();
+    Ok(bytes)
 }
 
 /// Accounts with how they are identified; options behind them have no effect.

@@ -130,7 +130,7 @@ type Changed = (&'static str, (usize, usize), fn(&str, Vec<Expr>) -> Result<Expr
 const MANY: usize = usize::MAX;
 
 /// Functions that become another, or the same with other arguments.
-const CHANGED: [Changed; 17] = [
+const CHANGED: [Changed; 22] = [
     ("if", (3, 3), if_else),
     ("ifnull", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
     ("nvl", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
@@ -147,10 +147,19 @@ const CHANGED: [Changed; 17] = [
     ("insert", (4, 4), |_, args| Ok(call("mysql_insert", args))),
     ("json_value", (2, 2), |_, args| Ok(call("json_unquote", vec![call("json_extract", args)]))),
     ("date_trunc", (2, 2), date_trunc),
-    ("sleep", (1, 1), |_, _| {
-        bail!(NotSupported, "This version of Freshet doesn't yet support 'SLEEP inside a query'")
-    }),
+    ("sleep", (1, 1), acts),
+    ("get_lock", (2, 2), acts),
+    ("release_lock", (1, 1), acts),
+    ("release_all_locks", (0, 0), acts),
+    ("is_free_lock", (1, 1), acts),
+    ("is_used_lock", (1, 1), acts),
 ];
+
+/// What acts is carried out before a query is planned, and only in one that reads no table.
+fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
+    let name = name.to_uppercase();
+    bail!(NotSupported, "This version of Freshet doesn't yet support '{name} inside a query'")
+}
 
 /// Truth values among the arguments are 1 and 0.
 fn of_numbers(name: &str, args: Vec<Expr>) -> Expr {

@@ -7,7 +7,7 @@ use crate::row::{POWERS_OF_TEN, Put, put_bytes};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
 /// Appends what takes the place of `literal`, which `bad` says does not fit. The caller warns.
-/// What cannot be mended comes back: NULL where none may stand, and in strict mode everything.
+/// What cannot be mended comes back: in strict mode everything.
 pub fn adjust(
     column: &Column,
     literal: Literal<'_>,
@@ -16,7 +16,8 @@ pub fn adjust(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match (&bad, rules.on_bad) {
-        (_, OnBad::Refuse) | (BadValue::Null, _) => Err(bad),
+        (_, OnBad::Refuse) | (BadValue::Null, OnBad::Null) => Err(bad),
+        (BadValue::Null, OnBad::Clamp) => implicit(column, bad, rules, out),
         (BadValue::TooLong { limit, .. }, _) => cut(column, literal, *limit as usize, bad, out),
         (BadValue::NotUtf8, OnBad::Null) | (BadValue::NotJson(_), OnBad::Clamp) => Err(bad),
         (BadValue::NotUtf8, OnBad::Clamp) => valid_part(column, literal, bad, rules, out),
@@ -31,6 +32,22 @@ pub fn adjust(
 /// NULL, where the column takes it.
 fn null(column: &Column, bad: BadValue) -> Result<Put, BadValue> {
     if column.nullable { Ok(Put::Null) } else { Err(bad) }
+}
+
+/// The value of a type that MySQL takes for NULL where none may stand: zero, or nothing at all.
+fn implicit(
+    column: &Column,
+    bad: BadValue,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match column.ty {
+        // There is neither a zero date nor an empty document.
+        ColumnType::Date | ColumnType::DateTime { .. } => Err(bad),
+        ColumnType::Timestamp { .. } | ColumnType::Json => Err(bad),
+        ty if ty.is_text() || ty.is_binary() => put_text(column, b"", Encoding::Utf8, rules, out),
+        _ => put_i64(column, 0, rules, out),
+    }
 }
 
 /// As much of a text as fits.

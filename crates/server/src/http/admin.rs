@@ -25,8 +25,11 @@ pub(super) fn metrics(http: &Http) -> String {
     let engine = &http.engine;
     let metrics = engine.metrics();
     let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let delta = engine.table_states().iter().map(|state| state.delta.stats().bytes).sum();
+    let tables = engine.table_states();
+    let delta = tables.iter().map(|state| state.delta.stats().bytes).sum();
+    let versions = tables.iter().map(|state| state.log.lock().version.get()).sum();
     metrics.delta_bytes.set(gauge(delta));
+    metrics.versions.set(gauge(versions));
     metrics.write_memory_bytes.set(gauge(engine.admission().memory().used_bytes()));
     metrics.wal_total_count.set(gauge(engine.open_groups() as u64));
     let view = engine.views().load();

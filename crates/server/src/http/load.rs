@@ -344,11 +344,11 @@ impl Http {
         match format {
             LoadFormat::Json(json) if !json.read_by_line => BodyLimit {
                 setting: "streaming_load_json_max_mb",
-                mebibytes: self.config.streaming_load_json_max_mb,
+                mebibytes: self.config.loads.streaming_load_json_max_mb,
             },
             _ => BodyLimit {
                 setting: "streaming_load_max_mb",
-                mebibytes: self.config.streaming_load_max_mb,
+                mebibytes: self.config.loads.streaming_load_max_mb,
             },
         }
     }

@@ -213,6 +213,57 @@ pub fn auth_data(password: &[u8], plugin: Option<AuthPlugin>, salt: Scramble) ->
     Ok(auth)
 }
 
+/// What is stored of a password whose hash another server, or SHOW CREATE USER, gave.
+///
+/// # Errors
+/// 1827 for a hash that the plugin does not make.
+pub fn auth_data_of_hash(hash: &[u8], plugin: Option<AuthPlugin>) -> Result<AuthData> {
+    let mut auth = AuthData::default();
+    if hash.is_empty() {
+        return Ok(auth);
+    }
+    if plugin != Some(AuthPlugin::CachingSha2) {
+        auth.native = native_of_hash(hash);
+    }
+    if plugin != Some(AuthPlugin::Native) && SlowHash::from_bytes(hash).is_some() {
+        auth.sha2_slow = String::from_utf8(hash.to_vec()).ok();
+    }
+    if auth.is_empty_password() {
+        return Err(err!(
+            PasswordFormat,
+            "The password hash doesn't have the expected format: * and 40 hexadecimal digits, or \
+             $A$005$, a salt and a digest."
+        ));
+    }
+    Ok(auth)
+}
+
+/// `*` and the hexadecimal digits of SHA1(SHA1(password)).
+fn native_of_hash(hash: &[u8]) -> Option<[u8; 20]> {
+    let digits = std::str::from_utf8(hash.strip_prefix(b"*")?).ok()?;
+    let mut stored = [0; 20];
+    if digits.len() != 2 * stored.len() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (at, byte) in stored.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(stored)
+}
+
+/// The plugin and the hash that make the same account elsewhere, no hash for the empty password;
+/// `None` where only what format 1 kept is there.
+pub fn stored_of(auth: &AuthData) -> Option<(AuthPlugin, Vec<u8>)> {
+    if auth.is_empty_password() {
+        return Some((AuthPlugin::CachingSha2, Vec::new()));
+    }
+    if let Some(stored) = &auth.sha2_slow {
+        return Some((AuthPlugin::CachingSha2, stored.clone().into_bytes()));
+    }
+    let hex = auth.native?.iter().fold("*".to_owned(), |hex, byte| format!("{hex}{byte:02X}"));
+    Some((AuthPlugin::Native, hex.into_bytes()))
+}
+
 /// While `root` has no password it comes from this machine only.
 ///
 /// # Errors

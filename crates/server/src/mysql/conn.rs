@@ -115,6 +115,7 @@ impl Connection {
             match next {
                 Next::Answered if self.writer.bytes().len() < ANSWERS_BYTES_MAX => {}
                 Next::Answered => self.flush().await?,
+                Next::Reset => self.take_packets_of_session(),
                 Next::Run(work) => self.run(work).await?,
                 Next::ChangeUser(user) => self.change_user(user).await?,
                 Next::Quit => return Err(End::Closed),
@@ -236,6 +237,13 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Takes packets as large as the session's variable says, which may have changed for those
+    /// that begin anew.
+    fn take_packets_of_session(&mut self) {
+        let session = self.session.as_ref().expect("no statement runs elsewhere");
+        self.reader.set_payload_bytes_max(session.settings.packet_bytes_max);
     }
 
     fn note_rest(&self) {
@@ -390,6 +398,8 @@ impl Connection {
         };
         let session = self.session.as_mut().expect("no statement runs elsewhere");
         login::become_user(session, account, &user);
+        self.take_packets_of_session();
+        let session = self.session.as_mut().expect("no statement runs elsewhere");
         let used = match &user.database {
             Some(database) => session.use_database(database),
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! Commands: those of the short road are answered where they arrive, the others become work.
 
 use freshet_base::{Error, Result};
-use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StatusFlags};
+use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
@@ -16,6 +16,8 @@ pub enum Next {
     Answered,
     /// A statement for the threads of queries.
     Run(Work),
+    /// The session is as new, and so must be what the connection knows of it.
+    Reset,
     /// A login under another name.
     ChangeUser(login::NewUser),
     /// The client is gone.
@@ -58,7 +60,7 @@ impl Desk<'_> {
             }
             Command::Ping => self.ok(),
             Command::InitDb(name) => {
-                let used = self.session.use_database(name);
+                let used = self.session.move_to_database(name);
                 self.done(used);
             }
             Command::ResetStatement(id) => {
@@ -73,6 +75,7 @@ impl Desk<'_> {
                 self.statements.clear();
                 self.session.reset();
                 self.ok();
+                return Next::Reset;
             }
             Command::SetMultiStatements(on) => {
                 *self.multi_statements = on;
@@ -117,15 +120,30 @@ impl Desk<'_> {
                 Next::Answered
             }
             (Ok(done), None) => {
+                self.session.shared.metrics().inserts.inc();
+                self.audit(execute.statement_id);
                 self.loaded(done.map_or(0, |done| done.rows), StatusFlags::NONE);
                 Next::Answered
             }
         }
     }
 
+    /// Logs a prepared insert where its session wants that.
+    fn audit(&mut self, id: u32) {
+        if !self.session.settings.audits_prepared {
+            return;
+        }
+        let Ok(statement) = self.statements.get(id, "mysqld_stmt_execute") else { return };
+        let (user, peer) = (&self.session.client.user, &self.session.process.peer);
+        let (rows, reply) = (self.session.row_count, self.session.info.text());
+        tracing::info!(target: "audit", %user, %peer, rows, reply, sql = statement.sql);
+    }
+
     async fn query(&mut self, sql: &[u8]) -> Next {
         if let Some(control) = transaction::Control::of(sql) {
             self.session.diagnostics.clear();
+            let statements = &self.session.shared.metrics().statements;
+            statements.with_label_values(&["transaction"]).inc();
             match control.run(self.session).await {
                 Ok(()) => self.loaded(0, StatusFlags::NONE),
                 Err(error) => self.failed(&error),
@@ -144,6 +162,7 @@ impl Desk<'_> {
                     return Next::Answered;
                 }
             };
+            self.session.shared.metrics().inserts.inc();
             rest = rest[done.consumed..].trim_ascii();
             let more = *self.multi_statements && !rest.is_empty();
             self.loaded(done.rows, StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more));
@@ -201,7 +220,12 @@ impl Desk<'_> {
     }
 
     fn ok(&mut self) {
-        self.writer.ok(&OkPacket { status: self.session.status(), ..OkPacket::default() });
+        let moved_to = self.session.moved_to.take();
+        self.writer.ok(&OkPacket {
+            status: self.session.status(),
+            changes: moved_to.as_deref().map(StateChange::Schema).as_slice(),
+            ..OkPacket::default()
+        });
     }
 
     fn done(&mut self, done: Result<()>) {

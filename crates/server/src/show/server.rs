@@ -1,9 +1,9 @@
 //! What the server is and does: variables, status, connections, grants, and lists that never
 //! change.
 
-use freshet_base::{Result, err};
+use freshet_base::Result;
 use freshet_ingest::names;
-use freshet_meta::{Account, Object, Privilege};
+use freshet_meta::{Object, Privilege};
 use freshet_query::session::Scope;
 use freshet_schema::GroupCommitMode;
 
@@ -120,25 +120,6 @@ pub fn visible(session: &Session) -> Vec<std::sync::Arc<Process>> {
         all || process.details().account.as_ref() == Some(&session.client.account)
     });
     processes
-}
-
-/// SHOW GRANTS.
-pub fn grants(session: &Session, account: Option<&Account>) -> Result<Listing> {
-    let own = &session.client.account;
-    let account = account.unwrap_or(own);
-    if account != own {
-        session.authorize(Privilege::CreateUser, Object::Server)?;
-    }
-    let catalog = session.shared.engine.catalog();
-    let Some(user) = catalog.user(account) else {
-        return Err(err!(CannotUser, "There is no such grant defined for user {account}"));
-    };
-    let Account { name, host } = account;
-    let mut listing = Listing::new(&[&format!("Grants for {name}@{host}")]);
-    for grant in user.show_grants() {
-        listing.add([&grant]);
-    }
-    Ok(listing)
 }
 
 /// SHOW TRANSACTION: those whose label a client gave and that are remembered.

@@ -1,6 +1,7 @@
 //! INSERT of expressions and of queries: the planner makes the values, the rows then take the
 //! same road as those of literals.
 
+use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_ingest::Bulk;
@@ -16,8 +17,8 @@ use crate::insert::{self as road, Target};
 use crate::session::Session;
 use crate::transaction;
 
-/// Encoded rows of a query that go to files instead of one record.
-const LARGE_BYTES: usize = 8 << 20;
+/// Memory is taken in steps of at least this, so that few batches ask for it.
+const MEMORY_STEP_BYTES: usize = 64 << 10;
 
 /// Runs an INSERT that the scanner did not take.
 ///
@@ -201,11 +202,14 @@ pub async fn from_rows(
         gathered.taken += taken as u64;
         gathered.buffered += taken;
         gathered.warnings.append(warnings);
-        if encoded.len() >= LARGE_BYTES && !session.is_transactional() {
+        gathered.hold(session, encoded.len()).await?;
+        if session.is_transactional() {
+            transaction::check_room(session, encoded.len())?;
+        } else if !session.shared.engine.takes_record_of(encoded.len()) {
             gathered.spill(session, &target, &mut encoded).await?;
         }
     }
-    road::settle(session, &target, gathered.taken, std::mem::take(&mut gathered.warnings))?;
+    road::settle_query(session, &target, gathered.taken, std::mem::take(&mut gathered.warnings))?;
     if gathered.bulk.is_some() {
         transaction::check_writable(session)?;
         gathered.spill(session, &target, &mut encoded).await?;
@@ -214,6 +218,8 @@ pub async fn from_rows(
         return Ok(Reply::Done { affected: affected.await? });
     }
     session.buffer.begin().extend_from_slice(&encoded);
+    // The load takes memory of its own for them.
+    drop((encoded, gathered.held.take()));
     let affected = road::load(session, &target, gathered.buffered, reply).await?;
     Ok(Reply::Done { affected })
 }
@@ -228,10 +234,30 @@ struct Gathered {
     /// Those that are only in memory.
     buffered: usize,
     bulk: Option<Bulk>,
+    /// The memory of the encoded rows.
+    held: Option<Permit>,
     warnings: Warnings,
 }
 
 impl Gathered {
+    /// Counts encoded rows as memory of writes.
+    async fn hold(&mut self, session: &Session, bytes: usize) -> Result<()> {
+        let held = self.held.as_ref().map_or(0, Permit::bytes);
+        let missing = (bytes as u64).saturating_sub(held);
+        if missing == 0 {
+            return Ok(());
+        }
+        let engine = &session.shared.engine;
+        let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
+        let step = missing.max(MEMORY_STEP_BYTES as u64);
+        let more = engine.admission().memory_until(step, patience).await?;
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        Ok(())
+    }
+
     /// Hands encoded rows over to files.
     async fn spill(
         &mut self,
@@ -246,9 +272,9 @@ impl Gathered {
         };
         let count = u32::try_from(std::mem::take(&mut self.buffered)).unwrap_or(u32::MAX);
         if count > 0 {
+            self.hold(session, encoded.len()).await?;
+            let permit = self.held.take().expect("rows have bytes, and their memory is held");
             let bytes = std::mem::take(encoded);
-            let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
-            let permit = engine.admission().memory_until(bytes.len() as u64, patience).await?;
             bulk.push(engine, bytes, count, permit).await?;
         }
         self.bulk = Some(bulk);

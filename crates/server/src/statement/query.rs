@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use freshet_base::{Result, TableId, bail};
 use freshet_ingest::Transaction;
 use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
+use freshet_query::actions;
 use freshet_query::engine::{Plan, Tables};
 use freshet_query::parser::{Parsed, Statement, parse};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
@@ -311,11 +311,15 @@ pub async fn evaluate(
 ///
 /// # Errors
 /// As [`evaluate`].
-pub async fn value(session: &mut Session, expr: &Expr) -> Result<Value> {
+pub async fn value(
+    session: &mut Session,
+    expr: &Expr,
+    parameters: Vec<Parameter>,
+) -> Result<Value> {
     if let Some(value) = literal(expr) {
         return Ok(value);
     }
-    let (columns, batch) = evaluate(session, vec![expr.clone()], Vec::new()).await?;
+    let (columns, batch) = evaluate(session, vec![expr.clone()], parameters).await?;
     let cells = Cells::of(&batch, &columns)?;
     Ok(cell_value(&cells[0], 0))
 }
@@ -350,34 +354,6 @@ fn cell_value(cells: &Cells, row: usize) -> Value {
     }
 }
 
-/// `SELECT SLEEP(n)`: 0, or 1 when it was interrupted.
-///
-/// # Errors
-/// What the seconds are not.
-pub async fn sleep(session: &mut Session, seconds: &Expr) -> Result<Reply> {
-    let seconds = match value(session, seconds).await? {
-        Value::Int(seconds) if seconds >= 0 => Duration::from_secs(seconds.unsigned_abs()),
-        Value::UInt(seconds) => Duration::from_secs(seconds),
-        Value::Double(seconds) if seconds >= 0.0 => {
-            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
-        }
-        Value::Text(text) => {
-            let seconds = text.trim().parse::<f64>().unwrap_or(0.0);
-            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)
-        }
-        _ => bail!(WrongArguments, "Incorrect arguments to sleep."),
-    };
-    let clock = Arc::clone(session.shared.engine.clock());
-    let slept = async {
-        clock.sleep(seconds).await;
-        Ok(())
-    };
-    bounded(session, slept).await?;
-    const NAME: &str = "SLEEP";
-    let rows = [vec![Some("0".to_owned())]];
-    Ok(Reply::Table(vec![ResultColumn::text(NAME)], text_batch(&[NAME], &rows)))
-}
-
 /// COM_STMT_PREPARE of anything but an INSERT of literals.
 ///
 /// # Errors
@@ -398,6 +374,9 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
 
 /// The columns of a statement's result, planned with values yet to come.
 fn columns_of(session: &mut Session, prepared: &mut PreparedQuery) -> Result<Vec<ResultColumn>> {
+    if let Statement::Act(query) = &prepared.parsed.statement {
+        return columns_of_acting(session, query, &prepared.parsed);
+    }
     let Statement::Query(_) = &prepared.parsed.statement else { return Ok(Vec::new()) };
     let types = vec![None; prepared.parsed.parameters];
     let reader = Reader::new(session)?;
@@ -409,6 +388,20 @@ fn columns_of(session: &mut Session, prepared: &mut PreparedQuery) -> Result<Vec
         }
         Err(error) => Err(error),
     }
+}
+
+/// The columns of what acts, as numbers in the place of its calls tell.
+fn columns_of_acting(
+    session: &mut Session,
+    query: &Query,
+    parsed: &Parsed,
+) -> Result<Vec<ResultColumn>> {
+    let zeros = vec![Some(0); actions::calls(query)?.len()];
+    let query = Box::new(actions::with_values(query.clone(), &zeros));
+    let reader = Reader::new(session)?;
+    let types = vec![None; parsed.parameters];
+    let engine = &session.shared.query;
+    Ok(engine.plan(query, &parsed.items, &reader.session(), &reader, &types)?.columns)
 }
 
 /// Makes the plan of a prepared query anew where the one at hand is not good any more.
@@ -451,8 +444,12 @@ pub async fn execute(
         Kind::Other(prepared) => {
             prepared.cursor = None;
             match &prepared.parsed.statement {
-                Statement::Query(_) => {
-                    execute_query(session, prepared, parameters, cursor, output).await
+                query @ Statement::Query(_) => {
+                    super::count(session, query);
+                    let began = super::began(session, query);
+                    let done = execute_query(session, prepared, parameters, cursor, output).await;
+                    super::observe(session, began);
+                    done
                 }
                 _ => {
                     let parsed = prepared.parsed.clone();

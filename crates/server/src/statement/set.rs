@@ -40,7 +40,7 @@ async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
         }
         SetTarget::User(name) => {
             let value = match &assignment.value {
-                Some(expr) => query::value(session, expr).await?,
+                Some(expr) => query::value(session, expr, Vec::new()).await?,
                 None => Value::Null,
             };
             Arc::make_mut(&mut session.user_variables).insert(name.clone(), value);
@@ -67,7 +67,7 @@ async fn system(
 ) -> Result<()> {
     let id = variables::require(name)?;
     let value = match value {
-        Some(expr) => Some(query::value(session, expr).await?),
+        Some(expr) => Some(query::value(session, expr, Vec::new()).await?),
         None => None,
     };
     put(session, scope, id, value.as_ref())

@@ -92,6 +92,9 @@ fn auth_data(how: &Identified, salt: Scramble) -> Result<AuthData> {
         })?),
         None => None,
     };
+    if let Some(hash) = &how.hash {
+        return auth::auth_data_of_hash(hash, plugin);
+    }
     let password = how.password.as_deref().unwrap_or_default();
     auth::auth_data(password.as_bytes(), plugin, salt)
 }

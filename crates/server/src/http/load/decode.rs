@@ -9,7 +9,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail, task};
 use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, LINE_BYTES_MAX, split_at_line};
-use freshet_ingest::decode::json::{DOCUMENT_BYTES_MAX, JsonDecoder};
+use freshet_ingest::decode::json::{self, JsonDecoder};
 use freshet_ingest::rejects::Rejects;
 use freshet_ingest::{Engine, LoadBuffer};
 use freshet_schema::Rules;
@@ -304,7 +304,7 @@ impl Cutter<'_> {
     fn no_end_behind(&self, from: usize) -> End {
         let line_bytes_max = match self.source.format {
             LoadFormat::Csv(_) => LINE_BYTES_MAX,
-            LoadFormat::Json(_) => DOCUMENT_BYTES_MAX,
+            LoadFormat::Json(_) => json::LINE_BYTES_MAX,
         };
         let line_bytes_min = self.gathered.len().saturating_sub(from);
         if line_bytes_min > line_bytes_max { End::LineTooLong } else { End::Unknown }

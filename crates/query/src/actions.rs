@@ -1,0 +1,184 @@
+//! Functions that act on the session instead of giving a value of their arguments: SLEEP, GET_LOCK
+//! and its kin. No plan has them. The server carries out those of a SELECT from nothing one by
+//! one, in the order of the text, and puts what they gave where they stood.
+
+use std::ops::ControlFlow;
+
+use freshet_base::{Result, bail, err};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, Value,
+    visit_expressions, visit_expressions_mut,
+};
+
+/// What acts, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// `SLEEP(seconds)`: 0.
+    Sleep,
+    /// `GET_LOCK(name, seconds)`: 1, or 0 when the time is over.
+    GetLock,
+    /// `RELEASE_LOCK(name)`: 1, 0 where another session has it, NULL where nobody has.
+    ReleaseLock,
+    /// `RELEASE_ALL_LOCKS()`: how many there were.
+    ReleaseAllLocks,
+    /// `IS_FREE_LOCK(name)`: 1 or 0.
+    IsFreeLock,
+    /// `IS_USED_LOCK(name)`: the connection that has it, or NULL.
+    IsUsedLock,
+}
+
+/// Every action, its name, and how many arguments it has.
+const ACTIONS: [(Action, &str, usize); 6] = [
+    (Action::Sleep, "sleep", 1),
+    (Action::GetLock, "get_lock", 2),
+    (Action::ReleaseLock, "release_lock", 1),
+    (Action::ReleaseAllLocks, "release_all_locks", 0),
+    (Action::IsFreeLock, "is_free_lock", 1),
+    (Action::IsUsedLock, "is_used_lock", 1),
+];
+
+/// A call of an action.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// Of which.
+    pub action: Action,
+    /// With what.
+    pub arguments: Vec<Expr>,
+}
+
+/// Whether a query selects from nothing and calls an action.
+pub fn acts(query: &Query) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    select.from.is_empty()
+        && visit_expressions(query, |expr| match action_of(expr) {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        })
+        .is_break()
+}
+
+/// The calls of a query, in the order of its text.
+///
+/// # Errors
+/// Wrong counts of arguments, and a call among the arguments of another.
+pub fn calls(query: &Query) -> Result<Vec<Call>> {
+    let mut calls = Vec::new();
+    let failed = visit_expressions(query, |expr| match call(expr) {
+        None => ControlFlow::Continue(()),
+        Some(Ok(call)) => {
+            calls.push(call);
+            ControlFlow::Continue(())
+        }
+        Some(Err(error)) => ControlFlow::Break(error),
+    });
+    match failed {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(calls),
+    }
+}
+
+/// The query with these values, `None` for NULL, where its calls stood.
+///
+/// # Panics
+/// When there are fewer values than calls.
+pub fn with_values(mut query: Query, values: &[Option<u64>]) -> Query {
+    let mut values = values.iter();
+    let _ = visit_expressions_mut(&mut query, |expr| {
+        if action_of(expr).is_some() {
+            let value = values.next().expect("there is a value for each call");
+            let value = value.map_or(Value::Null, |value| Value::Number(value.to_string(), false));
+            *expr = Expr::Value(value.with_empty_span());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    query
+}
+
+fn action_of(expr: &Expr) -> Option<(Action, usize, &Function)> {
+    let Expr::Function(function) = expr else { return None };
+    let [name] = &function.name.0[..] else { return None };
+    let name = &name.as_ident()?.value;
+    let (action, _, width) = ACTIONS.iter().find(|(_, of, _)| name.eq_ignore_ascii_case(of))?;
+    Some((*action, *width, function))
+}
+
+fn call(expr: &Expr) -> Option<Result<Call>> {
+    let (action, width, function) = action_of(expr)?;
+    let arguments = match &function.args {
+        FunctionArguments::List(list) => list.args.iter().map(argument).collect(),
+        FunctionArguments::None | FunctionArguments::Subquery(_) => Ok(Vec::new()),
+    };
+    Some(arguments.and_then(|arguments| {
+        if arguments.len() != width {
+            bail!(
+                WrongArguments,
+                "Incorrect parameter count in the call to native function '{}'",
+                function.name
+            );
+        }
+        Ok(Call { action, arguments })
+    }))
+}
+
+fn argument(argument: &FunctionArg) -> Result<Expr> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else {
+        bail!(WrongArguments, "'{argument}' is no argument of a native function");
+    };
+    let nested = visit_expressions(expr, |inner| match action_of(inner) {
+        Some((_, _, function)) => ControlFlow::Break(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support '{} in an argument'",
+            function.name
+        )),
+        None => ControlFlow::Continue(()),
+    });
+    match nested {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(expr.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::{Statement, parse};
+    use crate::session::SqlMode;
+
+    fn query(sql: &str) -> Option<Query> {
+        match parse(sql, SqlMode::default()).unwrap().remove(0).statement {
+            Statement::Act(query) => Some(*query),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn calls_are_found_in_the_order_of_the_text_and_replaced() {
+        let query =
+            query("SELECT IF(get_lock('a', 1 + 1) = 1, 'yes', 'no'), SLEEP(?) AS s, 5").unwrap();
+        let found = calls(&query).unwrap();
+        let actions = found.iter().map(|call| call.action).collect::<Vec<_>>();
+        assert_eq!(actions, [Action::GetLock, Action::Sleep]);
+        assert_eq!(found[0].arguments[1].to_string(), "1 + 1");
+        let replaced = with_values(query, &[Some(1), None]).to_string();
+        assert_eq!(replaced, "SELECT IF(1 = 1, 'yes', 'no'), NULL AS s, 5");
+    }
+
+    #[test]
+    fn other_queries_do_not_act() {
+        assert_eq!(query("SELECT SLEEPY(1)"), None);
+        assert_eq!(query("SELECT 'SLEEP(1)'"), None);
+        assert_eq!(query("SELECT SLEEP(1) FROM t"), None);
+    }
+
+    #[test]
+    fn wrong_counts_and_calls_in_arguments_are_refused() {
+        for (sql, errno) in [
+            ("SELECT GET_LOCK('a')", 1210),
+            ("SELECT SLEEP()", 1210),
+            ("SELECT GET_LOCK('a', SLEEP(1))", 1235),
+        ] {
+            let error = calls(&query(sql).unwrap()).unwrap_err();
+            assert_eq!(error.code().errno(), errno, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! SHOW GRANTS and SHOW CREATE USER.
+
+use freshet_base::{Result, err};
+use freshet_meta::{Account, Object, Privilege};
+
+use super::Listing;
+use crate::mysql::auth;
+use crate::session::Session;
+
+/// SHOW GRANTS.
+pub fn grants(session: &Session, account: Option<&Account>) -> Result<Listing> {
+    let account = shown_account(session, account)?;
+    let catalog = session.shared.engine.catalog();
+    let Some(user) = catalog.user(account) else {
+        return Err(err!(CannotUser, "There is no such grant defined for user {account}"));
+    };
+    let Account { name, host } = account;
+    let mut listing = Listing::new(&[&format!("Grants for {name}@{host}")]);
+    for grant in user.show_grants() {
+        listing.add([&grant]);
+    }
+    Ok(listing)
+}
+
+/// SHOW CREATE USER: the statement that makes the same user with the same password elsewhere.
+pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listing> {
+    let account = shown_account(session, account)?;
+    let catalog = session.shared.engine.catalog();
+    let Some(user) = catalog.user(account) else {
+        return Err(err!(CannotUser, "Operation SHOW CREATE USER failed for {account}"));
+    };
+    let (plugin, hash) = auth::stored_of(&user.auth).ok_or_else(|| {
+        err!(CannotUser, "the password of {account} is kept in an old form; set it anew first")
+    })?;
+    let hash = match std::str::from_utf8(&hash) {
+        _ if hash.is_empty() => String::new(),
+        Ok(text) if !text.contains(|c: char| c.is_control() || "'\\".contains(c)) => {
+            format!(" AS '{text}'")
+        }
+        _ => hash.iter().fold(" AS 0x".to_owned(), |hex, byte| format!("{hex}{byte:02X}")),
+    };
+    let Account { name, host } = account;
+    let quoted = |text: &str| text.replace('`', "``");
+    let mut listing = Listing::new(&[&format!("CREATE USER for {name}@{host}")]);
+    listing.add([&format!(
+        "CREATE USER `{}`@`{}` IDENTIFIED WITH '{}'{hash}",
+        quoted(name),
+        quoted(host),
+        plugin.name()
+    )]);
+    Ok(listing)
+}
+
+/// The account that is asked about; about others only who may make users may ask.
+fn shown_account<'a>(session: &'a Session, account: Option<&'a Account>) -> Result<&'a Account> {
+    let own = &session.client.account;
+    let account = account.unwrap_or(own);
+    if account != own {
+        session.authorize(Privilege::CreateUser, Object::Server)?;
+    }
+    Ok(account)
+}

@@ -1,0 +1,126 @@
+//! SELECT and DO of what acts: SLEEP, GET_LOCK and its kin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::clock::Deadline;
+use freshet_base::{Result, bail};
+use freshet_query::Parameter;
+use freshet_query::actions::{self, Action, Call};
+use freshet_query::session::Value;
+use sqlparser::ast::{Expr, Query};
+
+use super::{Reply, bounded, query};
+use crate::session::Session;
+
+/// Longer than any statement may run.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Carries out what a SELECT calls, and then the SELECT with what that gave.
+///
+/// # Errors
+/// Those of the arguments and of planning; 1317 and 3024 while it waits.
+pub async fn select(
+    session: &mut Session,
+    query: &Query,
+    items: &[String],
+    parameters: Vec<Parameter>,
+) -> Result<Reply> {
+    let values = carry_out(session, query, &parameters).await?;
+    let query = actions::with_values(query.clone(), &values);
+    query::select(session, &query, items, parameters).await
+}
+
+/// The same without an answer.
+///
+/// # Errors
+/// As [`select`].
+pub async fn discard(
+    session: &mut Session,
+    query: &Query,
+    parameters: &[Parameter],
+) -> Result<Reply> {
+    carry_out(session, query, parameters).await?;
+    Ok(Reply::done())
+}
+
+async fn carry_out(
+    session: &mut Session,
+    query: &Query,
+    parameters: &[Parameter],
+) -> Result<Vec<Option<u64>>> {
+    let mut values = Vec::new();
+    for call in actions::calls(query)? {
+        values.push(one(session, call, parameters).await?);
+    }
+    Ok(values)
+}
+
+async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Result<Option<u64>> {
+    let mut given = Vec::new();
+    for argument in call.arguments {
+        given.push(value(session, argument, parameters).await?);
+    }
+    let name = || given.first().map_or_else(String::new, text);
+    let locks = &session.locks;
+    Ok(match call.action {
+        Action::Sleep => {
+            sleep(session, seconds(&given[0])?).await?;
+            Some(0)
+        }
+        Action::GetLock => Some(get_lock(session, &name(), &given[1]).await?.into()),
+        Action::ReleaseLock => locks.release(&name())?.map(u64::from),
+        Action::ReleaseAllLocks => Some(locks.release_all()),
+        Action::IsFreeLock => Some(locks.holder(&name())?.is_none().into()),
+        Action::IsUsedLock => locks.holder(&name())?.map(u64::from),
+    })
+}
+
+async fn value(session: &mut Session, argument: Expr, parameters: &[Parameter]) -> Result<Value> {
+    query::value(session, &argument, parameters.to_vec()).await
+}
+
+async fn sleep(session: &Session, time: Duration) -> Result<()> {
+    let clock = Arc::clone(session.shared.engine.clock());
+    let slept = async {
+        clock.sleep(time).await;
+        Ok(())
+    };
+    bounded(session, slept).await
+}
+
+async fn get_lock(session: &Session, name: &str, patience: &Value) -> Result<bool> {
+    let clock = session.shared.engine.clock();
+    // A negative time is none at all, and no time is none to wait.
+    let patience = match patience {
+        Value::Null => Duration::ZERO,
+        given => seconds(given).unwrap_or(FOR_EVER),
+    };
+    let deadline = Deadline::after(&**clock, patience);
+    bounded(session, session.locks.get(name, clock, deadline)).await
+}
+
+/// A time in seconds.
+fn seconds(value: &Value) -> Result<Duration> {
+    let seconds = match value {
+        Value::Int(seconds) => *seconds as f64,
+        Value::UInt(seconds) => *seconds as f64,
+        Value::Double(seconds) => *seconds,
+        Value::Text(text) => text.trim().parse::<f64>().unwrap_or(0.0),
+        Value::Null => bail!(WrongArguments, "Incorrect arguments to sleep."),
+    };
+    if seconds < 0.0 {
+        bail!(WrongArguments, "Incorrect arguments to sleep.");
+    }
+    Ok(Duration::try_from_secs_f64(seconds).unwrap_or(FOR_EVER).min(FOR_EVER))
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Int(value) => value.to_string(),
+        Value::UInt(value) => value.to_string(),
+        Value::Double(value) => value.to_string(),
+        Value::Text(text) => text.clone(),
+    }
+}
