@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Failure, TestServer, failure};
+use common::{Client, Failure, TestServer, failure};
+use freshet_base::ByteSize;
 use freshet_wire::client::{Encoding, Outcome, Value};
 use freshet_wire::{Date, Param, StatusFlags};
 
@@ -280,4 +281,38 @@ fn several_statements_in_one_text() {
     let outcomes = client.query_all("insert into t values (6); select nope; select 1");
     assert_eq!(outcomes.len(), 2, "an error ends the list: {outcomes:?}");
     assert_eq!(client.one("select count(*) from t"), "6");
+}
+
+#[test]
+fn loads_above_the_limit_of_the_log_write_files_of_their_own() {
+    let server = TestServer::sized(|config| config.wal_load_bytes_max = ByteSize::kib(64));
+    let mut client = server.database("d");
+    client.run("create table t (a int, b varchar(1000)) distributed by hash(a) buckets 1");
+    let row = |a: usize| format!("({a}, '{}')", "x".repeat(900));
+    let rows = |count| (0..count).map(row).collect::<Vec<_>>().join(", ");
+    client.run(&format!("insert into t values {}", rows(10)));
+    let rows_in_files = |client: &mut Client| client.texts("show tablets from t")[0][10].clone();
+    assert_eq!(rows_in_files(&mut client), "0", "a small load is in the log");
+    client.run(&format!("insert into t values {}", rows(100)));
+    client.run("insert into t select a + 1000, b from t");
+    assert_eq!(client.one("select count(*) from t"), "220");
+    client.run("flush tables t");
+    assert_eq!(rows_in_files(&mut client), "220");
+}
+
+#[test]
+fn a_query_that_a_transaction_cannot_hold_ends_early() {
+    let server = TestServer::sized(|config| config.transaction_bytes_max = ByteSize::kib(64));
+    let mut client = server.database("d");
+    client.run("create table t (a int, b varchar(1000))");
+    client.run("begin");
+    client.run("insert into t values (1, 'x')");
+    let many = "insert into t select x.ordinal_position, repeat('x', 1000) from \
+                information_schema.columns x, information_schema.columns y";
+    let failure = client.fails(many);
+    assert_eq!(failure.errno, 1041, "{}", failure.message);
+    client.run("commit");
+    assert_eq!(client.one("select count(*) from t"), "1");
+    let used = server.engine.admission().memory().used_bytes();
+    assert!(used < 64 << 10, "what was gathered is given back: {used}");
 }

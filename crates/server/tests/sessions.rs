@@ -10,7 +10,7 @@ use common::{Client, TestServer};
 use freshet_base::ByteSize;
 use freshet_server::Settings;
 use freshet_wire::client::{Login, Outcome};
-use freshet_wire::{Capabilities, ColumnType, StatusFlags};
+use freshet_wire::{Capabilities, ColumnType, Param, StatusFlags};
 
 fn status(outcome: Outcome) -> StatusFlags {
     match outcome {
@@ -480,4 +480,104 @@ fn results_stream_in_both_encodings() {
         panic!("rows expected")
     };
     assert_eq!(rows.rows.len(), 8_000);
+}
+
+#[test]
+fn locks_by_name_belong_to_one_session_at_a_time() {
+    let server = TestServer::start();
+    let (mut first, mut second) = (server.connect(), server.connect());
+    assert_eq!(first.one("select get_lock('Migrate', 0)"), "1");
+    assert_eq!(first.one("select coalesce(get_lock('migrate', -1), 0) as again"), "1");
+    let id = first.one("select connection_id()");
+    assert_eq!(
+        second
+            .texts("select get_lock('migrate', 0.01), is_free_lock('m'), is_used_lock('MIGRATE')"),
+        [["0".to_owned(), "1".to_owned(), id]]
+    );
+    assert_eq!(second.texts("select release_lock('migrate'), release_lock('m')"), [["0", "NULL"]]);
+    let waits = std::thread::spawn(move || {
+        let prepared = second.prepare("select get_lock(?, ?)").unwrap();
+        let outcome =
+            second.execute(prepared.statement_id, &[Param::Bytes(b"migrate"), Param::Int(60)]);
+        let Outcome::Rows(rows) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(common::text(&rows.rows[0][0]), "1", "taken twice and released twice");
+        second
+    });
+    assert_eq!(first.one("select release_lock('migrate')"), "1");
+    assert_eq!(first.one("select is_free_lock('migrate')"), "0");
+    first.run("do release_lock('migrate')");
+    let second = waits.join().unwrap();
+    drop(second);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while first.one("select is_free_lock('migrate')") == "0" {
+        assert!(Instant::now() < deadline, "a session that ends releases its locks");
+    }
+    assert_eq!(first.fails("select get_lock('', 1)").errno, 3057);
+    assert_eq!(first.fails("select get_lock('x')").errno, 1210);
+    assert_eq!(first.texts("select get_lock('a', 1), get_lock('b', 1)"), [["1", "1"]]);
+    assert_eq!(first.texts("select release_all_locks(), 'x' as y"), [["2", "x"]]);
+}
+
+#[test]
+fn passwords_move_to_other_servers_as_hashes() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    let may = |password: &str| Client::connect(server.address, "app", password, None).is_ok();
+    for how in ["with mysql_native_password by 'secret'", "by 'secret'", "by ''"] {
+        root.run(&format!("create user app identified {how}"));
+        let shown = root.one("show create user app");
+        root.run("drop user app");
+        root.run(&shown);
+        assert_eq!(may("secret"), !how.ends_with("''"), "{shown}");
+        assert!(!may("other"), "{shown}");
+        assert_eq!(root.one("show create user app"), shown);
+        root.run("drop user app");
+    }
+    // SHA1(SHA1('password')), in the three forms that MySQL has had for it.
+    let hash = "'*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19'";
+    for how in ["by password", "as", "with mysql_native_password as"] {
+        root.run(&format!("create user app identified {how} {hash}"));
+        assert!(may("password") && !may("secret"), "{how}");
+        root.run("drop user app");
+    }
+    for wrong in ["with caching_sha2_password as '*12'", "as 'x'", "as 0x00"] {
+        let failure = root.fails(&format!("create user app identified {wrong}"));
+        assert_eq!(failure.errno, 1827, "{wrong}");
+    }
+}
+
+#[test]
+fn a_connection_that_is_reset_is_like_a_new_one() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.run("set @x = 1, wait_timeout = 7");
+    assert_eq!(client.one("select get_lock('l', 0)"), "1");
+    client.run("set global max_allowed_packet = 1024");
+    client.writer.command_reset_connection();
+    client.send();
+    client.outcomes(freshet_wire::client::Encoding::Text);
+    assert_eq!(
+        client.texts("select @x, @@wait_timeout, is_free_lock('l')"),
+        [["NULL", "28800", "1"]]
+    );
+    client.writer.command_query(&[b' '; 1024]);
+    client.send();
+    assert_eq!(refusal(&mut client, 1), 1153, "the limit is that of new sessions");
+}
+
+#[test]
+fn statements_and_queries_are_measured() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (a int)");
+    let prepared = client.prepare("insert into t values (?)").unwrap();
+    client.execute(prepared.statement_id, &[Param::Int(1)]);
+    client.run("insert into t values (2)");
+    let prepared = client.prepare("select count(*) from t where a > ?").unwrap();
+    client.execute(prepared.statement_id, &[Param::Int(0)]);
+    assert_eq!(client.one("select count(*) from t"), "2");
+    let metrics = server.engine.metrics();
+    let statements = |kind: &str| metrics.statements.with_label_values(&[kind]).get();
+    assert_eq!((statements("insert"), statements("query")), (2, 2));
+    assert_eq!(metrics.query_seconds.get_sample_count(), 2);
 }

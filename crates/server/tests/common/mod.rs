@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 pub struct TestServer {
     runtime: Option<Runtime>,
     server: Option<Server>,
-    engine: Arc<Engine>,
+    pub engine: Arc<Engine>,
     pub address: SocketAddr,
     dir: Option<tempfile::TempDir>,
 }

@@ -38,6 +38,9 @@ fn metrics_show_loads_and_gauges() {
     for line in [
         "freshet_rows_total 1",
         "freshet_wal_total_count 1",
+        "freshet_versions 1",
+        "freshet_flushes_total{reason=\"memory\"} 0",
+        "freshet_groups_ended_total{reason=\"interval\"} 0",
         "freshet_stream_loads_total{status=\"Success\"} 1",
     ] {
         assert!(metrics.body.contains(line), "{line} in {}", metrics.body);
