@@ -9,7 +9,7 @@ use freshet_base::ErrorCode;
 use freshet_base::fail::Action;
 use freshet_ingest::Transaction;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
-use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode};
+use freshet_schema::{DefaultValue, GroupCommitMode};
 use freshet_storage::delta::Freshness;
 use futures::executor::block_on;
 
@@ -189,13 +189,8 @@ fn an_added_column_reads_its_default_in_rows_of_before() {
     let engine = store.open();
     let table = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Async, &[(1, 10)]);
-    let column = ColumnSpec {
-        name: "c".to_owned(),
-        ty: ColumnType::Int { unsigned: false },
-        nullable: true,
-        default: DefaultSpec::Value(DefaultValue::Literal("7".to_owned())),
-        comment: String::new(),
-    };
+    let default = DefaultSpec::Value(DefaultValue::Literal("7".to_owned()));
+    let column = ColumnSpec { default, ..common::int_column("c") };
     let add = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     block_on(engine.alter_columns(table, vec![add])).unwrap();
     let check = |engine: &std::sync::Arc<freshet_ingest::Engine>| {
