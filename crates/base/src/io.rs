@@ -98,6 +98,9 @@ pub trait File: Send + Sync + 'static {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `bytes`, which must be aligned where the file is [`Mode::Direct`].
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Starts to bring what was written there to the device, so that the sync finds little left
+    /// to do. A hint: it promises nothing, and what fails is told by the sync.
+    fn write_back(&self, _offset: u64, _len_bytes: u64) {}
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
     /// Cuts or lengthens with zeros.

@@ -48,8 +48,9 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     println!("{HEADER}");
     for point in &plan.points {
         let batches = Batches::of(point);
+        let mut targets = plan.targets.iter().filter(|t| fits(point, t)).collect::<Vec<_>>();
         for round in 1..=plan.rounds {
-            for target in plan.targets.iter().filter(|target| fits(point, target)) {
+            for target in &targets {
                 match one(plan, point, target, &batches, round) {
                     Ok(line) => {
                         println!("{}", line.row());
@@ -58,6 +59,9 @@ pub fn run(plan: &Plan) -> Result<(), String> {
                     Err(error) => println!("{:36} {:12} {error}", point.name(), target.name),
                 }
             }
+            // What a target leaves behind (checkpoints, merges) falls on another one each round.
+            let next = targets.len().min(1);
+            targets.rotate_left(next);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The sort key as 8 bytes that order like it, and the comparison that settles ties.
+//! The sort key as words that order like it, and the comparison that settles ties.
 
 use std::cmp::Ordering;
 
@@ -12,48 +12,95 @@ use arrow::datatypes::{
 
 use crate::TableSchema;
 
-const KEY_BITS: u32 = u64::BITS;
+const WORD_BITS: usize = 64;
 const SIGN: u64 = 1 << 63;
+/// Words of a key, enough for three BIGINT columns that take NULL; what does not fit is compared.
+const WORDS_MAX: usize = 4;
 
-/// The order of a batch's rows in short: where two numbers differ, the rows compare alike.
-pub struct KeyPrefixes {
-    /// One per row.
-    pub keys: Vec<u64>,
-    /// Whether equal numbers mean equal keys, so that no tie is left to [`KeyComparator`].
-    pub exact: bool,
+/// The sort keys of a batch's rows as a few words each: where the words of two rows differ, the
+/// rows compare alike. NULL is before every value.
+pub struct KeyWords {
+    words: Vec<u64>,
+    width: usize,
+    exact: bool,
 }
 
-/// Packs the leading columns of the sort key into 8 bytes a row, NULL before every value. The
-/// prefixes of all batches of one schema compare with each other.
-pub fn prefixes(batch: &RecordBatch, schema: &TableSchema) -> KeyPrefixes {
-    let mut keys = vec![0; batch.num_rows()];
-    let mut bits_left = KEY_BITS;
+impl KeyWords {
+    /// Packs the leading columns of the sort key. The words of all batches of one schema compare
+    /// with each other.
+    pub fn new(batch: &RecordBatch, schema: &TableSchema) -> Self {
+        let layout = layout(batch, schema);
+        let bits = layout.columns.iter().map(|column| column.bits).sum::<usize>();
+        let width = bits.div_ceil(WORD_BITS).max(1);
+        let mut packer = Packer { words: vec![0; batch.num_rows() * width], width, at: 0 };
+        for column in &layout.columns {
+            packer.column(batch.column(column.at).as_ref(), column);
+        }
+        Self { words: packer.words, width, exact: layout.exact }
+    }
+
+    /// Appends the words of the rows of another batch of the schema.
+    ///
+    /// # Panics
+    /// When it is of another schema.
+    pub fn append(&mut self, other: Self) {
+        assert_eq!((self.width, self.exact), (other.width, other.exact), "keys of one schema");
+        self.words.extend(other.words);
+    }
+
+    /// The words of a row, at least one.
+    #[inline]
+    pub fn row(&self, row: usize) -> &[u64] {
+        &self.words[row * self.width..][..self.width]
+    }
+
+    /// How many words a row has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether equal words mean equal keys, so that no tie is left to [`KeyComparator`].
+    pub fn is_exact(&self) -> bool {
+        self.exact
+    }
+}
+
+/// What part of a key its words hold.
+struct WordLayout {
+    columns: Vec<PackedColumn>,
+    exact: bool,
+}
+
+struct PackedColumn {
+    /// Where it is in the batch.
+    at: usize,
+    nullable: bool,
+    /// Bits it takes, with that for NULL.
+    bits: usize,
+}
+
+fn layout(batch: &RecordBatch, schema: &TableSchema) -> WordLayout {
+    let mut columns = Vec::with_capacity(schema.sort_key.len());
+    let mut bits_left = WORDS_MAX * WORD_BITS;
     for &at in &schema.sort_key {
         let nullable = schema.columns[at].nullable;
         let (bits, whole) = width(batch.column(at).data_type());
-        let bits = bits + u32::from(nullable);
-        let taken = bits.min(bits_left);
-        add_column(&mut keys, batch.column(at).as_ref(), nullable, taken);
-        bits_left -= taken;
-        if taken < bits || !whole || bits_left == 0 {
-            let exact = whole && taken == bits && schema.sort_key.last() == Some(&at);
-            pad(&mut keys, bits_left);
-            return KeyPrefixes { keys, exact };
+        // Of text a word says most; another for the bit of NULL would say little more.
+        let needed = if whole { bits + usize::from(nullable) } else { bits };
+        if bits_left < needed {
+            return WordLayout { columns, exact: false };
+        }
+        columns.push(PackedColumn { at, nullable, bits: needed });
+        bits_left -= needed;
+        if !whole {
+            return WordLayout { columns, exact: false };
         }
     }
-    pad(&mut keys, bits_left);
-    KeyPrefixes { keys, exact: true }
-}
-
-/// Moves what was packed to the upper end, so that numbers compare column by column.
-fn pad(keys: &mut [u64], bits_left: u32) {
-    if bits_left < KEY_BITS {
-        keys.iter_mut().for_each(|key| *key <<= bits_left);
-    }
+    WordLayout { columns, exact: true }
 }
 
 /// How many bits a type's order takes, and whether they say all of it.
-fn width(data_type: &DataType) -> (u32, bool) {
+fn width(data_type: &DataType) -> (usize, bool) {
     match data_type {
         DataType::Int8 | DataType::UInt8 => (8, true),
         DataType::Int16 | DataType::UInt16 => (16, true),
@@ -66,65 +113,76 @@ fn width(data_type: &DataType) -> (u32, bool) {
     }
 }
 
-/// Appends the upper `taken` bits of each row's order to its key.
-fn add_column(keys: &mut [u64], array: &dyn Array, nullable: bool, taken: u32) {
-    macro_rules! order {
-        ($type:ty, $order:expr) => {{
-            let values = array.as_primitive::<$type>().values();
-            pack(keys, array, nullable, taken, |row| $order(values[row]))
-        }};
-    }
-    match array.data_type() {
-        DataType::Int8 => order!(Int8Type, |value: i8| ordered(i64::from(value) << 56)),
-        DataType::Int16 => order!(Int16Type, |value: i16| ordered(i64::from(value) << 48)),
-        DataType::Int32 => order!(Int32Type, |value: i32| ordered(i64::from(value) << 32)),
-        DataType::Date32 => order!(Date32Type, |value: i32| ordered(i64::from(value) << 32)),
-        DataType::Int64 => order!(Int64Type, ordered),
-        DataType::Timestamp(..) => order!(TimestampMicrosecondType, ordered),
-        DataType::UInt8 => order!(UInt8Type, |value: u8| u64::from(value) << 56),
-        DataType::UInt16 => order!(UInt16Type, |value: u16| u64::from(value) << 48),
-        DataType::UInt32 => order!(UInt32Type, |value: u32| u64::from(value) << 32),
-        DataType::UInt64 => order!(UInt64Type, |value: u64| value),
-        DataType::Float32 => {
-            order!(Float32Type, |value: f32| ordered_bits(u64::from(value.to_bits()) << 32))
-        }
-        DataType::Float64 => order!(Float64Type, |value: f64| ordered_bits(value.to_bits())),
-        // Numbers beyond 64 bits share the prefix of the outermost number within.
-        DataType::Decimal128(..) => order!(Decimal128Type, |value: i128| ordered(clamp(value))),
-        DataType::Decimal256(..) => order!(Decimal256Type, |value: i256| {
-            let wide =
-                value.to_i128().unwrap_or(if value < i256::ZERO { i128::MIN } else { i128::MAX });
-            ordered(clamp(wide))
-        }),
-        DataType::Utf8View => {
-            let values = array.as_string_view();
-            pack(keys, array, nullable, taken, |row| leading(values.value(row).as_bytes()));
-        }
-        DataType::BinaryView => {
-            let values = array.as_binary_view();
-            pack(keys, array, nullable, taken, |row| leading(values.value(row)));
-        }
-        other => unreachable!("no column type is held as {other}"),
-    }
+/// Columns one after the other, from the highest bit of the first word on.
+struct Packer {
+    words: Vec<u64>,
+    width: usize,
+    /// Bits that the columns so far took.
+    at: usize,
 }
 
-/// Shifts the upper `taken` bits of `order` into each key. A column that takes NULL spends its
-/// first bit on the difference.
-fn pack(
-    keys: &mut [u64],
-    array: &dyn Array,
-    nullable: bool,
-    taken: u32,
-    order: impl Fn(usize) -> u64,
-) {
-    let shift = KEY_BITS - taken;
-    for (row, key) in keys.iter_mut().enumerate() {
-        let order = match nullable {
-            false => order(row),
-            true if array.is_null(row) => 0,
-            true => SIGN | order(row) >> 1,
-        };
-        *key = key.checked_shl(taken).unwrap_or(0) | order >> shift;
+impl Packer {
+    fn column(&mut self, array: &dyn Array, column: &PackedColumn) {
+        macro_rules! order {
+            ($type:ty, $order:expr) => {{
+                let values = array.as_primitive::<$type>().values();
+                self.pack(array, column, |row| $order(values[row]))
+            }};
+        }
+        match array.data_type() {
+            DataType::Int8 => order!(Int8Type, |value: i8| ordered(i64::from(value) << 56)),
+            DataType::Int16 => order!(Int16Type, |value: i16| ordered(i64::from(value) << 48)),
+            DataType::Int32 => order!(Int32Type, |value: i32| ordered(i64::from(value) << 32)),
+            DataType::Date32 => order!(Date32Type, |value: i32| ordered(i64::from(value) << 32)),
+            DataType::Int64 => order!(Int64Type, ordered),
+            DataType::Timestamp(..) => order!(TimestampMicrosecondType, ordered),
+            DataType::UInt8 => order!(UInt8Type, |value: u8| u64::from(value) << 56),
+            DataType::UInt16 => order!(UInt16Type, |value: u16| u64::from(value) << 48),
+            DataType::UInt32 => order!(UInt32Type, |value: u32| u64::from(value) << 32),
+            DataType::UInt64 => order!(UInt64Type, |value: u64| value),
+            DataType::Float32 => {
+                order!(Float32Type, |value: f32| ordered_bits(u64::from(value.to_bits()) << 32))
+            }
+            DataType::Float64 => order!(Float64Type, |value: f64| ordered_bits(value.to_bits())),
+            // Numbers beyond 64 bits share the word of the outermost number within.
+            DataType::Decimal128(..) => order!(Decimal128Type, |value: i128| ordered(clamp(value))),
+            DataType::Decimal256(..) => order!(Decimal256Type, |value: i256| {
+                let outermost = if value < i256::ZERO { i128::MIN } else { i128::MAX };
+                ordered(clamp(value.to_i128().unwrap_or(outermost)))
+            }),
+            DataType::Utf8View => {
+                let values = array.as_string_view();
+                self.pack(array, column, |row| leading(values.value(row).as_bytes()));
+            }
+            DataType::BinaryView => {
+                let values = array.as_binary_view();
+                self.pack(array, column, |row| leading(values.value(row)));
+            }
+            other => unreachable!("no column type is held as {other}"),
+        }
+    }
+
+    /// Puts each row's `order`, upper bits first, behind what the row has. A column that takes
+    /// NULL spends its first bit on the difference.
+    fn pack(&mut self, array: &dyn Array, column: &PackedColumn, order: impl Fn(usize) -> u64) {
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let flag = usize::from(column.nullable);
+        let (word, bit) = (self.at / WORD_BITS, self.at % WORD_BITS);
+        let kept = u128::MAX << (u128::BITS as usize - column.bits);
+        for (row, words) in self.words.chunks_exact_mut(self.width).enumerate() {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                continue;
+            }
+            let ordered = (u128::from(order(row)) << WORD_BITS >> flag) & kept;
+            let marked = ordered | (flag as u128) << 127;
+            // At most 65 bits behind at most 63: within two words.
+            let placed = marked >> bit;
+            words[word] |= (placed >> WORD_BITS) as u64;
+            if let Some(next) = words.get_mut(word + 1) {
+                *next |= placed as u64;
+            }
+        }
+        self.at += column.bits;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_schema::key::{KeyComparator, prefixes};
+use freshet_schema::key::{KeyComparator, KeyWords};
 
 use crate::error::{Error, Result};
 use crate::recover::Finding;
@@ -30,9 +30,11 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     let mut before = None;
     for batch in segment.scan(&ScanRequest::all(schema), None)? {
         let batch = batch?;
-        let keys = prefixes(&batch, schema).keys;
+        let keys = KeyWords::new(&batch, schema);
         if let Some(range) = rowset.meta().keys
-            && keys.iter().any(|&key| key < range.min || key > range.max)
+            && (0..batch.num_rows())
+                .map(|row| keys.row(row)[0])
+                .any(|key| key < range.min || key > range.max)
         {
             return Err(wrong(format!("a row near {rows} lies outside the key range")));
         }

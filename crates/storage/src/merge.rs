@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
 use freshet_schema::TableSchema;
-use freshet_schema::key::{KeyComparator, KeyPrefixes, prefixes};
+use freshet_schema::key::{KeyComparator, KeyWords};
 
 use crate::error::Result;
 
@@ -30,7 +30,7 @@ pub struct Merge {
 
 struct Cursor {
     batch: RecordBatch,
-    prefixes: KeyPrefixes,
+    keys: KeyWords,
     row: usize,
     /// Where the batch is in `held`, once a row of it was taken.
     slot: Option<usize>,
@@ -72,8 +72,8 @@ impl Merge {
         for batch in self.runs[run].by_ref() {
             let batch = batch?;
             if batch.num_rows() > 0 {
-                let prefixes = prefixes(&batch, &self.schema);
-                self.cursors[run] = Some(Cursor { batch, prefixes, row: 0, slot: None });
+                let keys = KeyWords::new(&batch, &self.schema);
+                self.cursors[run] = Some(Cursor { batch, keys, row: 0, slot: None });
                 return Ok(true);
             }
         }
@@ -97,9 +97,9 @@ impl Merge {
     fn before(&mut self, a: usize, b: usize) -> bool {
         let cursor = |run: usize| self.cursors[run].as_ref().expect("the run has not ended");
         let (left, right) = (cursor(a), cursor(b));
-        let short = left.prefixes.keys[left.row].cmp(&right.prefixes.keys[right.row]);
+        let short = left.keys.row(left.row).cmp(right.keys.row(right.row));
         let whole = match short {
-            Ordering::Equal if !(left.prefixes.exact && right.prefixes.exact) => {
+            Ordering::Equal if !left.keys.is_exact() => {
                 let comparator = &mut self.comparators[a * self.runs.len() + b];
                 let comparator = comparator.get_or_insert_with(|| {
                     KeyComparator::new(&left.batch, &right.batch, &self.schema)

@@ -13,7 +13,7 @@ mod writer;
 pub use index::{ColumnBounds, ColumnRange, Containers, Prune};
 pub use reader::{Scan, ScanRequest, Segment};
 pub use source::fuzz_segment_footer;
-pub use writer::{SegmentSpec, SegmentWriter, Tier};
+pub use writer::{SegmentSpec, SegmentWriter, Tier, Unsynced};
 
 /// Keys of the file's key-value metadata.
 mod keys {

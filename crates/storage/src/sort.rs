@@ -1,13 +1,16 @@
 //! Rows of many batches in the order of the sort key.
 //!
-//! Eight bytes of normalised key a row are sorted by radix, rows beside them as 32-bit indices;
-//! only where those eight bytes tie are columns compared. Stable, so equal keys stay in the
-//! order in which they came, which is the order of the log.
+//! The first eight bytes of a row's normalised key are sorted by radix, rows beside them as
+//! 32-bit indices; where those tie the rest of the key is compared, and columns only where the
+//! key is longer than its words. Stable, so equal keys stay in the order in which they came,
+//! which is the order of the log.
+
+use std::cmp::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::compute::{concat_batches, interleave_record_batch};
 use freshet_schema::TableSchema;
-use freshet_schema::key::{KeyComparator, prefixes};
+use freshet_schema::key::{KeyComparator, KeyWords};
 
 use crate::error::Result;
 
@@ -33,7 +36,7 @@ struct Keyed {
 pub struct Sorted {
     /// Numbers of rows.
     pub rows: Vec<u32>,
-    /// The least and the greatest prefix; `None` without rows.
+    /// The least and the greatest first word; `None` without rows.
     pub keys: Option<(u64, u64)>,
 }
 
@@ -68,47 +71,32 @@ impl Rows {
         &self.batches
     }
 
-    /// Sorts the rows of these numbers, ascending, by the sort key of `schema`.
+    /// Their sort keys under `schema`.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
-    pub fn sort(&self, rows: &[u32], schema: &TableSchema) -> Result<Sorted> {
-        let mut exact = true;
-        let mut all = Vec::with_capacity(self.len());
-        for batch in &self.batches {
-            let prefixes = prefixes(batch, schema);
-            exact &= prefixes.exact;
-            all.extend(prefixes.keys);
-        }
-        let mut keyed = rows.iter().map(|&row| Keyed { key: all[row as usize], row }).collect();
-        drop(all);
-        sort_by_prefix(&mut keyed);
-        if !exact {
-            self.settle_ties(&mut keyed, schema)?;
-        }
-        let keys = keyed.first().zip(keyed.last()).map(|(first, last)| (first.key, last.key));
-        Ok(Sorted { rows: keyed.into_iter().map(|keyed| keyed.row).collect(), keys })
+    pub fn keys(&self, schema: &TableSchema) -> Result<Keys> {
+        let mut each = self.batches.iter().map(|batch| KeyWords::new(batch, schema));
+        let words = each.next().map(|first| {
+            each.fold(first, |mut all, words| {
+                all.append(words);
+                all
+            })
+        });
+        let is_exact = words.as_ref().is_none_or(KeyWords::is_exact);
+        let columns = if is_exact { None } else { Some(self.key_columns(schema)?) };
+        Ok(Keys { words, columns })
     }
 
-    /// Sorts runs of equal prefixes by their columns.
-    fn settle_ties(&self, keyed: &mut [Keyed], schema: &TableSchema) -> Result<()> {
-        if keyed.windows(2).all(|pair| pair[0].key != pair[1].key) {
-            return Ok(());
-        }
+    /// The columns of the sort key in one batch, and a schema of them alone.
+    fn key_columns(&self, schema: &TableSchema) -> Result<(RecordBatch, TableSchema)> {
         let columns = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect();
         let sort_key = (0..schema.sort_key.len()).collect();
         let key_schema = TableSchema::new(schema.version, columns, sort_key);
         let projected = self.batches.iter().map(|batch| batch.project(&schema.sort_key));
         let projected = projected.collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = projected.first() else { return Ok(()) };
-        let keys = concat_batches(&first.schema(), &projected)?;
-        let compare = KeyComparator::new(&keys, &keys, &key_schema);
-        for run in keyed.chunk_by_mut(|a, b| a.key == b.key) {
-            if run.len() > 1 {
-                run.sort_by(|a, b| compare.compare(a.row as usize, b.row as usize));
-            }
-        }
-        Ok(())
+        let arrow = projected.first().expect("a key that is not exact has rows").schema();
+        Ok((concat_batches(&arrow, &projected)?, key_schema))
     }
 
     /// The rows of these numbers as one batch.
@@ -126,8 +114,50 @@ impl Rows {
     }
 }
 
+/// The sort keys of [`Rows`], made once for all tablets.
+pub struct Keys {
+    /// `None` without batches.
+    words: Option<KeyWords>,
+    /// The columns of keys that are longer than their words.
+    columns: Option<(RecordBatch, TableSchema)>,
+}
+
+impl Keys {
+    /// Sorts the rows of these numbers, which ascend.
+    pub fn sort(&self, rows: &[u32]) -> Sorted {
+        let Some(words) = &self.words else {
+            return Sorted { rows: Vec::new(), keys: None };
+        };
+        let first = |&row: &u32| Keyed { key: words.row(row as usize)[0], row };
+        let mut keyed = rows.iter().map(first).collect();
+        sort_by_first_word(&mut keyed);
+        if words.width() > 1 || !words.is_exact() {
+            self.settle_ties(words, &mut keyed);
+        }
+        let keys = keyed.first().zip(keyed.last()).map(|(first, last)| (first.key, last.key));
+        Sorted { rows: keyed.into_iter().map(|keyed| keyed.row).collect(), keys }
+    }
+
+    /// Sorts runs of equal first words by the rest of their keys.
+    fn settle_ties(&self, words: &KeyWords, keyed: &mut [Keyed]) {
+        let columns = self.columns.as_ref();
+        let columns = columns.map(|(keys, schema)| KeyComparator::new(keys, keys, schema));
+        let compare = |a: &Keyed, b: &Keyed| {
+            let (left, right) = (a.row as usize, b.row as usize);
+            let order = words.row(left)[1..].cmp(&words.row(right)[1..]);
+            let columns = || columns.as_ref().map_or(Ordering::Equal, |c| c.compare(left, right));
+            order.then_with(columns)
+        };
+        for run in keyed.chunk_by_mut(|a, b| a.key == b.key) {
+            if run.len() > 1 {
+                run.sort_by(compare);
+            }
+        }
+    }
+}
+
 /// Stable.
-fn sort_by_prefix(rows: &mut Vec<Keyed>) {
+fn sort_by_first_word(rows: &mut Vec<Keyed>) {
     if rows.is_sorted_by_key(|row| row.key) {
         return;
     }
@@ -181,7 +211,7 @@ mod tests {
             let rows = Rows::new(loads.iter().map(|keys| batch(&schema, keys)).collect());
             let all = loads.concat();
             let picked = (0..all.len() as u32).filter(|row| row % part == 0).collect::<Vec<_>>();
-            let sorted = rows.sort(&picked, &schema).unwrap();
+            let sorted = rows.keys(&schema).unwrap().sort(&picked);
             let mut expected = picked.clone();
             expected.sort_by_key(|&row| all[row as usize]);
             prop_assert_eq!(&sorted.rows, &expected);
@@ -212,7 +242,7 @@ mod tests {
         let mut schema = schema(1).as_ref().clone();
         schema.sort_key = vec![1, 0];
         let rows = Rows::new(vec![batch(&schema, &[31, 4, 12]), batch(&schema, &[5, 1, 3])]);
-        let sorted = rows.sort(&[0, 1, 2, 3, 4, 5], &schema).unwrap();
+        let sorted = rows.keys(&schema).unwrap().sort(&[0, 1, 2, 3, 4, 5]);
         // NULL first, then by text: "... to 1", "... to 12", "... to 3", "... to 31", "... to 4".
         assert_eq!(keys([&rows.gather(&sorted.rows).unwrap()]), [5, 1, 12, 3, 31, 4]);
     }

@@ -39,15 +39,16 @@ fn batch(schema: &TableSchema, rows: &[Vec<Option<String>>]) -> RecordBatch {
     builder.finish()
 }
 
-/// That prefixes order as the comparator does, and are exact when they say so.
+/// That words order as the comparator does, and are exact when they say so.
 fn check(types: &[(ColumnType, bool)], rows: &[Vec<Option<String>>]) -> bool {
     let schema = schema(types);
     let batch = batch(&schema, rows);
-    let KeyPrefixes { keys, exact } = prefixes(&batch, &schema);
+    let keys = KeyWords::new(&batch, &schema);
+    let exact = keys.is_exact();
     let comparator = KeyComparator::new(&batch, &batch, &schema);
     for left in 0..rows.len() {
         for right in 0..rows.len() {
-            let (short, full) = (keys[left].cmp(&keys[right]), comparator.compare(left, right));
+            let (short, full) = (keys.row(left).cmp(keys.row(right)), comparator.compare(left, right));
             assert!(short == full || short.is_eq() && !exact, "{:?} {:?}", rows[left], rows[right]);
         }
     }
@@ -55,17 +56,36 @@ fn check(types: &[(ColumnType, bool)], rows: &[Vec<Option<String>>]) -> bool {
 }
 
 const INT: ColumnType = ColumnType::Int { unsigned: false };
+const BIG: ColumnType = ColumnType::BigInt { unsigned: false };
 const TINY: ColumnType = ColumnType::TinyInt { unsigned: false };
 
 #[test]
-fn short_keys_are_exact_and_long_ones_say_that_they_are_not() {
+fn keys_of_numbers_are_exact_and_others_say_that_they_are_not() {
     let row = |a: &str, b: &str| vec![Some(a.into()), Some(b.into())];
     let rows = [row("-1", "5"), row("0", "-5"), row("0", "5"), row("7", "0")];
     assert!(check(&[(INT, false), (INT, false)], &rows));
-    assert!(!check(&[(INT, true), (INT, false)], &rows));
     assert!(check(&[(INT, true), (TINY, true)], &rows));
+    assert!(check(&[(BIG, true), (INT, true)], &rows));
     assert!(!check(&[(ColumnType::Text, false), (TINY, false)], &rows));
-    assert!(!check(&[(ColumnType::BigInt { unsigned: false }, false), (TINY, false)], &rows));
+    assert!(!check(&[(INT, true), (ColumnType::Text, true)], &rows));
+}
+
+#[test]
+fn a_key_has_as_many_words_as_it_needs_up_to_four() {
+    let width = |types: &[(ColumnType, bool)]| {
+        let schema = schema(types);
+        let keys = KeyWords::new(&batch(&schema, &[vec![None; types.len()]]), &schema);
+        (keys.width(), keys.is_exact())
+    };
+    assert_eq!(width(&[(INT, false), (INT, false)]), (1, true));
+    assert_eq!(width(&[(INT, false), (INT, true)]), (2, true));
+    assert_eq!(width(&[(BIG, true), (BIG, true), (BIG, true), (INT, true)]), (4, true));
+    assert_eq!(width(&[(BIG, false); 5]), (4, false));
+    assert_eq!(width(&[(INT, false), (ColumnType::Text, true), (INT, false)]), (2, false));
+    // The first word is what metadata keeps of files as the range of their keys.
+    let schema = schema(&[(TINY, true), (BIG, false)]);
+    let keys = KeyWords::new(&batch(&schema, &[vec![Some("1".into()), Some("2".into())]]), &schema);
+    assert_eq!(keys.row(0), [0b1_1000_0001 << 55 | 1 << 54, 2 << 55]);
 }
 
 #[test]
@@ -73,13 +93,13 @@ fn no_sort_key_is_one_key() {
     let schema = TableSchema::new(SchemaVersion(1), schema(&[(INT, false)]).columns, vec![]);
     let array: ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![2, 1]));
     let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), vec![array]).unwrap();
-    let KeyPrefixes { keys, exact } = prefixes(&batch, &schema);
-    assert_eq!((keys, exact), (vec![0, 0], true));
+    let keys = KeyWords::new(&batch, &schema);
+    assert_eq!((keys.row(0), keys.row(1), keys.is_exact()), (&[0][..], &[0][..], true));
 }
 
 proptest! {
     #[test]
-    fn prefixes_order_like_keys(
+    fn words_order_like_keys(
         first in 0usize..9,
         second in 0usize..9,
         nullable in any::<(bool, bool)>(),

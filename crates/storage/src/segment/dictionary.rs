@@ -14,7 +14,7 @@ use arrow::row::{RowConverter, SortField};
 use crate::error::Result;
 
 /// Rows looked at.
-const SAMPLE_ROWS: usize = 4096;
+const SAMPLE_ROWS: usize = 1024;
 /// A column with more distinct values than one in so many sampled rows gets no dictionary.
 const ROWS_PER_VALUE_MIN: usize = 16;
 
@@ -34,8 +34,16 @@ fn worth_it(column: &dyn Array, indices: &UInt32Array) -> Result<bool> {
     let sampled = take(column, indices, None)?;
     let converter = RowConverter::new(vec![SortField::new(sampled.data_type().clone())])?;
     let rows = converter.convert_columns(&[sampled])?;
-    let distinct = rows.iter().map(|row| row.data().to_vec()).collect::<HashSet<_>>().len();
-    Ok(distinct * ROWS_PER_VALUE_MIN <= indices.len())
+    let values_max = indices.len() / ROWS_PER_VALUE_MIN;
+    let mut values = HashSet::with_capacity(values_max + 1);
+    // Most columns that get none show it within the first few rows.
+    for row in &rows {
+        values.insert(row);
+        if values.len() > values_max {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether Parquet stores the type as INT32 or INT64, which are packed as differences.

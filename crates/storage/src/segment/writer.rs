@@ -109,7 +109,15 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// [`Error::Io`]: the file is worth nothing then and must not be synced again.
-    pub fn finish(mut self, id: SegmentId) -> Result<SegmentMeta> {
+    pub fn finish(self, id: SegmentId) -> Result<SegmentMeta> {
+        self.end(id)?.sync()
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn end(mut self, id: SegmentId) -> Result<Unsynced> {
         let path = self.path.as_path();
         self.writer.flush().map_err(|error| failed(path, error))?;
         self.writer.sync().map_err(|error| Error::io("write", path, error))?;
@@ -124,10 +132,30 @@ impl SegmentWriter {
         );
         let sink = self.writer.inner_mut();
         let footer_checksum = sink.end().map_err(|error| Error::io("write", path, error))?;
-        let bytes = sink.written;
+        let (file, bytes) = (Arc::clone(&sink.file), sink.written);
         let name = path.file_name().and_then(|name| name.to_str());
-        let file = name.expect("segments have ASCII names").to_owned();
-        Ok(SegmentMeta { id, file, rows: self.rows, bytes, data_bytes, footer_checksum })
+        let name = name.expect("segments have ASCII names").to_owned();
+        let meta =
+            SegmentMeta { id, file: name, rows: self.rows, bytes, data_bytes, footer_checksum };
+        Ok(Unsynced { file, path: self.path, meta })
+    }
+}
+
+/// A segment that is written and would not survive a power cut.
+pub struct Unsynced {
+    file: FileRef,
+    path: PathBuf,
+    meta: SegmentMeta,
+}
+
+impl Unsynced {
+    /// Makes its content durable; the name is once the directory is synced too.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the file is worth nothing then and must not be synced again.
+    pub fn sync(self) -> Result<SegmentMeta> {
+        self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
+        Ok(self.meta)
     }
 }
 
@@ -217,10 +245,9 @@ impl Sink {
         (self.came, summer.finish())
     }
 
-    /// Writes what is left, syncs, and returns the checksum of the footer part.
+    /// Writes what is left and returns the checksum of the footer part.
     fn end(&mut self) -> io::Result<u32> {
         self.write_out()?;
-        self.file.sync()?;
         match &self.part {
             Part::Footer(bytes) => Ok(crc32c(bytes)),
             Part::Data(_) => unreachable!("the data has ended"),
@@ -229,6 +256,8 @@ impl Sink {
 
     fn write_out(&mut self) -> io::Result<()> {
         self.file.write_all_at(&self.buffer, self.written)?;
+        // A sync of many megabytes at once would hold up those of the log.
+        self.file.write_back(self.written, self.buffer.len() as u64);
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
