@@ -7,8 +7,8 @@ use arrow::datatypes::Int64Type;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
-    Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Partition,
-    Properties, RowWriter, SchemaHistory, Table, TableForm, TableSchema,
+    Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Partition, Properties, RowWriter,
+    SchemaHistory, Table, TableForm, TableSchema,
 };
 
 pub const TABLE: TableId = TableId(7);

@@ -48,7 +48,8 @@ fn check(types: &[(ColumnType, bool)], rows: &[Vec<Option<String>>]) -> bool {
     let comparator = KeyComparator::new(&batch, &batch, &schema);
     for left in 0..rows.len() {
         for right in 0..rows.len() {
-            let (short, full) = (keys.row(left).cmp(keys.row(right)), comparator.compare(left, right));
+            let (short, full) =
+                (keys.row(left).cmp(keys.row(right)), comparator.compare(left, right));
             assert!(short == full || short.is_eq() && !exact, "{:?} {:?}", rows[left], rows[right]);
         }
     }
