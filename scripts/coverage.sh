@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make coverage: lines of wal, storage, ingest and meta that their tests and the simulation run.
+# make coverage: lines of wal, storage, ingest and meta that their own tests run.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 

@@ -83,7 +83,7 @@ fn a_damaged_log_is_named_and_starts_only_when_the_loss_is_accepted() {
     assert_eq!(report.findings.len(), 1);
     let loss = next_loss(&store.config(), &store.world()).unwrap().expect("records are lost");
     let Loss::Records { tables, first, last, .. } = &loss else { panic!("{loss}") };
-    assert_eq!((tables.as_slice(), first), (&["'t'".to_owned()][..], last));
+    assert_eq!((tables.as_slice(), first), (&["'d.t'".to_owned()][..], last));
     accept(&store.config(), &store.world(), &loss).unwrap();
     assert_eq!(next_loss(&store.config(), &store.world()).unwrap(), None);
     let engine = store.open();
