@@ -136,7 +136,7 @@ impl Pool for Threads {
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                take_turns(Turns::AtOnce);
+                take_turns(Turns::Short);
                 futures::executor::block_on(task);
             })
             .expect("the few dedicated threads of a start are to be had");

@@ -1,5 +1,5 @@
 //! Statements that are nested deep are answered or refused, and the server lives on.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 
