@@ -18,6 +18,6 @@ fail() {
 # Builds every program for speed, all at once: another choice of packages chooses other features of
 # shared crates, and would compile Arrow and DataFusion again.
 build_release() {
-    say "building for speed; the first time takes about 18 minutes on two cores"
+    say "building for speed; the first time takes about 20 minutes on two cores"
     cargo build --locked --release --workspace --bins
 }
