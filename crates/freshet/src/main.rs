@@ -22,11 +22,12 @@ use crate::config::{Config, Sources};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What jemalloc reads at its start. The columns of a flush are of the size that it would give
-/// back to the system at once, so that the next flush has each page cleared and mapped again.
+/// What jemalloc reads at its start. Large statements and the columns of a flush are of the size
+/// that it would give back to the system at once, so that the next ones have each page cleared and
+/// mapped again; it gives them back when they were not used for some seconds, in its own time.
 // SAFETY: jemalloc takes a pointer to a C string of this name; nothing else has the name.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static MALLOC_CONF: &[u8; 21] = b"oversize_threshold:0\0";
+pub static MALLOC_CONF: &[u8; 44] = b"oversize_threshold:0,background_thread:true\0";
 
 /// Freshet: a real-time analytical database that speaks MySQL.
 #[derive(Parser)]

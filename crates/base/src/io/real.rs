@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -124,9 +124,10 @@ impl File for RealFile {
     }
 
     fn write_back(&self, offset: u64, len_bytes: u64) {
-        // On Linux this begins to write dirty pages and forgets none of them.
-        let length = NonZeroU64::new(len_bytes);
-        let _ = rustix::fs::fadvise(&self.file, offset, length, Advice::DontNeed);
+        let (offset, length) = (offset.cast_signed(), len_bytes.cast_signed());
+        let begin = libc::SYNC_FILE_RANGE_WRITE;
+        // SAFETY: it takes no memory, and the descriptor is open as long as `self` is.
+        let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, length, begin) };
     }
 
     fn sync(&self) -> io::Result<()> {
