@@ -187,10 +187,10 @@ codes! {
     TooManyPlaceholders = 1390 "HY000" 400;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
-    /// A statement that is nested deeper than there is stack for.
-    TooDeep = 1436 "HY000" 400;
     /// More digits than a type has.
     TooBigPrecision = 1426 "42000" 400;
+    /// A statement that is nested deeper than there is stack for.
+    TooDeep = 1436 "HY000" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     /// What transactions are to be, said while one is open.
@@ -207,10 +207,10 @@ codes! {
     ConnectionKilled = 1927 "70100" 499;
     /// The query ran longer than allowed.
     QueryTimeout = 3024 "HY000" 504;
-    /// A name of a lock that is empty or too long.
-    LockName = 3057 "42000" 400;
     /// An aggregate in the ORDER BY of a UNION.
     AggregateOrder = 3028 "HY000" 400;
+    /// A name of a lock that is empty or too long.
+    LockName = 3057 "42000" 400;
     /// JSON text that is none.
     InvalidJson = 3140 "22032" 400;
     /// LOAD DATA LOCAL is switched off.

@@ -139,8 +139,7 @@ fn jobs(rows: &Arc<Rows>, tablets: &[Arc<TabletSort>], segment_rows: usize) -> V
 }
 
 /// Writes segments side by side, then syncs one after the other: the first sync takes the file
-/// system's journal along for all of them. With one in between each, syncs of the log, which go
-/// to the same device, were slow as often (p99 of a small insert 5 ms).
+/// system's journal along for all of them, so that the log, on the same device, meets fewer.
 async fn write_and_sync(
     files: &Files,
     input: &Arc<FlushInput>,
