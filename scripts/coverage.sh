@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make coverage: lines of wal, storage, ingest and meta that their own tests run.
+# make coverage: lines of wal, storage, ingest and meta that their own tests and the simulation run.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
@@ -12,4 +12,4 @@ cargo tarpaulin --locked --engine llvm --skip-clean --out Json --out Html --outp
     --exclude-files '*/tests.rs' --exclude-files 'crates/*/examples/*' \
     --exclude-files 'crates/*/benches/*' \
     --packages freshet-wal --packages freshet-storage --packages freshet-ingest \
-    --packages freshet-meta
+    --packages freshet-meta --packages freshet-sim -- --skip two_hundred_seeds

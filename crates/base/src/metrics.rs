@@ -39,6 +39,12 @@ pub struct Metrics {
     pub delta_bytes: IntGauge,
     /// Bytes taken from the write budget.
     pub write_memory_bytes: IntGauge,
+    /// Bytes of rows in files that only open snapshots keep.
+    pub snapshot_memory_bytes: IntGauge,
+    /// Open snapshots.
+    pub snapshots: IntGauge,
+    /// Snapshots closed because their memory was needed elsewhere.
+    pub snapshots_closed: IntGauge,
     /// Versions that tables have reached, all together.
     pub versions: IntGauge,
     /// Rowsets over all tablets.
@@ -112,6 +118,12 @@ impl Metrics {
             wal_files: gauge("wal_files", "Log files in use or ready"),
             delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
             write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),
+            snapshot_memory_bytes: gauge(
+                "snapshot_memory_bytes",
+                "Bytes of rows in files that only open snapshots keep",
+            ),
+            snapshots: gauge("snapshots", "Open snapshots"),
+            snapshots_closed: gauge("snapshots_closed", "Snapshots closed as too old since start"),
             versions: gauge("versions", "Versions that tables have reached, all together"),
             rowsets: gauge("rowsets", "Rowsets over all tablets"),
             compactions: counter("compactions_total", "Compactions done"),

@@ -56,6 +56,8 @@ pub struct Config {
     pub write_memory: Memory,
     /// Memory of all queries.
     pub query_memory: Memory,
+    /// Memory of rows that only open snapshots keep.
+    pub snapshot_memory: Memory,
     /// Where queries spill to; `None` means in the data directory.
     pub spill_dir: Option<PathBuf>,
     /// Bytes of a table in memory that go to files.
@@ -130,6 +132,7 @@ impl Config {
             wal_load_bytes_max: ByteSize(0),
             write_memory: Memory::Percent(0),
             query_memory: Memory::Percent(0),
+            snapshot_memory: Memory::Percent(0),
             spill_dir: None,
             flush_bytes: ByteSize(0),
             flush_bytes_min: ByteSize(0),
@@ -186,13 +189,13 @@ impl Config {
                 "wal_bytes_max: {all} is less than four files of wal_file_bytes ({file})"
             ));
         }
-        if let (Memory::Percent(writes), Memory::Percent(queries)) =
-            (self.write_memory, self.query_memory)
-            && writes + queries > 95
-        {
+        let parts = [self.write_memory, self.query_memory, self.snapshot_memory];
+        let percent = |part: Memory| if let Memory::Percent(percent) = part { percent } else { 0 };
+        let [writes, queries, snapshots] = parts.map(percent);
+        if writes + queries + snapshots > 95 {
             problems.push(format!(
-                "write_memory ({writes}%) and query_memory ({queries}%) leave less than 5% of the \
-                 memory to everything else"
+                "write_memory ({writes}%), query_memory ({queries}%) and snapshot_memory \
+                 ({snapshots}%) leave less than 5% of the memory to everything else"
             ));
         }
         if self.mysql_listen == self.http_listen && self.mysql_listen.port() != 0 {

@@ -21,6 +21,8 @@ pub struct EngineConfig {
     pub wal_load_bytes_max: ByteSize,
     /// Memory of all writes: decode, transactions, deltas, flush, replay.
     pub write_memory_bytes: ByteSize,
+    /// Memory of rows that are in files and that only open snapshots keep.
+    pub snapshot_memory_bytes: ByteSize,
     /// A table's delta goes to files at this size.
     pub flush_bytes: ByteSize,
     /// A table with less than this goes to the side file instead.
@@ -50,6 +52,7 @@ impl EngineConfig {
             wal_bytes_max: ByteSize::gib(4),
             wal_load_bytes_max: ByteSize::mib(16),
             write_memory_bytes,
+            snapshot_memory_bytes: ByteSize(write_memory_bytes.bytes() / 4),
             flush_bytes: ByteSize::mib(64),
             flush_bytes_min: ByteSize::mib(1),
             segment_bytes_max: ByteSize::mib(256),

@@ -285,10 +285,13 @@ impl Engine {
 
     pub(crate) fn remove_table(&self, id: TableId) {
         let catalog = self.meta().catalog();
-        self.views().update(|store| {
-            store.tables.remove(&id);
-            store.catalog = catalog;
-        });
+        // Its rows need no files any more; a snapshot from before may still look at them.
+        if let Some(state) = self.table_state(id) {
+            self.views().settle(&state.delta, state.delta.cut(), |store, _| {
+                store.tables.remove(&id);
+                store.catalog = catalog;
+            });
+        }
         self.remove_state(id);
         self.catalog_changed();
     }

@@ -22,7 +22,8 @@ use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
 use freshet_storage::flush::Files;
 use freshet_storage::flush_policy::Limits;
-use freshet_storage::view::{Snapshot, Views};
+use freshet_storage::snapshot::Snapshot;
+use freshet_storage::view::Views;
 use freshet_wal::{Horizon, Wal};
 use imbl::HashMap;
 

@@ -91,13 +91,14 @@ impl Engine {
             views.insert(table.table.id, Arc::new(view));
         }
         let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
+        let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
         let admission = Admission::new(memory, Arc::clone(&wal), Arc::clone(&world.clock));
         let files = Files { fs: Arc::clone(&world.fs), dir: data, pool: Arc::clone(&world.pool) };
         Ok(Self {
             meta,
             wal,
             admission,
-            views: Views::new(StoreView { catalog, tables: views }),
+            views: Views::new(StoreView { catalog, tables: views }, kept),
             tables: ArcSwap::from_pointee(states),
             files,
             keeper: Keeper::default(),

@@ -13,7 +13,7 @@ use freshet_base::{Error, Lsn, Result, Version, err};
 use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate, Truncated};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
-use freshet_storage::delta::{Bounds, Cut, DeltaPart, DeltaRead, DeltaRows, Freshness};
+use freshet_storage::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use freshet_storage::flush::{FlushInput, flush};
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::view::TableView;
@@ -50,20 +50,20 @@ impl Engine {
         let _settling = table.settling.lock().await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (cut, version) = self.cut(table)?;
-        self.wal().horizon().wait(cut.lsn).await;
+        self.wal().horizon().wait(cut).await;
         self.settle_barriers_locked(table).await?;
         let Some(view) = self.views().load().tables.get(&table.id).cloned() else {
             return Ok(());
         };
-        if cut.lsn <= view.flushed {
+        if cut <= view.flushed {
             return Ok(());
         }
-        let read = read_up_to(&view, cut.lsn);
+        let read = read_up_to(&view, cut);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let mut in_flight = self.in_flight();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         let written = self.clock().now();
-        self.publish(table, &view, &cut, version, &schema, rowsets).await?;
+        self.publish(table, &view, cut, version, &schema, rowsets).await?;
         let published = self.clock().now();
         self.metrics().flushes.with_label_values(&[why.name()]).inc();
         self.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
@@ -127,7 +127,7 @@ impl Engine {
     }
 
     /// Ends the open group and cuts the delta behind its end, so that files hold whole groups.
-    fn cut(&self, table: &TableState) -> Result<(Cut, Version)> {
+    fn cut(&self, table: &TableState) -> Result<(Lsn, Version)> {
         if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
             return Ok(cut);
         }
@@ -142,7 +142,7 @@ impl Engine {
         table: &TableState,
         reason: GroupEndReason,
         wanted: impl Fn(&OpenGroup) -> bool,
-    ) -> Result<Option<(Cut, Version)>> {
+    ) -> Result<Option<(Lsn, Version)>> {
         let own_room = match table.log.lock().open.as_mut() {
             Some(open) if wanted(open) => open.end_room.take(),
             _ => return Ok(None),
@@ -265,7 +265,7 @@ impl Engine {
         self: &Arc<Self>,
         table: &Arc<TableState>,
         view: &TableView,
-        cut: &Cut,
+        cut: Lsn,
         version: Version,
         schema: &Arc<TableSchema>,
         rowsets: Vec<Arc<Rowset>>,
@@ -273,7 +273,7 @@ impl Engine {
         let publish = Publish {
             table: table.id,
             from: view.flushed,
-            to: cut.lsn,
+            to: cut,
             version,
             rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
         };
@@ -288,17 +288,16 @@ impl Engine {
                 panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
             }
         }
-        self.views().update(|store| {
+        self.views().settle(&table.delta, cut, |store, head| {
             let Some(current) = store.tables.get(&table.id) else { return };
             let mut next = TableView::clone(current);
-            next.flushed = cut.lsn;
+            next.flushed = cut;
             next.version = version;
             next.schema = Arc::clone(schema);
-            next.head = Arc::clone(&cut.next);
+            next.head = head;
             add_rowsets(&mut next, rowsets);
             store.tables.insert(table.id, Arc::new(next));
         });
-        table.delta.flushed(cut.lsn);
         Ok(())
     }
 
@@ -357,10 +356,8 @@ impl Engine {
         let read = read_up_to(before, pending.lsn);
         // Sealed, so that the rows of before give back their memory.
         table.delta.cut();
-        table.delta.flushed(pending.lsn);
-        let head = table.delta.head();
         let catalog = self.meta().catalog();
-        self.views().update(|store| {
+        self.views().settle(&table.delta, pending.lsn, |store, head| {
             let Some(current) = store.tables.get(&table.id) else { return };
             let mut next = TableView::clone(current);
             next.table = Arc::clone(&truncated.table);

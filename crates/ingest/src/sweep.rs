@@ -149,8 +149,8 @@ impl Engine {
         let mut files = HashSet::new();
         let all_of_the_log = self.views().pin(Freshness::Committed, || Lsn(u64::MAX));
         for snapshot in [all_of_the_log, self.snapshot(Freshness::Committed)] {
-            for id in snapshot.view.tables.keys() {
-                let Some(table) = snapshot.table(*id) else { continue };
+            for id in snapshot.table_ids() {
+                let Some(table) = snapshot.table(id)? else { continue };
                 let segments = table.rowsets.iter().flat_map(|rowset| rowset.segments());
                 files.extend(segments.map(|segment| segment.path().to_path_buf()));
             }

@@ -60,7 +60,7 @@ fn a_damaged_segment_is_named_and_the_rest_is_served() {
     let named = report.findings.iter().map(|finding| finding.file.clone()).collect::<Vec<_>>();
     assert_eq!(named, [segment]);
     let engine = store.open();
-    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap().unwrap();
     assert_eq!(snapshot.delta_rows(), 7, "rows of the log are served");
     insert(&engine, "t", GroupCommitMode::Off, &[(99, 990)]);
     store.stop(engine);

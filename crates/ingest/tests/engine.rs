@@ -79,13 +79,13 @@ fn flushed_rows_stand_in_files_once_and_later_rows_in_the_delta() {
     let state = engine.table_state(table).unwrap();
     block_on(engine.flush_table(&state)).unwrap();
     insert(&engine, "t", GroupCommitMode::Off, &[(3, 30)]);
-    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap().unwrap();
     assert_eq!((snapshot.file_rows(), snapshot.delta_rows()), (2, 1));
     drop(snapshot);
     store.crash(engine);
     let engine = store.open();
     assert_eq!(rows_of(&engine, table, Freshness::Committed), [(1, 10), (2, 20), (3, 30)]);
-    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+    let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap().unwrap();
     assert_eq!((snapshot.file_rows(), snapshot.delta_rows()), (2, 1));
     store.stop(engine);
 }
@@ -102,7 +102,11 @@ fn truncated_rows_never_come_back_and_later_ones_stay() {
     let before = engine.snapshot(Freshness::Committed);
     assert_eq!(block_on(engine.truncate(&[table])).unwrap(), Vec::<String>::new());
     assert_eq!(rows_of(&engine, table, Freshness::Committed), []);
-    assert_eq!(before.table(table).unwrap().rows(), 2, "an open snapshot keeps what it pinned");
+    assert_eq!(
+        before.table(table).unwrap().unwrap().rows(),
+        2,
+        "an open snapshot keeps what it pinned"
+    );
     insert(&engine, "t", GroupCommitMode::Off, &[(3, 30)]);
     drop(before);
     store.crash(engine);
@@ -154,7 +158,7 @@ fn a_dropped_table_is_gone_and_its_name_is_free() {
     let old = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(1, 10)]);
     assert_eq!(block_on(engine.drop_table("d", "t", false)).unwrap(), Some(Vec::new()));
-    assert!(engine.snapshot(Freshness::Committed).table(old).is_none());
+    assert!(engine.snapshot(Freshness::Committed).table(old).unwrap().is_none());
     let error = block_on(engine.drop_table("d", "t", false)).unwrap_err();
     assert_eq!(error.code().errno(), 1051);
     let new = create_table(&engine, "t");
@@ -194,7 +198,7 @@ fn an_added_column_reads_its_default_in_rows_of_before() {
     let add = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     block_on(engine.alter_columns(table, vec![add])).unwrap();
     let check = |engine: &std::sync::Arc<freshet_ingest::Engine>| {
-        let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap();
+        let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap().unwrap();
         assert_eq!(snapshot.schema.columns.len(), 3);
         for batch in common::batches(&snapshot) {
             assert_eq!(batch.column(2).as_primitive::<Int32Type>().values(), &[7]);
@@ -247,7 +251,7 @@ fn the_log_is_used_again_and_small_tables_survive_it() {
     store.crash(engine);
     let engine = store.open();
     assert_eq!(rows_of(&engine, small, Freshness::Committed), [(1, 10), (2, 20)]);
-    let snapshot = engine.snapshot(Freshness::Committed).table(large).unwrap();
+    let snapshot = engine.snapshot(Freshness::Committed).table(large).unwrap().unwrap();
     assert_eq!(snapshot.rows(), 400 * 2_000);
     store.stop(engine);
 }

@@ -47,7 +47,7 @@ fn holds_a_user_and_an_added_column(engine: &Engine) {
     assert_eq!(user.auth.sha2_slow.as_deref(), Some(SLOW_HASH));
     let (state, table) = engine.resolve("d", "altered").unwrap();
     assert_eq!(table.schema().columns[2].before.as_deref(), Some(ALTERED_AT));
-    let snapshot = engine.snapshot(Freshness::Committed).table(state.id).unwrap();
+    let snapshot = engine.snapshot(Freshness::Committed).table(state.id).unwrap().unwrap();
     assert_eq!(snapshot.rows(), 1);
     let shown = batches(&snapshot).iter().map(|batch| batch.column(2).null_count()).sum::<usize>();
     assert_eq!(shown, 0, "rows of before show the time of the ALTER");

@@ -36,6 +36,7 @@ use crate::rewrite;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
 use crate::set_operation::SetOperations;
+use crate::snapshot;
 use crate::yielding::YieldBehindJoins;
 
 /// The stack of a thread that plans and runs queries: enough for a statement as deep as the parser
@@ -81,6 +82,17 @@ pub struct Plan {
     /// Whether it holds values of the session or of the moment it was planned, so that it is
     /// good for one execution only.
     pub of_session: bool,
+}
+
+impl Plan {
+    /// The plan without the snapshot it was made on, to be kept: it is executed on another one.
+    ///
+    /// # Errors
+    /// When the plan cannot be taken apart.
+    pub fn unbound(self) -> Result<Self> {
+        let logical = on_tables(self.logical, |provider| Ok(snapshot::unbound(provider)));
+        Ok(Self { logical: logical.map_err(mapped)?, ..self })
+    }
 }
 
 /// The rows of a running query. Dropping it stops the query.
@@ -168,8 +180,9 @@ impl QueryEngine {
         Ok(Plan { logical, untyped, columns, of_session: rewritten.of_session })
     }
 
-    /// Runs a plan on the tables of its own snapshot, or of another one, with values in place
-    /// of its placeholders. Must be called inside a tokio runtime, which does the work.
+    /// Runs a plan on the tables of its own snapshot, unless it has let go of that, or of another
+    /// one, with values in place of its placeholders. Must be called inside a tokio runtime, which
+    /// does the work.
     ///
     /// # Errors
     /// Wrong number of values; what goes wrong while planning the execution.
@@ -281,14 +294,24 @@ fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
 
 /// The same plan over the tables of another snapshot.
 fn rebound(plan: LogicalPlan, tables: &dyn Tables) -> Result<LogicalPlan, DataFusionError> {
+    on_tables(plan, |provider| {
+        let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
+        tables.table(&database, &name).map(Some).map_err(external)
+    })
+}
+
+/// The same plan with other tables, where `change` gives one for the one there is.
+fn on_tables(
+    plan: LogicalPlan,
+    change: impl Fn(&dyn TableProvider) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError>,
+) -> Result<LogicalPlan, DataFusionError> {
     plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
         let provider = source_as_provider(&scan.source)?;
-        let Some(place) = crate::snapshot::place(provider.as_ref()) else {
+        let Some(other) = change(provider.as_ref())? else {
             return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
         };
-        let fresh = tables.table(&place.0, &place.1).map_err(external)?;
-        scan.source = provider_as_source(fresh);
+        scan.source = provider_as_source(other);
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
     })
     .map(|transformed| transformed.data)

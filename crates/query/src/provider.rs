@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{
-    ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, plan_datafusion_err,
+    ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, internal_err, plan_datafusion_err,
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_schema::TableSchema;
 use freshet_storage::segment::{Prune, ScanRequest};
-use freshet_storage::view::TableSnapshot;
+use freshet_storage::snapshot::TableSnapshot;
 
 use crate::error::external;
 use crate::prune::{Condition, without_zone};
@@ -30,7 +30,7 @@ const SLICE_ROWS: u64 = 128 * 1024;
 /// A table of a snapshot.
 pub struct StoredTable {
     database: String,
-    snapshot: TableSnapshot,
+    snapshot: Arc<TableSnapshot>,
     zone: Zone,
     schema: SchemaRef,
     statistics: OnceLock<Statistics>,
@@ -40,7 +40,13 @@ impl StoredTable {
     /// A table as it stands in a snapshot, its instants shown in `zone`.
     pub fn new(database: &str, snapshot: TableSnapshot, zone: Zone) -> Self {
         let schema = planned_schema(database, &snapshot);
-        Self { database: database.to_owned(), snapshot, zone, schema, statistics: OnceLock::new() }
+        Self {
+            database: database.to_owned(),
+            snapshot: Arc::new(snapshot),
+            zone,
+            schema,
+            statistics: OnceLock::new(),
+        }
     }
 
     /// What it reads.
@@ -124,6 +130,59 @@ impl StoredTable {
     }
 }
 
+/// The columns of a table, for a plan that is kept: what it reads is bound when it is run, and
+/// nothing is kept in memory or on disk until then.
+pub struct UnboundTable {
+    place: (String, String),
+    schema: SchemaRef,
+}
+
+impl UnboundTable {
+    /// The same table without its snapshot.
+    pub fn new(table: &StoredTable) -> Self {
+        Self { place: table.place(), schema: Arc::clone(&table.schema) }
+    }
+
+    /// Its database and name.
+    pub fn place(&self) -> (String, String) {
+        self.place.clone()
+    }
+}
+
+impl fmt::Debug for UnboundTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnboundTable({}.{})", self.place.0, self.place.1)
+    }
+}
+
+#[async_trait]
+impl TableProvider for UnboundTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        internal_err!("{self:?} is read before it is bound to a snapshot")
+    }
+}
+
 /// Columns in lower case, since MySQL compares their names so, with where they are from.
 fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
     let fields = snapshot.schema.columns.iter().enumerate().map(|(at, column)| {
@@ -193,8 +252,8 @@ impl TableProvider for StoredTable {
             prune: self.condition(state, filters)?,
             batch_rows: BATCH_ROWS,
         };
-        let name = format!("{}.{}", self.database, self.snapshot.table.name);
         let partitions = spread(parts, state.config().target_partitions());
-        Ok(Arc::new(ScanExec::new(name, partitions, request, schema, self.zone, statistics)))
+        let table = (self.database.as_str(), Arc::clone(&self.snapshot));
+        Ok(Arc::new(ScanExec::new(table, partitions, request, schema, self.zone, statistics)))
     }
 }

@@ -30,6 +30,7 @@ use datafusion::physical_plan::{
 use freshet_schema::{ColumnType, TableSchema};
 use freshet_storage::rowset::Slice;
 use freshet_storage::segment::{Scan, ScanRequest};
+use freshet_storage::snapshot::TableSnapshot;
 
 use crate::error::external;
 use crate::learned::Learned;
@@ -77,6 +78,8 @@ pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
 /// Reads a table.
 pub struct ScanExec {
     table: String,
+    /// Kept, and asked whether it is open, for as long as anything is read.
+    snapshot: Arc<TableSnapshot>,
     partitions: Vec<Vec<Part>>,
     request: Arc<ScanRequest>,
     zone: Zone,
@@ -87,9 +90,9 @@ pub struct ScanExec {
 }
 
 impl ScanExec {
-    /// Reads `partitions` as `request` says, into batches of `schema`.
+    /// Reads `partitions` of a table in a database as `request` says, into batches of `schema`.
     pub fn new(
-        table: String,
+        (database, snapshot): (&str, Arc<TableSnapshot>),
         partitions: Vec<Vec<Part>>,
         request: ScanRequest,
         schema: SchemaRef,
@@ -103,7 +106,8 @@ impl ScanExec {
             Boundedness::Bounded,
         );
         Self {
-            table,
+            table: format!("{database}.{}", snapshot.table.name),
+            snapshot,
             partitions,
             request: Arc::new(request),
             zone,
@@ -118,6 +122,7 @@ impl ScanExec {
     fn learning(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> Self {
         Self {
             table: self.table.clone(),
+            snapshot: Arc::clone(&self.snapshot),
             partitions: self.partitions.clone(),
             request: Arc::clone(&self.request),
             zone: self.zone,
@@ -196,6 +201,7 @@ impl ExecutionPlan for ScanExec {
     ) -> Result<SendableRecordBatchStream> {
         let rows_read = MetricBuilder::new(&self.metrics).counter("rows_read", partition);
         let reader = Reader {
+            snapshot: Arc::clone(&self.snapshot),
             rows_read,
             learned: self.learned.clone(),
             narrowed: None,
@@ -245,6 +251,7 @@ impl ExecutionPlan for ScanExec {
 
 /// The batches of one partition.
 struct Reader {
+    snapshot: Arc<TableSnapshot>,
     rows_read: Count,
     learned: Option<Learned>,
     /// The request as narrowed last, and by what.
@@ -261,6 +268,10 @@ impl Iterator for Reader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Err(error) = self.snapshot.check_open() {
+            self.stop();
+            return Some(Err(external(error.into())));
+        }
         loop {
             if let Some(batch) = self.pending.pop_front() {
                 return Some(self.finished(batch));
@@ -269,8 +280,7 @@ impl Iterator for Reader {
                 match scan.next() {
                     Some(Ok(batch)) => return Some(self.finished(batch)),
                     Some(Err(error)) => {
-                        self.parts.clear();
-                        self.scan = None;
+                        self.stop();
                         return Some(Err(external(error.into())));
                     }
                     None => self.scan = None,
@@ -281,7 +291,7 @@ impl Iterator for Reader {
                 Part::File(slice) => match slice.scan(&self.request_now()) {
                     Ok(scan) => self.scan = Some(scan),
                     Err(error) => {
-                        self.parts.clear();
+                        self.stop();
                         return Some(Err(external(error.into())));
                     }
                 },
@@ -291,6 +301,13 @@ impl Iterator for Reader {
 }
 
 impl Reader {
+    /// Nothing follows an error.
+    fn stop(&mut self) {
+        self.parts.clear();
+        self.pending.clear();
+        self.scan = None;
+    }
+
     /// What to read, by what is known when a slice is opened.
     fn request_now(&mut self) -> Arc<ScanRequest> {
         let Some(learned) = &self.learned else { return Arc::clone(&self.request) };

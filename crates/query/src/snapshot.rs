@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use freshet_base::{Result, err};
-use freshet_storage::view::{Snapshot, TableSnapshot};
+use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::engine::Tables;
-use crate::provider::StoredTable;
+use crate::provider::{StoredTable, UnboundTable};
 use crate::zone::Zone;
 
 /// The tables of one snapshot, and what a transaction has put on top of them.
@@ -27,11 +27,11 @@ impl Tables for SnapshotTables<'_> {
         if crate::system::is_system(database) {
             return self.system.table(database, name);
         }
-        let catalog = &self.snapshot.view.catalog;
+        let catalog = &self.snapshot.catalog;
         catalog.require_database(database)?;
         let table = catalog.require_table(database, name)?;
         let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
-        let snapshot = self.snapshot.table(table.id).ok_or_else(missing)?;
+        let snapshot = self.snapshot.table(table.id)?.ok_or_else(missing)?;
         let snapshot = (self.overlay)(snapshot)?;
         Ok(Arc::new(StoredTable::new(database, snapshot, self.zone)))
     }
@@ -39,5 +39,12 @@ impl Tables for SnapshotTables<'_> {
 
 /// Database and name of a stored table; `None` for others, which hold what they say.
 pub fn place(provider: &dyn TableProvider) -> Option<(String, String)> {
-    provider.downcast_ref::<StoredTable>().map(StoredTable::place)
+    let unbound = || provider.downcast_ref::<UnboundTable>().map(UnboundTable::place);
+    provider.downcast_ref::<StoredTable>().map(StoredTable::place).or_else(unbound)
+}
+
+/// The same table without its snapshot; `None` where there is none to let go of.
+pub fn unbound(provider: &dyn TableProvider) -> Option<Arc<dyn TableProvider>> {
+    let table = provider.downcast_ref::<StoredTable>()?;
+    Some(Arc::new(UnboundTable::new(table)))
 }

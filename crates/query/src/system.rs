@@ -13,7 +13,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
 use freshet_schema::ColumnType;
-use freshet_storage::view::Snapshot;
+use freshet_storage::snapshot::Snapshot;
 
 use crate::engine::Tables;
 use crate::error::mapped;

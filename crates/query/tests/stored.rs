@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Int32Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use common::{Bench, session};
+use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, TableId};
 use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
@@ -26,7 +27,8 @@ use freshet_schema::{
 use freshet_storage::delta::{Delta, Freshness};
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
-use freshet_storage::view::{Snapshot, StoreView, TableSnapshot, TableView};
+use freshet_storage::snapshot::TableSnapshot;
+use freshet_storage::view::{StoreView, TableView, Views};
 
 fn table() -> Arc<Table> {
     let columns = vec![
@@ -127,6 +129,11 @@ impl Tables for One {
 }
 
 fn snapshot(table: &Arc<Table>) -> TableSnapshot {
+    views(table).pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap()
+}
+
+/// A store of one table without rows.
+fn views(table: &Arc<Table>) -> Views {
     let delta = Arc::new(Delta::new(table.id, table.history.versions()));
     let head = delta.head();
     let view = TableView {
@@ -140,9 +147,7 @@ fn snapshot(table: &Arc<Table>) -> TableSnapshot {
     };
     let mut store = StoreView { catalog: Default::default(), tables: Default::default() };
     store.tables.insert(table.id, Arc::new(view));
-    let view = Arc::new(store);
-    let pinned = Snapshot { view, horizon: Lsn(9), freshness: Freshness::Committed };
-    pinned.table(table.id).unwrap()
+    Views::new(store, Budget::new("memory of snapshots", 1 << 20))
 }
 
 fn query(bench: &Bench, tables: &One, sql: &str) -> Vec<Vec<String>> {
@@ -169,6 +174,32 @@ fn rows_in_memory_are_read_in_the_zone_of_the_session() {
     assert_eq!(query(&bench, &tables, sql), [["n9999"], ["n9998"]]);
     let sql = "SELECT a.id FROM s a JOIN s b ON a.id = b.id + 9998 ORDER BY 1";
     assert_eq!(query(&bench, &tables, sql), [["9998"], ["9999"]]);
+}
+
+#[test]
+fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
+    let bench = Bench::new();
+    let table = table();
+    let views = views(&table);
+    let pinned = |ids| {
+        let snapshot = views.pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap();
+        One(snapshot.with_overlay([rows(&table, ids)]), Zone::UTC)
+    };
+    let sql = "SELECT COUNT(*) FROM s WHERE id IN (SELECT id + 1 FROM s)";
+    let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
+    let Statement::Query(select) = parsed.statement else { panic!("{sql}") };
+    let plan = bench.engine.plan(select, &parsed.items, &session(), &pinned(0..5), &[]).unwrap();
+    assert_eq!(views.pins().count(), 1, "a plan holds what it was made on");
+    let plan = plan.unbound().unwrap();
+    assert_eq!(views.pins().count(), 0);
+    let run = |tables: Option<&dyn Tables>| {
+        let rows = bench.engine.execute(&plan, Vec::new(), tables);
+        bench.runtime.block_on(async { rows.await?.collect().await })
+    };
+    assert!(run(None).is_err(), "it has nothing to read");
+    let answer = run(Some(&pinned(0..100))).unwrap();
+    assert_eq!(common::rows(&answer, &plan.columns), [["99"]]);
+    assert_eq!(views.pins().count(), 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Bench, session};
+use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
 use freshet_meta::Catalog;
 use freshet_query::TableProvider;
@@ -14,7 +15,8 @@ use freshet_query::engine::Tables;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
 use freshet_query::zone::Zone;
 use freshet_storage::delta::Freshness;
-use freshet_storage::view::{Snapshot, StoreView};
+use freshet_storage::snapshot::Snapshot;
+use freshet_storage::view::{StoreView, Views};
 
 struct Source;
 
@@ -55,7 +57,8 @@ impl Tables for System {
 
 fn empty() -> System {
     let view = StoreView { catalog: Arc::new(Catalog::default()), tables: Default::default() };
-    System(Snapshot { view: Arc::new(view), horizon: Lsn(0), freshness: Freshness::Committed })
+    let views = Views::new(view, Budget::new("memory of snapshots", 1 << 20));
+    System(views.pin(Freshness::Committed, || Lsn(0)))
 }
 
 fn run(bench: &Bench, sql: &str) -> (Vec<String>, Vec<Vec<String>>) {

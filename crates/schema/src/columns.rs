@@ -9,10 +9,9 @@ use arrow::datatypes::{DataType, SchemaRef, i256};
 use crate::row::take_length;
 use crate::{ColumnType, Layout, TableSchema};
 
-/// Text of up to this many bytes lies inside its view.
-const VIEW_INLINE_BYTES_MAX: usize = 12;
-/// A buffer of long text is closed here, because a view addresses it with 32 bits.
-const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
+mod views;
+
+use views::Views;
 
 /// Collects encoded rows as columns.
 ///
@@ -157,7 +156,7 @@ impl ColumnBuilder {
             Values::Eight(values) => values.push(0),
             Values::Wide(values) | Values::Sixteen(values) => values.push(0),
             Values::Large(values) => values.push(i256::ZERO),
-            Values::Views(views) => views.views.push(0),
+            Values::Views(views) => views.push_null(),
         }
     }
 
@@ -169,26 +168,22 @@ impl ColumnBuilder {
             Values::Eight(values) => values.len(),
             Values::Wide(values) | Values::Sixteen(values) => values.len(),
             Values::Large(values) => values.len(),
-            Values::Views(views) => views.views.len(),
+            Values::Views(views) => views.len(),
         }
     }
 
     fn finish(self, data_type: &DataType, rows: usize) -> ArrayRef {
         let nulls = self.valid.map(|mut valid| NullBuffer::new(valid.finish()));
-        let data = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
-        let data = match self.values {
-            Values::One(values) => data.add_buffer(Buffer::from_vec(values)),
-            Values::Two(values) => data.add_buffer(Buffer::from_vec(values)),
-            Values::Four(values) => data.add_buffer(Buffer::from_vec(values)),
-            Values::Eight(values) => data.add_buffer(Buffer::from_vec(values)),
-            Values::Wide(values) | Values::Sixteen(values) => {
-                data.add_buffer(Buffer::from_vec(values))
-            }
-            Values::Large(values) => data.add_buffer(Buffer::from_vec(values)),
-            Values::Views(views) => {
-                views.buffers().fold(data, |data, buffer| data.add_buffer(buffer))
-            }
+        let buffer = match self.values {
+            Values::One(values) => Buffer::from_vec(values),
+            Values::Two(values) => Buffer::from_vec(values),
+            Values::Four(values) => Buffer::from_vec(values),
+            Values::Eight(values) => Buffer::from_vec(values),
+            Values::Wide(values) | Values::Sixteen(values) => Buffer::from_vec(values),
+            Values::Large(values) => Buffer::from_vec(values),
+            Values::Views(views) => return views.finish(data_type, nulls),
         };
+        let data = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls).add_buffer(buffer);
         make_array(data.build().expect("cells of validated rows are values of their types"))
     }
 }
@@ -199,58 +194,6 @@ fn take<const N: usize>(cells: &[u8], push: impl FnOnce([u8; N])) -> &[u8] {
     let (value, rest) = cells.split_first_chunk().expect("a row ends where its last cell ends");
     push(*value);
     rest
-}
-
-/// Arrow's view layout: length, then the bytes themselves up to 12, or the first four of them
-/// and the place of all in a shared buffer.
-struct Views {
-    views: Vec<u128>,
-    /// The buffers that are full.
-    closed: Vec<Buffer>,
-    open: Vec<u8>,
-}
-
-impl Views {
-    fn new(capacity: usize) -> Self {
-        Self { views: Vec::with_capacity(capacity), closed: Vec::new(), open: Vec::new() }
-    }
-
-    /// Appends the first `length` bytes of `cells`.
-    #[inline]
-    fn push(&mut self, cells: &[u8], length: usize) {
-        if length > VIEW_INLINE_BYTES_MAX {
-            return self.push_long(&cells[..length]);
-        }
-        let content = match cells.first_chunk() {
-            // One wide load instead of a copy of varying length; what is too much is masked.
-            Some(wide) => u128::from_le_bytes(*wide) & ((1 << (8 * length)) - 1),
-            None => {
-                let mut wide = [0; 16];
-                wide[..length].copy_from_slice(&cells[..length]);
-                u128::from_le_bytes(wide)
-            }
-        };
-        self.views.push(content << 32 | length as u128);
-    }
-
-    fn push_long(&mut self, bytes: &[u8]) {
-        if self.open.len() + bytes.len() > VIEW_BUFFER_BYTES_MAX {
-            self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
-        }
-        let prefix = bytes.first_chunk().map_or(0, |prefix| u32::from_le_bytes(*prefix));
-        let view = bytes.len() as u128
-            | u128::from(prefix) << 32
-            | (self.closed.len() as u128) << 64
-            | (self.open.len() as u128) << 96;
-        self.open.extend_from_slice(bytes);
-        self.views.push(view);
-    }
-
-    /// The views, and behind them the buffers that they point into.
-    fn buffers(mut self) -> impl Iterator<Item = Buffer> {
-        self.closed.push(Buffer::from_vec(self.open));
-        std::iter::once(Buffer::from_vec(self.views)).chain(self.closed)
-    }
 }
 
 #[cfg(test)]

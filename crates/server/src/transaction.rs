@@ -6,7 +6,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail, err};
 use freshet_ingest::{LabelClaim, Transaction, names};
 use freshet_meta::{ClaimOutcome, LabelKind};
-use freshet_storage::view::Snapshot;
+use freshet_storage::snapshot::Snapshot;
 use parking_lot::Mutex;
 
 use crate::insert::{Reply, Target};

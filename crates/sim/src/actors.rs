@@ -72,6 +72,7 @@ fn draw_plan(sim: &mut Sim) -> Plan {
     let files = chance.random_range(5..12);
     config.wal_bytes_max = ByteSize(config.wal_file_bytes.bytes() * files);
     config.write_memory_bytes = ByteSize::kib(chance.random_range(192..1024));
+    config.snapshot_memory_bytes = ByteSize::kib(*[0, 4, 1024].choose(chance).expect("some"));
     config.flush_bytes = ByteSize::kib(chance.random_range(4..48));
     config.flush_bytes_min = ByteSize::kib(chance.random_range(1..8));
     config.compaction = chance.random_bool(0.8);

@@ -258,6 +258,9 @@ impl Sim {
         self.check();
         let used = self.engine().admission().memory().used_bytes();
         assert_eq!(used, 0, "memory of writes that nobody gave back");
+        let pins = self.engine().views().pins();
+        assert_eq!(pins.count(), 0, "snapshots that nobody closed");
+        assert_eq!(pins.memory().used_bytes(), 0, "memory of snapshots that nobody gave back");
         self.check_files();
     }
 

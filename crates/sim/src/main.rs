@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let started = Instant::now();
     let time_max = arguments.minutes.map_or(Duration::MAX, |n| Duration::from_secs(60 * n));
-    let (mut ran, mut failed, mut restarts, mut loads, mut snapshots) = (0, 0, 0, 0, 0);
+    let (mut ran, mut failed, mut restarts, mut loads) = (0, 0, 0, 0);
+    let (mut snapshots, mut too_old) = (0, 0);
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
         if started.elapsed() >= time_max {
             break;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
                 restarts += summary.counts.restarts;
                 loads += summary.counts.acknowledged;
                 snapshots += summary.counts.snapshots;
+                too_old += summary.counts.too_old;
             }
             Err(_) => {
                 failed += 1;
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
     }
     println!(
         "{ran} seeds, {failed} failed, {restarts} restarts, {loads} acknowledged records, \
-         {snapshots} snapshots compared, {:.0} s",
+         {snapshots} snapshots compared, {too_old} of them found closed, {:.0} s",
         started.elapsed().as_secs_f64()
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -13,7 +13,7 @@ use freshet_base::{Lsn, SchemaVersion, TableId, TxnId, Version};
 use freshet_ingest::Engine;
 use freshet_schema::TableSchema;
 use freshet_storage::delta::Freshness;
-use freshet_storage::view::{Snapshot, TableSnapshot};
+use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::rows::{self, Row};
 
@@ -67,6 +67,8 @@ pub struct Counts {
     pub rows: u64,
     /// Snapshots compared with the log.
     pub snapshots: u64,
+    /// Of these, snapshots that had been closed.
+    pub too_old: u64,
     /// Loads refused with a clear error.
     pub refused: u64,
     /// Power cuts, process ends and orderly stops survived.
@@ -180,7 +182,10 @@ impl Model {
         self.counts.snapshots += 1;
         let expected = Expected::at(&self.events, snapshot.horizon);
         for (table, expected) in &expected.tables {
-            let read = snapshot.table(*table);
+            let Ok(read) = snapshot.table(*table) else {
+                self.counts.too_old += 1;
+                return;
+            };
             if expected.dropped {
                 assert!(read.is_none(), "table {table} is dropped at {}", snapshot.horizon);
                 continue;
@@ -226,10 +231,10 @@ impl Model {
 
     /// What is taken from one table is given to the other.
     fn check_bank(&self, snapshot: &Snapshot) {
-        let catalog = &snapshot.view.catalog;
+        let catalog = &snapshot.catalog;
         let amounts = ["bank_a", "bank_b"].map(|name| {
             let table = catalog.require_table("d", name).ok()?;
-            let rows = rows::read(&snapshot.table(table.id)?).ok()?;
+            let rows = rows::read(&snapshot.table(table.id).ok()??).ok()?;
             Some(rows.iter().map(|row| row.amount).sum::<i64>())
         });
         if let [Some(a), Some(b)] = amounts {

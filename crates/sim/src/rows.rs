@@ -10,7 +10,7 @@ use freshet_meta::{
 };
 use freshet_schema::{ColumnType, DefaultValue, TableForm, TableSchema};
 use freshet_storage::segment::ScanRequest;
-use freshet_storage::view::TableSnapshot;
+use freshet_storage::snapshot::TableSnapshot;
 
 /// What an added column reads in rows of before.
 const ADDED_DEFAULT: i32 = 7;

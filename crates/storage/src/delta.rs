@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use freshet_base::budget::Permit;
+use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use freshet_schema::TableSchema;
 use parking_lot::Mutex;
@@ -74,15 +74,6 @@ pub struct DeltaStats {
     pub large_loads: u64,
     /// The first LSN that is not in files.
     pub oldest: Option<Lsn>,
-}
-
-/// Where a flush cuts a delta.
-#[derive(Clone)]
-pub struct Cut {
-    /// The last LSN before the cut; zero when nothing was ever pushed.
-    pub lsn: Lsn,
-    /// The node behind the cut: the head of the view that the flush publishes.
-    pub next: Arc<Node>,
 }
 
 /// A table's records above its flushed LSN.
@@ -207,22 +198,25 @@ impl Delta {
         self.push_event(lsn, Event::RunEnd(txn));
     }
 
-    /// Cuts here: what is pushed from now on is behind the cut.
-    pub fn cut(&self) -> Cut {
+    /// Cuts here: what is pushed from now on is behind the cut. Returns the last LSN before it,
+    /// zero when nothing was ever pushed.
+    pub fn cut(&self) -> Lsn {
         let mut tail = self.tail.lock();
         if !tail.arena.is_empty() {
             tail.seal();
         }
-        Cut { lsn: self.last(), next: Arc::clone(&tail.node) }
+        self.last()
     }
 
-    /// Takes note that everything up to `lsn` is in files. Views keep what they pinned.
-    pub fn flushed(&self, lsn: Lsn) {
+    /// Takes note that everything up to `lsn`, where it was cut, is in files. Snapshots keep what
+    /// they pinned, whose memory moves to the budget of `kept`. Returns the head of a new view.
+    pub fn flushed(&self, lsn: Lsn, kept: &Budget) -> Arc<Node> {
         let mut tail = self.tail.lock();
         while let Some(chunk) = tail.head.chunk()
             && chunk.last() <= Some(lsn)
         {
             let chunk = Arc::clone(chunk);
+            chunk.retire(kept);
             self.stats.rows.fetch_sub(chunk.rows(), Ordering::Relaxed);
             self.stats.bytes.fetch_sub(chunk.encoded_bytes(), Ordering::Relaxed);
             let entries = chunk.entries.len() + chunk.events.len();
@@ -236,6 +230,7 @@ impl Delta {
             None => tail.arena.first(),
         };
         self.stats.oldest.store(oldest.map_or(0, Lsn::get), Ordering::Relaxed);
+        Arc::clone(&tail.head)
     }
 
     /// All chunks from `head` on, the open one last: sealed if large, else copied.

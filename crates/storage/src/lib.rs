@@ -24,10 +24,12 @@ pub mod gc;
 pub mod layout;
 pub mod memtable;
 pub mod merge;
+pub mod pins;
 pub mod recover;
 pub mod rowset;
 pub mod segment;
 pub mod side;
+pub mod snapshot;
 pub mod sort;
 #[cfg(test)]
 mod testing;

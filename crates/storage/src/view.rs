@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use arrow::array::RecordBatch;
-use freshet_base::{ColumnId, Lsn, PartitionId, TableId, TabletId, Version};
+use freshet_base::budget::Budget;
+use freshet_base::{Lsn, PartitionId, TableId, TabletId, Version};
 use freshet_meta::Catalog;
 use freshet_schema::{Table, TableSchema};
 use imbl::HashMap;
 use parking_lot::Mutex;
 
-use crate::delta::{Bounds, Delta, DeltaPart, DeltaRead, DeltaRows, Freshness, Node};
-use crate::error::Result;
+use crate::delta::{Delta, Freshness, Node};
+use crate::pins::Pins;
 use crate::rowset::Rowset;
-use crate::segment::ColumnRange;
+use crate::snapshot::{Reach, Snapshot};
 
 /// The files of a tablet, up to its table's flushed LSN.
 #[derive(Clone)]
@@ -66,16 +66,18 @@ pub struct StoreView {
     pub tables: HashMap<TableId, Arc<TableView>>,
 }
 
-/// The one place where the current [`StoreView`] is.
+/// The one place where the current [`StoreView`] is, and the snapshots of earlier ones.
 pub struct Views {
     current: ArcSwap<StoreView>,
     writing: Mutex<()>,
+    pins: Arc<Pins>,
 }
 
 impl Views {
-    /// Starts with `view`.
-    pub fn new(view: StoreView) -> Self {
-        Self { current: ArcSwap::from_pointee(view), writing: Mutex::new(()) }
+    /// Starts with `view`. Rows that only open snapshots keep are counted in `memory`.
+    pub fn new(view: StoreView, memory: Budget) -> Self {
+        let pins = Arc::new(Pins::new(memory));
+        Self { current: ArcSwap::from_pointee(view), writing: Mutex::new(()), pins }
     }
 
     /// The view now.
@@ -95,139 +97,26 @@ impl Views {
     /// Pins a snapshot: the view first and the horizon second, so that the delta of the view
     /// reaches at least from its files to the horizon, whatever is flushed meanwhile.
     pub fn pin(&self, freshness: Freshness, horizon: impl FnOnce() -> Lsn) -> Snapshot {
-        let view = self.load();
-        Snapshot { view, horizon: horizon(), freshness }
-    }
-}
-
-/// Exactly the log up to its horizon.
-#[derive(Clone)]
-pub struct Snapshot {
-    /// Files and deltas.
-    pub view: Arc<StoreView>,
-    /// Records above it are not seen.
-    pub horizon: Lsn,
-    /// Whether open groups are seen.
-    pub freshness: Freshness,
-}
-
-impl Snapshot {
-    /// A table as it is at the horizon; `None` where there is none, or no longer.
-    pub fn table(&self, id: TableId) -> Option<TableSnapshot> {
-        let view = self.view.tables.get(&id)?;
-        let flushed = view.flushed;
-        // Files above the horizon cannot be: a flush covers only what the horizon has passed.
-        let horizon = self.horizon.max(flushed);
-        let bounds = Bounds { flushed, horizon, freshness: self.freshness };
-        let chunks = match view.delta.last() > flushed {
-            true => view.delta.chunks(&view.head),
-            false => Vec::new(),
-        };
-        let read = DeltaRead::new(&chunks, bounds);
-        if read.dropped {
-            return None;
-        }
-        let mut snapshot = TableSnapshot {
-            table: Arc::clone(&view.table),
-            schema: read.schema.unwrap_or_else(|| Arc::clone(&view.schema)),
-            horizon,
-            rowsets: Vec::new(),
-            delta: Vec::new(),
-            overlay: Vec::new(),
-        };
-        if read.cut.is_none() {
-            let files = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
-            snapshot.rowsets.extend(files);
-        }
-        for part in read.parts {
-            match part {
-                DeltaPart::Rows(rows) => snapshot.delta.push(rows),
-                DeltaPart::Rowsets(_, rowsets) => snapshot.rowsets.extend(rowsets),
-            }
-        }
-        Some(snapshot)
-    }
-}
-
-/// A table at the horizon of a snapshot.
-#[derive(Clone)]
-pub struct TableSnapshot {
-    /// Its definition.
-    pub table: Arc<Table>,
-    /// Its columns.
-    pub schema: Arc<TableSchema>,
-    /// What it was read at.
-    pub horizon: Lsn,
-    /// Its files, those of large loads included.
-    pub rowsets: Vec<Arc<Rowset>>,
-    delta: Vec<DeltaRows>,
-    overlay: Vec<RecordBatch>,
-}
-
-impl TableSnapshot {
-    /// The same with rows that only this session sees, as columns of `schema`.
-    #[must_use]
-    pub fn with_overlay(mut self, rows: impl IntoIterator<Item = RecordBatch>) -> Self {
-        self.overlay.extend(rows);
-        self
+        self.pins.open(|| {
+            let view = StoreView::clone(&self.current.load());
+            Reach::new(view, horizon(), freshness)
+        })
     }
 
-    /// Rows, exactly.
-    pub fn rows(&self) -> u64 {
-        self.file_rows() + self.delta_rows()
+    /// Replaces the view by one in which records of `delta` up to `lsn` are in files, or gone:
+    /// `change` gets the head behind them. Open snapshots are handed what they may still look at
+    /// and let go of the rest; what only they keep in memory counts as theirs from now on.
+    pub fn settle(&self, delta: &Delta, lsn: Lsn, change: impl FnOnce(&mut StoreView, Arc<Node>)) {
+        let head = delta.flushed(lsn, self.pins.memory());
+        self.update(|view| change(view, head));
+        // In this order: whoever pins behind the update finds the new view.
+        self.pins.detach(delta.table());
+        self.pins.keep_to_limit();
     }
 
-    /// Rows in files.
-    pub fn file_rows(&self) -> u64 {
-        self.rowsets.iter().map(|rowset| rowset.rows()).sum()
-    }
-
-    /// Rows in memory, the session's own included.
-    pub fn delta_rows(&self) -> u64 {
-        let own = self.overlay.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
-        self.delta.iter().map(DeltaRows::rows).sum::<u64>() + own
-    }
-
-    /// About how many bytes, files and memory.
-    pub fn bytes(&self) -> u64 {
-        let own = self.overlay.iter().map(|batch| batch.get_array_memory_size() as u64);
-        let files = self.rowsets.iter().map(|rowset| rowset.bytes());
-        files.chain(self.delta.iter().map(DeltaRows::bytes)).chain(own).sum()
-    }
-
-    /// The rows in memory as columns of `schema`. Converts what no query has converted before.
-    ///
-    /// # Errors
-    /// [`crate::Error::Internal`] when columns contradict the schema.
-    pub fn delta_batches(&self) -> Result<Vec<RecordBatch>> {
-        let mut batches = Vec::new();
-        for rows in &self.delta {
-            rows.batches(&self.schema, &mut batches)?;
-        }
-        batches.extend(self.overlay.iter().cloned());
-        Ok(batches)
-    }
-
-    /// The bounds of a column over all files; `None` where not known, or where rows are in
-    /// memory, whose bounds nobody keeps.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a footer.
-    pub fn column_range(&self, column: ColumnId) -> Result<Option<ColumnRange>> {
-        let mut range: Option<ColumnRange> = None;
-        if self.delta_rows() > 0 {
-            return Ok(None);
-        }
-        for rowset in &self.rowsets {
-            let Some(next) = rowset.column_range(column)? else { return Ok(None) };
-            let joined = match range {
-                None => Some(next),
-                Some(before) => before.union(&next),
-            };
-            let Some(joined) = joined else { return Ok(None) };
-            range = Some(joined);
-        }
-        Ok(range)
+    /// The snapshots that are open.
+    pub fn pins(&self) -> &Pins {
+        &self.pins
     }
 }
 

@@ -69,6 +69,11 @@ settings! {
     query_memory = "40%",
         "Memory of all queries together; what needs more spills to disk.",
         query_memory: parse::memory;
+    snapshot_memory = "10%",
+        "Memory of rows that are in files already and that only open snapshots keep: of \
+         transactions that read one state until their end, and of long queries. Above it the \
+         oldest snapshot is closed (`snapshot too old`).",
+        snapshot_memory: parse::memory;
     spill_dir = "",
         "Where queries spill to; empty means `spill` in the data directory.",
         spill_dir: |text| Ok((!text.is_empty()).then(|| PathBuf::from(text)));

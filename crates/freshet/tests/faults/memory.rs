@@ -1,4 +1,4 @@
-//! Memory for writes used up by many writers.
+//! Memory for writes used up by many writers, or wanted by somebody who reads for long.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -92,5 +92,60 @@ fn memory_used_up_by_500_writers_is_retryable_and_passes() {
     let mut client = Client::connect(port).unwrap();
     assert_eq!(count(&mut client) as u64, rows);
     insert(&mut client, 1).unwrap();
+    server.stop().unwrap();
+}
+
+/// A transaction that has read once and is forgotten, as pools of connections do.
+fn forgotten_reader(port: u16) -> Client {
+    let mut reader = Client::connect(port).unwrap();
+    reader.query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").unwrap();
+    reader.query("START TRANSACTION").unwrap();
+    assert_eq!(count(&mut reader), 1);
+    reader
+}
+
+/// Three times as many rows as fit into the memory of writes.
+fn write_beside_it(port: u16) -> i64 {
+    let mut writer = Client::connect(port).unwrap();
+    let sql = insert_of(1);
+    let loads = (48 << 20) / sql.len();
+    for _ in 0..loads {
+        writer.query(&sql).unwrap();
+    }
+    1 + loads as i64 * ROWS as i64
+}
+
+#[test]
+fn writers_do_not_wait_for_a_forgotten_transaction_which_still_reads_what_it_read() {
+    let world = world();
+    let setup = world.setup.clone().with("load_patience", "5s").with("write_memory", "16MiB");
+    let (mut server, mut client) = started(&setup.with("flush_bytes", "2MiB"));
+    insert(&mut client, 1).unwrap();
+    let mut reader = forgotten_reader(server.mysql_port);
+    let rows = write_beside_it(server.mysql_port);
+    assert_eq!(count(&mut client), rows);
+    assert_eq!(count(&mut reader), 1);
+    reader.query("COMMIT").unwrap();
+    assert_eq!(count(&mut reader), rows);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_transaction_whose_snapshot_keeps_too_much_is_told_so_and_reads_anew() {
+    let world = world();
+    let setup = world.setup.clone().with("load_patience", "5s").with("write_memory", "16MiB");
+    let setup = setup.with("flush_bytes", "2MiB").with("snapshot_memory", "4KiB");
+    let (mut server, mut client) = started(&setup);
+    insert(&mut client, 1).unwrap();
+    let mut reader = forgotten_reader(server.mysql_port);
+    let rows = write_beside_it(server.mysql_port);
+    let failure = reader.query("SELECT COUNT(*) FROM torture.events_0").unwrap_err();
+    let Failure::Refused { errno: 1105, message } = &failure else { panic!("{failure}") };
+    assert!(message.starts_with("snapshot too old") && message.contains("4 KiB"), "{message}");
+    // Its writes are not in question.
+    reader.query(&insert_of(2)).unwrap();
+    reader.query("COMMIT").unwrap();
+    assert_eq!(count(&mut reader), rows + ROWS as i64);
+    assert_eq!(count(&mut client), rows + ROWS as i64);
     server.stop().unwrap();
 }

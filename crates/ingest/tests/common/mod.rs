@@ -17,7 +17,7 @@ use freshet_meta::{
 use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
-use freshet_storage::view::TableSnapshot;
+use freshet_storage::snapshot::TableSnapshot;
 use futures::executor::block_on;
 
 /// A store in a directory of its own.
@@ -161,7 +161,7 @@ pub fn batches(snapshot: &TableSnapshot) -> Vec<RecordBatch> {
 
 /// The rows that a reader sees, sorted.
 pub fn rows_of(engine: &Engine, table: TableId, freshness: Freshness) -> Vec<(i32, i32)> {
-    let snapshot = engine.snapshot(freshness).table(table).unwrap();
+    let snapshot = engine.snapshot(freshness).table(table).unwrap().unwrap();
     let mut rows = Vec::new();
     for batch in batches(&snapshot) {
         let a = batch.column(0).as_primitive::<Int32Type>().values();

@@ -25,7 +25,7 @@ fn collation_name(form: TableForm) -> &'static str {
 
 /// The databases that the user may see.
 fn databases<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a Arc<Database>> {
-    let all = system.snapshot.view.catalog.databases();
+    let all = system.snapshot.catalog.databases();
     all.filter(|database| system.source.may_see(&database.name))
 }
 
@@ -57,7 +57,7 @@ pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 
 /// Rows and bytes of a table.
 fn size(system: &SystemTables<'_>, table: &Table) -> (u64, u64) {
-    let snapshot = system.snapshot.table(table.id);
+    let snapshot = system.snapshot.table(table.id).ok().flatten();
     snapshot.map_or((0, 0), |snapshot| (snapshot.rows(), snapshot.bytes()))
 }
 
@@ -347,7 +347,7 @@ pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         return Vec::new();
     }
     let mut rows = Vec::new();
-    for user in system.snapshot.view.catalog.users() {
+    for user in system.snapshot.catalog.users() {
         let granted = user.granted(&GrantObject::Server);
         let option = if granted.has(Privilege::GrantOption) { "YES" } else { "NO" };
         for privilege in granted.iter().filter(|one| *one != Privilege::GrantOption) {
@@ -363,7 +363,7 @@ pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let users = system.snapshot.view.catalog.users();
+    let users = system.snapshot.catalog.users();
     users
         .map(|user| {
             vec![

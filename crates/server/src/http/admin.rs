@@ -31,6 +31,10 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.delta_bytes.set(gauge(delta));
     metrics.versions.set(gauge(versions));
     metrics.write_memory_bytes.set(gauge(engine.admission().memory().used_bytes()));
+    let pins = engine.views().pins();
+    metrics.snapshot_memory_bytes.set(gauge(pins.memory().used_bytes()));
+    metrics.snapshots.set(gauge(pins.count() as u64));
+    metrics.snapshots_closed.set(gauge(pins.closed()));
     metrics.wal_total_count.set(gauge(engine.open_groups() as u64));
     let view = engine.views().load();
     let rowsets = |table: &TableView| {

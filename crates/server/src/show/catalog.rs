@@ -97,7 +97,7 @@ pub fn table_status(session: &Session, database: Option<&str>) -> Result<Listing
     let database = session.database_of(database)?;
     let snapshot = session.shared.engine.snapshot(session.settings.freshness);
     for table in visible(session, database)? {
-        let Some(read) = snapshot.table(table.id) else { continue };
+        let Some(read) = snapshot.table(table.id)? else { continue };
         let (rows, bytes) = (read.rows(), read.bytes());
         let average = bytes.checked_div(rows).unwrap_or(0);
         listing.push([
@@ -400,7 +400,7 @@ pub fn partitions(session: &Session, name: &TableName) -> Result<Listing> {
     let table = stored(session, name)?;
     let engine = &session.shared.engine;
     let snapshot = engine.snapshot(session.settings.freshness);
-    let read = snapshot.table(table.id);
+    let read = snapshot.table(table.id)?;
     let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
     let version = engine.table_state(table.id).map_or(1, |state| state.log.lock().version.get());
     let replicas = table.properties.replication_num;

@@ -55,6 +55,8 @@ pub fn status_rows(shared: &Shared) -> Listing {
         ("Queries_memory_bytes", shared.query.memory_bytes().to_string()),
         ("Rows_loaded", metrics.rows.get().to_string()),
         ("Rows_rejected", metrics.rows_rejected.get().to_string()),
+        ("Snapshots", shared.engine.views().pins().count().to_string()),
+        ("Snapshot_memory_bytes", shared.engine.views().pins().memory().used_bytes().to_string()),
         ("Ssl_cipher", String::new()),
         ("Ssl_version", String::new()),
         ("Threads_connected", shared.processes.count().to_string()),

@@ -15,7 +15,7 @@ use freshet_query::snapshot::SnapshotTables;
 use freshet_query::system::SystemTables;
 use freshet_query::zone::Zone;
 use freshet_query::{DataType, Parameter, RecordBatch, TableProvider, parameters};
-use freshet_storage::view::{Snapshot, TableSnapshot};
+use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 use freshet_wire::{PacketWriter, Param, StatusFlags};
 use parking_lot::Mutex;
 use sqlparser::ast::{self, Expr, Query};
@@ -427,6 +427,8 @@ fn plan(
     let engine = &session.shared.query;
     let items = &prepared.parsed.items;
     let plan = engine.plan(query.clone(), items, &reader.session(), reader, &types)?;
+    // A statement may stay prepared for days, and keeps nothing alive.
+    let plan = plan.unbound()?;
     let database = session.database.clone();
     prepared.plan = Some(CachedPlan { plan, generation, settings, database, types });
     Ok(())

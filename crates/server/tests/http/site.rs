@@ -93,7 +93,7 @@ impl Site {
     /// All rows of `d.t`, NULL as "NULL", sorted.
     pub fn rows(&self) -> Vec<String> {
         let (state, _) = self.engine.resolve("d", "t").unwrap();
-        let snapshot = self.engine.snapshot(Freshness::Committed).table(state.id).unwrap();
+        let snapshot = self.engine.snapshot(Freshness::Committed).table(state.id).unwrap().unwrap();
         let request = ScanRequest::all(&snapshot.schema);
         let files = snapshot.rowsets.iter().flat_map(|rowset| rowset.scan(request.clone()));
         let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();
@@ -106,7 +106,7 @@ impl Site {
     /// Rows that stand in files, and rows that stand in memory.
     pub fn places(&self) -> (u64, u64) {
         let (state, _) = self.engine.resolve("d", "t").unwrap();
-        let snapshot = self.engine.snapshot(Freshness::Committed).table(state.id).unwrap();
+        let snapshot = self.engine.snapshot(Freshness::Committed).table(state.id).unwrap().unwrap();
         (snapshot.file_rows(), snapshot.delta_rows())
     }
 

@@ -81,7 +81,8 @@ fn a_bit_flipped_anywhere_in_a_segment_is_named_and_all_else_is_served() {
         sim.fs.flip(&segment, offset, 3);
         assert_eq!(findings(&mut sim, &segment), 1, "byte {offset} of {len}");
         sim.open();
-        let read = rows::read(&sim.engine().snapshot(Freshness::Committed).table(id).unwrap());
+        let read =
+            rows::read(&sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap());
         let error = read.unwrap_err().to_string();
         assert!(error.contains(name(&segment)), "byte {offset} of {len}: {error}");
         act(&sim, |client| async move {
@@ -204,7 +205,7 @@ fn a_damaged_side_file_is_named_and_given_up_only_when_told() {
     assert!(matches!(repair(&mut sim)[..], [Loss::SideFile { .. }]));
     sim.try_open().unwrap().unwrap();
     let id = sim.engine().resolve("d", "a").unwrap().0.id;
-    let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap();
+    let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
     assert_eq!(rows::read(&table).unwrap(), [], "the rows of the side file are given up");
 }
 
@@ -223,6 +224,6 @@ fn a_log_file_that_is_gone_is_named_and_given_up_only_when_told() {
     assert!(matches!(repair(&mut sim)[..], [Loss::File { .. }, ..]));
     sim.try_open().unwrap().unwrap();
     let id = sim.engine().resolve("d", "a").unwrap().0.id;
-    let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap();
+    let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
     assert_eq!(rows::read(&table).unwrap().len(), 3, "what is in files stays");
 }

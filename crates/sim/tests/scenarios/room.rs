@@ -24,6 +24,60 @@ async fn fill_until_refused(client: &Client, table: &str) {
     panic!("the log is bounded");
 }
 
+/// Loads far more than fits into the memory of writes, while a snapshot is open.
+async fn load_beside_a_snapshot(client: &Client) -> freshet_storage::snapshot::Snapshot {
+    let engine = &client.engine;
+    client.load("a", 50, Off, None).await;
+    let snapshot = engine.snapshot(Freshness::Committed);
+    for n in 0..400 {
+        let outcome = client.load("a", 60, Off, None).await;
+        assert!(matches!(outcome, Outcome::Acknowledged(_)), "load {n} waits for a reader");
+    }
+    client.flush("a").await;
+    assert_eq!(engine.admission().memory().used_bytes(), 0, "all of it is in files");
+    snapshot
+}
+
+#[test]
+fn writers_never_wait_for_an_open_snapshot() {
+    let mut sim = store(57);
+    sim.config.snapshot_memory_bytes = ByteSize::mib(1);
+    sim.config.write_memory_bytes = ByteSize::kib(64);
+    sim.config.flush_bytes = ByteSize::kib(8);
+    sim.crash(Death::PowerCut);
+    act(&sim, |client| async move {
+        let snapshot = load_beside_a_snapshot(&client).await;
+        let id = client.engine.resolve("d", "a").unwrap().0.id;
+        assert_eq!(snapshot.table(id).unwrap().unwrap().rows(), 50);
+        client.model.lock().check(&snapshot);
+        let kept = || client.engine.views().pins().memory().used_bytes();
+        let before = kept();
+        assert!(before > 0);
+        drop(load_beside_a_snapshot(&client).await);
+        assert_eq!(kept(), before, "rows that came later are not kept for it");
+    });
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_snapshot_that_keeps_too_much_is_closed_and_the_next_one_reads() {
+    let mut sim = store(58);
+    sim.config.snapshot_memory_bytes = ByteSize(1);
+    sim.config.write_memory_bytes = ByteSize::kib(64);
+    sim.config.flush_bytes = ByteSize::kib(8);
+    sim.crash(Death::PowerCut);
+    act(&sim, |client| async move {
+        let snapshot = load_beside_a_snapshot(&client).await;
+        let id = client.engine.resolve("d", "a").unwrap().0.id;
+        let error = freshet_base::Error::from(snapshot.table(id).err().expect("it is closed"));
+        assert_eq!(error.code(), freshet_base::ErrorCode::SnapshotTooOld, "{error}");
+        assert_eq!(client.engine.views().pins().memory().used_bytes(), 0);
+        let next = client.engine.snapshot(Freshness::Committed);
+        assert_eq!(next.table(id).unwrap().unwrap().rows(), 50 + 400 * 60);
+    });
+    sim.settle_and_check_leaks();
+}
+
 fn is_acknowledged(outcome: Option<Outcome>) -> bool {
     matches!(outcome, Some(Outcome::Acknowledged(_)))
 }
@@ -293,7 +347,7 @@ fn a_start_on_a_full_disk_serves_what_there_is() {
         }
     });
     sim.check();
-    let shown = sim.engine().snapshot(Freshness::Committed).view.tables.len();
+    let shown = sim.engine().snapshot(Freshness::Committed).table_ids().len();
     assert_eq!(shown, 4);
     sim.fs.set_capacity_bytes(1 << 40);
     let taken = act(&sim, |client| async move {

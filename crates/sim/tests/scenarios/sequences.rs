@@ -415,7 +415,8 @@ fn the_same_loads_under_other_settings_give_the_same_rows() {
         }
         sim.check();
         let id = sim.engine().resolve("d", "a").unwrap().0.id;
-        rows::read(&sim.engine().snapshot(Freshness::Committed).table(id).unwrap()).unwrap()
+        rows::read(&sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap())
+            .unwrap()
     };
     let plain = rows(0, |_| {});
     assert_eq!(plain, rows(1, |sim| sim.config.compaction = false));

@@ -1,9 +1,10 @@
 //! The links of a delta: an arena that is written, and the chunk that it becomes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use freshet_base::budget::Permit;
+use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, TxnId};
 use freshet_schema::TableSchema;
 use parking_lot::Mutex;
@@ -126,6 +127,7 @@ impl Arena {
             schemas: self.schemas.clone(),
             raw: Mutex::new(Some(self.raw.clone())),
             permit: Mutex::new(None),
+            retired: AtomicBool::new(false),
             rolled: OnceLock::new(),
             encoded_bytes: self.bytes(),
         }
@@ -140,6 +142,7 @@ impl Arena {
             schemas: self.schemas,
             raw: Mutex::new(Some(self.raw)),
             permit: Mutex::new(self.permit),
+            retired: AtomicBool::new(false),
             rolled: OnceLock::new(),
             encoded_bytes,
         }
@@ -153,6 +156,8 @@ pub struct Chunk {
     pub(super) schemas: Vec<Arc<TableSchema>>,
     raw: Mutex<Option<Raw>>,
     permit: Mutex<Option<Permit>>,
+    /// Whether its rows are in files, so that only snapshots keep it.
+    retired: AtomicBool,
     rolled: OnceLock<Rolled>,
     encoded_bytes: usize,
 }
@@ -173,6 +178,21 @@ impl Chunk {
             }
             rolled
         })
+    }
+
+    /// Its rows are in files: what it still takes, it takes from the budget of `kept`.
+    pub(super) fn retire(&self, kept: &Budget) {
+        let mut permit = self.permit.lock();
+        *permit = permit.take().map(|held| kept.acquire_over(held.bytes()));
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Memory that it takes only because a snapshot keeps it.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        match self.retired.load(Ordering::Acquire) {
+            true => self.permit.lock().as_ref().map_or(0, Permit::bytes),
+            false => 0,
+        }
     }
 
     /// Rows in it, visible or not.

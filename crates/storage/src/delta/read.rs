@@ -72,6 +72,11 @@ impl DeltaRows {
         self.ranges.iter().map(|range| range.len() as u64).sum()
     }
 
+    /// What they are part of.
+    pub(crate) fn chunk(&self) -> &Arc<Chunk> {
+        &self.chunk
+    }
+
     /// About how many bytes, as they were encoded.
     pub fn bytes(&self) -> u64 {
         let all = self.chunk.rows().max(1);

@@ -138,11 +138,11 @@ proptest! {
                     delta.push_schema(Lsn(lsn), schema(2));
                     model.alters.push(lsn);
                 }
-                Step::Cut => drop(delta.cut()),
+                Step::Cut => _ = delta.cut(),
                 Step::Flush => {
                     let cut = delta.cut();
-                    delta.flushed(cut.lsn);
-                    (head, flushed) = (cut.next, cut.lsn.get());
+                    head = delta.flushed(cut, &Budget::new("memory of snapshots", 1 << 20));
+                    flushed = cut.get();
                 }
                 Step::Read { back, published } => {
                     let horizon = lsn.saturating_sub(back).max(flushed);

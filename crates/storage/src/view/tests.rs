@@ -1,6 +1,7 @@
+use freshet_base::budget::Budget;
 use freshet_base::io::RealFs;
 use freshet_base::task::InlinePool;
-use freshet_base::{RowsetId, SchemaVersion, TxnId};
+use freshet_base::{ColumnId, RowsetId, SchemaVersion, TxnId};
 use futures::executor::block_on;
 
 use super::*;
@@ -8,7 +9,12 @@ use crate::DataDir;
 use crate::delta::{DeltaEntry, Payload};
 use crate::flush::{Files, FlushInput, flush};
 use crate::segment::ScanRequest;
-use crate::testing::{TABLE, batch, encode, keys, permit, schema, table};
+use crate::testing::{TABLE, batch, encode, keys, schema, table};
+
+/// What each record takes until its rows are columns.
+const PERMIT_BYTES: u64 = 100;
+/// Room for the rows of a few records that snapshots keep.
+const KEPT_BYTES_MAX: u64 = 256 << 10;
 
 /// A store of one table, as an engine would drive it.
 struct Store {
@@ -16,6 +22,7 @@ struct Store {
     files: Files,
     delta: Arc<Delta>,
     views: Views,
+    writes: Budget,
 }
 
 impl Store {
@@ -33,10 +40,12 @@ impl Store {
             head: delta.head(),
         };
         let tables = HashMap::unit(TABLE, Arc::new(view));
-        let views = Views::new(StoreView { catalog: Arc::new(Catalog::default()), tables });
+        let memory = Budget::new("memory of snapshots", KEPT_BYTES_MAX);
+        let views = Views::new(StoreView { catalog: Arc::new(Catalog::default()), tables }, memory);
         let data = DataDir::new(dir.path());
         let files = Files { fs: Arc::new(RealFs), dir: data, pool: Arc::new(InlinePool) };
-        Self { _dir: dir, files, delta, views }
+        let writes = Budget::new("memory for writes", u64::MAX);
+        Self { _dir: dir, files, delta, views, writes }
     }
 
     fn push(&self, lsn: u64, txn: u64, keys: &[i64]) {
@@ -49,7 +58,7 @@ impl Store {
             rows: keys.len() as u32,
             payload: Payload::Copied(&bytes),
         };
-        self.delta.push_rows(entry, permit(0));
+        self.delta.push_rows(entry, self.writes.acquire_over(PERMIT_BYTES));
     }
 
     fn pin(&self, horizon: u64) -> Snapshot {
@@ -57,7 +66,7 @@ impl Store {
     }
 
     fn keys(&self, snapshot: &Snapshot) -> Vec<i64> {
-        let table = snapshot.table(TABLE).unwrap();
+        let table = snapshot.table(TABLE).unwrap().unwrap();
         let files = table.rowsets.iter().flat_map(|rowset| {
             rowset.scan(ScanRequest::all(&table.schema)).map(Result::unwrap).collect::<Vec<_>>()
         });
@@ -71,28 +80,28 @@ impl Store {
     /// Flushes everything: files in, rows out, in one swap.
     fn flush(&self) {
         let cut = self.delta.cut();
-        let before = self.pin(cut.lsn.get());
-        let view = Arc::clone(&before.view.tables[&TABLE]);
-        let rows = before.table(TABLE).unwrap();
+        let before = self.pin(cut.get());
+        let view = Arc::clone(&self.views.load().tables[&TABLE]);
+        let rows = before.table(TABLE).unwrap().unwrap();
         let input = FlushInput {
             table: Arc::new(table(&[schema(1)], 1)),
             schema: schema(1),
             batches: rows.delta_batches().unwrap(),
-            lsns: (view.flushed.next(), cut.lsn),
+            lsns: (view.flushed.next(), cut),
             turn: 0,
         };
-        let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(cut.lsn.get())));
+        let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(cut.get())));
         let mut next = TableView::clone(&view);
         for meta in meta.unwrap() {
             let dir = self.files.dir.tablet(TABLE, meta.tablet);
             let rowset = Rowset::new(&self.files.fs, &dir, meta, &schema(1));
             next.tablets[0].rowsets.push(Arc::new(rowset));
         }
-        (next.flushed, next.head) = (cut.lsn, cut.next);
-        self.views.update(|store| {
+        next.flushed = cut;
+        self.views.settle(&self.delta, cut, |store, head| {
+            next.head = head;
             store.tables.insert(TABLE, Arc::new(next));
         });
-        self.delta.flushed(cut.lsn);
     }
 }
 
@@ -107,7 +116,7 @@ fn each_record_is_seen_in_one_place_before_and_after_a_flush() {
     store.push(4, 0, &[5]);
     assert_eq!(store.keys(&before), [1, 2], "a pin stays where it was pinned");
     assert_eq!(store.keys(&store.pin(3)), [1, 2, 3, 4]);
-    let table = store.pin(3).table(TABLE).unwrap();
+    let table = store.pin(3).table(TABLE).unwrap().unwrap();
     assert_eq!((table.file_rows(), table.delta_rows()), (3, 1));
     store.flush();
     assert_eq!(store.keys(&store.pin(4)), [1, 2, 3, 4, 5]);
@@ -135,11 +144,11 @@ fn an_alter_and_a_drop_count_from_their_lsn_on() {
     store.delta.push_schema(Lsn(2), schema(2));
     store.push(3, 0, &[3]);
     store.delta.push_drop(Lsn(4));
-    assert_eq!(store.pin(1).table(TABLE).unwrap().schema.version, SchemaVersion(1));
-    assert_eq!(store.pin(3).table(TABLE).unwrap().schema.version, SchemaVersion(2));
+    assert_eq!(store.pin(1).table(TABLE).unwrap().unwrap().schema.version, SchemaVersion(1));
+    assert_eq!(store.pin(3).table(TABLE).unwrap().unwrap().schema.version, SchemaVersion(2));
     assert_eq!(store.keys(&store.pin(3)), [1, 3], "rows of both versions have the new columns");
-    assert!(store.pin(4).table(TABLE).is_none());
-    assert!(store.pin(3).table(freshet_base::TableId(1)).is_none());
+    assert!(store.pin(4).table(TABLE).unwrap().is_none());
+    assert!(store.pin(3).table(freshet_base::TableId(1)).unwrap().is_none());
 }
 
 #[test]
@@ -157,7 +166,8 @@ fn published_readers_wait_for_the_end_of_a_group() {
 fn a_session_sees_its_own_rows_besides() {
     let store = Store::new();
     store.push(1, 0, &[1]);
-    let table = store.pin(1).table(TABLE).unwrap().with_overlay([batch(&schema(1), &[7, 8])]);
+    let table =
+        store.pin(1).table(TABLE).unwrap().unwrap().with_overlay([batch(&schema(1), &[7, 8])]);
     assert_eq!(table.rows(), 3);
     assert_eq!(keys(&table.delta_batches().unwrap()), [1, 7, 8]);
 }
@@ -168,7 +178,7 @@ fn bounds_are_known_when_all_rows_are_in_files() {
     use arrow::datatypes::Int64Type;
     let store = Store::new();
     store.push(1, 0, &[5, 9]);
-    let range = || store.pin(9).table(TABLE).unwrap().column_range(ColumnId(1)).unwrap();
+    let range = || store.pin(9).table(TABLE).unwrap().unwrap().column_range(ColumnId(1)).unwrap();
     assert!(range().is_none());
     store.flush();
     store.push(2, 0, &[-3]);
@@ -176,4 +186,77 @@ fn bounds_are_known_when_all_rows_are_in_files() {
     let range = range().unwrap();
     assert_eq!(range.min.as_primitive::<Int64Type>().value(0), -3);
     assert_eq!(range.max.as_primitive::<Int64Type>().value(0), 9);
+}
+
+#[test]
+fn an_open_snapshot_keeps_what_it_sees_as_its_own_and_nothing_newer() {
+    let store = Store::new();
+    store.push(1, 0, &[1]);
+    let early = store.pin(1);
+    store.flush();
+    let kept = store.views.pins().memory();
+    assert_eq!(store.writes.used_bytes(), 0, "writes do not wait for a reader");
+    let one = kept.used_bytes();
+    assert!(one > 0);
+    for lsn in 2..10 {
+        store.push(lsn, 0, &[lsn as i64]);
+        store.flush();
+    }
+    assert_eq!(store.writes.used_bytes(), 0);
+    assert_eq!(kept.used_bytes(), one, "what came later is not kept");
+    assert_eq!(store.keys(&early), [1]);
+    assert_eq!(store.views.pins().count(), 1);
+    let table = early.table(TABLE).unwrap();
+    drop(early);
+    assert_eq!(kept.used_bytes(), one, "a scan goes on");
+    drop(table);
+    assert_eq!((kept.used_bytes(), store.views.pins().count()), (0, 0));
+}
+
+#[test]
+fn over_the_limit_the_oldest_snapshot_that_keeps_something_is_closed() {
+    let store = Store::new();
+    let empty = store.pin(0);
+    let mut open = Vec::new();
+    let kept = store.views.pins().memory();
+    let mut lsn = 0;
+    while store.views.pins().closed() == 0 {
+        lsn += 1;
+        store.push(lsn, 0, &[lsn as i64; 1024]);
+        open.push((lsn, store.pin(lsn)));
+        store.flush();
+        assert!(kept.used_bytes() <= KEPT_BYTES_MAX, "each keeps little: closing one is enough");
+    }
+    assert!(open.len() > 2, "{} snapshots", open.len());
+    let (_, oldest) = open.remove(0);
+    let error = freshet_base::Error::from(oldest.table(TABLE).err().unwrap());
+    assert_eq!(error.code(), freshet_base::ErrorCode::SnapshotTooOld);
+    assert!(error.message().contains("snapshot_memory"), "{error}");
+    for (lsn, snapshot) in &open {
+        assert_eq!(store.keys(snapshot).len() as u64, 1024 * *lsn, "the others go on");
+    }
+    assert!(store.keys(&empty).is_empty(), "one that keeps nothing is in nobody's way");
+}
+
+#[test]
+fn a_table_that_a_scan_still_holds_is_not_closed_twice() {
+    let store = Store::new();
+    let mut scans = Vec::new();
+    let used = || store.views.pins().memory().used_bytes();
+    for lsn in 1.. {
+        if used() > 2 * KEPT_BYTES_MAX {
+            break;
+        }
+        // So many that a reader seals them: few it would copy.
+        store.push(lsn, 0, &[lsn as i64; 1024]);
+        let snapshot = store.pin(lsn);
+        scans.push(snapshot.table(TABLE).unwrap().unwrap());
+        store.flush();
+    }
+    // Nobody lets go: what was closed counts, and only as many are closed as are over the limit.
+    let closed = scans.iter().filter(|scan| scan.check_open().is_err()).count();
+    assert_eq!(closed as u64, store.views.pins().closed());
+    let (over, each) = (used() - KEPT_BYTES_MAX, used() / scans.len() as u64);
+    assert_eq!(closed as u64, over.div_ceil(each), "{} open", scans.len());
+    assert!(scans[..closed].iter().all(|scan| scan.check_open().is_err()), "the oldest first");
 }

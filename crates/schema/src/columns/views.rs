@@ -1,0 +1,145 @@
+//! Values of varying length as Arrow's views.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryViewArray, StringViewArray};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::DataType;
+
+/// A value of up to this many bytes lies inside its view.
+const VIEW_INLINE_BYTES_MAX: usize = 12;
+/// A buffer of long values is closed here, because a view addresses it with 32 bits.
+const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
+
+/// Arrow's view layout: length, then the bytes themselves up to 12, or the first four of them
+/// and the place of all in a shared buffer.
+pub(super) struct Views {
+    views: Vec<u128>,
+    /// The buffers that are full.
+    closed: Vec<Buffer>,
+    open: Vec<u8>,
+}
+
+impl Views {
+    pub fn new(capacity: usize) -> Self {
+        Self { views: Vec::with_capacity(capacity), closed: Vec::new(), open: Vec::new() }
+    }
+
+    /// Appends the first `length` bytes of `cells`.
+    #[inline]
+    pub fn push(&mut self, cells: &[u8], length: usize) {
+        if length > VIEW_INLINE_BYTES_MAX {
+            return self.push_long(&cells[..length]);
+        }
+        let content = match cells.first_chunk() {
+            // One wide load instead of a copy of varying length; what is too much is masked.
+            Some(wide) => u128::from_le_bytes(*wide) & ((1 << (8 * length)) - 1),
+            None => {
+                let mut wide = [0; 16];
+                wide[..length].copy_from_slice(&cells[..length]);
+                u128::from_le_bytes(wide)
+            }
+        };
+        self.views.push(content << 32 | length as u128);
+    }
+
+    fn push_long(&mut self, bytes: &[u8]) {
+        if self.open.len() + bytes.len() > VIEW_BUFFER_BYTES_MAX {
+            self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
+        }
+        let prefix = bytes.first_chunk().map_or(0, |prefix| u32::from_le_bytes(*prefix));
+        let view = bytes.len() as u128
+            | u128::from(prefix) << 32
+            | (self.closed.len() as u128) << 64
+            | (self.open.len() as u128) << 96;
+        self.open.extend_from_slice(bytes);
+        self.views.push(view);
+    }
+
+    /// A place that holds nothing.
+    pub fn push_null(&mut self) {
+        self.views.push(0);
+    }
+
+    /// Values so far, nulls among them.
+    pub fn len(&self) -> usize {
+        self.views.len()
+    }
+
+    /// The column, as text or as bytes.
+    ///
+    /// # Panics
+    /// When it is to be text, and a value is not UTF-8: its row was not validated.
+    pub fn finish(mut self, ty: &DataType, nulls: Option<NullBuffer>) -> ArrayRef {
+        self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
+        if *ty == DataType::BinaryView {
+            let views = BinaryViewArray::try_new(self.views.into(), self.closed, nulls);
+            return Arc::new(views.expect("views point to what was appended"));
+        }
+        assert_eq!(*ty, DataType::Utf8View, "values of varying length are text or bytes");
+        assert!(self.is_text(), "texts of validated rows are UTF-8");
+        // SAFETY: each view points to bytes that `push_long` put there, or holds its own, and
+        // each is UTF-8, as just checked: what arrow would check value by value, in far more
+        // time than it takes here.
+        Arc::new(unsafe { StringViewArray::new_unchecked(self.views.into(), self.closed, nulls) })
+    }
+
+    /// Whether each value is UTF-8. Buffers hold values end to end and nothing else: where they
+    /// are UTF-8 as a whole and no value begins inside a character, each value is.
+    fn is_text(&self) -> bool {
+        self.closed.iter().all(|buffer| std::str::from_utf8(buffer).is_ok())
+            && self.views.iter().all(|&view| {
+                let length = view as u32 as usize;
+                let content = view >> 32;
+                if length > VIEW_INLINE_BYTES_MAX {
+                    return content as u8 & 0xC0 != 0x80;
+                }
+                content & (u128::MAX / 0xFF * 0x80) == 0
+                    || std::str::from_utf8(&content.to_le_bytes()[..length]).is_ok()
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array, AsArray};
+
+    use super::*;
+
+    fn finish(values: &[&[u8]], ty: DataType) -> ArrayRef {
+        let mut views = Views::new(0);
+        for value in values {
+            views.push(value, value.len());
+        }
+        views.finish(&ty, None)
+    }
+
+    #[test]
+    fn text_is_text_and_bytes_are_bytes() {
+        let texts = ["", "\u{e9}", "short", "twelve bytes", "\u{e9}\u{4e00} and some more"];
+        let bytes = texts.map(str::as_bytes);
+        let text = finish(&bytes, DataType::Utf8View);
+        assert_eq!(text.as_string_view().iter().flatten().collect::<Vec<_>>(), texts);
+        let rest = text.to_data();
+        rest.validate_full().expect("arrow finds nothing either");
+        let raw = finish(&[b"\xff", b"\xff of more than twelve bytes"], DataType::BinaryView);
+        assert_eq!(raw.as_binary_view().value(0), b"\xff");
+    }
+
+    #[test]
+    fn what_is_no_text_is_never_given_out_as_text() {
+        let whole = "a text with an \u{e9} in the middle of it".as_bytes();
+        let cut = whole.iter().position(|&byte| byte >= 0x80).unwrap() + 1;
+        let refused: [&[&[u8]]; 4] = [
+            &[b"\xff"],
+            &[b"a long value that ends badly \xc3"],
+            // Text together, but neither is text alone.
+            &[&whole[..cut], &whole[cut..]],
+            &["\u{e9}".as_bytes().first_chunk::<1>().unwrap()],
+        ];
+        for values in refused {
+            let given = std::panic::catch_unwind(|| finish(values, DataType::Utf8View));
+            assert!(given.is_err(), "{values:?}");
+        }
+    }
+}

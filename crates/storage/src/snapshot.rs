@@ -1,0 +1,225 @@
+//! What a query reads: exactly the log up to a horizon, whatever is written and flushed meanwhile.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use freshet_base::{ColumnId, Lsn, TableId};
+use freshet_meta::Catalog;
+use freshet_schema::{Table, TableSchema};
+use parking_lot::Mutex;
+
+use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
+use crate::error::Result;
+use crate::pins::{Pin, TooOld};
+use crate::rowset::Rowset;
+use crate::segment::ColumnRange;
+use crate::view::{StoreView, TableView};
+
+/// Exactly the log up to its horizon.
+#[derive(Clone)]
+pub struct Snapshot {
+    /// Names, users, definitions.
+    pub catalog: Arc<Catalog>,
+    /// Records above it are not seen.
+    pub horizon: Lsn,
+    /// Whether open groups are seen.
+    pub freshness: Freshness,
+    pin: Arc<Pin>,
+    reach: Arc<Mutex<Reach>>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(pin: Arc<Pin>, reach: Reach) -> Self {
+        let catalog = Arc::clone(&reach.view.catalog);
+        let Reach { horizon, freshness, .. } = reach;
+        Self { catalog, horizon, freshness, pin, reach: Arc::new(Mutex::new(reach)) }
+    }
+
+    pub(crate) fn reach(&self) -> &Arc<Mutex<Reach>> {
+        &self.reach
+    }
+
+    /// A table as it is at the horizon; `None` where there is none, or no longer.
+    ///
+    /// # Errors
+    /// [`TooOld`] when its memory was needed elsewhere.
+    pub fn table(&self, id: TableId) -> Result<Option<TableSnapshot>, TooOld> {
+        let reach = self.reach.lock();
+        // Under the lock: who closes it says so first and takes its tables second.
+        self.pin.check_open()?;
+        Ok(reach.table(id, &self.pin))
+    }
+
+    /// The tables that it may look at, the dropped ones among them.
+    pub fn table_ids(&self) -> Vec<TableId> {
+        let reach = self.reach.lock();
+        reach.view.tables.keys().chain(reach.detached.keys()).copied().collect()
+    }
+}
+
+/// What a snapshot may look at.
+pub(crate) struct Reach {
+    /// Tables that had no flush since, read through their deltas, which go on growing.
+    view: StoreView,
+    /// Tables that had one, with just what the snapshot sees of them.
+    detached: HashMap<TableId, Option<TableSnapshot>>,
+    horizon: Lsn,
+    freshness: Freshness,
+}
+
+impl Reach {
+    pub fn new(view: StoreView, horizon: Lsn, freshness: Freshness) -> Self {
+        Self { view, detached: HashMap::new(), horizon, freshness }
+    }
+
+    /// Takes a table off its delta, so that nothing newer than the horizon is kept alive.
+    pub fn detach(&mut self, id: TableId, pin: &Arc<Pin>) {
+        if self.view.tables.contains_key(&id) {
+            let table = self.table(id, pin);
+            self.view.tables.remove(&id);
+            self.detached.insert(id, table);
+        }
+    }
+
+    /// Lets go of all tables, and returns them: to be dropped when no lock is held.
+    pub fn close(&mut self) -> Self {
+        let catalog = Arc::clone(&self.view.catalog);
+        let nothing = StoreView { catalog, tables: imbl::HashMap::new() };
+        std::mem::replace(self, Self::new(nothing, self.horizon, self.freshness))
+    }
+
+    fn table(&self, id: TableId, pin: &Arc<Pin>) -> Option<TableSnapshot> {
+        match self.detached.get(&id) {
+            Some(table) => table.clone(),
+            None => self.read(self.view.tables.get(&id)?, pin),
+        }
+    }
+
+    fn read(&self, view: &TableView, pin: &Arc<Pin>) -> Option<TableSnapshot> {
+        let flushed = view.flushed;
+        // Files above the horizon cannot be: a flush covers only what the horizon has passed.
+        let horizon = self.horizon.max(flushed);
+        let bounds = Bounds { flushed, horizon, freshness: self.freshness };
+        let chunks = match view.delta.last() > flushed {
+            true => view.delta.chunks(&view.head),
+            false => Vec::new(),
+        };
+        let read = DeltaRead::new(&chunks, bounds);
+        if read.dropped {
+            return None;
+        }
+        let mut snapshot = TableSnapshot {
+            table: Arc::clone(&view.table),
+            schema: read.schema.unwrap_or_else(|| Arc::clone(&view.schema)),
+            horizon,
+            rowsets: Vec::new(),
+            delta: Vec::new(),
+            overlay: Vec::new(),
+            pin: Arc::clone(pin),
+        };
+        if read.cut.is_none() {
+            let files = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
+            snapshot.rowsets.extend(files);
+        }
+        for part in read.parts {
+            match part {
+                DeltaPart::Rows(rows) => snapshot.delta.push(rows),
+                DeltaPart::Rowsets(_, rowsets) => snapshot.rowsets.extend(rowsets),
+            }
+        }
+        pin.keeps(snapshot.delta.iter().map(DeltaRows::chunk));
+        Some(snapshot)
+    }
+}
+
+/// A table at the horizon of a snapshot.
+#[derive(Clone)]
+pub struct TableSnapshot {
+    /// Its definition.
+    pub table: Arc<Table>,
+    /// Its columns.
+    pub schema: Arc<TableSchema>,
+    /// What it was read at.
+    pub horizon: Lsn,
+    /// Its files, those of large loads included.
+    pub rowsets: Vec<Arc<Rowset>>,
+    delta: Vec<DeltaRows>,
+    overlay: Vec<RecordBatch>,
+    pin: Arc<Pin>,
+}
+
+impl TableSnapshot {
+    /// The same with rows that only this session sees, as columns of `schema`.
+    #[must_use]
+    pub fn with_overlay(mut self, rows: impl IntoIterator<Item = RecordBatch>) -> Self {
+        self.overlay.extend(rows);
+        self
+    }
+
+    /// Whether it may still be read. A reader that goes on and on asks again and again.
+    ///
+    /// # Errors
+    /// [`TooOld`] when its memory was needed elsewhere.
+    pub fn check_open(&self) -> Result<(), TooOld> {
+        self.pin.check_open()
+    }
+
+    /// Rows, exactly.
+    pub fn rows(&self) -> u64 {
+        self.file_rows() + self.delta_rows()
+    }
+
+    /// Rows in files.
+    pub fn file_rows(&self) -> u64 {
+        self.rowsets.iter().map(|rowset| rowset.rows()).sum()
+    }
+
+    /// Rows in memory, the session's own included.
+    pub fn delta_rows(&self) -> u64 {
+        let own = self.overlay.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        self.delta.iter().map(DeltaRows::rows).sum::<u64>() + own
+    }
+
+    /// About how many bytes, files and memory.
+    pub fn bytes(&self) -> u64 {
+        let own = self.overlay.iter().map(|batch| batch.get_array_memory_size() as u64);
+        let files = self.rowsets.iter().map(|rowset| rowset.bytes());
+        files.chain(self.delta.iter().map(DeltaRows::bytes)).chain(own).sum()
+    }
+
+    /// The rows in memory as columns of `schema`. Converts what no query has converted before.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict the schema.
+    pub fn delta_batches(&self) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        for rows in &self.delta {
+            rows.batches(&self.schema, &mut batches)?;
+        }
+        batches.extend(self.overlay.iter().cloned());
+        Ok(batches)
+    }
+
+    /// The bounds of a column over all files; `None` where not known, or where rows are in
+    /// memory, whose bounds nobody keeps.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a footer.
+    pub fn column_range(&self, column: ColumnId) -> Result<Option<ColumnRange>> {
+        let mut range: Option<ColumnRange> = None;
+        if self.delta_rows() > 0 {
+            return Ok(None);
+        }
+        for rowset in &self.rowsets {
+            let Some(next) = rowset.column_range(column)? else { return Ok(None) };
+            let joined = match range {
+                None => Some(next),
+                Some(before) => before.union(&next),
+            };
+            let Some(joined) = joined else { return Ok(None) };
+            range = Some(joined);
+        }
+        Ok(range)
+    }
+}
