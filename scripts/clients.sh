@@ -16,7 +16,7 @@ SERVER=""
 FAILED=0
 
 main() {
-    [[ -x $BINARY ]] || fail "$BINARY is missing. Build it with: cargo build --workspace --bins"
+    [[ -x $BINARY ]] || fail "$BINARY is missing; make test builds it and runs this"
     install_tools
     install_python
     install_go

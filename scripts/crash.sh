@@ -8,7 +8,7 @@ CYCLES=${CYCLES:-500}
 SEED=${SEED:-$RANDOM}
 
 scripts/setup.sh
-cargo build --locked --workspace --bins
+build_dev
 DIR=$(mktemp --directory /tmp/freshet-crash.XXXXXX)
 say "$CYCLES crashes with seed $SEED in $DIR, kept if something is wrong"
 "$CARGO_TARGET_DIR/debug/torture" crash --server "$CARGO_TARGET_DIR/debug/freshet" \

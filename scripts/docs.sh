@@ -3,8 +3,7 @@
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
-say "building (minutes if this is the first time)"
-cargo build --quiet --locked --workspace --bins
+build_dev
 "$CARGO_TARGET_DIR/debug/freshet" settings >docs/configuration.md
 "$CARGO_TARGET_DIR/debug/freshet" variables >docs/variables.md
 say "docs/configuration.md and docs/variables.md are written"

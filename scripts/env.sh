@@ -15,6 +15,13 @@ fail() {
     exit 1
 }
 
+# Builds every program with the checks of development, and the tests, as make test does: without
+# these, another choice of features would compile Arrow and DataFusion again.
+build_dev() {
+    say "building; the first time takes about 10 minutes on two cores"
+    cargo build --locked --workspace --bins --tests
+}
+
 # Builds every program for speed, all at once: another choice of packages chooses other features of
 # shared crates, and would compile Arrow and DataFusion again.
 build_release() {

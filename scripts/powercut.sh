@@ -18,7 +18,7 @@ for tool in mkfs.xfs mkfs.ext4 losetup gcc; do
     command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install xfsprogs e2fsprogs gcc"
 done
 scripts/setup.sh
-cargo build --locked --workspace --bins
+build_dev
 
 BASE=$(mktemp --directory /tmp/freshet-powercut.XXXXXX)
 cleanup() {

@@ -21,6 +21,7 @@ pub mod string;
 pub mod typed;
 pub mod udf;
 pub mod vector;
+pub mod whole;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

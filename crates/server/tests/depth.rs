@@ -22,6 +22,18 @@ fn long_chains_are_answered() {
 }
 
 #[test]
+fn long_sums_are_planned_fast_and_exact() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let sum = |term: &str| format!("SELECT {} FROM (SELECT 7 AS x) t", vec![term; 300].join(" + "));
+    assert_eq!(client.one(&sum("x")), "2100");
+    assert_eq!(client.one(&sum("x * 0.5e0")), "1050");
+    assert_eq!(client.one(&sum("(x = 7)")), "300");
+    let both = format!("SELECT {0} = {0} FROM (SELECT 7 AS x) t", vec!["x"; 100].join(" + "));
+    assert_eq!(client.one(&both), "1");
+}
+
+#[test]
 fn deeper_than_the_stack_is_refused() {
     let server = TestServer::start();
     let mut client = server.connect();

@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::meaning::is_json;
 use super::typed::{converted, integer_digits, truth};
+use super::whole::named_shortly;
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
 
@@ -35,13 +36,21 @@ impl ExprPlanner for MySqlOperators {
         let RawBinaryExpr { op, left, right } = expr;
         let operands = ((left, &left_type), (right, &right_type));
         Ok(match planned(&op, operands) {
-            Ok(expr) => PlannerResult::Planned(expr),
+            // Conditions keep their names: what is hidden in them prunes no files.
+            Ok(expr) if is_condition(&op) => PlannerResult::Planned(expr),
+            Ok(expr) => PlannerResult::Planned(named_shortly(expr)),
             Err(operands) => {
                 let (left, right) = *operands;
                 PlannerResult::Original(RawBinaryExpr { op, left, right })
             }
         })
     }
+}
+
+/// Whether the operator gives a truth.
+fn is_condition(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship, Xor};
+    matches!(op, And | Eq | Gt | GtEq | Lt | LtEq | NotEq | Or | Spaceship | Xor)
 }
 
 /// Operands of which one is JSON: with text it is compared as JSON, and with numbers as one.

@@ -1,0 +1,104 @@
+//! Names of long expressions, which DataFusion makes again and again.
+//!
+//! To find the type of an expression DataFusion also spells out its name, and the name of every
+//! part of it: a chain of n operators costs n^3 characters until it is planned. A part whose name
+//! has become long is therefore put into a function that does nothing, and has a short name.
+
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+
+/// A name is long from here on.
+const NAME_BYTES_MAX: usize = 256;
+
+/// The same expression, with a short name where its own is long.
+pub fn named_shortly(expr: Expr) -> Expr {
+    let mut name = Name { bytes: 0, hash: DefaultHasher::new() };
+    write!(name, "{}", expr.schema_name()).expect("a name can be counted");
+    if name.bytes <= NAME_BYTES_MAX {
+        return expr;
+    }
+    let whole = Whole {
+        shown: format!("whole#{:016x}", name.hash.finish()),
+        signature: Signature::any(1, Volatility::Immutable),
+    };
+    ScalarUDF::new_from_impl(whole).call(vec![expr])
+}
+
+/// The length of a name and what tells it from others.
+struct Name {
+    bytes: usize,
+    hash: DefaultHasher,
+}
+
+impl Write for Name {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.bytes += part.len();
+        self.hash.write(part.as_bytes());
+        Ok(())
+    }
+}
+
+/// A function whose result is its argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Whole {
+    shown: String,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Whole {
+    fn name(&self) -> &'static str {
+        "mysql_whole"
+    }
+
+    fn schema_name(&self, _args: &[Expr]) -> Result<String> {
+        Ok(self.shown.clone())
+    }
+
+    fn display_name(&self, _args: &[Expr]) -> Result<String> {
+        Ok(self.shown.clone())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        exec_err!("the type of '{}' is that of its argument", self.shown)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(FieldRef::clone(&args.arg_fields[0]))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.remove(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::{col, lit};
+
+    use super::*;
+
+    fn sum(count: i64) -> Expr {
+        (0..count).fold(col("a"), |sum, n| named_shortly(sum + lit(n)))
+    }
+
+    #[test]
+    fn names_stay_short_and_differ_where_expressions_do() {
+        assert_eq!(sum(3), col("a") + lit(0_i64) + lit(1_i64) + lit(2_i64));
+        let names = (0..300).map(|count| sum(count).schema_name().to_string()).collect::<Vec<_>>();
+        assert!(names.iter().all(|name| name.len() <= NAME_BYTES_MAX + 20));
+        let distinct = names.iter().collect::<std::collections::HashSet<_>>();
+        assert_eq!(distinct.len(), names.len());
+        assert_eq!(sum(300), sum(300));
+    }
+}
