@@ -8,7 +8,7 @@ OUT=${OUT:-$CARGO_TARGET_DIR/coverage}
 command -v cargo-tarpaulin >/dev/null || cargo install --locked cargo-tarpaulin
 mkdir -p "$OUT"
 cargo tarpaulin --locked --engine llvm --skip-clean --out Json --out Html --output-dir "$OUT" \
-    --target-dir "$CARGO_TARGET_DIR/tarpaulin" --timeout 600 --exclude-files 'crates/*/tests/*' \
+    --target-dir "$CARGO_TARGET_DIR/tarpaulin" --timeout 3600 --exclude-files 'crates/*/tests/*' \
     --exclude-files '*/tests.rs' --exclude-files 'crates/*/examples/*' \
     --exclude-files 'crates/*/benches/*' \
     --packages freshet-wal --packages freshet-storage --packages freshet-ingest \
