@@ -102,7 +102,7 @@ settings! {
         "Largest body of a stream load, in MiB.",
         streaming_load_mib_max: |text| parse::count(text, 1, 1 << 30);
     streaming_load_json_max_mb = "100",
-        "The same for JSON that is not read by line: it is held in memory.",
+        "The same for JSON that is not read by line; with `json_root` it is held in memory.",
         streaming_load_json_mib_max: |text| parse::count(text, 1, 1 << 20);
     load_error_log_keep = "48h",
         "How long the reasons of rejected rows can be read at the ErrorURL of their load.",

@@ -1,5 +1,6 @@
 //! JSON objects, as a stream load sends them, into rows.
 
+mod array;
 mod object;
 mod path;
 
@@ -9,11 +10,13 @@ use serde_json::value::RawValue;
 
 use super::{RowEncoder, SourcePlan, Warnings};
 use crate::rejects::Rejects;
+use array::{ArrayCut, Piece};
 use object::ObjectReader;
 
 pub use path::JsonPath;
 
-/// Longest line; a document that is one array is bounded by whoever sends it here.
+/// Longest line, and longest element of an array; a document with a root is held whole, and
+/// bounded by whoever sends it here.
 pub const LINE_BYTES_MAX: usize = 100 << 20;
 
 /// How objects are found, and what becomes of their members.
@@ -40,6 +43,7 @@ pub struct JsonDecoder<'a> {
     source: &'a SourcePlan,
     rules: Rules,
     tail: Vec<u8>,
+    array: ArrayCut,
     objects: u64,
     rows: usize,
     rejects: Rejects,
@@ -54,6 +58,7 @@ impl<'a> JsonDecoder<'a> {
             source,
             rules: *rules,
             tail: Vec::new(),
+            array: ArrayCut::default(),
             objects: 0,
             rows: 0,
             rejects: Rejects::default(),
@@ -61,11 +66,12 @@ impl<'a> JsonDecoder<'a> {
         }
     }
 
-    /// Decodes `bytes`, appending the good rows to `out`. A document that is not read by line
-    /// waits for [`Self::finish`].
+    /// Decodes `bytes`, appending the good rows to `out`. A document that has a root to be
+    /// looked for waits for [`Self::finish`].
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         if !self.by_line() {
-            return self.keep(bytes);
+            self.keep(bytes)?;
+            return self.feed_array(out);
         }
         let mut bytes = bytes;
         if !self.tail.is_empty() {
@@ -93,9 +99,23 @@ impl<'a> JsonDecoder<'a> {
         let tail = std::mem::take(&mut self.tail);
         if self.by_line() {
             self.decode(out, |decoder, encoder| decoder.lines(&tail, true, encoder));
-        } else {
+        } else if self.is_whole() {
             self.decode(out, |decoder, encoder| decoder.document(&tail, encoder));
+        } else if !self.array.is_complete() {
+            self.reject(&tail, || "Parse json data failed: the array does not end".to_owned());
         }
+        Ok(())
+    }
+
+    /// Decodes the complete elements of an array that have come so far.
+    fn feed_array(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if self.is_whole() {
+            return Ok(());
+        }
+        let mut tail = std::mem::take(&mut self.tail);
+        let taken = self.decode(out, |decoder, encoder| decoder.elements(&tail, encoder));
+        tail.drain(..taken);
+        self.tail = tail;
         Ok(())
     }
 
@@ -123,16 +143,23 @@ impl<'a> JsonDecoder<'a> {
         self.format.read_by_line || !self.format.strip_outer_array
     }
 
+    /// Whether the document is kept until its end: its array is somewhere inside, or it has none.
+    fn is_whole(&self) -> bool {
+        !self.format.root.is_empty() || self.array.is_other()
+    }
+
     fn delimiter(&self) -> &[u8] {
         if self.format.delimiter.is_empty() { b"\n" } else { &self.format.delimiter }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.by_line() && self.tail.len() + bytes.len() > LINE_BYTES_MAX {
-            bail!(
-                TooLong,
-                "a line of JSON is longer than {LINE_BYTES_MAX} bytes; check line_delimiter"
-            );
+        let is_whole = !self.by_line() && !self.format.root.is_empty();
+        if !is_whole && self.tail.len() + bytes.len() > LINE_BYTES_MAX {
+            let (what, check) = match self.by_line() {
+                true => ("a line of JSON", "line_delimiter"),
+                false => ("an element of the JSON array", "the quotes and braces of the body"),
+            };
+            bail!(TooLong, "{what} is longer than {LINE_BYTES_MAX} bytes; check {check}");
         }
         self.tail.extend_from_slice(bytes);
         Ok(())
@@ -170,6 +197,34 @@ impl<'a> JsonDecoder<'a> {
             }
         }
         at
+    }
+
+    /// Decodes the complete elements at the front of `bytes` and returns the length of all that
+    /// is done with.
+    fn elements(&mut self, bytes: &[u8], encoder: &mut RowEncoder<'_>) -> usize {
+        let mut at = 0;
+        loop {
+            let (passed, piece) = self.array.next(&bytes[at..]);
+            at += passed;
+            match piece {
+                Piece::More | Piece::Other => return at,
+                Piece::Broken(why) => {
+                    let reason = || format!("Parse json data failed: {why}");
+                    self.reject(&bytes[at..], reason);
+                }
+                Piece::Element(length) => {
+                    self.element(&bytes[at..at + length], encoder);
+                    at += length + 1;
+                }
+            }
+        }
+    }
+
+    fn element(&mut self, element: &[u8], encoder: &mut RowEncoder<'_>) {
+        match serde_json::from_slice::<&RawValue>(element) {
+            Ok(object) => self.objects_of(std::iter::once(object.get()), encoder),
+            Err(error) => self.reject(element, || format!("Parse json data failed: {error}")),
+        }
     }
 
     /// Decodes one document: an object, or an array of objects.

@@ -50,6 +50,11 @@ impl JsonPath {
         Some(Self { steps })
     }
 
+    /// Whether it leads to the document itself.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     /// Reads the header `jsonpaths`: a JSON array of paths.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         let paths: Vec<String> = serde_json::from_str(text).ok()?;

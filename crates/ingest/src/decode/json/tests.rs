@@ -54,6 +54,51 @@ fn an_array_of_objects() {
 }
 
 #[test]
+fn an_array_is_decoded_while_it_comes_and_never_held_whole() {
+    let element = r#" { "id" : 7, "name" : "a ] \" } , \\", "x": [ {}, "]" ] }"#;
+    let body = format!("\u{feff}[{}\n]\n", vec![element; 1000].join(","));
+    let (schema, rules) = (table(), Rules::default());
+    let source = SourcePlan::new(&schema, None::<&[&str]>, 0, &rules).unwrap();
+    for part_bytes in [1, 2, 7, 1000] {
+        let mut decoder = JsonDecoder::new(array(), &source, &rules);
+        let mut out = Vec::new();
+        for part in body.as_bytes().chunks(part_bytes) {
+            decoder.feed(part, &mut out).unwrap();
+            assert!(decoder.waiting_bytes() <= element.len() + part_bytes);
+        }
+        assert_eq!(decoder.rows(), 1000, "all rows are there before the end");
+        decoder.finish(&mut out).unwrap();
+        let rows = show(&schema, &out, decoder.rows());
+        assert!(rows.iter().all(|row| row == r#"7|a ] " } , \|-"#), "{}", rows[0]);
+        assert_eq!(decoder.into_rejects().0.count(), 0);
+    }
+}
+
+#[test]
+fn what_is_no_array_of_objects_is_rejected_from_there_on() {
+    let cases = [
+        ("[{\"id\":1},{\"id\":2}", 1, "the array does not end"),
+        ("[{\"id\":1},]", 1, "a value is missing"),
+        ("[,{\"id\":1}]", 0, "a value is missing"),
+        ("[{\"id\":1}}, {\"id\":2}]", 0, "an object ends that did not begin"),
+        ("[{\"id\":1}] [{\"id\":2}]", 1, "something stands behind the array"),
+        ("[{\"id\":1}, {\"id\" 2}]", 1, "Parse json data failed: expected `:`"),
+        ("[{\"id\":1}, {\"id\": \"2]", 1, "the array does not end"),
+        ("{\"id\":1}", 0, "`strip_outer_array` must be FALSE"),
+    ];
+    for (body, rows, reason) in cases {
+        let (read, rejects) = load(body, array(), None);
+        assert_eq!(read.len(), rows, "{body}");
+        assert_eq!(rejects.count(), 1, "{body}");
+        assert!(rejects.first_reason().unwrap().contains(reason), "{:?}", rejects.first_reason());
+    }
+    for nothing in ["", " \n", "[]", " [ ] "] {
+        let (read, rejects) = load(nothing, array(), None);
+        assert_eq!((read.len(), rejects.count()), (0, 0), "{nothing}");
+    }
+}
+
+#[test]
 fn bad_objects_are_rejected_one_by_one() {
     let body = "{\"id\":1}\n{\"id\":}\n{\"id\":2}{\"id\":3}\n\
         {\"name\":\"x\"}\n{\"id\":\"x\"}\n[{\"id\":1}]\n{\"id\":9}\n7";

@@ -1,0 +1,148 @@
+//! Cuts an array into its elements while its bytes arrive, so that it is never held whole.
+
+/// What stands at the front of the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Piece {
+    /// An element of so many bytes, to be decoded; behind it one byte that ends it.
+    Element(usize),
+    /// Nothing that can be told before more bytes come.
+    More,
+    /// A document that is no array: it is to be kept until its end.
+    Other,
+    /// What no array has there; all that follows is passed over.
+    Broken(&'static str),
+}
+
+/// How far an array has been cut.
+#[derive(Debug, Default)]
+pub(super) struct ArrayCut {
+    place: Place,
+    /// Bytes of the element that were looked at.
+    seen: usize,
+    /// Objects and arrays that are open in the element.
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Place {
+    #[default]
+    Before,
+    /// Between elements; the first may be missing.
+    Between {
+        may_end: bool,
+    },
+    Inside,
+    Behind,
+    Other,
+    Broken,
+}
+
+impl ArrayCut {
+    /// What comes next, and how many bytes stand before it, which are done with. `bytes` begin
+    /// where the last call ended: behind its element, or where it asked for more.
+    pub fn next(&mut self, bytes: &[u8]) -> (usize, Piece) {
+        let mut at = 0;
+        loop {
+            if self.place == Place::Inside {
+                return (at, self.inside(&bytes[at..]));
+            }
+            match self.place {
+                Place::Other => return (at, Piece::Other),
+                Place::Broken => return (bytes.len(), Piece::More),
+                _ => {}
+            }
+            let blank = bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            at += blank;
+            let Some(&byte) = bytes.get(at) else { return (at, Piece::More) };
+            self.place = match (self.place, byte) {
+                (Place::Before, b'[') => Place::Between { may_end: true },
+                (Place::Before, 0xEF) => return self.mark(bytes, at),
+                (Place::Before, _) => Place::Other,
+                (Place::Between { may_end: true }, b']') => Place::Behind,
+                (Place::Between { .. }, b']' | b',') => {
+                    return self.broken(at, "a value is missing");
+                }
+                (Place::Between { .. }, _) => {
+                    (self.seen, self.depth) = (0, 0);
+                    Place::Inside
+                }
+                _ => return self.broken(at, "something stands behind the array"),
+            };
+            at += usize::from(matches!(self.place, Place::Between { .. } | Place::Behind));
+        }
+    }
+
+    /// Whether the document may end here.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.place, Place::Before | Place::Behind | Place::Broken)
+    }
+
+    /// Whether the document is none that is cut.
+    pub fn is_other(&self) -> bool {
+        self.place == Place::Other
+    }
+
+    /// A mark of the order of bytes, which may come in parts.
+    fn mark(&mut self, bytes: &[u8], at: usize) -> (usize, Piece) {
+        const MARK: &[u8] = "\u{feff}".as_bytes();
+        let rest = &bytes[at..];
+        if rest.starts_with(MARK) {
+            let (taken, piece) = self.next(&rest[MARK.len()..]);
+            return (at + MARK.len() + taken, piece);
+        }
+        if MARK.starts_with(rest) {
+            return (at, Piece::More);
+        }
+        self.place = Place::Other;
+        (at, Piece::Other)
+    }
+
+    fn inside(&mut self, bytes: &[u8]) -> Piece {
+        let mut at = self.seen;
+        while let Some(&byte) = bytes.get(at) {
+            if self.in_text {
+                if self.escaped {
+                    self.escaped = false;
+                } else {
+                    match memchr::memchr2(b'"', b'\\', &bytes[at..]) {
+                        None => at = bytes.len() - 1,
+                        Some(further) => {
+                            at += further;
+                            (self.escaped, self.in_text) = match bytes[at] {
+                                b'\\' => (true, true),
+                                _ => (false, false),
+                            };
+                        }
+                    }
+                }
+                at += 1;
+                continue;
+            }
+            match byte {
+                b'"' => self.in_text = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' if self.depth > 0 => self.depth -= 1,
+                b',' if self.depth == 0 => {
+                    self.place = Place::Between { may_end: false };
+                    return Piece::Element(at);
+                }
+                b']' => {
+                    self.place = Place::Behind;
+                    return Piece::Element(at);
+                }
+                b'}' => return self.broken(at, "an object ends that did not begin").1,
+                _ => {}
+            }
+            at += 1;
+        }
+        self.seen = at;
+        Piece::More
+    }
+
+    fn broken(&mut self, at: usize, why: &'static str) -> (usize, Piece) {
+        self.place = Place::Broken;
+        (at, Piece::Broken(why))
+    }
+}
