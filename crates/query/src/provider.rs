@@ -49,11 +49,6 @@ impl StoredTable {
         }
     }
 
-    /// What it reads.
-    pub fn snapshot(&self) -> &TableSnapshot {
-        &self.snapshot
-    }
-
     /// Its database and name.
     pub fn place(&self) -> (String, String) {
         (self.database.clone(), self.snapshot.table.name.clone())

@@ -55,16 +55,17 @@ pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-/// Rows and bytes of a table.
-fn size(system: &SystemTables<'_>, table: &Table) -> (u64, u64) {
-    let snapshot = system.snapshot.table(table.id).ok().flatten();
-    snapshot.map_or((0, 0), |snapshot| (snapshot.rows(), snapshot.bytes()))
+/// Rows of a table, bytes of each, and bytes of all; NULL where the snapshot is too old to tell.
+fn size(system: &SystemTables<'_>, table: &Table) -> [Cell; 3] {
+    let Ok(read) = system.snapshot.table(table.id) else { return [const { Cell::Null }; 3] };
+    let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
+    [rows.into(), bytes.checked_div(rows).unwrap_or(0).into(), bytes.into()]
 }
 
 pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
-        let (count, bytes) = size(system, table);
+        let [count, average, bytes] = size(system, table);
         rows.push(vec![
             CATALOG.into(),
             database.name.as_str().into(),
@@ -73,9 +74,9 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             (if table.form == TableForm::Olap { "Olap" } else { "InnoDB" }).into(),
             10_i64.into(),
             "Dynamic".into(),
-            count.into(),
-            bytes.checked_div(count).unwrap_or(0).into(),
-            bytes.into(),
+            count,
+            average,
+            bytes,
             0_i64.into(),
             0_i64.into(),
             0_i64.into(),
@@ -238,16 +239,13 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system) {
         for (at, partition) in table.partitions.iter().enumerate() {
-            let (count, bytes) = size(system, table);
             let mut row = vec![Cell::Null; 25];
             row[0] = CATALOG.into();
             row[1] = database.name.as_str().into();
             row[2] = table.name.as_str().into();
             row[3] = partition.name.as_str().into();
             row[5] = (at as u64 + 1).into();
-            row[12] = count.into();
-            row[13] = bytes.checked_div(count).unwrap_or(0).into();
-            row[14] = bytes.into();
+            [row[12], row[13], row[14]] = size(system, table);
             row[18] = Cell::Time(table.created_micros);
             row[22] = "".into();
             rows.push(row);
@@ -271,6 +269,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     for (database, table) in stored(system) {
         for key in &table.declared_keys {
             for (place, column, nullable) in key_columns_of(table, &key.columns) {
+                let [count, ..] = size(system, table);
                 rows.push(vec![
                     CATALOG.into(),
                     database.name.as_str().into(),
@@ -281,7 +280,7 @@ pub fn statistics(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                     place.into(),
                     column.into(),
                     "A".into(),
-                    size(system, table).0.into(),
+                    count,
                     Cell::Null,
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
