@@ -101,7 +101,7 @@ impl<'a> JsonDecoder<'a> {
             self.decode(out, |decoder, encoder| decoder.lines(&tail, true, encoder));
         } else if self.is_whole() {
             self.decode(out, |decoder, encoder| decoder.document(&tail, encoder));
-        } else if !self.array.is_complete() {
+        } else if !self.array.is_complete() || !tail.is_empty() {
             self.reject(&tail, || "Parse json data failed: the array does not end".to_owned());
         }
         Ok(())
@@ -153,8 +153,8 @@ impl<'a> JsonDecoder<'a> {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        let is_whole = !self.by_line() && !self.format.root.is_empty();
-        if !is_whole && self.tail.len() + bytes.len() > LINE_BYTES_MAX {
+        let has_root = !self.by_line() && !self.format.root.is_empty();
+        if !has_root && self.tail.len() + bytes.len() > LINE_BYTES_MAX {
             let (what, check) = match self.by_line() {
                 true => ("a line of JSON", "line_delimiter"),
                 false => ("an element of the JSON array", "the quotes and braces of the body"),

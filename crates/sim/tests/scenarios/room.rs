@@ -6,7 +6,7 @@ use std::time::Duration;
 use freshet_base::ByteSize;
 use freshet_base::fail::Action;
 use freshet_schema::GroupCommitMode::{Async, Off};
-use freshet_sim::harness::Death;
+use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, Outcome};
 use freshet_storage::delta::Freshness;
 
@@ -22,6 +22,16 @@ async fn fill_until_refused(client: &Client, table: &str) {
         }
     }
     panic!("the log is bounded");
+}
+
+/// A store with little memory for writes, and so much for snapshots.
+fn narrow_store(seed: u64, snapshot_memory_bytes: ByteSize) -> Sim {
+    let mut sim = store(seed);
+    sim.config.snapshot_memory_bytes = snapshot_memory_bytes;
+    sim.config.write_memory_bytes = ByteSize::kib(64);
+    sim.config.flush_bytes = ByteSize::kib(8);
+    sim.crash(Death::PowerCut);
+    sim
 }
 
 /// Loads far more than fits into the memory of writes, while a snapshot is open.
@@ -40,11 +50,7 @@ async fn load_beside_a_snapshot(client: &Client) -> freshet_storage::snapshot::S
 
 #[test]
 fn writers_never_wait_for_an_open_snapshot() {
-    let mut sim = store(57);
-    sim.config.snapshot_memory_bytes = ByteSize::mib(1);
-    sim.config.write_memory_bytes = ByteSize::kib(64);
-    sim.config.flush_bytes = ByteSize::kib(8);
-    sim.crash(Death::PowerCut);
+    let mut sim = narrow_store(57, ByteSize::mib(1));
     act(&sim, |client| async move {
         let snapshot = load_beside_a_snapshot(&client).await;
         let id = client.engine.resolve("d", "a").unwrap().0.id;
@@ -61,11 +67,7 @@ fn writers_never_wait_for_an_open_snapshot() {
 
 #[test]
 fn a_snapshot_that_keeps_too_much_is_closed_and_the_next_one_reads() {
-    let mut sim = store(58);
-    sim.config.snapshot_memory_bytes = ByteSize(1);
-    sim.config.write_memory_bytes = ByteSize::kib(64);
-    sim.config.flush_bytes = ByteSize::kib(8);
-    sim.crash(Death::PowerCut);
+    let mut sim = narrow_store(58, ByteSize(1));
     act(&sim, |client| async move {
         let snapshot = load_beside_a_snapshot(&client).await;
         let id = client.engine.resolve("d", "a").unwrap().0.id;

@@ -1,5 +1,8 @@
 //! Cuts an array into its elements while its bytes arrive, so that it is never held whole.
 
+/// The mark of the order of bytes that may stand before a document, once.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// What stands at the front of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Piece {
@@ -29,6 +32,8 @@ pub(super) struct ArrayCut {
 enum Place {
     #[default]
     Before,
+    /// Behind the mark.
+    Marked,
     /// Between elements; the first may be missing.
     Between {
         may_end: bool,
@@ -57,9 +62,13 @@ impl ArrayCut {
             at += blank;
             let Some(&byte) = bytes.get(at) else { return (at, Piece::More) };
             self.place = match (self.place, byte) {
-                (Place::Before, b'[') => Place::Between { may_end: true },
-                (Place::Before, 0xEF) => return self.mark(bytes, at),
-                (Place::Before, _) => Place::Other,
+                (Place::Before | Place::Marked, b'[') => Place::Between { may_end: true },
+                (Place::Before, _) if bytes[at..].starts_with(MARK) => {
+                    at += MARK.len();
+                    Place::Marked
+                }
+                (Place::Before, _) if MARK.starts_with(&bytes[at..]) => return (at, Piece::More),
+                (Place::Before | Place::Marked, _) => Place::Other,
                 (Place::Between { may_end: true }, b']') => Place::Behind,
                 (Place::Between { .. }, b']' | b',') => {
                     return self.broken(at, "a value is missing");
@@ -76,27 +85,12 @@ impl ArrayCut {
 
     /// Whether the document may end here.
     pub fn is_complete(&self) -> bool {
-        matches!(self.place, Place::Before | Place::Behind | Place::Broken)
+        matches!(self.place, Place::Before | Place::Marked | Place::Behind | Place::Broken)
     }
 
     /// Whether the document is none that is cut.
     pub fn is_other(&self) -> bool {
         self.place == Place::Other
-    }
-
-    /// A mark of the order of bytes, which may come in parts.
-    fn mark(&mut self, bytes: &[u8], at: usize) -> (usize, Piece) {
-        const MARK: &[u8] = "\u{feff}".as_bytes();
-        let rest = &bytes[at..];
-        if rest.starts_with(MARK) {
-            let (taken, piece) = self.next(&rest[MARK.len()..]);
-            return (at + MARK.len() + taken, piece);
-        }
-        if MARK.starts_with(rest) {
-            return (at, Piece::More);
-        }
-        self.place = Place::Other;
-        (at, Piece::Other)
     }
 
     fn inside(&mut self, bytes: &[u8]) -> Piece {
