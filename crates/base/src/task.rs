@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 mod turns;
 
-pub use turns::{Turns, take_turns};
+pub use turns::{Turns, give_way, hurry, take_turns};
 
 /// Runs tasks that wait and jobs that compute or block.
 pub trait Pool: Send + Sync + 'static {
@@ -91,7 +91,7 @@ impl Threads {
         for n in 0..job_threads.max(1) {
             let jobs = Arc::clone(&jobs);
             std::thread::Builder::new().name(format!("job-{n}")).spawn(move || {
-                take_turns(Turns::Long);
+                take_turns(Turns::Background);
                 while jobs.run_next() {}
             })?;
         }

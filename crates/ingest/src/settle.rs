@@ -26,6 +26,9 @@ use crate::sweep::InFlight;
 
 /// Room of a record that ends a group or is a barrier over a few tables.
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
+/// Rows of so many bytes, as they were encoded, are sorted and written at once. A delta that has
+/// grown larger becomes several rowsets: a flush takes about twice as much memory besides.
+const SORTED_BYTES_MAX: u64 = 256 << 20;
 
 impl Engine {
     /// Settles a table as soon as merges leave room for more rowsets.
@@ -204,16 +207,30 @@ impl Engine {
         &self,
         view: &TableView,
         schema: &Arc<TableSchema>,
-        stretch: Vec<DeltaRows>,
+        mut stretch: Vec<DeltaRows>,
         in_flight: &mut InFlight,
     ) -> Result<Vec<Arc<Rowset>>> {
-        let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else {
-            return Ok(Vec::new());
-        };
+        let mut rowsets = Vec::new();
+        while !stretch.is_empty() {
+            let rest = stretch.split_off(sorted_at_once(&stretch));
+            let part = std::mem::replace(&mut stretch, rest);
+            rowsets.extend(self.write_part(view, schema, part, in_flight).await?);
+        }
+        Ok(rowsets)
+    }
+
+    async fn write_part(
+        &self,
+        view: &TableView,
+        schema: &Arc<TableSchema>,
+        part: Vec<DeltaRows>,
+        in_flight: &mut InFlight,
+    ) -> Result<Vec<Arc<Rowset>>> {
+        let (first, last) = part.first().zip(part.last()).expect("a part has rows");
         let lsns = (first.lsns.0, last.lsns.1);
-        let rows = stretch.iter().map(DeltaRows::rows).sum::<u64>();
+        let rows = part.iter().map(DeltaRows::rows).sum::<u64>();
         let columns = Arc::clone(schema);
-        let batches = task::run(&**self.pool(), move || roll(&stretch, &columns)).await?;
+        let batches = task::run(&**self.pool(), move || roll(&part, &columns)).await?;
         let metas = self.write_rowsets(view, schema, batches, lsns, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
@@ -288,6 +305,7 @@ impl Engine {
                 panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
             }
         }
+        table.grow(self.clock().now());
         self.views().settle(&table.delta, cut, |store, head| {
             let Some(current) = store.tables.get(&table.id) else { return };
             let mut next = TableView::clone(current);
@@ -377,6 +395,16 @@ impl Engine {
 fn read_up_to(view: &TableView, lsn: Lsn) -> DeltaRead {
     let bounds = Bounds { flushed: view.flushed, horizon: lsn, freshness: Freshness::Committed };
     DeltaRead::new(&view.delta.chunks(&view.head), bounds)
+}
+
+/// How many of these are sorted at once: at least one.
+fn sorted_at_once(stretch: &[DeltaRows]) -> usize {
+    let mut bytes = 0;
+    let fits = |rows: &&DeltaRows| {
+        bytes += rows.bytes();
+        bytes <= SORTED_BYTES_MAX
+    };
+    stretch.iter().take_while(fits).count().max(1)
 }
 
 fn roll(stretch: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {

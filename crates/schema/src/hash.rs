@@ -104,8 +104,13 @@ fn add_column(hashes: &mut [u64], array: &dyn Array) {
 }
 
 fn add(hashes: &mut [u64], array: &dyn Array, next: impl Fn(u64, usize) -> u64) {
-    for (row, hash) in hashes.iter_mut().enumerate() {
-        *hash = if array.is_null(row) { fold(*hash, NULL_WORD) } else { next(*hash, row) };
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let hashes = hashes.iter_mut().enumerate();
+    match nulls {
+        None => hashes.for_each(|(row, hash)| *hash = next(*hash, row)),
+        Some(nulls) => hashes.for_each(|(row, hash)| {
+            *hash = if nulls.is_null(row) { fold(*hash, NULL_WORD) } else { next(*hash, row) };
+        }),
     }
 }
 

@@ -32,20 +32,15 @@ impl KeyWords {
         let layout = layout(batch, schema);
         let bits = layout.columns.iter().map(|column| column.bits).sum::<usize>();
         let width = bits.div_ceil(WORD_BITS).max(1);
-        let mut packer = Packer { words: vec![0; batch.num_rows() * width], width, at: 0 };
+        let count = batch.num_rows() * width;
+        // Zeros that are written: of `vec![0; n]` the system maps each page twice, for the first
+        // read and for the first write.
+        let words = std::iter::repeat_n(0, count).collect();
+        let mut packer = Packer { words, width, at: 0 };
         for column in &layout.columns {
             packer.column(batch.column(column.at).as_ref(), column);
         }
         Self { words: packer.words, width, exact: layout.exact }
-    }
-
-    /// Appends the words of the rows of another batch of the schema.
-    ///
-    /// # Panics
-    /// When it is of another schema.
-    pub fn append(&mut self, other: Self) {
-        assert_eq!((self.width, self.exact), (other.width, other.exact), "keys of one schema");
-        self.words.extend(other.words);
     }
 
     /// The words of a row, at least one.

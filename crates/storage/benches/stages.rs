@@ -4,17 +4,29 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use arrow::array::{
+    ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
+};
 use criterion::{BatchSize, Criterion, Throughput};
 use crossbeam_skiplist::SkipMap;
 use freshet_base::budget::Budget;
 use freshet_base::io::RealFs;
-use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TableId, TabletId, TxnId};
-use freshet_schema::{Column, ColumnType, TableSchema, encode};
+use freshet_base::task::InlinePool;
+use freshet_base::{
+    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
+    TabletId, TxnId,
+};
+use freshet_schema::{
+    Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
+    TableForm, TableSchema, encode,
+};
 use freshet_storage::delta::{Delta, DeltaEntry, Payload};
+use freshet_storage::flush::{Files, FlushInput, flush};
+use freshet_storage::layout::DataDir;
 use freshet_storage::merge::{Merge, Run};
 use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::sort::Rows;
+use futures::executor::block_on;
 
 /// Rows that are sorted, written and merged.
 const ROWS: usize = 1 << 18;
@@ -103,9 +115,9 @@ fn prefix_by_comparison(keys: &[Key]) -> Vec<u32> {
 }
 
 fn sort(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
-    let rows = Rows::new(vec![batch(schema, keys)]);
+    let rows = Rows::new(schema, &[batch(schema, keys)]).unwrap();
     let all = (0..keys.len() as u32).collect::<Vec<_>>();
-    let radix = || rows.keys(schema).unwrap().sort(&all).rows;
+    let radix = || rows.keys(schema).sort(&all).rows;
     let ways: [(&str, &dyn Fn() -> Vec<u32>); 5] = [
         ("skip list", &|| skip_list(keys)),
         ("whole rows by comparison", &|| row_wise(keys)),
@@ -189,6 +201,126 @@ fn segment_write(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) 
     group.finish();
 }
 
+/// Sixteen columns with values like lineitem's, in the order in which thirty writers bring them.
+fn lineitem(rows: usize) -> (Arc<Table>, Vec<RecordBatch>) {
+    let int = ColumnType::Int { unsigned: false };
+    let big = ColumnType::BigInt { unsigned: false };
+    let amount = ColumnType::Decimal { precision: 15, scale: 2 };
+    let text = |len| ColumnType::VarChar { len };
+    let types = [big, int, int, int, amount, amount, amount, amount, text(1), text(1)];
+    let rest = [ColumnType::Date, ColumnType::Date, ColumnType::Date, text(25), text(10), text(44)];
+    let column = |(at, ty): (usize, ColumnType)| Column {
+        nullable: false,
+        ..Column::new(ColumnId(at as u32 + 1), format!("c{at}"), ty)
+    };
+    let columns = types.into_iter().chain(rest).enumerate().map(column).collect();
+    let schema = TableSchema::new(SchemaVersion(1), columns, vec![0, 1, 2, 3]);
+    let keys = lineitem_keys(rows);
+    let batches = keys.chunks(BATCH_ROWS).map(|keys| lineitem_batch(&schema, keys)).collect();
+    (Arc::new(table(schema)), batches)
+}
+
+fn lineitem_batch(schema: &TableSchema, keys: &[Key]) -> RecordBatch {
+    let number = |key: &Key, below: i64| (key.0 * 31 + key.1 * 17 + key.2) % below;
+    let ints = |below: i64| -> ArrayRef {
+        Arc::new(Int32Array::from_iter_values(keys.iter().map(|key| number(key, below) as i32)))
+    };
+    let amounts = |below: i64| -> ArrayRef {
+        let values = keys.iter().map(|key| i128::from(number(key, below)));
+        let values = Decimal128Array::from_iter_values(values);
+        Arc::new(values.with_precision_and_scale(15, 2).unwrap())
+    };
+    let dates = |first: i32| -> ArrayRef {
+        let values = keys.iter().map(|key| first + number(key, 2500) as i32);
+        Arc::new(Date32Array::from_iter_values(values))
+    };
+    let words = |words: &[&str]| -> ArrayRef {
+        let values = keys.iter().map(|key| words[number(key, words.len() as i64) as usize]);
+        Arc::new(StringViewArray::from_iter_values(values))
+    };
+    let comment = |key: &Key| format!("ly final deposits {}", number(key, 1 << 40));
+    let instructions = ["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
+    let modes = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(keys.iter().map(|key| key.0))),
+        ints(200_000),
+        ints(10_000),
+        ints(7),
+        amounts(5000),
+        amounts(10_000_000),
+        amounts(11),
+        amounts(9),
+        words(&["N", "R", "A"]),
+        words(&["O", "F"]),
+        dates(8036),
+        dates(8066),
+        dates(8096),
+        words(&instructions),
+        words(&modes),
+        Arc::new(StringViewArray::from_iter_values(keys.iter().map(comment))),
+    ];
+    RecordBatch::try_new(Arc::clone(schema.arrow()), columns).unwrap()
+}
+
+fn table(schema: TableSchema) -> Table {
+    let partition = Partition {
+        id: PartitionId(1),
+        name: "t".to_owned(),
+        incarnation: Incarnation(1),
+        tablets: (1..=10).map(TabletId).collect(),
+    };
+    Table {
+        id: TableId(1),
+        db: DbId(1),
+        name: "t".to_owned(),
+        form: TableForm::Olap,
+        key_model: KeyModel::Duplicate,
+        key_columns: 1,
+        declared_keys: Vec::new(),
+        history: SchemaHistory::new(schema),
+        next_column: ColumnId(17),
+        partitions: vec![partition],
+        distribution: Distribution::Hash(vec![ColumnId(1)]),
+        buckets_auto: false,
+        properties: Properties::default(),
+        comment: String::new(),
+        created_micros: 0,
+    }
+}
+
+/// Rows of ten tablets, from columns to synced files.
+fn flushed(criterion: &mut Criterion) {
+    let dir = tempfile::tempdir().unwrap();
+    let files =
+        Files { fs: Arc::new(RealFs), dir: DataDir::new(dir.path()), pool: Arc::new(InlinePool) };
+    let mut group = criterion.benchmark_group("flush of lineitem");
+    group.sample_size(10);
+    for rows in [ROWS, 8 * ROWS] {
+        let (table, batches) = lineitem(rows);
+        group.throughput(Throughput::Elements(rows as u64));
+        group.bench_function(format!("{rows} rows"), |bencher| {
+            bencher.iter(|| {
+                let mut id = 0;
+                let input = FlushInput {
+                    table: Arc::clone(&table),
+                    schema: Arc::clone(table.schema()),
+                    batches: batches.clone(),
+                    lsns: (Lsn(1), Lsn(2)),
+                    turn: 0,
+                };
+                let next_id = || {
+                    id += 1;
+                    RowsetId(id)
+                };
+                let written = block_on(flush(&files, input, u64::MAX, next_id)).unwrap();
+                assert_eq!(written.len(), 10);
+                std::fs::remove_dir_all(dir.path()).unwrap();
+            });
+        });
+    }
+    group.finish();
+}
+
 fn merge(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
     let runs: Vec<_> =
         keys.chunks(keys.len() / MERGED_RUNS).map(|keys| sorted(schema, keys)).collect();
@@ -213,6 +345,7 @@ fn main() {
     delta_push(&mut criterion, &schema, &keys);
     sort(&mut criterion, &schema, &keys);
     segment_write(&mut criterion, &schema, &keys);
+    flushed(&mut criterion);
     merge(&mut criterion, &schema, &keys);
     criterion.final_summary();
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::io::FsRef;
-use freshet_base::task::{PoolRef, run};
+use freshet_base::task::{PoolRef, give_way, run};
 use freshet_base::{Lsn, RowsetId, SegmentId, TabletId};
 use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
 use freshet_schema::{Table, TableSchema};
@@ -22,8 +22,9 @@ use crate::sort::Rows;
 const ATTEMPTS: u32 = 2;
 /// Segments that are written before the first of them is synced.
 const OPEN_FILES_MAX: usize = 64;
-/// Rows gathered at once: what a job needs of memory besides its rows and their encoding.
-const GATHER_ROWS: usize = 32 << 10;
+/// Rows gathered at once: what a job needs of memory besides its rows and their encoding, and
+/// what it computes before others get the core. A page of the file holds as many.
+const GATHER_ROWS: usize = 4096;
 
 /// Where files go and who writes them.
 #[derive(Clone)]
@@ -105,8 +106,8 @@ async fn sort_tablets(
 ) -> Result<(Arc<Rows>, Vec<Arc<TabletSort>>)> {
     let of = Arc::clone(input);
     let divide = move || {
-        let memtable = Memtable::new(&of.table, of.batches.clone(), of.turn);
-        let keys = Arc::new(memtable.rows.keys(&of.schema)?);
+        let memtable = Memtable::new(&of.table, &of.batches, of.turn)?;
+        let keys = Arc::new(memtable.rows.keys(&of.schema));
         Ok::<_, Error>((memtable, keys))
     };
     let (Memtable { rows, tablets }, keys) = run(&*files.pool, divide).await?;
@@ -206,7 +207,10 @@ impl Job {
         let mut writer = SegmentWriter::create(files.fs.as_ref(), path, &spec, &first)?;
         writer.write(&first)?;
         for part in parts {
-            writer.write(&self.rows.gather(part)?)?;
+            give_way();
+            let batch = self.rows.gather(part)?;
+            give_way();
+            writer.write(&batch)?;
         }
         writer.end(self.segment)
     }

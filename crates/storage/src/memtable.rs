@@ -1,5 +1,5 @@
 //! The rows of one flush: everything of a table up to a cut, in the order of the log, divided
-//! by tablet. Nothing is sorted before the flush, and nothing is copied here.
+//! by tablet. Nothing is sorted before the flush.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use freshet_base::{PartitionId, TabletId};
 use freshet_schema::{Table, hash};
 
+use crate::error::Result;
 use crate::sort::Rows;
 
 /// The rows of one flush.
@@ -31,29 +32,24 @@ impl Memtable {
     /// Divides `batches`, which have the table's current columns. `turn` is where rows of a
     /// RANDOM table begin: the number of rows flushed before.
     ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict the table's.
+    ///
     /// # Panics
     /// When the table has no partition.
-    pub fn new(table: &Table, batches: Vec<RecordBatch>, turn: u64) -> Self {
+    pub fn new(table: &Table, batches: &[RecordBatch], turn: u64) -> Result<Self> {
         let partition = table.partitions.first().expect("a table has a partition");
         let buckets = u32::try_from(partition.tablets.len()).expect("buckets are bounded");
-        let rows = Rows::new(batches);
+        let rows = Rows::new(table.schema(), batches)?;
         let mut numbers = vec![Vec::new(); partition.tablets.len()];
-        if buckets == 1 {
-            numbers[0] = (0..rows.len() as u32).collect();
-        } else {
-            let mut row = 0;
-            for batch in rows.batches() {
-                let turn = turn + u64::from(row);
-                for bucket in hash::tablet_indices(batch, table, buckets, turn) {
-                    numbers[bucket as usize].push(row);
-                    row += 1;
-                }
-            }
+        let buckets = hash::tablet_indices(rows.batch(), table, buckets, turn);
+        for (bucket, row) in buckets.into_iter().zip(0u32..) {
+            numbers[bucket as usize].push(row);
         }
         let tablets = partition.tablets.iter().zip(numbers).filter(|(_, rows)| !rows.is_empty());
         let tablets = tablets
             .map(|(&tablet, rows)| TabletRows { tablet, partition: partition.id, rows })
             .collect();
-        Self { rows: Arc::new(rows), tablets }
+        Ok(Self { rows: Arc::new(rows), tablets })
     }
 }

@@ -7,8 +7,8 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::RecordBatch;
-use arrow::compute::{concat_batches, interleave_record_batch};
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
 use freshet_schema::TableSchema;
 use freshet_schema::key::{KeyComparator, KeyWords};
 
@@ -17,12 +17,10 @@ use crate::error::Result;
 /// Below this many rows a comparison sort is faster than eight counting passes.
 const RADIX_ROWS_MIN: usize = 512;
 
-/// Batches of one schema, their rows numbered through.
+/// The rows of a flush, numbered through. They are one batch, though they came as many: rows
+/// taken out of one by number cost half as much as out of a hundred.
 pub struct Rows {
-    batches: Vec<RecordBatch>,
-    /// The number of the first row of each batch.
-    starts: Vec<u32>,
-    rows: u32,
+    all: RecordBatch,
 }
 
 /// A row and the first eight bytes of its key.
@@ -41,93 +39,65 @@ pub struct Sorted {
 }
 
 impl Rows {
-    /// Numbers the rows of `batches`.
+    /// Numbers the rows of `batches`, which have the columns of `schema`. Texts are not copied.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when columns contradict the schema.
     ///
     /// # Panics
     /// When there are more than 32 bits can number: a flush is bounded far below.
-    pub fn new(batches: Vec<RecordBatch>) -> Self {
-        let mut starts = Vec::with_capacity(batches.len());
-        let mut rows = 0usize;
-        for batch in &batches {
-            starts.push(u32::try_from(rows).expect("a flush has fewer rows than 32 bits number"));
-            rows += batch.num_rows();
-        }
-        let rows = u32::try_from(rows).expect("a flush has fewer rows than 32 bits number");
-        Self { batches, starts, rows }
+    pub fn new(schema: &TableSchema, batches: &[RecordBatch]) -> Result<Self> {
+        let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+        assert!(u32::try_from(rows).is_ok(), "a flush has fewer rows than 32 bits number");
+        let all = match batches {
+            [only] => only.clone(),
+            _ => concat_batches(schema.arrow(), batches)?,
+        };
+        Ok(Self { all })
     }
 
     /// How many rows.
     pub fn len(&self) -> usize {
-        self.rows as usize
+        self.all.num_rows()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.rows == 0
+        self.len() == 0
     }
 
-    /// The batches.
-    pub fn batches(&self) -> &[RecordBatch] {
-        &self.batches
+    /// All of them, in the order of their numbers.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.all
     }
 
     /// Their sort keys under `schema`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Internal`] when columns contradict the schema.
-    pub fn keys(&self, schema: &TableSchema) -> Result<Keys> {
-        let mut each = self.batches.iter().map(|batch| KeyWords::new(batch, schema));
-        let words = each.next().map(|first| {
-            each.fold(first, |mut all, words| {
-                all.append(words);
-                all
-            })
-        });
-        let is_exact = words.as_ref().is_none_or(KeyWords::is_exact);
-        let columns = if is_exact { None } else { Some(self.key_columns(schema)?) };
-        Ok(Keys { words, columns })
-    }
-
-    /// The columns of the sort key in one batch, and a schema of them alone.
-    fn key_columns(&self, schema: &TableSchema) -> Result<(RecordBatch, TableSchema)> {
-        let columns = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect();
-        let sort_key = (0..schema.sort_key.len()).collect();
-        let key_schema = TableSchema::new(schema.version, columns, sort_key);
-        let projected = self.batches.iter().map(|batch| batch.project(&schema.sort_key));
-        let projected = projected.collect::<Result<Vec<_>, _>>()?;
-        let arrow = projected.first().expect("a key that is not exact has rows").schema();
-        Ok((concat_batches(&arrow, &projected)?, key_schema))
+    pub fn keys(&self, schema: &TableSchema) -> Keys {
+        let words = KeyWords::new(&self.all, schema);
+        let columns = (!words.is_exact()).then(|| (self.all.clone(), schema.clone()));
+        Keys { words, columns }
     }
 
     /// The rows of these numbers as one batch.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when batches contradict each other.
+    /// [`crate::Error::Internal`] when a number is of no row.
     pub fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
-        let place = |&row: &u32| {
-            let batch = self.starts.partition_point(|&start| start <= row) - 1;
-            (batch, (row - self.starts[batch]) as usize)
-        };
-        let places = rows.iter().map(place).collect::<Vec<_>>();
-        let batches = self.batches.iter().collect::<Vec<_>>();
-        Ok(interleave_record_batch(&batches, &places)?)
+        Ok(take_record_batch(&self.all, &UInt32Array::from(rows.to_vec()))?)
     }
 }
 
 /// The sort keys of [`Rows`], made once for all tablets.
 pub struct Keys {
-    /// `None` without batches.
-    words: Option<KeyWords>,
-    /// The columns of keys that are longer than their words.
+    words: KeyWords,
+    /// The rows, for keys that are longer than their words.
     columns: Option<(RecordBatch, TableSchema)>,
 }
 
 impl Keys {
     /// Sorts the rows of these numbers, which ascend.
     pub fn sort(&self, rows: &[u32]) -> Sorted {
-        let Some(words) = &self.words else {
-            return Sorted { rows: Vec::new(), keys: None };
-        };
+        let words = &self.words;
         let first = |&row: &u32| Keyed { key: words.row(row as usize)[0], row };
         let mut keyed = rows.iter().map(first).collect();
         sort_by_first_word(&mut keyed);
@@ -208,10 +178,11 @@ mod tests {
             part in 1u32..4,
         ) {
             let schema = schema(1);
-            let rows = Rows::new(loads.iter().map(|keys| batch(&schema, keys)).collect());
+            let batches = loads.iter().map(|keys| batch(&schema, keys)).collect::<Vec<_>>();
+            let rows = Rows::new(&schema, &batches).unwrap();
             let all = loads.concat();
             let picked = (0..all.len() as u32).filter(|row| row % part == 0).collect::<Vec<_>>();
-            let sorted = rows.keys(&schema).unwrap().sort(&picked);
+            let sorted = rows.keys(&schema).sort(&picked);
             let mut expected = picked.clone();
             expected.sort_by_key(|&row| all[row as usize]);
             prop_assert_eq!(&sorted.rows, &expected);
@@ -241,8 +212,9 @@ mod tests {
     fn keys_longer_than_eight_bytes_are_compared_whole() {
         let mut schema = schema(1).as_ref().clone();
         schema.sort_key = vec![1, 0];
-        let rows = Rows::new(vec![batch(&schema, &[31, 4, 12]), batch(&schema, &[5, 1, 3])]);
-        let sorted = rows.keys(&schema).unwrap().sort(&[0, 1, 2, 3, 4, 5]);
+        let batches = [batch(&schema, &[31, 4, 12]), batch(&schema, &[5, 1, 3])];
+        let rows = Rows::new(&schema, &batches).unwrap();
+        let sorted = rows.keys(&schema).sort(&[0, 1, 2, 3, 4, 5]);
         // NULL first, then by text: "... to 1", "... to 12", "... to 3", "... to 31", "... to 4".
         assert_eq!(keys([&rows.gather(&sorted.rows).unwrap()]), [5, 1, 12, 3, 31, 4]);
     }

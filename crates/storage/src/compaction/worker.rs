@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use freshet_base::task::give_way;
 use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
 use freshet_schema::TableSchema;
@@ -17,8 +18,8 @@ use crate::merge::{Merge, Run};
 use crate::rowset::Rowset;
 use crate::segment::{ScanRequest, SegmentSpec, SegmentWriter, Tier};
 
-/// Rows of a batch on its way through a merge.
-const BATCH_ROWS: usize = 8192;
+/// Rows of a batch on its way through a merge, and between two moments to give way.
+const BATCH_ROWS: usize = 4096;
 
 /// What to merge.
 pub struct MergeJob {
@@ -87,7 +88,7 @@ fn write(
     job: &MergeJob,
     pace: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<Option<Digest>> {
-    let request = ScanRequest { batch_rows: BATCH_ROWS, ..ScanRequest::all(&job.schema) };
+    let request = request(job);
     // Each segment is a run of its own: those of a large load may overlap.
     let segments = job.rowsets.iter().flat_map(|rowset| rowset.segments());
     let runs = segments.map(|segment| Ok(Box::new(segment.scan(&request, None)?) as Run));
@@ -98,13 +99,19 @@ fn write(
             return Ok(None);
         }
         let batch = batch?;
+        give_way();
         before.add(&batch, &job.schema);
         output.write(&batch)?;
+        give_way();
     }
     output.end_segment()?;
     let handed = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
     assert_eq!(before.rows, handed, "rows of the rowsets are rows in the merge");
     Ok(Some(before))
+}
+
+fn request(job: &MergeJob) -> ScanRequest {
+    ScanRequest { batch_rows: BATCH_ROWS, ..ScanRequest::all(&job.schema) }
 }
 
 struct Output<'a> {
@@ -156,8 +163,9 @@ impl Output<'_> {
         };
         let rowset = Rowset::new(&self.files.fs, &self.dir, meta.clone(), &job.schema);
         let mut after = Digest::default();
-        for batch in rowset.scan(ScanRequest::all(&job.schema)) {
+        for batch in rowset.scan(request(job)) {
             after.add(&batch?, &job.schema);
+            give_way();
         }
         assert_eq!(before, after, "compaction keeps every row of {meta:?}");
         Ok(meta)

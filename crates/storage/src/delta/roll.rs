@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::filter_record_batch;
+use freshet_base::task::give_way;
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
 
@@ -13,6 +14,8 @@ use crate::error::Result;
 
 /// With more visible ranges than this, one filter is cheaper than so many small batches.
 const SLICES_MAX: usize = 4;
+/// Row bytes that become columns before others get the core: some 200 us.
+const TURN_BYTES: usize = 128 << 10;
 
 /// The columns of a chunk.
 pub(super) struct Rolled {
@@ -32,6 +35,7 @@ impl Rolled {
         let mut runs = Vec::new();
         let mut arena_at = 0;
         let mut rows_at = 0;
+        let mut turn_bytes = 0;
         for run in entries.chunk_by(|a, b| a.schema == b.schema) {
             let schema = &schemas[usize::from(run[0].schema)];
             let rows_end = run[run.len() - 1].rows_end as usize;
@@ -48,6 +52,11 @@ impl Rolled {
                 };
                 builder.append(bytes, count);
                 rows_at = entry.rows_end as usize;
+                turn_bytes += bytes.len();
+                if turn_bytes >= TURN_BYTES {
+                    turn_bytes = 0;
+                    give_way();
+                }
             }
             assert_eq!(builder.rows(), rows_end - first, "rows acknowledged are rows in columns");
             runs.push(Run {
