@@ -1,25 +1,34 @@
-//! Compaction as the engine drives it: one merge at a time, then one metadata commit, then one
-//! swap of the view. What it replaced goes when no reader has it any more.
+//! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
+//! view. What it replaced goes when no reader has it any more. A large merge takes minutes, so a
+//! small one may run beside it.
 //!
 //! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
 //! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
 
-use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, TableId, TabletId, task};
+use freshet_base::{Result, RowsetId, TableId, TabletId, task};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
-use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, is_behind, merge};
+use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, is_behind, merge, size};
 use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
+use crate::state::TableState;
 
+/// A merge that reads so many bytes is a large one.
+const LARGE_MERGE_BYTES: u64 = 64 << 20;
+/// So many rowsets of like size are worth a merge while more keep coming: each row is then
+/// rewritten less often, and rows still come in. [`Limits`] say how many do at rest.
+const MERGE_MIN_BUSY: usize = 8;
+/// A table that got no rowset for so long is at rest.
+const REST: Duration = Duration::from_secs(10);
 /// A merged rowset of this size is compressed for long storage.
 const COLD_BYTES_MIN: u64 = 256 << 20;
 /// How long compaction rests after a merge that failed.
@@ -32,20 +41,48 @@ const CATCH_UP_PATIENCE: Duration = Duration::from_secs(10);
 /// How often who waits looks.
 const CATCH_UP_LOOK: Duration = Duration::from_millis(20);
 
-/// Whether a merge runs.
+/// The merges that run.
 #[derive(Default)]
 pub(crate) struct Compactor {
-    merging: AtomicBool,
+    /// What they read, at most one of each size.
+    merging: Mutex<HashMap<Size, HashSet<RowsetId>>>,
     /// Rowsets over all tablets when last looked at.
     rowsets: AtomicU64,
     /// Tablets whose merge failed, and until when they are left alone.
     failed: Mutex<HashMap<TabletId, Duration>>,
 }
 
+/// How much a merge reads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Size {
+    /// Less than [`LARGE_MERGE_BYTES`].
+    Small,
+    /// That or more.
+    Large,
+}
+
 impl Compactor {
     /// Whether a merge runs.
     pub fn is_busy(&self) -> bool {
-        self.merging.load(Ordering::Acquire)
+        !self.merging.lock().is_empty()
+    }
+
+    fn runs(&self, size: Size) -> bool {
+        self.merging.lock().contains_key(&size)
+    }
+
+    fn begin(&self, work: &Work) {
+        let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect();
+        let before = self.merging.lock().insert(work.size(), reads);
+        assert!(before.is_none(), "one merge of a size runs at a time");
+    }
+
+    fn end(&self, size: Size) {
+        self.merging.lock().remove(&size);
+    }
+
+    fn is_merging(&self, rowset: &Rowset) -> bool {
+        self.merging.lock().values().any(|reads| reads.contains(&rowset.meta().id))
     }
 
     fn leave_alone(&self, tablet: TabletId, now: Duration) {
@@ -60,22 +97,27 @@ impl Compactor {
 }
 
 impl Engine {
-    /// Starts the next merge, if one is worth it and none runs; called by the keeper.
+    /// Starts a merge of each size, if one is worth it and none runs; called by the keeper.
     pub(crate) fn plan_compaction(self: &Arc<Self>) {
-        if !self.may_merge() || self.compactor.is_busy() {
-            return;
+        for size in [Size::Large, Size::Small] {
+            if self.may_merge() && !self.compactor.runs(size) {
+                let next = self.next_merge(size);
+                next.into_iter().for_each(|work| self.start_merge(work));
+            }
         }
-        let Some(work) = self.next_merge() else { return };
-        self.compactor.merging.store(true, Ordering::Release);
+    }
+
+    fn start_merge(self: &Arc<Self>, work: Work) {
+        self.compactor.begin(&work);
         let engine = Arc::clone(self);
         let task = async move {
-            let tablet = work.tablet;
+            let (tablet, size) = (work.tablet, work.size());
             if let Err(error) = engine.merge_and_replace(work).await {
                 tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay as they are");
                 engine.compactor.leave_alone(tablet, engine.clock().now());
                 engine.clock().sleep(FAILED_PAUSE).await;
             }
-            engine.compactor.merging.store(false, Ordering::Release);
+            engine.compactor.end(size);
             engine.keeper().wake();
         };
         self.pool().spawn("compaction", Box::pin(task));
@@ -87,21 +129,29 @@ impl Engine {
         self.config().compaction && !self.keeper().is_stopping() && self.may_grow().is_ok()
     }
 
-    /// The merge that takes most rowsets, of equal ones that of the tablet that has most.
-    fn next_merge(&self) -> Option<Work> {
+    /// The merge of a size that takes most rowsets, of equal ones that of the tablet that has
+    /// most.
+    fn next_merge(&self, size: Size) -> Option<Work> {
         let store = self.views().load();
         let now = self.clock().now();
         let mut rowsets = 0;
         let mut best = None;
         for state in self.table_states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
+            let limits = limits(&state, size, now);
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
-                let Choice::Merge(range) = choose(tablet, &Limits::default()) else { continue };
-                let gain = (range.len(), tablet.rowsets.len());
-                let is_better = best.as_ref().is_none_or(|(most, _)| gain > *most);
-                if is_better && !self.compactor.is_left_alone(tablet.id, now) {
-                    best = Some((gain, Work::new(view, tablet, range)));
+                if self.compactor.is_left_alone(tablet.id, now) {
+                    continue;
+                }
+                // What one merge reads is not for another.
+                for free in tablet.rowsets.split(|rowset| self.compactor.is_merging(rowset)) {
+                    let Choice::Merge(range) = choose(free, &limits) else { continue };
+                    let gain = (range.len(), tablet.rowsets.len());
+                    let work = Work::new(view, tablet, &free[range]);
+                    if work.size() == size && best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                        best = Some((gain, work));
+                    }
                 }
             }
         }
@@ -187,11 +237,23 @@ impl Engine {
             let Some(tablet) = tablet else { return };
             let first = work.rowsets[0].meta().id;
             let at = tablet.rowsets.iter().position(|rowset| rowset.meta().id == first);
-            let at = at.expect("only compaction removes rowsets, and one merge runs at a time");
+            let at = at.expect("only its merge removes a rowset");
             tablet.rowsets.splice(at..at + work.rowsets.len(), [merged]);
             store.tables.insert(work.table, Arc::new(next));
         });
     }
+}
+
+/// What is worth a merge in a table as it is loaded now.
+fn limits(table: &TableState, size: Size, now: Duration) -> Limits {
+    let mut limits = Limits::default();
+    if size == Size::Small {
+        limits.rowset_bytes_max = LARGE_MERGE_BYTES - 1;
+    }
+    if table.grew_after(now.saturating_sub(REST)) {
+        limits.merge_min = MERGE_MIN_BUSY;
+    }
+    limits
 }
 
 /// Neighbouring rowsets of one tablet, to become one.
@@ -202,9 +264,13 @@ struct Work {
 }
 
 impl Work {
-    fn new(view: &TableView, tablet: &TabletFiles, range: Range<usize>) -> Self {
-        let rowsets = tablet.rowsets[range].to_vec();
-        Self { table: view.table.id, tablet: tablet.id, rowsets }
+    fn new(view: &TableView, tablet: &TabletFiles, rowsets: &[Arc<Rowset>]) -> Self {
+        Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec() }
+    }
+
+    fn size(&self) -> Size {
+        let bytes = self.rowsets.iter().map(|rowset| size(rowset)).sum::<u64>();
+        if bytes < LARGE_MERGE_BYTES { Size::Small } else { Size::Large }
     }
 
     /// The newest columns that any of them was written in.

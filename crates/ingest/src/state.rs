@@ -31,6 +31,8 @@ pub struct TableState {
     data_bytes: AtomicU64,
     /// Flushes that failed in a row: the table alone is refused when it goes on.
     pub flush_failures: AtomicU64,
+    /// When it last got rowsets since the start.
+    grew: Mutex<Option<Duration>>,
 }
 
 impl TableState {
@@ -60,6 +62,7 @@ impl TableState {
             interval_ms: AtomicU64::new(0),
             data_bytes: AtomicU64::new(0),
             flush_failures: AtomicU64::new(0),
+            grew: Mutex::new(None),
         };
         state.adopt(table, db_name);
         state
@@ -95,6 +98,16 @@ impl TableState {
             ByteSize(self.delta.stats().bytes)
         );
         Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
+    }
+
+    /// Notes that it got rowsets.
+    pub(crate) fn grow(&self, now: Duration) {
+        *self.grew.lock() = Some(now);
+    }
+
+    /// Whether it got rowsets after `since`.
+    pub(crate) fn grew_after(&self, since: Duration) -> bool {
+        self.grew.lock().is_some_and(|grew| grew > since)
     }
 
     /// The ceilings of the next group.
