@@ -1,6 +1,7 @@
 //! One file of a rowset: plain Parquet that any tool can read, tuned for short scans and point
 //! reads, with checksums of our own over every byte.
 
+mod bounds;
 mod checksum;
 mod dictionary;
 mod index;

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use arrow::array::AsArray;
-use arrow::array::{Array, RecordBatch, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Int64Type};
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TabletId};
 use freshet_meta::SegmentMeta;
 use freshet_schema::{ColumnType, ColumnsBuilder, Layout, RowWriter, TableSchema};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -189,6 +189,42 @@ fn only_pages_that_may_hold_the_key_are_read() {
     assert_eq!(range.null_count, Some(0));
 }
 
+/// Keeps everything, and remembers of which texts it was told bounds.
+struct Told([ColumnId; 2], Mutex<Vec<bool>>);
+
+impl Prune for Told {
+    fn columns(&self) -> &[ColumnId] {
+        &self.0
+    }
+
+    fn keep(&self, containers: &Containers) -> Vec<bool> {
+        let known = |id: &ColumnId| containers.column(*id).unwrap().min.null_count() == 0;
+        self.1.lock().extend(self.0.iter().map(known));
+        vec![true; containers.rows.len()]
+    }
+}
+
+#[test]
+fn texts_in_no_order_have_no_bounds_and_are_read_all_the_same() {
+    let text = |id, name| column(id, name, ColumnType::VarChar { len: 20 });
+    let columns = vec![text(1, "near"), text(2, "far")];
+    let schema = Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0]));
+    let near = (0..20_000u64).map(|row| Some(format!("{row:06}")));
+    let far = (0..20_000u64).map(|row| Some(format!("{}", row.wrapping_mul(0x9e37_79b9) % 9973)));
+    let columns: [ArrayRef; 2] =
+        [Arc::new(StringViewArray::from_iter(near)), Arc::new(StringViewArray::from_iter(far))];
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns.to_vec()).unwrap();
+    let written = Written::new(&schema, std::slice::from_ref(&batch), Tier::Fresh);
+    let told = Arc::new(Told([ColumnId(1), ColumnId(2)], Mutex::default()));
+    let request = ScanRequest { prune: Some(Arc::clone(&told) as _), ..ScanRequest::all(&schema) };
+    let read = concat_batches(schema.arrow(), &written.read(&request)).unwrap();
+    assert_eq!(read, batch);
+    // Of the row group, and of its pages.
+    assert_eq!(*told.1.lock(), [true, false, true, false]);
+    assert!(written.open().column_range(ColumnId(1)).unwrap().is_some());
+    assert!(written.open().column_range(ColumnId(2)).unwrap().is_none());
+}
+
 #[test]
 fn row_groups_are_read_apart() {
     let all = (0..300_000).collect::<Vec<i64>>();
@@ -270,8 +306,8 @@ fn a_column_of_few_values_gets_a_dictionary_and_a_key_does_not() {
     ));
     let few = (0..5000).map(|row| Some(["a", "b", "c"][row % 3])).collect::<Vec<_>>();
     let many = (0..5000).map(|row| Some(format!("{row}"))).collect::<Vec<_>>();
-    let few = arrow::array::StringViewArray::from(few);
-    let many = arrow::array::StringViewArray::from_iter(many);
+    let few = StringViewArray::from(few);
+    let many = StringViewArray::from_iter(many);
     let batch =
         RecordBatch::try_new(Arc::clone(schema.arrow()), vec![Arc::new(few), Arc::new(many)]);
     assert_eq!(dictionary::choose(&batch.unwrap()).unwrap(), [true, false]);

@@ -18,7 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::schema::types::ColumnPath;
 
 use super::checksum::{Blocks, Summer, crc32c};
-use super::{FORMAT_VERSION, dictionary, keys};
+use super::{FORMAT_VERSION, bounds, dictionary, keys};
 use crate::error::{Error, Result};
 
 /// Rows of a page: small enough that a point read decodes little.
@@ -193,7 +193,8 @@ fn properties(spec: &SegmentSpec<'_>, sample: &RecordBatch) -> Result<WriterProp
             pair(keys::SCHEMA_VERSION, spec.schema.version.to_string()),
         ]));
     let dictionaries = dictionary::choose(sample)?;
-    for (column, dictionary) in spec.schema.columns.iter().zip(dictionaries) {
+    let columns = spec.schema.columns.iter().zip(sample.columns());
+    for ((column, sampled), dictionary) in columns.zip(dictionaries) {
         let path = ColumnPath::new(vec![column.name.clone()]);
         let encoding = match dictionary::is_packed(&column.ty.arrow()) {
             true => Encoding::DELTA_BINARY_PACKED,
@@ -201,7 +202,10 @@ fn properties(spec: &SegmentSpec<'_>, sample: &RecordBatch) -> Result<WriterProp
         };
         builder = builder
             .set_column_dictionary_enabled(path.clone(), dictionary)
-            .set_column_encoding(path, encoding);
+            .set_column_encoding(path.clone(), encoding);
+        if !bounds::are_worth_it(sampled.as_ref()) {
+            builder = builder.set_column_statistics_enabled(path, EnabledStatistics::None);
+        }
     }
     Ok(builder.build())
 }
