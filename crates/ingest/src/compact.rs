@@ -22,8 +22,6 @@ use parking_lot::Mutex;
 use crate::engine::Engine;
 use crate::state::TableState;
 
-/// A merge that reads so many bytes is a large one.
-const LARGE_MERGE_BYTES: u64 = 64 << 20;
 /// So many rowsets of like size are worth a merge while more keep coming: each row is then
 /// rewritten less often, and rows still come in. [`Limits`] say how many do at rest.
 const MERGE_MIN_BUSY: usize = 8;
@@ -55,9 +53,9 @@ pub(crate) struct Compactor {
 /// How much a merge reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Size {
-    /// Less than [`LARGE_MERGE_BYTES`].
+    /// Less than a flush of `flush_bytes`.
     Small,
-    /// That or more.
+    /// That or more: flushes would wait for it.
     Large,
 }
 
@@ -71,9 +69,9 @@ impl Compactor {
         self.merging.lock().contains_key(&size)
     }
 
-    fn begin(&self, work: &Work) {
+    fn begin(&self, size: Size, work: &Work) {
         let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect();
-        let before = self.merging.lock().insert(work.size(), reads);
+        let before = self.merging.lock().insert(size, reads);
         assert!(before.is_none(), "one merge of a size runs at a time");
     }
 
@@ -102,16 +100,16 @@ impl Engine {
         for size in [Size::Large, Size::Small] {
             if self.may_merge() && !self.compactor.runs(size) {
                 let next = self.next_merge(size);
-                next.into_iter().for_each(|work| self.start_merge(work));
+                next.into_iter().for_each(|work| self.start_merge(size, work));
             }
         }
     }
 
-    fn start_merge(self: &Arc<Self>, work: Work) {
-        self.compactor.begin(&work);
+    fn start_merge(self: &Arc<Self>, size: Size, work: Work) {
+        self.compactor.begin(size, &work);
         let engine = Arc::clone(self);
         let task = async move {
-            let (tablet, size) = (work.tablet, work.size());
+            let tablet = work.tablet;
             if let Err(error) = engine.merge_and_replace(work).await {
                 tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay as they are");
                 engine.compactor.leave_alone(tablet, engine.clock().now());
@@ -134,11 +132,12 @@ impl Engine {
     fn next_merge(&self, size: Size) -> Option<Work> {
         let store = self.views().load();
         let now = self.clock().now();
+        let large_bytes = self.config().flush_bytes.bytes();
         let mut rowsets = 0;
         let mut best = None;
         for state in self.table_states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
-            let limits = limits(&state, size, now);
+            let limits = limits(&state, size, large_bytes, now);
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
                 if self.compactor.is_left_alone(tablet.id, now) {
@@ -149,7 +148,9 @@ impl Engine {
                     let Choice::Merge(range) = choose(free, &limits) else { continue };
                     let gain = (range.len(), tablet.rowsets.len());
                     let work = Work::new(view, tablet, &free[range]);
-                    if work.size() == size && best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                    if work.size(large_bytes) == size
+                        && best.as_ref().is_none_or(|(most, _)| gain > *most)
+                    {
                         best = Some((gain, work));
                     }
                 }
@@ -245,10 +246,12 @@ impl Engine {
 }
 
 /// What is worth a merge in a table as it is loaded now.
-fn limits(table: &TableState, size: Size, now: Duration) -> Limits {
+fn limits(table: &TableState, size: Size, large_bytes: u64, now: Duration) -> Limits {
     let mut limits = Limits::default();
     if size == Size::Small {
-        limits.rowset_bytes_max = LARGE_MERGE_BYTES - 1;
+        limits.rowset_bytes_max = large_bytes.saturating_sub(1);
+        let least = limits.rowset_bytes_max / limits.merge_max as u64;
+        limits.rowset_bytes_min = limits.rowset_bytes_min.min(least);
     }
     if table.grew_after(now.saturating_sub(REST)) {
         limits.merge_min = MERGE_MIN_BUSY;
@@ -268,9 +271,9 @@ impl Work {
         Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec() }
     }
 
-    fn size(&self) -> Size {
+    fn size(&self, large_bytes: u64) -> Size {
         let bytes = self.rowsets.iter().map(|rowset| size(rowset)).sum::<u64>();
-        if bytes < LARGE_MERGE_BYTES { Size::Small } else { Size::Large }
+        if bytes < large_bytes { Size::Small } else { Size::Large }
     }
 
     /// The newest columns that any of them was written in.
