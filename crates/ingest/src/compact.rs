@@ -1,6 +1,6 @@
 //! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
-//! view. What it replaced goes when no reader has it any more. A large merge takes minutes, so a
-//! small one may run beside it.
+//! view. What it replaced goes when no reader has it any more. A large merge takes minutes: where
+//! rowsets pile up meanwhile, a small one runs beside it.
 //!
 //! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
 //! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
@@ -133,6 +133,8 @@ impl Engine {
         let store = self.views().load();
         let now = self.clock().now();
         let large_bytes = self.config().flush_bytes.bytes();
+        // Two at once take from who writes what one does not, so the second has to be needed.
+        let is_second = self.compactor.is_busy();
         let mut rowsets = 0;
         let mut best = None;
         for state in self.table_states() {
@@ -140,7 +142,8 @@ impl Engine {
             let limits = limits(&state, size, large_bytes, now);
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
-                if self.compactor.is_left_alone(tablet.id, now) {
+                let can_wait = is_second && tablet.rowsets.len() <= limits.rowsets_max;
+                if can_wait || self.compactor.is_left_alone(tablet.id, now) {
                     continue;
                 }
                 // What one merge reads is not for another.
