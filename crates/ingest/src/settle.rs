@@ -212,7 +212,7 @@ impl Engine {
     ) -> Result<Vec<Arc<Rowset>>> {
         let mut rowsets = Vec::new();
         while !stretch.is_empty() {
-            let rest = stretch.split_off(sorted_at_once(&stretch));
+            let rest = stretch.split_off(sorted_at_once(stretch.iter().map(DeltaRows::bytes)));
             let part = std::mem::replace(&mut stretch, rest);
             rowsets.extend(self.write_part(view, schema, part, in_flight).await?);
         }
@@ -397,14 +397,14 @@ fn read_up_to(view: &TableView, lsn: Lsn) -> DeltaRead {
     DeltaRead::new(&view.delta.chunks(&view.head), bounds)
 }
 
-/// How many of these are sorted at once: at least one.
-fn sorted_at_once(stretch: &[DeltaRows]) -> usize {
-    let mut bytes = 0;
-    let fits = |rows: &&DeltaRows| {
-        bytes += rows.bytes();
-        bytes <= SORTED_BYTES_MAX
+/// How many of the rows that have so many bytes each are sorted at once: at least the first.
+fn sorted_at_once(bytes: impl Iterator<Item = u64>) -> usize {
+    let mut sum = 0;
+    let fits = |bytes: &u64| {
+        sum += bytes;
+        sum <= SORTED_BYTES_MAX
     };
-    stretch.iter().take_while(fits).count().max(1)
+    bytes.take_while(fits).count().max(1)
 }
 
 fn roll(stretch: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
@@ -423,5 +423,18 @@ fn add_rowsets(view: &mut TableView, rowsets: Vec<Arc<Rowset>>) {
         let last = tablet.rowsets.last().map(|before| before.meta().lsn_last);
         assert!(last < Some(rowset.meta().lsn_first), "rowsets of a tablet follow each other");
         tablet.rowsets.push(rowset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sorted_at_once_is_bounded_and_never_nothing() {
+        let at_once = |bytes: &[u64]| sorted_at_once(bytes.iter().copied());
+        assert_eq!(at_once(&[1 << 20; 10]), 10);
+        assert_eq!(at_once(&[64 << 20; 10]), 4);
+        assert_eq!(at_once(&[SORTED_BYTES_MAX + 1, 1]), 1);
     }
 }
