@@ -163,7 +163,7 @@ fn plan_flushes(engine: &Arc<Engine>) {
             start_flush(engine, state, why);
         }
     }
-    hurry(bytes > FLUSHES_BEHIND * limits.flush_bytes);
+    hurry(bytes > limits.flush_bytes.saturating_mul(FLUSHES_BEHIND));
 }
 
 /// Flushes a table apart from the keeper, unless somebody does already.
