@@ -50,8 +50,8 @@ pub enum Choice {
 
 /// What to do with neighbouring rowsets of a tablet, all of them at or below the flushed LSN.
 ///
-/// Size-tiered: neighbours are merged when none of them is more than twice as large as all newer
-/// ones of the merge are, so that a row is rewritten about as often as its tablet has grown by a
+/// Size-tiered: neighbours are merged when none of them is more than twice as large as the
+/// largest newer one of the merge, so that a row is rewritten about as often as its tablet has grown by a
 /// factor of [`Limits::merge_min`].
 pub fn choose(rowsets: &[Arc<Rowset>], limits: &Limits) -> Choice {
     let sizes = rowsets.iter().map(|rowset| size(rowset)).collect::<Vec<_>>();
