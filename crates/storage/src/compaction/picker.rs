@@ -51,8 +51,8 @@ pub enum Choice {
 /// What to do with neighbouring rowsets of a tablet, all of them at or below the flushed LSN.
 ///
 /// Size-tiered: neighbours are merged when none of them is more than twice as large as the
-/// largest newer one of the merge, so that a row is rewritten about as often as its tablet has grown by a
-/// factor of [`Limits::merge_min`].
+/// largest newer one of the merge, so that a row is rewritten about as often as its tablet has
+/// grown by a factor of [`Limits::merge_min`].
 pub fn choose(rowsets: &[Arc<Rowset>], limits: &Limits) -> Choice {
     let sizes = rowsets.iter().map(|rowset| size(rowset)).collect::<Vec<_>>();
     choose_by_size(&sizes, limits)
