@@ -37,7 +37,7 @@ crash: ## kill the server under load; CYCLES=500 says how often
 powercut: ## cut its power under load, as root; CUTS=100 says how often
 	@scripts/powercut.sh
 
-fuzz: ## feed rubbish to every reader; MINUTES=60 each, TARGET=x for one of them
+fuzz: ## feed rubbish to every reader; MINUTES=60 each, JOBS=n at a time, TARGET=x for one of them
 	@scripts/fuzz.sh
 
 soak: ## mixed load for MINUTES=30; memory, files and latencies must stay flat
