@@ -25,13 +25,15 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// What jemalloc reads at its start. A page that memory comes in anew has to be found and cleared,
 /// which costs more than what a flush computes on its rows, so memory is to be used again. Large
 /// statements and the columns of a flush are of the size that jemalloc would give back to the
-/// system at once: it gives them back when they were not used for some seconds. Threads share an
-/// arena for each core, so that what one job frees serves another's need: with an arena for each
-/// thread a loaded server took twice as much memory. (Large pages, `thp:always`, gained nothing.)
+/// system at once: it gives them back when they were not used for a minute, since after the ten
+/// seconds of its default a loaded server still needed them again (W2, ten percent). Threads share
+/// an arena for each core, so that what one job frees serves another's need: with an arena for
+/// each thread a loaded server took twice as much memory. (Large pages, `thp:always`, gained
+/// nothing.)
 // SAFETY: jemalloc takes a pointer to a C string of this name; nothing else has the name.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static MALLOC_CONF: &[u8; 64] =
-    b"oversize_threshold:0,background_thread:true,percpu_arena:percpu\0";
+pub static MALLOC_CONF: &[u8; 85] =
+    b"oversize_threshold:0,background_thread:true,percpu_arena:percpu,dirty_decay_ms:60000\0";
 
 /// Freshet: a real-time analytical database that speaks MySQL.
 #[derive(Parser)]
