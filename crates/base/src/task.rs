@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 mod turns;
 
-pub use turns::{Turns, give_way, hurry, take_turns};
+pub use turns::{Pace, Turns, at_leisure, give_way, set_pace, take_turns};
 
 /// Runs tasks that wait and jobs that compute or block.
 pub trait Pool: Send + Sync + 'static {
@@ -21,13 +21,28 @@ pub trait Pool: Send + Sync + 'static {
     fn dedicate(&self, name: &'static str, task: BoxFuture<'static, ()>);
 
     /// Runs `job`, which may block or compute for long, on a thread made for that.
-    fn execute(&self, job: Box<dyn FnOnce() + Send>);
+    fn execute(&self, lane: Lane, job: Job);
 }
 
 /// A shared [`Pool`].
 pub type PoolRef = Arc<dyn Pool>;
 
-/// Runs `job` on the pool's blocking threads and waits for its result.
+/// What a thread is given to do.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Which jobs a job may have to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// A client or the log waits for it, so it waits for none but its like.
+    Awaited,
+    /// Only memory waits for it. It gives way, see [`give_way`].
+    Background,
+    /// As [`Lane::Background`], but so long that the others must not wait for it: it gets a
+    /// thread of its own.
+    Apart,
+}
+
+/// Runs `job`, which somebody waits for, on the pool's blocking threads and waits for its result.
 ///
 /// # Panics
 /// When the job panicked, or the pool dropped it: both end the caller as well.
@@ -35,11 +50,24 @@ pub async fn run<T: Send + 'static>(
     pool: &dyn Pool,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> T {
+    run_in(pool, Lane::Awaited, job).await
+}
+
+/// The same in any lane.
+///
+/// # Panics
+/// As [`run`].
+pub async fn run_in<T: Send + 'static>(
+    pool: &dyn Pool,
+    lane: Lane,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (sender, receiver) = oneshot::channel();
-    pool.execute(Box::new(move || {
+    let job = move || {
         // A caller that went away no longer wants the result.
         let _ = sender.send(job());
-    }));
+    };
+    pool.execute(lane, Box::new(job));
     receiver.await.expect("a job of the pool ends by returning")
 }
 
@@ -56,15 +84,17 @@ impl Pool for InlinePool {
         self.spawn(name, task);
     }
 
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+    fn execute(&self, _lane: Lane, job: Job) {
         job();
     }
 }
 
-/// The threads of a server: a few for tasks, a few for jobs, one for each dedicated task.
+/// The threads of a server: a few for tasks, a few for the jobs of each lane, one for each
+/// dedicated task.
 pub struct Threads {
     tasks: futures::executor::ThreadPool,
-    jobs: Arc<Jobs>,
+    awaited: Arc<Jobs>,
+    background: Arc<Jobs>,
 }
 
 #[derive(Default)]
@@ -75,38 +105,68 @@ struct Jobs {
 
 #[derive(Default)]
 struct JobQueue {
-    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+    waiting: VecDeque<Job>,
     closed: bool,
 }
 
 impl Threads {
-    /// Starts `job_threads` threads for jobs and two for tasks.
+    /// Starts `job_threads` threads for the jobs of each lane and two for tasks.
     ///
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(job_threads: usize) -> std::io::Result<Self> {
         let tasks =
             futures::executor::ThreadPool::builder().pool_size(2).name_prefix("task-").create()?;
-        let jobs = Arc::new(Jobs::default());
-        for n in 0..job_threads.max(1) {
-            let jobs = Arc::clone(&jobs);
-            std::thread::Builder::new().name(format!("job-{n}")).spawn(move || {
-                take_turns(Turns::Background);
-                while jobs.run_next() {}
-            })?;
+        let awaited = Jobs::start("job", job_threads, Turns::Long)?;
+        let background = Jobs::start("background", job_threads, Turns::Background)?;
+        Ok(Self { tasks, awaited, background })
+    }
+
+    /// Runs a job on a new thread; where the system gives none, with the background's.
+    fn apart(&self, job: Job) {
+        let job = Arc::new(Mutex::new(Some(job)));
+        let taken = Arc::clone(&job);
+        let thread = std::thread::Builder::new().name("apart".to_owned());
+        let started = thread.spawn(move || {
+            take_turns(Turns::Background);
+            taken.lock().take().into_iter().for_each(contain);
+        });
+        if started.is_err() {
+            self.background.push(job.lock().take().expect("no thread took it"));
         }
-        Ok(Self { tasks, jobs })
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.jobs.queue.lock().closed = true;
-        self.jobs.arrived.notify_all();
+        self.awaited.close();
+        self.background.close();
     }
 }
 
 impl Jobs {
+    fn start(name: &str, threads: usize, turns: Turns) -> std::io::Result<Arc<Self>> {
+        let jobs = Arc::new(Self::default());
+        for n in 0..threads.max(1) {
+            let jobs = Arc::clone(&jobs);
+            std::thread::Builder::new().name(format!("{name}-{n}")).spawn(move || {
+                take_turns(turns);
+                while jobs.run_next() {}
+            })?;
+        }
+        Ok(jobs)
+    }
+
+    fn push(&self, job: Job) {
+        self.queue.lock().waiting.push_back(job);
+        self.arrived.notify_one();
+    }
+
+    fn close(&self) {
+        self.queue.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
     /// Waits for a job and runs it; false once the pool is gone and nothing waits.
     fn run_next(&self) -> bool {
         let mut queue = self.queue.lock();
@@ -120,11 +180,15 @@ impl Jobs {
             self.arrived.wait(&mut queue);
         };
         drop(queue);
-        // A panic ends the job, not the thread: whoever waits for the job panics in turn. (The
-        // server ends the process before, see its panic hook.)
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        contain(job);
         true
     }
+}
+
+/// Runs a job. A panic ends the job, not the thread: whoever waits for the job panics in turn.
+/// (The server ends the process before, see its panic hook.)
+fn contain(job: Job) {
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
 }
 
 impl Pool for Threads {
@@ -142,9 +206,12 @@ impl Pool for Threads {
             .expect("the few dedicated threads of a start are to be had");
     }
 
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
-        self.jobs.queue.lock().waiting.push_back(job);
-        self.jobs.arrived.notify_one();
+    fn execute(&self, lane: Lane, job: Job) {
+        match lane {
+            Lane::Awaited => self.awaited.push(job),
+            Lane::Background => self.background.push(job),
+            Lane::Apart => self.apart(job),
+        }
     }
 }
 
@@ -156,6 +223,23 @@ mod tests {
     fn run_returns_what_the_job_returned() {
         let answer = futures::executor::block_on(run(&InlinePool, || 6 * 7));
         assert_eq!(answer, 42);
+    }
+
+    #[test]
+    fn who_is_waited_for_waits_for_nobody_in_the_background() {
+        let threads = Threads::start(1).unwrap();
+        let (release, released) = oneshot::channel::<()>();
+        let wait = move || futures::executor::block_on(released).is_ok();
+        let slow = run_in(&threads, Lane::Background, wait);
+        let apart = run_in(&threads, Lane::Apart, || 2);
+        let slow = std::pin::pin!(slow);
+        let waits = async {
+            let (awaited, apart) = futures::join!(run(&threads, || 1), apart);
+            release.send(()).unwrap();
+            (awaited, apart)
+        };
+        let answers = futures::executor::block_on(futures::future::join(slow, waits));
+        assert_eq!(answers, (true, (1, 2)));
     }
 
     #[test]

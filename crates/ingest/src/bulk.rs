@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, bail, err, task};
+use freshet_base::task::{self, Lane};
+use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, bail, err};
 use freshet_meta::{KeyRange, RowsetMeta};
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
@@ -143,7 +144,9 @@ impl Bulk {
         // The place in the log is known when the record is appended.
         let nowhere = (Lsn::ZERO, Lsn::ZERO);
         let in_flight = &mut self.in_flight;
-        let metas = engine.write_rowsets(&view, &self.schema, batches, nowhere, in_flight).await?;
+        let lane = Lane::Awaited;
+        let metas =
+            engine.write_rowsets(lane, &view, &self.schema, batches, nowhere, in_flight).await?;
         self.written.extend(metas);
         self.stretch_bytes = 0;
         self.permits.clear();

@@ -1,6 +1,7 @@
 //! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
-//! view. What it replaced goes when no reader has it any more. A large merge takes minutes: where
-//! rowsets pile up meanwhile, a small one runs beside it.
+//! view. What it replaced goes when no reader has it any more. A small merge keeps rowsets few
+//! while rows come in; a large one, which takes minutes, runs beside it in the time that others
+//! leave.
 //!
 //! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
 //! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, RowsetId, TableId, TabletId, task};
+use freshet_base::task::{self, Lane};
+use freshet_base::{Result, RowsetId, TableId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, is_behind, merge, size};
@@ -27,6 +29,11 @@ use crate::state::TableState;
 const MERGE_MIN_BUSY: usize = 8;
 /// A table that got no rowset for so long is at rest.
 const REST: Duration = Duration::from_secs(10);
+/// A merge of so many flushes of `flush_bytes`, or more, is a large one: what was merged while
+/// its table is loaded is left alone then.
+const LARGE_FLUSHES: u64 = 16;
+/// In a tablet of more rowsets a large merge is no longer left to the time that others leave.
+const LEISURE_ROWSETS_MAX: usize = 128;
 /// A merged rowset of this size is compressed for long storage.
 const COLD_BYTES_MIN: u64 = 256 << 20;
 /// How long compaction rests after a merge that failed.
@@ -53,10 +60,17 @@ pub(crate) struct Compactor {
 /// How much a merge reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Size {
-    /// Less than a flush of `flush_bytes`.
+    /// What flushes wait for where too much of it is due.
     Small,
-    /// That or more: flushes would wait for it.
+    /// [`LARGE_FLUSHES`] or more, which nobody waits for.
     Large,
+}
+
+impl Size {
+    fn of(rowsets: &[Arc<Rowset>], large_bytes: u64) -> Self {
+        let bytes = rowsets.iter().map(|rowset| size(rowset)).sum::<u64>();
+        if bytes < large_bytes { Self::Small } else { Self::Large }
+    }
 }
 
 impl Compactor {
@@ -79,8 +93,9 @@ impl Compactor {
         self.merging.lock().remove(&size);
     }
 
-    fn is_merging(&self, rowset: &Rowset) -> bool {
-        self.merging.lock().values().any(|reads| reads.contains(&rowset.meta().id))
+    /// What running merges read.
+    fn reads(&self) -> HashSet<RowsetId> {
+        self.merging.lock().values().flatten().copied().collect()
     }
 
     fn leave_alone(&self, tablet: TabletId, now: Duration) {
@@ -132,29 +147,28 @@ impl Engine {
     fn next_merge(&self, size: Size) -> Option<Work> {
         let store = self.views().load();
         let now = self.clock().now();
-        let large_bytes = self.config().flush_bytes.bytes();
-        // Two at once take from who writes what one does not, so the second has to be needed.
-        let is_second = self.compactor.is_busy();
+        let reads = self.compactor.reads();
+        let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
-        let mut best = None;
+        let mut best: Option<(_, &TableView, &TabletFiles, &[Arc<Rowset>])> = None;
         for state in self.table_states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
+            let large_bytes = self.large_merge_bytes(view);
             let limits = limits(&state, size, large_bytes, now);
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
-                let can_wait = is_second && tablet.rowsets.len() <= limits.rowsets_max;
-                if can_wait || self.compactor.is_left_alone(tablet.id, now) {
+                let few = tablet.rowsets.len() < limits.merge_min;
+                if few || self.compactor.is_left_alone(tablet.id, now) {
                     continue;
                 }
                 // What one merge reads is not for another.
-                for free in tablet.rowsets.split(|rowset| self.compactor.is_merging(rowset)) {
+                for free in tablet.rowsets.split(is_read) {
                     let Choice::Merge(range) = choose(free, &limits) else { continue };
-                    let gain = (range.len(), tablet.rowsets.len());
-                    let work = Work::new(view, tablet, &free[range]);
-                    if work.size(large_bytes) == size
-                        && best.as_ref().is_none_or(|(most, _)| gain > *most)
-                    {
-                        best = Some((gain, work));
+                    let inputs = &free[range];
+                    let gain = (inputs.len(), tablet.rowsets.len());
+                    let is_better = best.as_ref().is_none_or(|(most, ..)| gain > *most);
+                    if is_better && Size::of(inputs, large_bytes) == size {
+                        best = Some((gain, view, tablet, inputs));
                     }
                 }
             }
@@ -162,7 +176,13 @@ impl Engine {
         if self.compactor.rowsets.swap(rowsets, Ordering::Relaxed) != rowsets {
             self.metrics().rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
         }
-        best.map(|(_, work)| work)
+        best.map(|(_, view, tablet, inputs)| Work::new(view, tablet, inputs, size))
+    }
+
+    /// From how many bytes on a merge is a large one; each tablet gets its part of a flush.
+    fn large_merge_bytes(&self, view: &TableView) -> u64 {
+        let flushes_bytes = self.config().flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
+        flushes_bytes / view.tablets.len().max(1) as u64
     }
 
     /// Waits while merges of one of these tables have fallen behind. Flushes and large loads do
@@ -180,7 +200,7 @@ impl Engine {
         let Some(view) = store.tables.get(&table).filter(|_| self.may_merge()) else {
             return false;
         };
-        let limits = Limits::default();
+        let limits = small_limits(self.large_merge_bytes(view));
         let is_left_alone = |tablet: &TabletFiles| self.compactor.is_left_alone(tablet.id, now);
         view.tablets.iter().any(|tablet| is_behind(tablet, &limits) && !is_left_alone(tablet))
     }
@@ -198,12 +218,14 @@ impl Engine {
         let mut in_flight = self.in_flight();
         in_flight.add(job.id);
         let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
-        let merged = task::run(&**self.pool(), move || {
+        let leisurely = work.leisurely;
+        let merged = task::run_in(&**self.pool(), Lane::Apart, move || {
             let mut pace = || match engine.keeper().is_stopping() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
-            merge(engine.files(), &job, &mut pace)
+            let mut merge = || merge(engine.files(), &job, &mut pace);
+            if leisurely { task::at_leisure(merge) } else { merge() }
         })
         .await?;
         let Some(meta) = merged else { return Ok(()) };
@@ -250,16 +272,23 @@ impl Engine {
 
 /// What is worth a merge in a table as it is loaded now.
 fn limits(table: &TableState, size: Size, large_bytes: u64, now: Duration) -> Limits {
-    let mut limits = Limits::default();
-    if size == Size::Small {
-        limits.rowset_bytes_max = large_bytes.saturating_sub(1);
-        let least = limits.rowset_bytes_max / limits.merge_max as u64;
-        limits.rowset_bytes_min = limits.rowset_bytes_min.min(least);
-    }
+    let mut limits = match size {
+        Size::Small => small_limits(large_bytes),
+        Size::Large => Limits::default(),
+    };
     if table.grew_after(now.saturating_sub(REST)) {
         limits.merge_min = MERGE_MIN_BUSY;
     }
     limits
+}
+
+/// The limits of small merges.
+fn small_limits(large_bytes: u64) -> Limits {
+    let limits = Limits::default();
+    let rowset_bytes_max = large_bytes.saturating_sub(1);
+    let least = rowset_bytes_max / limits.merge_max as u64;
+    let rowset_bytes_min = limits.rowset_bytes_min.min(least);
+    Limits { rowset_bytes_max, rowset_bytes_min, ..limits }
 }
 
 /// Neighbouring rowsets of one tablet, to become one.
@@ -267,16 +296,19 @@ struct Work {
     table: TableId,
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
+    /// Whether it is left to the time that others leave.
+    leisurely: bool,
 }
 
 impl Work {
-    fn new(view: &TableView, tablet: &TabletFiles, rowsets: &[Arc<Rowset>]) -> Self {
-        Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec() }
-    }
-
-    fn size(&self, large_bytes: u64) -> Size {
-        let bytes = self.rowsets.iter().map(|rowset| size(rowset)).sum::<u64>();
-        if bytes < large_bytes { Size::Small } else { Size::Large }
+    fn new(view: &TableView, tablet: &TabletFiles, rowsets: &[Arc<Rowset>], size: Size) -> Self {
+        let many = tablet.rowsets.len() > LEISURE_ROWSETS_MAX;
+        Self {
+            table: view.table.id,
+            tablet: tablet.id,
+            rowsets: rowsets.to_vec(),
+            leisurely: size == Size::Large && !many,
+        }
     }
 
     /// The newest columns that any of them was written in.

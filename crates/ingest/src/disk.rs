@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use freshet_base::io::FsRef;
+use freshet_base::task::Lane;
 use freshet_base::{ByteSize, Error, ErrorCode, Result, Retry};
 use freshet_meta::Ballast;
 use parking_lot::Mutex;
@@ -102,13 +103,16 @@ impl Engine {
             *due = now.saturating_add(PAUSE);
         }
         let engine = Arc::clone(self);
-        self.pool().execute(Box::new(move || {
-            let free = engine.fs().available_bytes(&engine.config().data_dir).unwrap_or(0);
-            if free >= 2 * BALLAST_BYTES && engine.disk.ballast.make().is_ok() {
-                engine.disk.held.store(true, Ordering::Release);
-                tracing::info!("the disk has room again");
-            }
-            engine.disk.busy.store(false, Ordering::Release);
-        }));
+        self.pool().execute(
+            Lane::Background,
+            Box::new(move || {
+                let free = engine.fs().available_bytes(&engine.config().data_dir).unwrap_or(0);
+                if free >= 2 * BALLAST_BYTES && engine.disk.ballast.make().is_ok() {
+                    engine.disk.held.store(true, Ordering::Release);
+                    tracing::info!("the disk has room again");
+                }
+                engine.disk.busy.store(false, Ordering::Release);
+            }),
+        );
     }
 }

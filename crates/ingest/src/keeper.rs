@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
-use freshet_base::task::hurry;
+use freshet_base::task::set_pace;
 use freshet_base::{Lsn, Result, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, TableStats};
 use futures::task::AtomicWaker;
@@ -23,8 +23,6 @@ use crate::state::TableState;
 
 /// How often flushes and the log are looked at.
 const TICK: Duration = Duration::from_millis(50);
-/// With rows in memory for so many flushes, flushes no longer give way to who writes.
-const FLUSHES_BEHIND: u64 = 4;
 /// How long a table whose flush failed is left alone, times its failures in a row.
 const FAILED_FLUSH_PAUSE: Duration = Duration::from_millis(500);
 
@@ -108,6 +106,7 @@ pub async fn run(engine: Arc<Engine>) {
     while !keeper.is_stopping() {
         end_due_groups(&engine);
         plan_flushes(&engine);
+        set_pace(engine.pace());
         engine.keep_ballast();
         engine.keep_log();
         engine.plan_compaction();
@@ -142,14 +141,12 @@ fn end_if_due(engine: &Engine, state: &TableState, now: Duration) -> Result<()> 
 fn plan_flushes(engine: &Arc<Engine>) {
     let limits = engine.flush_limits();
     let largest = engine.largest_under_pressure().map(|state| state.id);
-    let mut bytes = 0;
     for state in engine.table_states() {
         if state.log.lock().last_barrier() > Lsn::ZERO {
             start_barriers(engine, state);
             continue;
         }
         let delta = state.delta.stats();
-        bytes += delta.bytes;
         if delta.entries == 0 {
             continue;
         }
@@ -163,7 +160,6 @@ fn plan_flushes(engine: &Arc<Engine>) {
             start_flush(engine, state, why);
         }
     }
-    hurry(bytes > limits.flush_bytes.saturating_mul(FLUSHES_BEHIND));
 }
 
 /// Flushes a table apart from the keeper, unless somebody does already.

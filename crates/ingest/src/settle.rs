@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use freshet_base::task;
+use freshet_base::task::{self, Lane};
 use freshet_base::{Error, Lsn, Result, Version, err};
 use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate, Truncated};
 use freshet_schema::TableSchema;
@@ -230,8 +230,9 @@ impl Engine {
         let lsns = (first.lsns.0, last.lsns.1);
         let rows = part.iter().map(DeltaRows::rows).sum::<u64>();
         let columns = Arc::clone(schema);
-        let batches = task::run(&**self.pool(), move || roll(&part, &columns)).await?;
-        let metas = self.write_rowsets(view, schema, batches, lsns, in_flight).await?;
+        let lane = Lane::Background;
+        let batches = task::run_in(&**self.pool(), lane, move || roll(&part, &columns)).await?;
+        let metas = self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
         Ok(metas.into_iter().map(|meta| Arc::new(self.open_rowset(view, meta, schema))).collect())
@@ -240,6 +241,7 @@ impl Engine {
     /// Writes batches of `schema` into one synced rowset per tablet that has rows.
     pub(crate) async fn write_rowsets(
         &self,
+        lane: Lane,
         view: &TableView,
         schema: &Arc<TableSchema>,
         batches: Vec<RecordBatch>,
@@ -248,6 +250,7 @@ impl Engine {
     ) -> Result<Vec<RowsetMeta>> {
         self.failpoints().pass("flush-before-write").map_err(|e| Error::io("flush", e))?;
         let input = FlushInput {
+            lane,
             table: Arc::clone(&view.table),
             schema: Arc::clone(schema),
             batches,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::task::Lane;
 use freshet_base::{Lsn, Result, RowsetId};
 use freshet_storage::Rowset;
 use freshet_storage::delta::Freshness;
@@ -116,12 +117,15 @@ impl Engine {
             state.retired_due = now.saturating_add(RETIRED_PAUSE);
         }
         let engine = Arc::clone(self);
-        self.pool().execute(Box::new(move || {
-            if let Err(error) = engine.sweep(now) {
-                tracing::warn!(%error, "files that nothing names could not be removed");
-            }
-            engine.sweeper.state.lock().running = false;
-        }));
+        self.pool().execute(
+            Lane::Background,
+            Box::new(move || {
+                if let Err(error) = engine.sweep(now) {
+                    tracing::warn!(%error, "files that nothing names could not be removed");
+                }
+                engine.sweeper.state.lock().running = false;
+            }),
+        );
     }
 
     fn sweep(&self, now: Duration) -> Result<()> {

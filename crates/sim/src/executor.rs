@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use freshet_base::clock::Clock;
-use freshet_base::task::Pool;
+use freshet_base::task::{Job, Lane, Pool};
 use futures::future::BoxFuture;
 use futures::task::{ArcWake, waker};
 use parking_lot::Mutex;
@@ -228,7 +228,7 @@ impl Pool for Executor {
         self.push(task);
     }
 
-    fn execute(&self, job: Box<dyn FnOnce() + Send>) {
+    fn execute(&self, _lane: Lane, job: Job) {
         let delay = {
             let mut state = self.0.state.lock();
             let max = state.job_delay_max;

@@ -2,6 +2,7 @@
 //! the sort of a memtable beside its rivals, a segment, a merge. `cargo bench -p freshet-storage`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -10,8 +11,8 @@ use arrow::array::{
 use criterion::{BatchSize, Criterion, Throughput};
 use crossbeam_skiplist::SkipMap;
 use freshet_base::budget::Budget;
-use freshet_base::io::RealFs;
-use freshet_base::task::InlinePool;
+use freshet_base::io::{FsRef, RealFs};
+use freshet_base::task::{InlinePool, Lane};
 use freshet_base::{
     ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
     TabletId, TxnId,
@@ -20,6 +21,8 @@ use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
     TableForm, TableSchema, encode,
 };
+use freshet_storage::Rowset;
+use freshet_storage::compaction::{self, MergeJob};
 use freshet_storage::delta::{Delta, DeltaEntry, Payload};
 use freshet_storage::flush::{Files, FlushInput, flush};
 use freshet_storage::layout::DataDir;
@@ -32,6 +35,7 @@ use futures::executor::block_on;
 const ROWS: usize = 1 << 18;
 const BATCH_ROWS: usize = 8192;
 const MERGED_RUNS: usize = 8;
+const COMPACTED_RUNS: usize = 12;
 
 type Key = (i64, i64, i64, i32);
 
@@ -302,6 +306,7 @@ fn flushed(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let mut id = 0;
                 let input = FlushInput {
+                    lane: Lane::Background,
                     table: Arc::clone(&table),
                     schema: Arc::clone(table.schema()),
                     batches: batches.clone(),
@@ -318,6 +323,57 @@ fn flushed(criterion: &mut Criterion) {
             });
         });
     }
+    group.finish();
+}
+
+/// Rowsets of one tablet become one, from file to file, compared afterwards.
+fn compacted(criterion: &mut Criterion) {
+    let dir = tempfile::tempdir().unwrap();
+    let fs: FsRef = Arc::new(RealFs);
+    let files =
+        Files { fs: Arc::clone(&fs), dir: DataDir::new(dir.path()), pool: Arc::new(InlinePool) };
+    let (table, batches) = lineitem(COMPACTED_RUNS * ROWS);
+    let mut id = 0;
+    let mut next_id = || {
+        id += 1;
+        RowsetId(id)
+    };
+    let mut rowsets = Vec::new();
+    for (batches, lsn) in batches.chunks(batches.len() / COMPACTED_RUNS).zip(1..) {
+        let input = FlushInput {
+            lane: Lane::Background,
+            table: Arc::clone(&table),
+            schema: Arc::clone(table.schema()),
+            batches: batches.to_vec(),
+            lsns: (Lsn(lsn), Lsn(lsn)),
+            turn: lsn,
+        };
+        let written = block_on(flush(&files, input, u64::MAX, &mut next_id)).unwrap();
+        let tablet = files.dir.tablet(table.id, written[0].tablet);
+        let rowset = Rowset::new(&fs, &tablet, written[0].clone(), table.schema());
+        rowsets.push(Arc::new(rowset));
+    }
+    let job = MergeJob {
+        table: table.id,
+        tablet: rowsets[0].meta().tablet,
+        schema: Arc::clone(table.schema()),
+        rowsets,
+        id: next_id(),
+        segment_bytes_max: u64::MAX,
+        cold_bytes_min: u64::MAX,
+    };
+    let rows = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
+    let mut group = criterion.benchmark_group("compaction of lineitem");
+    group.sample_size(10).throughput(Throughput::Elements(rows));
+    group.bench_function(format!("{rows} rows in {COMPACTED_RUNS} rowsets"), |bencher| {
+        bencher.iter(|| {
+            let mut pace = || ControlFlow::Continue(());
+            let merged = compaction::merge(&files, &job, &mut pace).unwrap().unwrap();
+            assert_eq!(merged.rows, rows);
+            let folder = files.dir.tablet(job.table, job.tablet);
+            std::fs::remove_file(folder.join(&merged.segments[0].file)).unwrap();
+        });
+    });
     group.finish();
 }
 
@@ -347,5 +403,6 @@ fn main() {
     segment_write(&mut criterion, &schema, &keys);
     flushed(&mut criterion);
     merge(&mut criterion, &schema, &keys);
+    compacted(&mut criterion);
     criterion.final_summary();
 }

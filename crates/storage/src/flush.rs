@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::io::FsRef;
-use freshet_base::task::{PoolRef, give_way, run};
+use freshet_base::task::{Lane, PoolRef, give_way, run_in};
 use freshet_base::{Lsn, RowsetId, SegmentId, TabletId};
 use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
 use freshet_schema::{Table, TableSchema};
@@ -39,6 +39,8 @@ pub struct Files {
 
 /// What to flush: rows of one LSN range, without a large load between them.
 pub struct FlushInput {
+    /// Who waits for it.
+    pub lane: Lane,
     /// The table as it is at the end of the range.
     pub table: Arc<Table>,
     /// Its columns there; the batches have them.
@@ -91,8 +93,9 @@ pub async fn flush(
         written.extend(write_and_sync(files, &input, jobs.to_vec()).await);
     }
     let on = files.clone();
+    let lane = input.lane;
     let settle = move || settle(&on, &input, &tablets, written);
-    let rowsets = run(&*files.pool, settle).await?;
+    let rowsets = run_in(&*files.pool, lane, settle).await?;
     let in_files = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
     assert_eq!(in_files, handed, "rows handed to a flush are rows in its files");
     Ok(rowsets)
@@ -110,10 +113,10 @@ async fn sort_tablets(
         let keys = Arc::new(memtable.rows.keys(&of.schema));
         Ok::<_, Error>((memtable, keys))
     };
-    let (Memtable { rows, tablets }, keys) = run(&*files.pool, divide).await?;
+    let (Memtable { rows, tablets }, keys) = run_in(&*files.pool, input.lane, divide).await?;
     let sorts = tablets.into_iter().map(|part| {
         let (keys, rowset) = (Arc::clone(&keys), next_id());
-        run(&*files.pool, move || {
+        run_in(&*files.pool, input.lane, move || {
             let sorted = keys.sort(&part.rows);
             let keys = sorted.keys.map(|(min, max)| KeyRange { min, max });
             Arc::new(TabletSort { tablet: part.tablet, rowset, rows: sorted.rows, keys })
@@ -148,14 +151,15 @@ async fn write_and_sync(
 ) -> Vec<Result<(RowsetId, SegmentMeta)>> {
     let written = join_all(jobs.iter().cloned().map(|job| {
         let (on, input) = (files.clone(), Arc::clone(input));
-        run(&*files.pool, move || job.write(0, &on, &input))
+        run_in(&*files.pool, input.lane, move || job.write(0, &on, &input))
     }));
     let (written, on, input) = (written.await, files.clone(), Arc::clone(input));
+    let lane = input.lane;
     let sync = move || {
         let each = jobs.iter().zip(written);
         each.map(|(job, written)| job.sync(written, &on, &input)).collect()
     };
-    run(&*files.pool, sync).await
+    run_in(&*files.pool, lane, sync).await
 }
 
 impl Job {

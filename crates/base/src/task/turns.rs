@@ -2,13 +2,16 @@
 
 use std::cell::Cell;
 use std::mem::size_of;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether the background has fallen behind.
-static IN_A_HURRY: AtomicBool = AtomicBool::new(false);
+/// The [`Pace`] of the background of this process.
+static PACE: AtomicU8 = AtomicU8::new(Pace::Leisure as u8);
 
 thread_local! {
-    static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
+    /// The pace that the turns of a thread of the background are of; `None` for others.
+    static TURNS_OF: Cell<Option<Pace>> = const { Cell::new(None) };
+    /// Whether it is in [`at_leisure`].
+    static AT_LEISURE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How long the turns of a thread are.
@@ -33,40 +36,88 @@ impl Turns {
         match self {
             // The least that the kernel takes.
             Self::Short => 100_000,
-            // Longer than short ones, and all that a thread loses when it gives way.
-            Self::Background => 300_000,
+            Self::Background => Pace::Leisure.nanos(),
             // Several times what everybody else on the machine has.
             Self::Long => 20_000_000,
         }
     }
 }
 
+/// How much of a core threads of the background take where others want it all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// A tenth: nothing is lost by leaving it for later.
+    Leisure,
+    /// Two fifths: it keeps up with most who write.
+    Even,
+    /// Its full share: it has fallen behind.
+    Hurry,
+}
+
+impl Pace {
+    /// The turn that a thread loses when it gives way: Linux takes the rest of it for used.
+    fn nanos(self) -> u64 {
+        match self {
+            Self::Leisure => 2_000_000,
+            Self::Even | Self::Hurry => 300_000,
+        }
+    }
+
+    fn of_process() -> Self {
+        let pace = PACE.load(Ordering::Relaxed);
+        let known = [Self::Leisure, Self::Even, Self::Hurry];
+        known.into_iter().find(|known| *known as u8 == pace).expect("only paces are stored")
+    }
+}
+
 /// Gives this thread, and those that it starts, such turns. An older kernel ignores it, and one
 /// that refuses it leaves things as they were.
 pub fn take_turns(turns: Turns) {
-    GIVES_WAY.set(turns == Turns::Background);
+    TURNS_OF.set((turns == Turns::Background).then_some(Pace::Leisure));
+    set_turn(turns.nanos());
+}
+
+fn set_turn(nanos: u64) {
     let Some(mut attributes) = attributes() else { return };
-    attributes.sched_runtime = turns.nanos();
+    attributes.sched_runtime = nanos;
     // SAFETY: the kernel reads as many bytes as the first field of `attributes` says it has.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 /// Lets others have the core before this thread goes on, if it is one of the background that is
-/// not in a [`hurry`] and somebody waits; half a microsecond otherwise. To be called each 100 to
+/// not in a hurry and somebody waits; half a microsecond otherwise. To be called each 100 to
 /// 300 us of computing.
 ///
 /// A thread that woke up while it had no more share of the core than who runs there is not
 /// looked at again before the next tick, 4 ms later on most systems, though its turn comes much
 /// earlier: of the synced writes of a loaded server one in sixty waited for that (`perf sched`).
 pub fn give_way() {
-    if GIVES_WAY.get() && !IN_A_HURRY.load(Ordering::Relaxed) {
+    let Some(turns_of) = TURNS_OF.get() else { return };
+    let pace = if AT_LEISURE.get() { Pace::Leisure } else { Pace::of_process() };
+    if pace != turns_of {
+        TURNS_OF.set(Some(pace));
+        set_turn(pace.nanos());
+    }
+    if pace != Pace::Hurry {
         std::thread::yield_now();
     }
 }
 
-/// Says whether the background of this process has fallen behind: then it keeps its share.
-pub fn hurry(behind: bool) {
-    IN_A_HURRY.store(behind, Ordering::Relaxed);
+/// Says how much of the cores the background of this process takes from now on.
+pub fn set_pace(pace: Pace) {
+    PACE.store(pace as u8, Ordering::Relaxed);
+}
+
+/// Does what may take any time at [`Pace::Leisure`], whatever the pace of the process.
+pub fn at_leisure<T>(work: impl FnOnce() -> T) -> T {
+    struct Ended(bool);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            AT_LEISURE.set(self.0);
+        }
+    }
+    let _ended = Ended(AT_LEISURE.replace(true));
+    work()
 }
 
 /// What the scheduler knows of this thread, so that its nice value stays.
@@ -94,15 +145,33 @@ mod tests {
     #[test]
     fn only_the_turns_of_a_thread_change() {
         let before = attributes().unwrap();
-        for turns in [Turns::Long, Turns::Background, Turns::Short] {
-            take_turns(turns);
-            assert_eq!(GIVES_WAY.get(), turns == Turns::Background);
-            give_way();
+        // Kernels before 6.12 have one turn for all and say 0.
+        let assert_turn = |nanos| {
             let after = attributes().unwrap();
             assert_eq!(before.sched_policy, after.sched_policy);
             assert_eq!(before.sched_nice, after.sched_nice);
-            // Kernels before 6.12 have one turn for all and say 0.
-            assert!([0, before.sched_runtime, turns.nanos()].contains(&after.sched_runtime));
+            assert!([0, before.sched_runtime, nanos].contains(&after.sched_runtime));
+        };
+        take_turns(Turns::Background);
+        for pace in [Pace::Hurry, Pace::Even, Pace::Leisure] {
+            set_pace(pace);
+            give_way();
+            assert_eq!(TURNS_OF.get(), Some(pace));
+            assert_turn(pace.nanos());
+        }
+        at_leisure(|| {
+            set_pace(Pace::Hurry);
+            give_way();
+            assert_eq!(TURNS_OF.get(), Some(Pace::Leisure));
+        });
+        give_way();
+        assert_eq!(TURNS_OF.get(), Some(Pace::Hurry));
+        for turns in [Turns::Long, Turns::Short] {
+            take_turns(turns);
+            set_pace(Pace::Even);
+            give_way();
+            assert_eq!(TURNS_OF.get(), None);
+            assert_turn(turns.nanos());
         }
     }
 }

@@ -129,7 +129,7 @@ settings! {
         "Threads that run queries; 0 means one for each core.",
         query_threads: |text| parse::count(text, 0, THREADS_MAX);
     job_threads = "0",
-        "Threads that flush, merge and write metadata; 0 means one more than there are cores.",
+        "Threads that flush, and as many for what is waited for; 0 means one for each core.",
         job_threads: |text| parse::count(text, 0, THREADS_MAX);
     max_connections = "4096",
         "Connections of the MySQL protocol at most.",

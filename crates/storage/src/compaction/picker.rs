@@ -16,7 +16,8 @@ pub struct Limits {
     pub merge_min: usize,
     /// A merge reads at most so many rowsets.
     pub merge_max: usize,
-    /// With more rowsets the cheapest neighbours are merged, whatever their sizes.
+    /// With more rowsets that are not full the cheapest neighbours are merged, whatever their
+    /// sizes.
     pub rowsets_max: usize,
     /// With more rowsets that are not full, merges have fallen behind.
     pub rowsets_behind: usize,
@@ -64,12 +65,17 @@ pub fn size(rowset: &Rowset) -> u64 {
     rowset.bytes().max(rowset.rows() * ROW_BYTES_MIN)
 }
 
-/// Whether merges of a tablet have fallen behind what is added to it. What is too large for a
-/// merge with its like does not count: a tablet may have any number of those.
+/// Whether merges of a tablet have fallen behind what is added to it.
 pub fn is_behind(tablet: &TabletFiles, limits: &Limits) -> bool {
+    let sizes = tablet.rowsets.iter().map(|rowset| size(rowset));
+    not_full(sizes, limits) > limits.rowsets_behind
+}
+
+/// How many rowsets are small enough for a merge with their like. A tablet may have any number
+/// of others.
+fn not_full(sizes: impl Iterator<Item = u64>, limits: &Limits) -> usize {
     let full_bytes = limits.rowset_bytes_max / limits.merge_min as u64;
-    let waiting = tablet.rowsets.iter().filter(|rowset| size(rowset) <= full_bytes);
-    waiting.count() > limits.rowsets_behind
+    sizes.filter(|size| *size <= full_bytes).count()
 }
 
 fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {
@@ -79,7 +85,7 @@ fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {
     if let Some(range) = longest.filter(|range| range.len() >= limits.merge_min) {
         return Choice::Merge(range);
     }
-    match sizes.len() > limits.rowsets_max {
+    match not_full(sizes.iter().copied(), limits) > limits.rowsets_max {
         true => cheapest(sizes, limits).map_or(Choice::Nothing, Choice::Merge),
         false => Choice::Nothing,
     }

@@ -2,7 +2,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use freshet_base::io::{Entry, File, FileRef, Fs, Mode, RealFs};
-use freshet_base::task::InlinePool;
+use freshet_base::task::{InlinePool, Lane};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
@@ -36,6 +36,7 @@ proptest! {
         let files = files(dir.path());
         let table = Arc::new(table(&[schema(1)], tablets));
         let input = FlushInput {
+            lane: Lane::Background,
             table: Arc::clone(&table),
             schema: schema(1),
             batches: loads.iter().map(|keys| batch(&schema(1), keys)).collect(),
@@ -69,6 +70,7 @@ fn a_flush_that_cannot_write_leaves_no_file() {
     files.fs.create_dir_all(&files.dir.table(table.id)).unwrap();
     files.fs.write_atomic(&blocked, b"in the way").unwrap();
     let input = FlushInput {
+        lane: Lane::Background,
         table: Arc::clone(&table),
         schema: schema(1),
         batches: vec![batch(&schema(1), &(0..100).collect::<Vec<_>>())],
@@ -154,6 +156,7 @@ fn flush_with_failing_syncs(root: &Path, failures: u32) -> (Files, Result<Vec<Ro
     let fs = FailingSyncs { left: Arc::new(AtomicU32::new(failures)) };
     let files = Files { fs: Arc::new(fs), ..files(root) };
     let input = FlushInput {
+        lane: Lane::Background,
         table: Arc::new(table(&[schema(1)], 1)),
         schema: schema(1),
         batches: vec![batch(&schema(1), &[3, 1, 2])],

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use freshet_base::io::RealFs;
-use freshet_base::task::InlinePool;
+use freshet_base::task::{InlinePool, Lane};
 use freshet_base::{Lsn, RowsetId};
 use futures::executor::block_on;
 
@@ -19,6 +19,7 @@ fn store(root: &Path) -> (Files, Table, Vec<RowsetMeta>) {
     let mut id = 0;
     for lsn in 1..=3 {
         let input = FlushInput {
+            lane: Lane::Background,
             table: Arc::new(table.clone()),
             schema: schema(1),
             batches: vec![batch(&schema(1), &(lsn * 100..lsn * 100 + 50).collect::<Vec<_>>())],

@@ -1,6 +1,6 @@
 use freshet_base::budget::Budget;
 use freshet_base::io::RealFs;
-use freshet_base::task::InlinePool;
+use freshet_base::task::{InlinePool, Lane};
 use freshet_base::{ColumnId, RowsetId, SchemaVersion, TxnId};
 use futures::executor::block_on;
 
@@ -84,6 +84,7 @@ impl Store {
         let view = Arc::clone(&self.views.load().tables[&TABLE]);
         let rows = before.table(TABLE).unwrap().unwrap();
         let input = FlushInput {
+            lane: Lane::Background,
             table: Arc::new(table(&[schema(1)], 1)),
             schema: schema(1),
             batches: rows.delta_batches().unwrap(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, bail, task};
+use freshet_base::task::{self, Lane};
+use freshet_base::{Result, bail};
 use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat, LINE_BYTES_MAX, split_at_line};
 use freshet_ingest::decode::json::{self, JsonDecoder};
@@ -317,11 +318,14 @@ impl Cutter<'_> {
         let permit = self.memory.take();
         let source = self.source.clone();
         let is_first = std::mem::take(&mut self.is_first);
-        self.engine.pool().execute(Box::new(move || {
-            // A load that failed meanwhile no longer wants the rows.
-            let decoded = decode_piece(&source, is_first, piece, permit);
-            let _ = sender.send(decoded.and_then(|decoded| want.of(decoded)));
-        }));
+        self.engine.pool().execute(
+            Lane::Awaited,
+            Box::new(move || {
+                // A load that failed meanwhile no longer wants the rows.
+                let decoded = decode_piece(&source, is_first, piece, permit);
+                let _ = sender.send(decoded.and_then(|decoded| want.of(decoded)));
+            }),
+        );
         // The collector leaves only with an error, which ends this side too.
         let _ = self.ahead.send(receiver).await;
         Ok(())

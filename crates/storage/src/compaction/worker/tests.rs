@@ -1,6 +1,6 @@
 use freshet_base::Lsn;
 use freshet_base::io::RealFs;
-use freshet_base::task::InlinePool;
+use freshet_base::task::{InlinePool, Lane};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ fn rowsets(files: &Files, loads: &[(u32, Vec<i64>)]) -> Vec<Arc<Rowset>> {
         let table = Arc::new(table(&versions, 1));
         let lsn = Lsn(at as u64 + 1);
         let input = FlushInput {
+            lane: Lane::Background,
             table: Arc::clone(&table),
             schema: schema(*version),
             batches: vec![batch(&schema(*version), keys)],
