@@ -1,7 +1,7 @@
 //! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
 //! view. What it replaced goes when no reader has it any more. A small merge keeps rowsets few
-//! while rows come in; a large one, which takes minutes, runs beside it in the time that others
-//! leave.
+//! while rows come in; a large one, which takes minutes, begins when little else waits and runs
+//! beside it in the time that others leave.
 //!
 //! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
 //! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::Deadline;
-use freshet_base::task::{self, Lane};
+use freshet_base::task::{self, Lane, Pace};
 use freshet_base::{Result, RowsetId, TableId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_secs(10);
 /// its table is loaded is left alone then.
 const LARGE_FLUSHES: u64 = 16;
 /// In a tablet of more rowsets a large merge is no longer left to the time that others leave.
-const LEISURE_ROWSETS_MAX: usize = 128;
+const ROWSETS_MANY: usize = 128;
 /// A merged rowset of this size is compressed for long storage.
 const COLD_BYTES_MIN: u64 = 256 << 20;
 /// How long compaction rests after a merge that failed.
@@ -147,6 +147,7 @@ impl Engine {
     fn next_merge(&self, size: Size) -> Option<Work> {
         let store = self.views().load();
         let now = self.clock().now();
+        let can_wait = size == Size::Large && self.keeper().pace() != Pace::Leisure;
         let reads = self.compactor.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
@@ -157,8 +158,8 @@ impl Engine {
             let limits = limits(&state, size, large_bytes, now);
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
-                let few = tablet.rowsets.len() < limits.merge_min;
-                if few || self.compactor.is_left_alone(tablet.id, now) {
+                let enough = if can_wait { ROWSETS_MANY + 1 } else { limits.merge_min };
+                if tablet.rowsets.len() < enough || self.compactor.is_left_alone(tablet.id, now) {
                     continue;
                 }
                 // What one merge reads is not for another.
@@ -302,7 +303,7 @@ struct Work {
 
 impl Work {
     fn new(view: &TableView, tablet: &TabletFiles, rowsets: &[Arc<Rowset>], size: Size) -> Self {
-        let many = tablet.rowsets.len() > LEISURE_ROWSETS_MAX;
+        let many = tablet.rowsets.len() > ROWSETS_MANY;
         Self {
             table: view.table.id,
             tablet: tablet.id,

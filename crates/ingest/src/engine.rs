@@ -14,7 +14,7 @@ use freshet_base::clock::ClockRef;
 use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
-use freshet_base::task::{Lane, Pace, PoolRef};
+use freshet_base::task::{Lane, PoolRef};
 use freshet_base::{Lsn, Result, TableId};
 use freshet_meta::{Catalog, Meta};
 use freshet_schema::Table;
@@ -41,12 +41,6 @@ use crate::sweep::Sweeper;
 
 /// The part of the write budget above which the largest delta is flushed.
 const PRESSURE_PERCENT: u64 = 60;
-
-/// Below this part of the write budget flushes and merges can wait, so that a burst is taken in
-/// at the speed of the log.
-const LEISURE_PARTS: u64 = 16;
-/// Above this part they no longer give way to who writes.
-const HURRY_PARTS: u64 = 8;
 
 /// How often a stop looks whether work under way has ended.
 const IDLE_LOOK: Duration = Duration::from_millis(5);
@@ -251,20 +245,6 @@ impl Engine {
         let memory: &Budget = self.admission.memory();
         let high = memory.limit_bytes() / 100 * PRESSURE_PERCENT;
         memory.used_bytes() >= high || memory.waiting() > 0
-    }
-
-    /// How much of the cores flushes and merges take where who writes wants them too: the more,
-    /// the more memory waits for them, and all there is while somebody waits for the log's room.
-    pub(crate) fn pace(&self) -> Pace {
-        let memory = self.admission.memory();
-        let held = |parts| memory.used_bytes() > memory.limit_bytes() / parts;
-        if held(HURRY_PARTS) || memory.waiting() > 0 || self.wal().stats().room_waiters > 0 {
-            Pace::Hurry
-        } else if held(LEISURE_PARTS) {
-            Pace::Even
-        } else {
-            Pace::Leisure
-        }
     }
 
     /// The table with the largest delta, when memory for writes runs short.

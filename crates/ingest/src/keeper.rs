@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
-use freshet_base::task::set_pace;
+use freshet_base::task::{Pace, set_pace};
 use freshet_base::{Lsn, Result, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, TableStats};
 use futures::task::AtomicWaker;
@@ -23,6 +23,11 @@ use crate::state::TableState;
 
 /// How often flushes and the log are looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// With fewer bytes than so many flushes waiting for one, flushes and merges can wait too, so that
+/// a burst is taken in at the speed of the log.
+const LEISURE_FLUSHES: u64 = 4;
+/// With more they no longer give way to who writes.
+const HURRY_FLUSHES: u64 = 8;
 /// How long a table whose flush failed is left alone, times its failures in a row.
 const FAILED_FLUSH_PAUSE: Duration = Duration::from_millis(500);
 
@@ -32,6 +37,7 @@ pub struct Keeper {
     /// When open groups are due, earliest first.
     due: Mutex<BinaryHeap<Reverse<(Duration, TableId)>>>,
     busy: Mutex<HashSet<TableId>>,
+    pace: Mutex<Pace>,
     waker: AtomicWaker,
     woken: AtomicBool,
     stopping: AtomicBool,
@@ -65,6 +71,11 @@ impl Keeper {
     /// Whether it has ended and no flush of its runs any more.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty()
+    }
+
+    /// How much of the cores flushes and merges take where who writes wants them too.
+    pub(crate) fn pace(&self) -> Pace {
+        *self.pace.lock()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -106,7 +117,6 @@ pub async fn run(engine: Arc<Engine>) {
     while !keeper.is_stopping() {
         end_due_groups(&engine);
         plan_flushes(&engine);
-        set_pace(engine.pace());
         engine.keep_ballast();
         engine.keep_log();
         engine.plan_compaction();
@@ -137,9 +147,11 @@ fn end_if_due(engine: &Engine, state: &TableState, now: Duration) -> Result<()> 
     Ok(())
 }
 
-/// Starts a flush for every table that the policy names and that is not being flushed.
+/// Starts a flush for every table that the policy names and that is not being flushed, and sets
+/// the pace by how much there is to flush.
 fn plan_flushes(engine: &Arc<Engine>) {
     let limits = engine.flush_limits();
+    let mut waiting_bytes = 0;
     let largest = engine.largest_under_pressure().map(|state| state.id);
     for state in engine.table_states() {
         if state.log.lock().last_barrier() > Lsn::ZERO {
@@ -157,9 +169,19 @@ fn plan_flushes(engine: &Arc<Engine>) {
             largest: largest == Some(state.id),
         };
         if let Some(why) = flush_policy::why(&stats, &limits) {
+            waiting_bytes += delta.bytes;
             start_flush(engine, state, why);
         }
     }
+    let flushes = waiting_bytes / limits.flush_bytes.max(1);
+    let pace = match flushes {
+        _ if limits.memory_short || engine.wal().stats().room_waiters > 0 => Pace::Hurry,
+        HURRY_FLUSHES.. => Pace::Hurry,
+        LEISURE_FLUSHES.. => Pace::Even,
+        _ => Pace::Leisure,
+    };
+    *engine.keeper().pace.lock() = pace;
+    set_pace(pace);
 }
 
 /// Flushes a table apart from the keeper, unless somebody does already.

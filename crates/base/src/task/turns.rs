@@ -44,9 +44,10 @@ impl Turns {
 }
 
 /// How much of a core threads of the background take where others want it all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pace {
     /// A tenth: nothing is lost by leaving it for later.
+    #[default]
     Leisure,
     /// Two fifths: it keeps up with most who write.
     Even,
