@@ -28,7 +28,9 @@ pub fn run(config: &Config) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let threads = |count: usize| if count == 0 { cores } else { count };
     let failed = |error| Error::io("start threads", error);
-    let pool = Threads::start(threads(config.job_threads)).map_err(failed)?;
+    // Jobs also wait for the disk, so there is one more than cores.
+    let job_threads = if config.job_threads == 0 { cores + 1 } else { config.job_threads };
+    let pool = Threads::start(job_threads).map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads(config.query_threads))
         .thread_name("query")

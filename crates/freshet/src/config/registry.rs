@@ -129,7 +129,7 @@ settings! {
         "Threads that run queries; 0 means one for each core.",
         query_threads: |text| parse::count(text, 0, THREADS_MAX);
     job_threads = "0",
-        "Threads that flush, and as many for what is waited for; 0 means one for each core.",
+        "Threads that flush, and as many for what is waited for; 0 means cores and one.",
         job_threads: |text| parse::count(text, 0, THREADS_MAX);
     max_connections = "4096",
         "Connections of the MySQL protocol at most.",
