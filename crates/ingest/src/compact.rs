@@ -1,7 +1,7 @@
 //! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
 //! view. What it replaced goes when no reader has it any more. A small merge keeps rowsets few
 //! while rows come in; a large one, which takes minutes, begins when little else waits and runs
-//! beside it in the time that others leave.
+//! in the time that others leave, a small one beside it where rowsets pile up meanwhile.
 //!
 //! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
 //! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
@@ -112,7 +112,7 @@ impl Compactor {
 impl Engine {
     /// Starts a merge of each size, if one is worth it and none runs; called by the keeper.
     pub(crate) fn plan_compaction(self: &Arc<Self>) {
-        for size in [Size::Large, Size::Small] {
+        for size in [Size::Small, Size::Large] {
             if self.may_merge() && !self.compactor.runs(size) {
                 let next = self.next_merge(size);
                 next.into_iter().for_each(|work| self.start_merge(size, work));
@@ -147,7 +147,10 @@ impl Engine {
     fn next_merge(&self, size: Size) -> Option<Work> {
         let store = self.views().load();
         let now = self.clock().now();
-        let can_wait = size == Size::Large && self.keeper().pace() != Pace::Leisure;
+        // Two at once take from who writes and asks what one does not, so a second has to be
+        // needed, and so has a large one where flushes wait.
+        let is_second = self.compactor.is_busy();
+        let can_wait = is_second || self.keeper().pace() != Pace::Leisure;
         let reads = self.compactor.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
@@ -158,7 +161,11 @@ impl Engine {
             let limits = limits(&state, size, large_bytes, now);
             for tablet in &view.tablets {
                 rowsets += tablet.rowsets.len() as u64;
-                let enough = if can_wait { ROWSETS_MANY + 1 } else { limits.merge_min };
+                let enough = match size {
+                    Size::Large if can_wait => ROWSETS_MANY + 1,
+                    Size::Small if is_second => limits.rowsets_max + 1,
+                    _ => limits.merge_min,
+                };
                 if tablet.rowsets.len() < enough || self.compactor.is_left_alone(tablet.id, now) {
                     continue;
                 }
