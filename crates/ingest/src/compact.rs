@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_secs(10);
 /// A merge of so many flushes of `flush_bytes`, or more, is a large one: what was merged while
 /// its table is loaded is left alone then.
 const LARGE_FLUSHES: u64 = 16;
-/// In a tablet of more rowsets a large merge is no longer left to the time that others leave.
+/// In a tablet of more rowsets a large merge waits for nothing and takes its full part.
 const ROWSETS_MANY: usize = 128;
 /// A merged rowset of this size is compressed for long storage.
 const COLD_BYTES_MIN: u64 = 256 << 20;
@@ -62,7 +62,7 @@ pub(crate) struct Compactor {
 enum Size {
     /// What flushes wait for where too much of it is due.
     Small,
-    /// [`LARGE_FLUSHES`] or more, which nobody waits for.
+    /// [`LARGE_FLUSHES`] flushes or more, which nobody waits for.
     Large,
 }
 

@@ -43,7 +43,8 @@ impl Turns {
     }
 }
 
-/// How much of a core threads of the background take where others want it all.
+/// How much of a core threads of the background take where others want it all, if they give way
+/// each 200 us; at a millisecond it is a third at leisure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pace {
     /// A tenth: nothing is lost by leaving it for later.
