@@ -1,7 +1,7 @@
 //! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
-//! view. What it replaced goes when no reader has it any more. A small merge keeps rowsets few
-//! while rows come in; a large one, which takes minutes, begins when little else waits and runs
-//! in the time that others leave, a small one beside it where rowsets pile up meanwhile.
+//! view. What it replaced goes when no reader has it any more. Small merges keep up with the rows
+//! that come in; a large one, which takes minutes, begins when little else has waited for a while
+//! and runs in the time that others leave, a small one beside it where rowsets pile up meanwhile.
 //!
 //! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
 //! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
@@ -17,7 +17,7 @@ use freshet_base::task::{self, Lane, Pace};
 use freshet_base::{Result, RowsetId, TableId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
-use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, is_behind, merge, size};
+use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
 use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
@@ -27,7 +27,7 @@ use crate::state::TableState;
 /// So many rowsets of like size are worth a merge while more keep coming: each row is then
 /// rewritten less often, and rows still come in. [`Limits`] say how many do at rest.
 const MERGE_MIN_BUSY: usize = 8;
-/// A table that got no rowset for so long is at rest.
+/// A table that got no rowset for so long is at rest, and so is a server whose flushes had time.
 const REST: Duration = Duration::from_secs(10);
 /// A merge of so many flushes of `flush_bytes`, or more, is a large one: what was merged while
 /// its table is loaded is left alone then.
@@ -148,13 +148,15 @@ impl Engine {
         let store = self.views().load();
         let now = self.clock().now();
         // Two at once take from who writes and asks what one does not, so a second has to be
-        // needed, and so has a large one where flushes wait.
+        // needed, and so has a large one where flushes have waited: while a server has all it can
+        // do, a row is merged once.
         let is_second = self.compactor.is_busy();
-        let can_wait = is_second || self.keeper().pace() != Pace::Leisure;
+        let had_leisure = self.keeper().had_leisure_since(now.saturating_sub(REST));
+        let can_wait = is_second || !had_leisure;
         let reads = self.compactor.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
-        let mut best: Option<(_, &TableView, &TabletFiles, &[Arc<Rowset>])> = None;
+        let mut best: Option<(_, Work)> = None;
         for state in self.table_states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
             let large_bytes = self.large_merge_bytes(view);
@@ -176,7 +178,8 @@ impl Engine {
                     let gain = (inputs.len(), tablet.rowsets.len());
                     let is_better = best.as_ref().is_none_or(|(most, ..)| gain > *most);
                     if is_better && Size::of(inputs, large_bytes) == size {
-                        best = Some((gain, view, tablet, inputs));
+                        let pace = merge_pace(tablet, size, &limits);
+                        best = Some((gain, Work::new(view, tablet, inputs, pace)));
                     }
                 }
             }
@@ -184,7 +187,7 @@ impl Engine {
         if self.compactor.rowsets.swap(rowsets, Ordering::Relaxed) != rowsets {
             self.metrics().rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
         }
-        best.map(|(_, view, tablet, inputs)| Work::new(view, tablet, inputs, size))
+        best.map(|(_, work)| work)
     }
 
     /// From how many bytes on a merge is a large one; each tablet gets its part of a flush.
@@ -205,12 +208,12 @@ impl Engine {
     /// Whether merges of a table have fallen behind and go on.
     fn is_behind(&self, table: TableId) -> bool {
         let (store, now) = (self.views().load(), self.clock().now());
-        let Some(view) = store.tables.get(&table).filter(|_| self.may_merge()) else {
-            return false;
-        };
-        let limits = small_limits(self.large_merge_bytes(view));
+        let view = store.tables.get(&table).filter(|_| self.may_merge());
+        let Some((view, state)) = view.zip(self.table_state(table)) else { return false };
+        let limits = limits(&state, Size::Small, self.large_merge_bytes(view), now);
         let is_left_alone = |tablet: &TabletFiles| self.compactor.is_left_alone(tablet.id, now);
-        view.tablets.iter().any(|tablet| is_behind(tablet, &limits) && !is_left_alone(tablet))
+        let is_behind = |tablet: &TabletFiles| not_full(tablet, &limits) > limits.rowsets_behind;
+        view.tablets.iter().any(|tablet| is_behind(tablet) && !is_left_alone(tablet))
     }
 
     async fn merge_and_replace(self: &Arc<Self>, work: Work) -> Result<()> {
@@ -226,14 +229,17 @@ impl Engine {
         let mut in_flight = self.in_flight();
         in_flight.add(job.id);
         let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
-        let leisurely = work.leisurely;
+        let own_pace = work.pace;
         let merged = task::run_in(&**self.pool(), Lane::Apart, move || {
-            let mut pace = || match engine.keeper().is_stopping() {
+            let mut go_on = || match engine.keeper().is_stopping() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
-            let mut merge = || merge(engine.files(), &job, &mut pace);
-            if leisurely { task::at_leisure(merge) } else { merge() }
+            let mut merge = || merge(engine.files(), &job, &mut go_on);
+            match own_pace {
+                Some(pace) => task::at_pace(pace, merge),
+                None => merge(),
+            }
         })
         .await?;
         let Some(meta) = merged else { return Ok(()) };
@@ -278,25 +284,28 @@ impl Engine {
     }
 }
 
+/// The pace of a merge in a tablet, if it has one of its own. Who writes pays for small merges
+/// from the first minute on, not all at once when they have fallen behind.
+fn merge_pace(tablet: &TabletFiles, size: Size, limits: &Limits) -> Option<Pace> {
+    match size {
+        Size::Small if not_full(tablet, limits) > limits.merge_max => Some(Pace::Hurry),
+        Size::Large if tablet.rowsets.len() <= ROWSETS_MANY => Some(Pace::Leisure),
+        Size::Small | Size::Large => None,
+    }
+}
+
 /// What is worth a merge in a table as it is loaded now.
 fn limits(table: &TableState, size: Size, large_bytes: u64, now: Duration) -> Limits {
-    let mut limits = match size {
-        Size::Small => small_limits(large_bytes),
-        Size::Large => Limits::default(),
-    };
+    let mut limits = Limits::default();
+    if size == Size::Small {
+        limits.rowset_bytes_max = large_bytes.saturating_sub(1);
+        let least = limits.rowset_bytes_max / limits.merge_max as u64;
+        limits.rowset_bytes_min = limits.rowset_bytes_min.min(least);
+    }
     if table.grew_after(now.saturating_sub(REST)) {
         limits.merge_min = MERGE_MIN_BUSY;
     }
     limits
-}
-
-/// The limits of small merges.
-fn small_limits(large_bytes: u64) -> Limits {
-    let limits = Limits::default();
-    let rowset_bytes_max = large_bytes.saturating_sub(1);
-    let least = rowset_bytes_max / limits.merge_max as u64;
-    let rowset_bytes_min = limits.rowset_bytes_min.min(least);
-    Limits { rowset_bytes_max, rowset_bytes_min, ..limits }
 }
 
 /// Neighbouring rowsets of one tablet, to become one.
@@ -304,19 +313,18 @@ struct Work {
     table: TableId,
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
-    /// Whether it is left to the time that others leave.
-    leisurely: bool,
+    /// Its pace, if not that of flushes.
+    pace: Option<Pace>,
 }
 
 impl Work {
-    fn new(view: &TableView, tablet: &TabletFiles, rowsets: &[Arc<Rowset>], size: Size) -> Self {
-        let many = tablet.rowsets.len() > ROWSETS_MANY;
-        Self {
-            table: view.table.id,
-            tablet: tablet.id,
-            rowsets: rowsets.to_vec(),
-            leisurely: size == Size::Large && !many,
-        }
+    fn new(
+        view: &TableView,
+        tablet: &TabletFiles,
+        rowsets: &[Arc<Rowset>],
+        pace: Option<Pace>,
+    ) -> Self {
+        Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec(), pace }
     }
 
     /// The newest columns that any of them was written in.

@@ -37,7 +37,8 @@ pub struct Keeper {
     /// When open groups are due, earliest first.
     due: Mutex<BinaryHeap<Reverse<(Duration, TableId)>>>,
     busy: Mutex<HashSet<TableId>>,
-    pace: Mutex<Pace>,
+    /// When the pace last was another than [`Pace::Leisure`].
+    pressed: Mutex<Option<Duration>>,
     waker: AtomicWaker,
     woken: AtomicBool,
     stopping: AtomicBool,
@@ -73,9 +74,9 @@ impl Keeper {
         self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty()
     }
 
-    /// How much of the cores flushes and merges take where who writes wants them too.
-    pub(crate) fn pace(&self) -> Pace {
-        *self.pace.lock()
+    /// Whether little has waited to be flushed since then.
+    pub(crate) fn had_leisure_since(&self, then: Duration) -> bool {
+        self.pressed.lock().is_none_or(|pressed| pressed < then)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -180,7 +181,9 @@ fn plan_flushes(engine: &Arc<Engine>) {
         LEISURE_FLUSHES.. => Pace::Even,
         _ => Pace::Leisure,
     };
-    *engine.keeper().pace.lock() = pace;
+    if pace != Pace::Leisure {
+        *engine.keeper().pressed.lock() = Some(engine.clock().now());
+    }
     set_pace(pace);
 }
 

@@ -3,5 +3,5 @@
 pub mod picker;
 pub mod worker;
 
-pub use picker::{Choice, Limits, choose, is_behind, size};
+pub use picker::{Choice, Limits, choose, not_full, size};
 pub use worker::{MergeJob, merge};

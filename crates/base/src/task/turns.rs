@@ -10,8 +10,8 @@ static PACE: AtomicU8 = AtomicU8::new(Pace::Leisure as u8);
 thread_local! {
     /// The pace that the turns of a thread of the background are of; `None` for others.
     static TURNS_OF: Cell<Option<Pace>> = const { Cell::new(None) };
-    /// Whether it is in [`at_leisure`].
-    static AT_LEISURE: Cell<bool> = const { Cell::new(false) };
+    /// The pace of what it does in [`at_pace`].
+    static OWN_PACE: Cell<Option<Pace>> = const { Cell::new(None) };
 }
 
 /// How long the turns of a thread are.
@@ -95,7 +95,7 @@ fn set_turn(nanos: u64) {
 /// earlier: of the synced writes of a loaded server one in sixty waited for that (`perf sched`).
 pub fn give_way() {
     let Some(turns_of) = TURNS_OF.get() else { return };
-    let pace = if AT_LEISURE.get() { Pace::Leisure } else { Pace::of_process() };
+    let pace = OWN_PACE.get().unwrap_or_else(Pace::of_process);
     if pace != turns_of {
         TURNS_OF.set(Some(pace));
         set_turn(pace.nanos());
@@ -110,15 +110,15 @@ pub fn set_pace(pace: Pace) {
     PACE.store(pace as u8, Ordering::Relaxed);
 }
 
-/// Does what may take any time at [`Pace::Leisure`], whatever the pace of the process.
-pub fn at_leisure<T>(work: impl FnOnce() -> T) -> T {
-    struct Ended(bool);
+/// Does this at a pace of its own, whatever that of the process.
+pub fn at_pace<T>(pace: Pace, work: impl FnOnce() -> T) -> T {
+    struct Ended(Option<Pace>);
     impl Drop for Ended {
         fn drop(&mut self) {
-            AT_LEISURE.set(self.0);
+            OWN_PACE.set(self.0);
         }
     }
-    let _ended = Ended(AT_LEISURE.replace(true));
+    let _ended = Ended(OWN_PACE.replace(Some(pace)));
     work()
 }
 
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(TURNS_OF.get(), Some(pace));
             assert_turn(pace.nanos());
         }
-        at_leisure(|| {
+        at_pace(Pace::Leisure, || {
             set_pace(Pace::Hurry);
             give_way();
             assert_eq!(TURNS_OF.get(), Some(Pace::Leisure));

@@ -65,15 +65,13 @@ pub fn size(rowset: &Rowset) -> u64 {
     rowset.bytes().max(rowset.rows() * ROW_BYTES_MIN)
 }
 
-/// Whether merges of a tablet have fallen behind what is added to it.
-pub fn is_behind(tablet: &TabletFiles, limits: &Limits) -> bool {
-    let sizes = tablet.rowsets.iter().map(|rowset| size(rowset));
-    not_full(sizes, limits) > limits.rowsets_behind
+/// How many rowsets of a tablet are small enough for a merge with their like. It may have any
+/// number of others.
+pub fn not_full(tablet: &TabletFiles, limits: &Limits) -> usize {
+    not_full_by_size(tablet.rowsets.iter().map(|rowset| size(rowset)), limits)
 }
 
-/// How many rowsets are small enough for a merge with their like. A tablet may have any number
-/// of others.
-fn not_full(sizes: impl Iterator<Item = u64>, limits: &Limits) -> usize {
+fn not_full_by_size(sizes: impl Iterator<Item = u64>, limits: &Limits) -> usize {
     let full_bytes = limits.rowset_bytes_max / limits.merge_min as u64;
     sizes.filter(|size| *size <= full_bytes).count()
 }
@@ -85,7 +83,7 @@ fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {
     if let Some(range) = longest.filter(|range| range.len() >= limits.merge_min) {
         return Choice::Merge(range);
     }
-    match not_full(sizes.iter().copied(), limits) > limits.rowsets_max {
+    match not_full_by_size(sizes.iter().copied(), limits) > limits.rowsets_max {
         true => cheapest(sizes, limits).map_or(Choice::Nothing, Choice::Merge),
         false => Choice::Nothing,
     }
