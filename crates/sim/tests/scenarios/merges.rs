@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use freshet_base::ByteSize;
 use freshet_ingest::Engine;
 use freshet_schema::GroupCommitMode::Off;
 use freshet_sim::harness::Death;
@@ -60,6 +61,32 @@ fn large_loads_leave_few_files_while_nobody_flushes() {
         most
     });
     assert!(most.unwrap() < 80, "{most:?} rowsets in two tablets");
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_large_merge_begins_when_flushes_have_had_time() {
+    let mut sim = store(73);
+    sim.end_life(Death::ProcessEnd);
+    sim.config.write_memory_bytes = ByteSize::kib(64);
+    // A merge of 4 KiB is a large one then.
+    sim.config.flush_bytes = ByteSize(512);
+    sim.open();
+    act(&sim, |client| async move {
+        for _ in 0..8 {
+            for _ in 0..6 {
+                client.load("a", 500, Off, None).await;
+            }
+            client.flush("a").await;
+        }
+        client.sleep(Duration::from_secs(8)).await;
+        let most = most_rowsets(&client.engine, "a");
+        assert!(most >= 8, "{most}: memory was short a moment ago");
+        client.sleep(Duration::from_secs(8)).await;
+        let most = most_rowsets(&client.engine, "a");
+        assert!(most < 4, "{most} rowsets at rest");
+    });
     sim.crash(Death::PowerCut);
     sim.settle_and_check_leaks();
 }
