@@ -204,6 +204,7 @@ fn a_stopped_process_goes_on_where_it_was() {
     let (server, mut client) = started(&world.setup);
     insert(&mut client, 1).unwrap();
     server.signal(Signal::STOP);
+    wait_until_stopped(&server);
     let port = server.mysql_port;
     let waiting = thread::spawn(move || insert(&mut client, 2).map(|()| client));
     sleep(Duration::from_secs(2));
@@ -211,6 +212,21 @@ fn a_stopped_process_goes_on_where_it_was() {
     server.signal(Signal::CONT);
     waiting.join().unwrap().unwrap();
     assert_eq!(count(&mut Client::connect(port).unwrap()), 2);
+}
+
+/// Waits until no thread runs any more: on a busy machine one that has been stopped may still have
+/// work done by those that have not heard of it.
+fn wait_until_stopped(server: &Server) {
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
+    };
+    let deadline = Instant::now() + END_PATIENCE;
+    let threads = format!("/proc/{}/task", server.pid());
+    while !std::fs::read_dir(&threads).unwrap().all(is_stopped) {
+        assert!(Instant::now() < deadline, "a stopped process stops");
+        sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
