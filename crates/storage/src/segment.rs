@@ -6,6 +6,7 @@ mod checksum;
 mod dictionary;
 mod index;
 mod reader;
+mod shape;
 mod source;
 #[cfg(test)]
 mod tests;

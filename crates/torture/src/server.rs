@@ -1,7 +1,7 @@
 //! The server as a child process.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::Client;
-
 /// A start, recovery included, takes no longer.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// The server takes a port that is free and says which: one found beforehand and let go of may be
+/// another's by the time the server wants it.
+const ANY_PORT: &str = "127.0.0.1:0";
 /// How much of a server's output is shown when something is wrong.
 const LOG_BYTES_SHOWN: usize = 3000;
 
@@ -122,17 +123,15 @@ impl Setup {
     /// # Errors
     /// It cannot be started.
     pub fn spawn(&self) -> Result<Server, String> {
-        let [mysql_port, http_port] = free_ports().map_err(|e| format!("free ports: {e}"))?;
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.map_err(|e| format!("{}: {e}", self.log.display()))?;
         let log_from = log.metadata().map_or(0, |metadata| metadata.len());
         let mut command = self.command(&["server"]);
-        command.env("FRESHET_MYSQL_LISTEN", format!("127.0.0.1:{mysql_port}"));
-        command.env("FRESHET_HTTP_LISTEN", format!("127.0.0.1:{http_port}"));
+        command.env("FRESHET_MYSQL_LISTEN", ANY_PORT).env("FRESHET_HTTP_LISTEN", ANY_PORT);
         command.stdout(log.try_clone().map_err(|e| self.failed(&e))?).stderr(log);
         let child = command.spawn().map_err(|e| self.failed(&e))?;
         let log = self.log.clone();
-        Ok(Server { child, mysql_port, http_port, log, log_from })
+        Ok(Server { child, mysql_port: 0, http_port: 0, log, log_from })
     }
 
     /// Starts the server and waits until it serves.
@@ -146,19 +145,13 @@ impl Setup {
     }
 }
 
-fn free_ports() -> std::io::Result<[u16; 2]> {
-    let any = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let (first, second) = (any()?, any()?);
-    Ok([first.local_addr()?.port(), second.local_addr()?.port()])
-}
-
 /// A running server, killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it speaks MySQL.
+    /// Where it speaks MySQL; 0 before it has said so.
     pub mysql_port: u16,
-    /// Where it speaks HTTP.
+    /// Where it speaks HTTP; 0 before it has said so.
     pub http_port: u16,
     log: PathBuf,
     log_from: u64,
@@ -170,12 +163,16 @@ impl Server {
         self.child.id()
     }
 
-    /// What it has said since this start.
+    /// The end of what it has said since this start.
     pub fn said(&self) -> String {
-        let all = fs::read(&self.log).unwrap_or_default();
-        let said = all.get(self.log_from as usize..).unwrap_or_default();
+        let said = self.output();
         let from = said.len().saturating_sub(LOG_BYTES_SHOWN);
         String::from_utf8_lossy(&said[from..]).into_owned()
+    }
+
+    fn output(&self) -> Vec<u8> {
+        let mut all = fs::read(&self.log).unwrap_or_default();
+        all.split_off(all.len().min(self.log_from as usize))
     }
 
     /// How it ended, if it has.
@@ -183,14 +180,15 @@ impl Server {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits until it answers.
+    /// Waits until it says that it is ready, and where.
     ///
     /// # Errors
     /// It ends instead, or takes too long.
     pub fn wait_ready(&mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
-            if Client::connect(self.mysql_port).is_ok() {
+            if let Some((mysql_port, http_port)) = ports_of(&self.output()) {
+                (self.mysql_port, self.http_port) = (mysql_port, http_port);
                 return Ok(());
             }
             if let Some(status) = self.ended() {
@@ -260,9 +258,32 @@ impl Drop for Server {
     }
 }
 
+/// The ports for MySQL and HTTP in the line with which a server says that it is ready.
+fn ports_of(output: &[u8]) -> Option<(u16, u16)> {
+    let output = String::from_utf8_lossy(output);
+    let lines = output.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let mut places = lines.filter_map(|line| line.strip_prefix("freshet is ready: mysql "));
+    let (mysql, http) = places.next_back()?.split_once(", http ")?;
+    let port = |place: &str| Some(place.parse::<SocketAddr>().ok()?.port());
+    Some((port(mysql)?, port(http)?))
+}
+
 fn describe(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("signal {signal}"),
         None => status.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ports_stand_in_the_whole_line() {
+        let line =
+            b"2026 WARN something\nfreshet is ready: mysql 127.0.0.1:3306, http [::1]:8030\n";
+        assert_eq!(ports_of(line), Some((3306, 8030)));
+        assert_eq!(ports_of(&line[..line.len() - 1]), None, "half a line");
     }
 }
