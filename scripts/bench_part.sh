@@ -66,7 +66,7 @@ part_questdb() {
     start null null
     start questdb questdb nosync
     run W1 --only "ints prepared" -- freshet null questdb
-    run W5 -- freshet questdb
+    run W5 -- freshet null questdb
     halt questdb
     start questdb-sync questdb sync
     run W1 --only "ints prepared" -- freshet questdb-sync
@@ -75,8 +75,9 @@ part_questdb() {
 
 part_clickhouse() {
     begin_ours
+    start null null
     start clickhouse clickhouse
-    run W5 -- freshet clickhouse
+    run W5 -- freshet null clickhouse
 }
 
 part_tpch() {

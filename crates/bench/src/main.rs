@@ -123,9 +123,12 @@ enum Command {
     },
     /// Serve MySQL's protocol without doing anything: the bound of every server.
     NullServer {
-        /// Port on loopback; 0 chooses one and prints it.
+        /// Port on loopback for MySQL's protocol; 0 chooses one and prints it.
         #[arg(long, default_value_t = 0)]
         port: u16,
+        /// The same for bodies over HTTP.
+        #[arg(long, default_value_t = 0)]
+        http_port: u16,
         /// Threads.
         #[arg(long, default_value_t = 2)]
         threads: usize,
@@ -208,9 +211,9 @@ fn run(command: Command) -> Result<(), String> {
             }
             Ok(())
         }
-        Command::NullServer { port, threads, work_us, flush_file } => {
-            let work = Duration::from_micros(work_us);
-            null_server::serve(&null_server::Options { port, threads, work, flush_file })
+        Command::NullServer { port, http_port, threads, work_us, flush_file } => {
+            let (ports, work) = ([port, http_port], Duration::from_micros(work_us));
+            null_server::serve(&null_server::Options { ports, threads, work, flush_file })
         }
     }
 }

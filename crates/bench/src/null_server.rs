@@ -1,34 +1,78 @@
-//! The bound of every server: MySQL's protocol, no work, and an answer once a flush that began
-//! after the request has ended.
+//! The bound of every server: MySQL's protocol or bodies over HTTP, no work, and an answer once a
+//! flush that began after the request has ended.
 //!
 //! Requests that arrive while a flush is under way wait for the next, as in a log with group
 //! commit; the flush is a real one, of as many bytes as arrived. Nothing is parsed or kept.
 
-mod connection;
 mod flusher;
+mod mysql;
+mod web;
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::TcpListener as StdListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, SystemClock};
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use connection::{Connection, Input};
 use flusher::Flusher;
+use mysql::MysqlConnection;
+use web::WebConnection;
 
-const LISTENER: Token = Token(usize::MAX);
-const WAKER: Token = Token(usize::MAX - 1);
+const LISTENERS: [Token; 2] = [Token(usize::MAX), Token(usize::MAX - 1)];
+const WAKER: Token = Token(usize::MAX - 2);
+
+/// What came in.
+enum Input {
+    /// A write that waits for a flush of that many bytes.
+    Write {
+        /// Bytes of the command or the body.
+        bytes: usize,
+    },
+    /// Nothing that needs one; what had to be answered was.
+    Nothing,
+    /// The client has gone.
+    End,
+}
+
+/// A client, in the protocol of the port that it came to.
+enum Connection {
+    Mysql(MysqlConnection),
+    Web(WebConnection),
+}
+
+impl Connection {
+    fn begin(stream: TcpStream, listener: usize, id: u32) -> io::Result<Self> {
+        match listener {
+            0 => MysqlConnection::greet(stream, id).map(Self::Mysql),
+            _ => WebConnection::new(stream).map(Self::Web),
+        }
+    }
+
+    fn read(&mut self) -> Input {
+        match self {
+            Self::Mysql(connection) => connection.read(),
+            Self::Web(connection) => connection.read(),
+        }
+    }
+
+    fn answer(&mut self) -> io::Result<()> {
+        match self {
+            Self::Mysql(connection) => connection.answer(),
+            Self::Web(connection) => connection.answer(),
+        }
+    }
+}
 
 /// How the server behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The port, on loopback only.
-    pub port: u16,
+    /// The ports for MySQL's protocol and for HTTP, on loopback only.
+    pub ports: [u16; 2],
     /// Threads, each with its own connections.
     pub threads: usize,
     /// CPU that each request is made to cost.
@@ -40,14 +84,19 @@ pub struct Options {
 /// Serves until the process ends.
 pub fn serve(options: &Options) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
-    let listener = StdListener::bind(("127.0.0.1", options.port)).map_err(text)?;
-    listener.set_nonblocking(true).map_err(text)?;
-    println!("{}", listener.local_addr().map_err(text)?);
+    let listeners = options.ports.map(|port| StdListener::bind(("127.0.0.1", port)));
+    let [mysql, web] = listeners;
+    let listeners = [mysql.map_err(text)?, web.map_err(text)?];
+    for listener in &listeners {
+        listener.set_nonblocking(true).map_err(text)?;
+        println!("{}", listener.local_addr().map_err(text)?);
+    }
     let flusher = options.flush_file.as_deref().map(Flusher::start).transpose()?;
     let mut threads = Vec::new();
     for number in 0..options.threads.max(1) {
-        let listener = TcpListener::from_std(listener.try_clone().map_err(text)?);
-        let server = Thread::new(listener, options, flusher.clone(), number)?;
+        let [mysql, web] = listeners.each_ref().map(StdListener::try_clone);
+        let own = [mysql.map_err(text)?, web.map_err(text)?].map(TcpListener::from_std);
+        let server = Thread::new(own, options, flusher.clone(), number)?;
         threads.push(std::thread::spawn(move || server.run()));
     }
     for thread in threads {
@@ -59,7 +108,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
 /// One thread of the server.
 struct Thread {
     poll: Poll,
-    listener: TcpListener,
+    listeners: [TcpListener; 2],
     connections: Vec<Option<Connection>>,
     flusher: Option<Arc<Flusher>>,
     /// Connections that wait, with the number of the flush that they wait for.
@@ -71,13 +120,15 @@ struct Thread {
 
 impl Thread {
     fn new(
-        mut listener: TcpListener,
+        mut listeners: [TcpListener; 2],
         options: &Options,
         flusher: Option<Arc<Flusher>>,
         number: usize,
     ) -> Result<Self, String> {
         let made = Poll::new().and_then(|poll| {
-            poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+            for (listener, token) in listeners.iter_mut().zip(LISTENERS) {
+                poll.registry().register(listener, token, Interest::READABLE)?;
+            }
             if let Some(flusher) = &flusher {
                 flusher.subscribe(Waker::new(poll.registry(), WAKER)?);
             }
@@ -85,7 +136,7 @@ impl Thread {
         });
         Ok(Self {
             poll: made.map_err(|error| error.to_string())?,
-            listener,
+            listeners,
             connections: Vec::new(),
             flusher,
             waiting: VecDeque::new(),
@@ -106,9 +157,11 @@ impl Thread {
             let mut bytes = 0;
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept()?,
                     WAKER => {}
-                    Token(index) => bytes += self.read(index, &mut arrived),
+                    token => match LISTENERS.iter().position(|listener| *listener == token) {
+                        Some(listener) => self.accept(listener)?,
+                        None => bytes += self.read(token.0, &mut arrived),
+                    },
                 }
             }
             self.flush(arrived, bytes);
@@ -116,9 +169,9 @@ impl Thread {
         }
     }
 
-    fn accept(&mut self) -> Result<(), String> {
+    fn accept(&mut self, listener: usize) -> Result<(), String> {
         loop {
-            let (mut stream, _) = match self.listener.accept() {
+            let (mut stream, _) = match self.listeners[listener].accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.to_string()),
@@ -128,7 +181,7 @@ impl Thread {
             let registered =
                 self.poll.registry().register(&mut stream, Token(index), Interest::READABLE);
             let id = (self.number << 16 | index) as u32;
-            let ready = registered.and_then(|()| Connection::greet(stream, id));
+            let ready = registered.and_then(|()| Connection::begin(stream, listener, id));
             let connection = Some(ready.map_err(|error| error.to_string())?);
             match free {
                 Some(index) => self.connections[index] = connection,

@@ -159,7 +159,7 @@ fn bodies(
     table: &Table,
     batches: &Batches,
 ) -> Result<Vec<Connection>, String> {
-    let protocol = target.body_protocol().ok_or("this target takes no bodies")?;
+    let protocol = target.body_protocol();
     let mut writer = match protocol {
         BodyProtocol::LoadData => Some(MysqlSession::open(target)?),
         _ => None,

@@ -52,14 +52,13 @@ pub struct Target {
 
 impl Target {
     /// How this server takes bodies.
-    pub fn body_protocol(&self) -> Option<BodyProtocol> {
+    pub fn body_protocol(&self) -> BodyProtocol {
         match self.dialect {
-            Dialect::Freshet => Some(BodyProtocol::StreamLoad),
-            Dialect::Mysql => Some(BodyProtocol::LoadData),
-            Dialect::Postgres => Some(BodyProtocol::Copy),
-            Dialect::QuestDb => Some(BodyProtocol::Lines),
-            Dialect::ClickHouse => Some(BodyProtocol::ClickHouse),
-            Dialect::Null => None,
+            Dialect::Freshet | Dialect::Null => BodyProtocol::StreamLoad,
+            Dialect::Mysql => BodyProtocol::LoadData,
+            Dialect::Postgres => BodyProtocol::Copy,
+            Dialect::QuestDb => BodyProtocol::Lines,
+            Dialect::ClickHouse => BodyProtocol::ClickHouse,
         }
     }
 }

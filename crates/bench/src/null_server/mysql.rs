@@ -1,4 +1,4 @@
-//! A client of the null server.
+//! A client that speaks MySQL's protocol.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -10,20 +10,9 @@ use freshet_wire::{
 };
 use mio::net::TcpStream;
 
-/// What came in.
-pub(super) enum Input {
-    /// A write that waits for a flush of that many bytes.
-    Write {
-        /// Bytes of the command.
-        bytes: usize,
-    },
-    /// Nothing that needs one; what had to be answered was.
-    Nothing,
-    /// The client has gone.
-    End,
-}
+use super::Input;
 
-pub(super) struct Connection {
+pub(super) struct MysqlConnection {
     stream: TcpStream,
     reader: PacketReader,
     writer: PacketWriter,
@@ -39,7 +28,7 @@ const OK: OkPacket<'static> = OkPacket {
     changes: &[],
 };
 
-impl Connection {
+impl MysqlConnection {
     /// Opens the conversation.
     pub(super) fn greet(stream: TcpStream, id: u32) -> io::Result<Self> {
         stream.set_nodelay(true)?;
