@@ -12,6 +12,7 @@ use crate::device::{Aligned, FILE_BYTES, preallocated};
 
 const TIME_PER_FIGURE: Duration = Duration::from_secs(1);
 const COPY_BYTES: usize = 64 << 20;
+const PAGE_BYTES: usize = 4 << 10;
 /// A request and an answer of a prepared INSERT of two ints.
 const ECHO_BYTES: (usize, usize) = (48, 11);
 
@@ -90,6 +91,13 @@ pub fn measure(folder: &Path) -> Result<Vec<Figure>, String> {
     figures.push(repeat("copy, 64 MiB".to_owned(), || {
         copy.copy_from_slice(std::hint::black_box(&source));
         std::hint::black_box(&mut copy);
+        Ok(())
+    })?);
+    // More than the C library keeps for itself, so that its pages come from the system each time.
+    figures.push(repeat("first touch, 64 MiB of new memory".to_owned(), || {
+        let mut memory = vec![0u8; COPY_BYTES];
+        memory.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+        std::hint::black_box(&mut memory);
         Ok(())
     })?);
     figures.push(parse()?);

@@ -131,12 +131,17 @@ impl Engine {
 
     /// Ends the open group and cuts the delta behind its end, so that files hold whole groups.
     fn cut(&self, table: &TableState) -> Result<(Lsn, Version)> {
-        if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
-            return Ok(cut);
+        loop {
+            if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
+                return Ok(cut);
+            }
+            // Pushes of this table are held off while its state is locked.
+            let log = table.log.lock();
+            // A group that was opened since is ended first.
+            if log.open.is_none() {
+                return Ok((table.delta.cut(), log.version));
+            }
         }
-        // No group is open: pushes of this table are held off while its state is locked.
-        let log = table.log.lock();
-        Ok((table.delta.cut(), log.version))
     }
 
     /// Ends the open group if `wanted`, with a record of its own. Returns the cut behind it.
