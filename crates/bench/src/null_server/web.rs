@@ -10,9 +10,9 @@ use super::Input;
 const READ_BYTES_MAX: usize = 256 << 10;
 /// No head of a request is longer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// About as much as a stream load answers.
+/// What a client asks for at least: that its load succeeded.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
-    content-length: 42\r\n\r\n{\"Status\": \"Success\", \"Message\": \"nothing\"}";
+    content-length: 43\r\n\r\n{\"Status\": \"Success\", \"Message\": \"nothing\"}";
 
 /// A connection, and the request that comes in over it.
 pub(super) struct WebConnection {
@@ -73,5 +73,70 @@ impl WebConnection {
         self.body = Some((length, left));
         self.head.clear();
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream as StdStream};
+
+    use super::*;
+
+    /// A connection of the null server, and the client's end of it.
+    fn connected() -> (WebConnection, StdStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = StdStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (WebConnection::new(TcpStream::from_std(stream)).unwrap(), client)
+    }
+
+    fn next(connection: &mut WebConnection) -> Option<usize> {
+        loop {
+            match connection.read() {
+                Input::Write { bytes } => return Some(bytes),
+                Input::Nothing => std::thread::yield_now(),
+                Input::End => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_is_one_write_however_it_comes() {
+        let (mut connection, mut client) = connected();
+        let head = "PUT /x HTTP/1.1\r\nContent-Length: 400000\r\nformat: csv\r\n\r\n";
+        let sent = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (first, second) = head.split_at(20);
+                client.write_all(first.as_bytes()).unwrap();
+                client.write_all(second.as_bytes()).unwrap();
+                client.write_all(&[b'1'; 400_000]).unwrap();
+                let mut answer = vec![0; ANSWER.len()];
+                client.read_exact(&mut answer).unwrap();
+                assert_eq!(answer, ANSWER);
+            }
+        });
+        for _ in 0..2 {
+            assert_eq!(next(&mut connection), Some(400_000));
+            connection.answer().unwrap();
+        }
+        sent.join().unwrap();
+        assert_eq!(next(&mut connection), None, "the client has gone");
+    }
+
+    #[test]
+    fn what_has_no_length_or_too_much_ends_the_connection() {
+        for request in ["PUT / HTTP/1.1\r\n\r\n", "PUT / HTTP/1.1\r\ncontent-length: 1\r\n\r\n12"] {
+            let (mut connection, mut client) = connected();
+            client.write_all(request.as_bytes()).unwrap();
+            assert_eq!(next(&mut connection), None, "{request}");
+        }
+    }
+
+    #[test]
+    fn the_answer_is_as_long_as_it_says() {
+        let text = std::str::from_utf8(ANSWER).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("content-length: {}", body.len())));
     }
 }
