@@ -119,6 +119,38 @@ pub fn authorize(
     }
 }
 
+/// Whether `by` may alter, drop or rename the account `target`, or make an account that stands
+/// before it: who makes users must have every privilege on the server that `target` has there.
+/// Otherwise CREATE USER alone would be enough to give `root` a password, and so to be `root`;
+/// MySQL keeps SYSTEM_USER for this.
+///
+/// # Errors
+/// 1227.
+pub(crate) fn authorize_over(catalog: &Catalog, by: &Account, target: &Account) -> Result<()> {
+    authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
+    require_rank(catalog, by, target)
+}
+
+/// Whether `by` has every privilege on the server that `target` has there.
+///
+/// # Errors
+/// 1227, with a privilege that is missing.
+pub(crate) fn require_rank(catalog: &Catalog, by: &Account, target: &Account) -> Result<()> {
+    let on_server = |account| {
+        let user = catalog.user(account);
+        user.map_or(Privileges::NONE, |user| user.granted(&GrantObject::Server))
+    };
+    match on_server(target).without(on_server(by)).iter().next() {
+        None => Ok(()),
+        Some(missing) => bail!(
+            PrivilegeMissing,
+            "Access denied; you need the {} privilege on *.* for this operation, because \
+             {target} has it",
+            missing.name()
+        ),
+    }
+}
+
 /// Whether the account has any privilege on the database or inside it: who has none does not
 /// see it, and cannot make it the current one.
 pub fn may_see_database(catalog: &Catalog, account: &Account, database: &str) -> bool {
@@ -129,6 +161,19 @@ pub fn may_see_database(catalog: &Catalog, account: &Account, database: &str) ->
                 GrantObject::Database(name) | GrantObject::Table(name, _) => name == database,
             })
         })
+}
+
+/// Refuses accounts that may not see the database, in the same words whether or not it exists.
+///
+/// # Errors
+/// 1044.
+pub fn require_visible(catalog: &Catalog, account: &Account, database: &str) -> Result<()> {
+    match may_see_database(catalog, account, database) {
+        true => Ok(()),
+        false => {
+            bail!(AccessDeniedDatabase, "Access denied for user {account} to database '{database}'")
+        }
+    }
 }
 
 /// Whether the account has any privilege on the table: who has none does not see it listed.

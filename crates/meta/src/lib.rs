@@ -41,7 +41,9 @@ mod user;
 mod user_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
-pub use authorize::{Object, Privilege, authorize, may_see_database, may_see_table};
+pub use authorize::{
+    Object, Privilege, authorize, may_see_database, may_see_table, require_visible,
+};
 pub use ballast::Ballast;
 pub use catalog::{
     Catalog, Database, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,

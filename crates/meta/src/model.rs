@@ -121,16 +121,19 @@ fn apply(meta: &Meta, step: &Step) -> String {
         }),
         Step::CreateUser(user) => {
             let auth = AuthData { native: Some([*user; 20]), ..AuthData::default() };
-            words(meta.create_user(&account(*user), auth, false).map(|_| "made".to_owned()))
+            words(
+                meta.create_user(&Account::root(), &account(*user), auth, false)
+                    .map(|_| "made".to_owned()),
+            )
         }
         Step::Grant(user, table) => {
             let select = Privileges::NONE.with(Privilege::Select);
             let object = GrantObject::Table("d0".to_owned(), format!("t{table}"));
             words(meta.grant(&account(*user), select, &object).map(|()| "granted".to_owned()))
         }
-        Step::DropUser(user) => {
-            words(meta.drop_user(&account(*user), true).map(|was| was.to_string()))
-        }
+        Step::DropUser(user) => words(
+            meta.drop_user(&Account::root(), &account(*user), true).map(|was| was.to_string()),
+        ),
     }
 }
 

@@ -19,6 +19,11 @@ impl Account {
         Self { name: name.into(), host: "%".to_owned() }
     }
 
+    /// Who may do everything and cannot be dropped.
+    pub fn root() -> Self {
+        Self::anywhere("root")
+    }
+
     /// Whether a client at `host` may use it.
     pub fn matches_host(&self, host: &str) -> bool {
         like(self.host.to_ascii_lowercase().as_bytes(), host.to_ascii_lowercase().as_bytes())

@@ -2,7 +2,7 @@
 
 use freshet_base::{Result, bail, err};
 
-use crate::authorize::Privilege;
+use crate::authorize::{Object, Privilege, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
 use crate::keys;
 use crate::meta::{Change, Meta};
@@ -18,35 +18,32 @@ const USER_CHARS_MAX: usize = 32;
 /// Longest host pattern, in characters.
 const HOST_CHARS_MAX: usize = 255;
 
-/// Who may do everything and cannot be dropped.
-fn root() -> Account {
-    Account::anywhere("root")
-}
-
 /// Gives a store without users its `root`, with the empty password.
 pub(crate) fn ensure_root(store: &dyn MetaStore) -> Result<()> {
-    let key = keys::user(&root());
+    let key = keys::user(&Account::root());
     if store.get(&key)?.is_some() {
         return Ok(());
     }
     let all = Privileges::all().with(Privilege::GrantOption);
-    let user = User::new(root(), AuthData::default()).with_grant(GrantObject::Server, all);
+    let user = User::new(Account::root(), AuthData::default()).with_grant(GrantObject::Server, all);
     let put = vec![(key.clone(), keys::encode(&user))];
     Ok(store.commit(Batch { expect: vec![(key, None)], put, delete: Vec::new() })?)
 }
 
 impl Meta {
-    /// CREATE USER; returns whether it existed (IF NOT EXISTS).
+    /// CREATE USER by the account `by`; returns whether it existed (IF NOT EXISTS).
     ///
     /// # Errors
-    /// 1396 where it exists or cannot be.
+    /// 1227 where `by` may not make it, 1396 where it exists or cannot be.
     pub fn create_user(
         &self,
+        by: &Account,
         account: &Account,
         auth: AuthData,
         if_not_exists: bool,
     ) -> Result<bool> {
         self.change(|catalog| {
+            authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
             if catalog.user(account).is_some() {
                 match if_not_exists {
                     true => return Ok((None, true)),
@@ -54,6 +51,9 @@ impl Meta {
                 }
             }
             check_account(account)?;
+            // An account of the same name with a closer host takes the place of the other one.
+            let namesakes = catalog.users().filter(|user| user.account.name == account.name);
+            namesakes.into_iter().try_for_each(|user| require_rank(catalog, by, &user.account))?;
             if catalog.users().count() >= USERS_MAX {
                 bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
             }
@@ -61,24 +61,29 @@ impl Meta {
         })
     }
 
-    /// ALTER USER .. IDENTIFIED BY, SET PASSWORD.
+    /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by the account `by`, which may always set its
+    /// own password.
     ///
     /// # Errors
-    /// 1396 where there is no such user.
-    pub fn set_auth(&self, account: &Account, auth: AuthData) -> Result<()> {
-        self.change_user(account, "ALTER USER", |mut user| {
+    /// 1227 where `by` may not change it, 1396 where there is no such user.
+    pub fn set_auth(&self, by: &Account, account: &Account, auth: AuthData) -> Result<()> {
+        self.change_user(account, "ALTER USER", |catalog, mut user| {
+            if by != account {
+                authorize_over(catalog, by, account)?;
+            }
             user.auth = auth;
             Ok(user)
         })
     }
 
-    /// DROP USER; returns whether there was one (IF EXISTS).
+    /// DROP USER by the account `by`; returns whether there was one (IF EXISTS).
     ///
     /// # Errors
-    /// 1396 where there is none, or it is `root`.
-    pub fn drop_user(&self, account: &Account, if_exists: bool) -> Result<bool> {
+    /// 1227 where `by` may not drop it, 1396 where there is none, or it is `root`.
+    pub fn drop_user(&self, by: &Account, account: &Account, if_exists: bool) -> Result<bool> {
         self.change(|catalog| {
-            if *account == root() {
+            authorize_over(catalog, by, account)?;
+            if *account == Account::root() {
                 bail!(CannotUser, "Operation DROP USER failed for {account}: it always exists");
             }
             if catalog.user(account).is_none() {
@@ -104,7 +109,7 @@ impl Meta {
         privileges: Privileges,
         object: &GrantObject,
     ) -> Result<()> {
-        self.change_user(account, "GRANT", |user| {
+        self.change_user(account, "GRANT", |_, user| {
             let now = user.granted(object);
             if now.is_empty() && user.grants.len() >= GRANTS_MAX {
                 bail!(
@@ -117,18 +122,21 @@ impl Meta {
         })
     }
 
-    /// REVOKE; what was not granted is revoked without complaint.
+    /// REVOKE by the account `by`; what was not granted is revoked without complaint.
     ///
     /// # Errors
-    /// 1396 where there is no such user; `root` keeps what it has on the server.
+    /// 1227 where `by` lacks privileges of the account it takes from, 1396 where there is no such
+    /// user; `root` keeps what it has on the server.
     pub fn revoke(
         &self,
+        by: &Account,
         account: &Account,
         privileges: Privileges,
         object: &GrantObject,
     ) -> Result<()> {
-        self.change_user(account, "REVOKE", |user| {
-            if *account == root() && *object == GrantObject::Server {
+        self.change_user(account, "REVOKE", |catalog, user| {
+            require_rank(catalog, by, account)?;
+            if *account == Account::root() && *object == GrantObject::Server {
                 bail!(
                     CannotUser,
                     "Operation REVOKE failed for {account}: somebody must be able \
@@ -144,13 +152,13 @@ impl Meta {
         &self,
         account: &Account,
         operation: &str,
-        edit: impl FnOnce(User) -> Result<User>,
+        edit: impl FnOnce(&Catalog, User) -> Result<User>,
     ) -> Result<()> {
         self.change(|catalog| {
             let user = catalog
                 .user(account)
                 .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
-            let user = edit(user.as_ref().clone())?;
+            let user = edit(catalog, user.as_ref().clone())?;
             Ok((Some(put_user(catalog, user)), ()))
         })
     }

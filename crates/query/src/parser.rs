@@ -128,7 +128,7 @@ pub enum Statement {
     Revoke(Granting),
     /// FLUSH TABLES; all of them if none are named.
     FlushTables(Vec<TableName>),
-    /// DO of what acts.
+    /// DO.
     Do(Box<Query>),
     /// A SELECT from nothing that calls what acts: SLEEP, GET_LOCK and its kin.
     Act(Box<Query>),
@@ -521,10 +521,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         "FLUSH" => flush(cursor),
         "DO" => {
             let query = parameters::select_of(cursor.list(Cursor::expr)?);
-            Ok(match actions::acts(&query) {
-                true => Statement::Do(Box::new(query)),
-                false => Statement::Nothing("DO"),
-            })
+            Ok(Statement::Do(Box::new(query)))
         }
         "UNLOCK" | "LOCK" | "ANALYZE" | "OPTIMIZE" | "CHECK" | "RESET" | "PURGE" | "SWITCH"
         | "SYNC" | "HELP" => {

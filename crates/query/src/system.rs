@@ -12,6 +12,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
+use freshet_meta::Account;
 use freshet_schema::ColumnType;
 use freshet_storage::snapshot::Snapshot;
 
@@ -84,7 +85,13 @@ pub enum ServerTable {
 /// What only the server knows.
 pub trait SystemSource: Send + Sync {
     /// The rows of a table of the server, in the order of its columns.
-    fn rows(&self, table: ServerTable) -> Vec<Vec<Cell>>;
+    ///
+    /// # Errors
+    /// 1227 where the user may not see them.
+    fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>>;
+
+    /// Whether the user may see this account and what it was granted.
+    fn may_see_account(&self, account: &Account) -> bool;
 
     /// Whether the user may see this database.
     fn may_see(&self, database: &str) -> bool;
@@ -127,7 +134,7 @@ impl Tables for SystemTables<'_> {
             columns::Rows::None => Vec::new(),
             columns::Rows::Fixed(rows) => rows(),
             columns::Rows::Catalog(rows) => rows(self),
-            columns::Rows::Server(which) => self.source.rows(which),
+            columns::Rows::Server(which) => self.source.rows(which)?,
         };
         let batch = batch(table, &rows, self.zone);
         let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;

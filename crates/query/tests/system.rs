@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
-use freshet_meta::Catalog;
+use freshet_meta::{Account, Catalog};
 use freshet_query::TableProvider;
 use freshet_query::engine::Tables;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
@@ -21,8 +21,8 @@ use freshet_storage::view::{StoreView, Views};
 struct Source;
 
 impl SystemSource for Source {
-    fn rows(&self, table: ServerTable) -> Vec<Vec<Cell>> {
-        match table {
+    fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>> {
+        Ok(match table {
             ServerTable::Processlist => vec![vec![
                 1_i64.into(),
                 "root".into(),
@@ -34,7 +34,11 @@ impl SystemSource for Source {
                 "select 1".into(),
             ]],
             _ => Vec::new(),
-        }
+        })
+    }
+
+    fn may_see_account(&self, _account: &Account) -> bool {
+        true
     }
 
     fn may_see(&self, _database: &str) -> bool {

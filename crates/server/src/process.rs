@@ -73,7 +73,8 @@ pub struct Details {
     pub user: String,
     /// The current database.
     pub database: Option<Arc<str>>,
-    /// The running statement; empty for none.
+    /// The running statement; empty for none. From its first word about passwords on it is
+    /// hidden.
     pub info: String,
     /// What the client said of itself.
     pub attributes: Vec<(String, String)>,
@@ -97,9 +98,11 @@ impl Process {
         }
     }
 
-    /// What changes seldom, as it is now.
+    /// What changes seldom, as it is now, without the secrets of a statement.
     pub fn details(&self) -> Details {
-        self.details.lock().clone()
+        let mut details = self.details.lock().clone();
+        hide_secrets(&mut details.info);
+        details
     }
 
     /// Changes what changes seldom.
@@ -219,6 +222,22 @@ impl Process {
     }
 }
 
+/// Words behind which a statement may hold a password.
+const SECRET_WORDS: [&str; 2] = ["IDENTIFIED", "PASSWORD"];
+/// What stands for all that follows such a word.
+const HIDDEN: &str = " <secret>";
+
+/// Cuts a text behind its first word about passwords. Where a secret ends depends on the mode of
+/// the session and on what the text was cut to, so nothing behind the word is shown.
+fn hide_secrets(text: &mut String) {
+    let upper = text.to_ascii_uppercase();
+    let ends = SECRET_WORDS.iter().filter_map(|word| upper.find(word).map(|at| at + word.len()));
+    if let Some(end) = ends.min() {
+        text.truncate(end);
+        text.push_str(HIDDEN);
+    }
+}
+
 /// All connections.
 pub struct Processes {
     all: Mutex<BTreeMap<u32, Arc<Process>>>,
@@ -282,5 +301,30 @@ pub struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.processes.all.lock().remove(&self.process.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_shown_behind_a_word_about_passwords() {
+        let shown = |sql: &str| {
+            let process = Process::new(1, String::new(), 0);
+            process.begin(sql, 0);
+            process.details().info
+        };
+        assert_eq!(shown("SELECT 1"), "SELECT 1");
+        assert_eq!(
+            shown("SELECT SLEEP(9); CREATE USER u identified BY 'x\\'y'; SELECT 'z'"),
+            "SELECT SLEEP(9); CREATE USER u identified <secret>"
+        );
+        assert_eq!(shown("SET PASSWORD FOR u = 'x'"), "SET PASSWORD <secret>");
+        assert_eq!(shown("SET PASSWORD = PASSWORD('IDENTIFIED x')"), "SET PASSWORD <secret>");
+        assert_eq!(
+            shown("/*! ALTER USER u IDENTIFIED*/ AS 0x41"),
+            "/*! ALTER USER u IDENTIFIED <secret>"
+        );
     }
 }

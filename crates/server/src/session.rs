@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Error, Lsn, Result, TableId, TxnId, bail, err};
+use freshet_base::{Error, Lsn, Result, TableId, TxnId, err};
 use freshet_ingest::LoadBuffer;
 use freshet_ingest::decode::values::Dialect;
-use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, may_see_database};
+use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, require_visible};
 use freshet_query::session::{SqlMode, Value};
 use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};
 use freshet_storage::delta::Freshness;
@@ -448,17 +448,11 @@ impl Session {
     /// 1049 and 1044.
     pub fn use_database(&mut self, name: &str) -> Result<()> {
         let catalog = self.shared.engine.catalog();
+        require_visible(&catalog, &self.client.account, name)?;
         let canonical = match is_reserved_database(name) {
             true => name.to_ascii_lowercase(),
             false => catalog.require_database(name)?.name.clone(),
         };
-        if !may_see_database(&catalog, &self.client.account, name) {
-            bail!(
-                AccessDeniedDatabase,
-                "Access denied for user {} to database '{name}'",
-                self.client.account
-            );
-        }
         let name: Arc<str> = canonical.into();
         self.process.describe(|details| details.database = Some(Arc::clone(&name)));
         self.database = Some(name);

@@ -358,7 +358,7 @@ async fn reply(
             kill(session, *id, !query_only).map(|()| Reply::done())
         }
         Statement::Act(query) => act::select(session, query, &parsed.items, parameters).await,
-        Statement::Do(query) => act::discard(session, query, &parameters).await,
+        Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
         Statement::CreateUser { .. }
         | Statement::AlterUser(_)

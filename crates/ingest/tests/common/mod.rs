@@ -204,7 +204,7 @@ fn alter(engine: &Arc<Engine>) {
 pub fn fill(store: &Store) {
     let engine = store.open();
     let auth = AuthData { sha2_slow: Some(SLOW_HASH.to_owned()), ..AuthData::default() };
-    let user = move |meta: &Meta| meta.create_user(&account(), auth, false);
+    let user = move |meta: &Meta| meta.create_user(&Account::root(), &account(), auth, false);
     block_on(engine.change_users(user)).unwrap();
     alter(&engine);
     for name in ["filed", "trickle", "emptied"] {

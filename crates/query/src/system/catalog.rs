@@ -342,11 +342,9 @@ pub fn constraints(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
 }
 
 pub fn user_privileges(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    if !system.source.may_see("mysql") {
-        return Vec::new();
-    }
     let mut rows = Vec::new();
-    for user in system.snapshot.catalog.users() {
+    let users = system.snapshot.catalog.users();
+    for user in users.filter(|user| system.source.may_see_account(&user.account)) {
         let granted = user.granted(&GrantObject::Server);
         let option = if granted.has(Privilege::GrantOption) { "YES" } else { "NO" };
         for privilege in granted.iter().filter(|one| *one != Privilege::GrantOption) {

@@ -1,9 +1,7 @@
 //! What tools ask of a server: health, metrics, the state of labels, columns of tables.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{
-    Account, LabelState, Object, Privilege, UsedLabel, authorize, may_see_database,
-};
+use freshet_meta::{Account, LabelState, Object, Privilege, UsedLabel, authorize, require_visible};
 use freshet_storage::view::TableView;
 use serde_json::{Value, json};
 
@@ -120,9 +118,7 @@ async fn used_label(
     label: &str,
 ) -> Result<Option<UsedLabel>> {
     let catalog = http.engine.catalog();
-    if !may_see_database(&catalog, account, database) {
-        bail!(AccessDeniedDatabase, "Access denied for user {account} to database '{database}'");
-    }
+    require_visible(&catalog, account, database)?;
     let db = catalog.require_database(database)?.id;
     let used = http.engine.meta().labels().get(db, label);
     if let Some(lsn) = used.as_ref().and_then(|used| used.lsn) {

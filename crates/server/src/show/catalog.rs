@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use freshet_base::{Result, bail};
+use freshet_base::Result;
 use freshet_meta::{
     Object, Privilege, RESERVED_DATABASES, is_reserved_database, may_see_database, may_see_table,
-    show_create_table,
+    require_visible, show_create_table,
 };
 use freshet_query::engine::Tables;
 use freshet_query::parser::TableName;
@@ -36,13 +36,7 @@ pub fn databases(session: &Session) -> Result<Listing> {
 /// Tables of a database that the user may see.
 fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let catalog = session.shared.engine.catalog();
-    if !may_see_database(&catalog, &session.client.account, database) {
-        bail!(
-            AccessDeniedDatabase,
-            "Access denied for user {} to database '{database}'",
-            session.client.account
-        );
-    }
+    require_visible(&catalog, &session.client.account, database)?;
     if is_reserved_database(database) {
         return Ok(Vec::new());
     }
@@ -363,8 +357,10 @@ pub fn create_table(session: &Session, name: &TableName) -> Result<Listing> {
 
 /// SHOW CREATE DATABASE.
 pub fn create_database(session: &Session, name: &str) -> Result<Listing> {
+    let catalog = session.shared.engine.catalog();
+    require_visible(&catalog, &session.client.account, name)?;
     if !is_reserved_database(name) {
-        session.shared.engine.catalog().require_database(name)?;
+        catalog.require_database(name)?;
     }
     let mut listing = Listing::new(&["Database", "Create Database"]);
     listing.add([name, &format!("CREATE DATABASE `{}`", name.replace('`', "``"))]);

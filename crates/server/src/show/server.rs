@@ -3,7 +3,7 @@
 
 use freshet_base::Result;
 use freshet_ingest::names;
-use freshet_meta::{Object, Privilege};
+use freshet_meta::{Object, Privilege, require_visible};
 use freshet_query::session::Scope;
 use freshet_schema::GroupCommitMode;
 
@@ -145,7 +145,9 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     ]);
     let engine = &session.shared.engine;
     let catalog = engine.catalog();
-    let db = catalog.require_database(session.database_of(database)?)?.id;
+    let database = session.database_of(database)?;
+    require_visible(&catalog, &session.client.account, database)?;
+    let db = catalog.require_database(database)?.id;
     for record in engine.meta().labels().finished(db) {
         let time = some(instant(record.finished_micros));
         listing.push([

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::Result;
 use freshet_ingest::group::{EndedGroup, Filed};
 use freshet_ingest::names;
-use freshet_meta::{Account, may_see_database, may_see_table};
+use freshet_meta::{Account, Object, Privilege, authorize, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
 
 use super::{Listing, server};
@@ -34,6 +35,10 @@ impl ServerView {
             variables: Arc::clone(&session.variables),
             processes: server::visible(session),
         }
+    }
+
+    fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
+        authorize(&self.shared.engine.catalog(), &self.account, privilege, object)
     }
 
     fn processlist(&self) -> Vec<Vec<Cell>> {
@@ -91,13 +96,17 @@ impl ServerView {
                 Cell::Null,
             ]);
         }
+        // Nobody has rights on a table that is gone.
+        let sees_dropped = self.authorize(Privilege::Process, Object::Server).is_ok();
         for group in engine.history().groups().into_iter().rev() {
             let place = place(group.table);
-            if place.as_ref().is_some_and(|(database, table)| !self.may_see_table(database, table))
-            {
-                continue;
+            let visible = match &place {
+                Some((database, table)) => self.may_see_table(database, table),
+                None => sees_dropped,
+            };
+            if visible {
+                rows.push(ended(&group, place));
             }
-            rows.push(ended(&group, place));
         }
         rows
     }
@@ -150,11 +159,14 @@ fn cells(listing: Listing) -> Vec<Vec<Cell>> {
 }
 
 impl SystemSource for ServerView {
-    fn rows(&self, table: ServerTable) -> Vec<Vec<Cell>> {
-        match table {
+    fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>> {
+        Ok(match table {
             ServerTable::Processlist => self.processlist(),
             ServerTable::GroupCommits => self.group_commits(),
-            ServerTable::Wal => self.wal(),
+            ServerTable::Wal => {
+                self.authorize(Privilege::Process, Object::Server)?;
+                self.wal()
+            }
             ServerTable::GlobalVariables => {
                 let globals = self.shared.globals.load();
                 cells(server::variable_rows(&globals, &globals))
@@ -163,7 +175,12 @@ impl SystemSource for ServerView {
                 cells(server::variable_rows(&self.variables, &self.shared.globals.load()))
             }
             ServerTable::GlobalStatus => cells(server::status_rows(&self.shared)),
-        }
+        })
+    }
+
+    fn may_see_account(&self, account: &Account) -> bool {
+        let accounts = Object::Table("mysql", "user");
+        *account == self.account || self.authorize(Privilege::Select, accounts).is_ok()
     }
 
     fn may_see(&self, database: &str) -> bool {

@@ -31,16 +31,19 @@ pub async fn select(
     query::select(session, &query, items, parameters).await
 }
 
-/// The same without an answer.
+/// The same without an answer: every expression is evaluated, and nothing of it is sent.
 ///
 /// # Errors
-/// As [`select`].
+/// As [`select`], and those of evaluating.
 pub async fn discard(
     session: &mut Session,
     query: &Query,
-    parameters: &[Parameter],
+    items: &[String],
+    parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    carry_out(session, query, parameters).await?;
+    if let Reply::Stream(_, mut rows) = select(session, query, items, parameters).await? {
+        while bounded(session, rows.next()).await?.is_some() {}
+    }
     Ok(Reply::done())
 }
 

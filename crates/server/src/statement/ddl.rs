@@ -222,6 +222,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             shield(session, async move { engine.set_properties(id, pairs).await }).await?
         }
         AlterAction::Rename(name) => {
+            authorize_rename(session, table, name)?;
             let name = name.clone();
             shield(session, async move { engine.rename_table(id, name).await }).await?;
             Vec::new()
@@ -229,6 +230,15 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     };
     warn(session, warnings);
     Ok(Reply::done())
+}
+
+/// Whoever renames a table takes one away and makes another one with its rows: without rights on
+/// both names, ALTER alone would let them read it under a name where they may SELECT.
+fn authorize_rename(session: &Session, from: &TableName, to: &str) -> Result<()> {
+    let database = session.database_of(from.database.as_deref())?;
+    session.authorize(Privilege::Drop, Object::Table(database, &from.table))?;
+    session.authorize(Privilege::Create, Object::Table(database, to))?;
+    session.authorize(Privilege::Insert, Object::Table(database, to))
 }
 
 /// A clause whose default no longer depends on the clock for rows that are there: all of them

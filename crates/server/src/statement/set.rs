@@ -129,12 +129,13 @@ async fn set_password(session: &Session, account: Option<&Account>, password: &s
     let own = session.client.account.clone();
     let account = account.cloned().unwrap_or_else(|| own.clone());
     if account != own {
+        // Before the password is hashed, which takes time.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let engine = Arc::clone(&session.shared.engine);
     let change =
-        async move { engine.change_users(move |meta| meta.set_auth(&account, data)).await };
+        async move { engine.change_users(move |meta| meta.set_auth(&own, &account, data)).await };
     super::shield(session, change).await
 }
 

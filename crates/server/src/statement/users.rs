@@ -16,6 +16,7 @@ use crate::session::Session;
 /// # Errors
 /// Missing privileges, users that are or are not there.
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
+    let by = session.client.account.clone();
     match statement {
         Statement::CreateUser { users, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
@@ -23,7 +24,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             let existed = run(session, move |meta| {
                 let mut existed = Vec::new();
                 for (account, auth) in users {
-                    if meta.create_user(&account, auth, if_not_exists)? {
+                    if meta.create_user(&by, &account, auth, if_not_exists)? {
                         existed.push(account);
                     }
                 }
@@ -44,15 +45,16 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             let changed = users.iter().filter(|(_, how)| *how != Identified::default());
             let users = identified(session, changed)?;
             run(session, move |meta| {
-                users.into_iter().try_for_each(|(account, auth)| meta.set_auth(&account, auth))
+                users.into_iter().try_for_each(|(account, auth)| meta.set_auth(&by, &account, auth))
             })
             .await?;
         }
         Statement::DropUser { users, if_exists } => {
-            session.authorize(Privilege::CreateUser, Object::Server)?;
             let (users, if_exists) = (users.clone(), *if_exists);
             run(session, move |meta| {
-                users.iter().try_for_each(|account| meta.drop_user(account, if_exists).map(drop))
+                users
+                    .iter()
+                    .try_for_each(|account| meta.drop_user(&by, account, if_exists).map(drop))
             })
             .await?;
         }
@@ -111,10 +113,11 @@ async fn grant(session: &mut Session, granting: &Granting, give: bool) -> Result
     };
     check_may_grant(session, granting.privileges, &object)?;
     let (accounts, privileges) = (granting.accounts.clone(), granting.privileges);
+    let by = session.client.account.clone();
     run(session, move |meta| {
         accounts.iter().try_for_each(|account| match give {
             true => meta.grant(account, privileges, &object),
-            false => meta.revoke(account, privileges, &object),
+            false => meta.revoke(&by, account, privileges, &object),
         })
     })
     .await

@@ -97,6 +97,11 @@ impl TestServer {
         Client::connect(self.address, "root", "", None).unwrap()
     }
 
+    /// Where HTTP is spoken.
+    pub fn http_address(&self) -> SocketAddr {
+        self.server.as_ref().expect("the server runs").http_address()
+    }
+
     /// A connection as root to a database of its own.
     pub fn database(&self, name: &str) -> Client {
         let mut client = self.connect();

@@ -1,0 +1,349 @@
+//! Who may do what: every statement and every HTTP address by right, and what those without
+//! rights learn.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{Client, TestServer, failure};
+use freshet_wire::client::Outcome;
+
+/// A statement with the rights that it takes, all of them.
+struct Guarded {
+    /// What root runs before each try, so that the statement has something to act on.
+    before: &'static str,
+    statement: &'static str,
+    rights: &'static [&'static str],
+}
+
+const fn guarded(
+    before: &'static str,
+    statement: &'static str,
+    rights: &'static [&'static str],
+) -> Guarded {
+    Guarded { before, statement, rights }
+}
+
+const T: &str = "CREATE TABLE IF NOT EXISTS d.t (a INT, b INT)";
+const U: &str = "DROP TABLE IF EXISTS d.u";
+const VICTIM: &str = "CREATE USER IF NOT EXISTS victim";
+
+const STATEMENTS: &[Guarded] = &[
+    guarded(T, "SELECT * FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "SELECT (SELECT COUNT(*) FROM d.t)", &["SELECT ON d.t"]),
+    guarded(T, "WITH x AS (SELECT a FROM d.t) SELECT 1 UNION SELECT a FROM x", &["SELECT ON d.t"]),
+    guarded(T, "SELECT 1 FROM DUAL WHERE EXISTS (SELECT 1 FROM d.t)", &["SELECT ON d.t"]),
+    guarded(T, "EXPLAIN SELECT * FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "EXPLAIN ANALYZE SELECT * FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "DO (SELECT COUNT(*) FROM d.t)", &["SELECT ON d.t"]),
+    guarded(T, "SET @x = (SELECT COUNT(*) FROM d.t)", &["SELECT ON d.t"]),
+    guarded(T, "DESCRIBE d.t", &["SELECT ON d.t"]),
+    guarded(T, "SHOW COLUMNS FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "SHOW INDEX FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "SHOW CREATE TABLE d.t", &["SELECT ON d.t"]),
+    guarded(T, "SHOW PARTITIONS FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "SHOW TABLETS FROM d.t", &["SELECT ON d.t"]),
+    guarded(T, "INSERT INTO d.t VALUES (1, 2)", &["INSERT ON d.t"]),
+    guarded(T, "INSERT INTO d.t VALUES (1, 1 + 1)", &["INSERT ON d.t"]),
+    guarded(
+        "CREATE TABLE IF NOT EXISTS d.s (a INT, b INT)",
+        "INSERT INTO d.t SELECT * FROM d.s",
+        &["INSERT ON d.t", "SELECT ON d.s"],
+    ),
+    guarded("DROP DATABASE IF EXISTS e", "CREATE DATABASE e", &["CREATE ON e.*"]),
+    guarded("CREATE DATABASE IF NOT EXISTS e", "DROP DATABASE e", &["DROP ON e.*"]),
+    guarded(U, "CREATE TABLE d.u (a INT)", &["CREATE ON d.u"]),
+    guarded(U, "CREATE TABLE d.u LIKE d.t", &["CREATE ON d.u", "SELECT ON d.t"]),
+    guarded(
+        U,
+        "CREATE TABLE d.u AS SELECT * FROM d.t",
+        &["CREATE ON d.u", "INSERT ON d.u", "SELECT ON d.t"],
+    ),
+    guarded("CREATE TABLE IF NOT EXISTS d.u (a INT)", "DROP TABLE d.u", &["DROP ON d.u"]),
+    guarded(T, "TRUNCATE TABLE d.t", &["DROP ON d.t"]),
+    guarded(T, "ALTER TABLE d.t ADD COLUMN c INT", &["ALTER ON d.t"]),
+    guarded(
+        "DROP TABLE IF EXISTS d.open; DROP TABLE IF EXISTS d.shut; CREATE TABLE d.shut (a INT)",
+        "ALTER TABLE d.shut RENAME TO open",
+        &["ALTER ON d.shut", "DROP ON d.shut", "CREATE ON d.open", "INSERT ON d.open"],
+    ),
+    guarded(T, "FLUSH TABLES", &["RELOAD ON *.*"]),
+    guarded(T, "FLUSH TABLES d.t", &["RELOAD ON *.*"]),
+    guarded("DROP USER IF EXISTS victim", "CREATE USER victim", &["CREATE USER ON *.*"]),
+    guarded(VICTIM, "ALTER USER victim IDENTIFIED BY 'x'", &["CREATE USER ON *.*"]),
+    guarded(VICTIM, "SET PASSWORD FOR victim = 'x'", &["CREATE USER ON *.*"]),
+    guarded(VICTIM, "SHOW GRANTS FOR victim", &["CREATE USER ON *.*"]),
+    guarded(VICTIM, "SHOW CREATE USER victim", &["CREATE USER ON *.*"]),
+    guarded(VICTIM, "DROP USER victim", &["CREATE USER ON *.*"]),
+    guarded(VICTIM, "GRANT SELECT ON d.t TO victim", &["SELECT ON d.t", "GRANT OPTION ON d.t"]),
+    guarded(VICTIM, "REVOKE SELECT ON d.t FROM victim", &["SELECT ON d.t", "GRANT OPTION ON d.t"]),
+    guarded("", "SET GLOBAL wait_timeout = 28800", &["SUPER ON *.*"]),
+    guarded("", "SELECT * FROM information_schema.wal", &["PROCESS ON *.*"]),
+    guarded("", "SELECT * FROM mysql.user", &["SELECT ON mysql.user"]),
+    guarded("CREATE DATABASE IF NOT EXISTS e", "USE e", &["SELECT ON e.*"]),
+    guarded("CREATE DATABASE IF NOT EXISTS e", "SHOW TABLES FROM e", &["SELECT ON e.*"]),
+    guarded("CREATE DATABASE IF NOT EXISTS e", "SHOW TABLE STATUS FROM e", &["SELECT ON e.*"]),
+    guarded("CREATE DATABASE IF NOT EXISTS e", "SHOW CREATE DATABASE e", &["SELECT ON e.*"]),
+    guarded("CREATE DATABASE IF NOT EXISTS e", "SHOW TRANSACTION FROM e", &["SELECT ON e.*"]),
+];
+
+/// Numbers of "may not": database, table, server.
+const REFUSALS: [u16; 3] = [1044, 1142, 1227];
+
+fn account() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("u{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Runs the statement as a new account with these rights.
+fn attempt(server: &TestServer, root: &mut Client, one: &Guarded, rights: &[&str]) -> Outcome {
+    for text in one.before.split(';').filter(|text| !text.trim().is_empty()) {
+        root.run(text);
+    }
+    let name = account();
+    root.run(&format!("CREATE USER {name}"));
+    for right in rights {
+        root.run(&format!("GRANT {right} TO {name}"));
+    }
+    let mut client = Client::connect(server.address, &name, "", None).unwrap();
+    client.query(one.statement)
+}
+
+#[test]
+fn every_statement_takes_all_of_its_rights_and_no_more() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run(T);
+    for one in STATEMENTS {
+        for missing in 0..one.rights.len() {
+            let mut rights = one.rights.to_vec();
+            let lacks = rights.remove(missing);
+            let outcome = attempt(&server, &mut root, one, &rights);
+            let refused = failure(outcome)
+                .unwrap_or_else(|other| panic!("{} without {lacks}: {other:?}", one.statement));
+            assert!(
+                REFUSALS.contains(&refused.errno),
+                "{} without {lacks}: {refused:?}",
+                one.statement
+            );
+        }
+        if let Ok(refused) = failure(attempt(&server, &mut root, one, one.rights)) {
+            panic!("{} with {:?}: {refused:?}", one.statement, one.rights);
+        }
+    }
+}
+
+#[test]
+fn who_may_make_users_does_not_become_root() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("CREATE USER clerk");
+    root.run("GRANT CREATE USER ON *.* TO clerk");
+    root.run("CREATE USER chief IDENTIFIED BY 'c'");
+    root.run("GRANT SUPER ON *.* TO chief");
+    let mut clerk = Client::connect(server.address, "clerk", "", None).unwrap();
+    for statement in [
+        "ALTER USER root IDENTIFIED BY 'mine'",
+        "SET PASSWORD FOR root = 'mine'",
+        "ALTER USER chief IDENTIFIED BY 'mine'",
+        "SET PASSWORD FOR chief = 'mine'",
+        "DROP USER chief",
+        "CREATE USER root@'127.0.0.1' IDENTIFIED BY 'mine'",
+        "CREATE USER chief@localhost",
+        "GRANT SUPER ON *.* TO clerk",
+        "REVOKE SUPER ON *.* FROM chief",
+    ] {
+        assert_eq!(clerk.fails(statement).errno, 1227, "{statement}");
+    }
+    assert!(Client::connect(server.address, "root", "mine", None).is_err());
+    assert!(Client::connect(server.address, "root", "", None).is_ok());
+    assert!(Client::connect(server.address, "chief", "c", None).is_ok());
+    clerk.run("CREATE USER app IDENTIFIED BY 'a'");
+    clerk.run("ALTER USER app IDENTIFIED BY 'b'");
+    clerk.run("ALTER USER clerk IDENTIFIED BY 'own'");
+    clerk.run("DROP USER app");
+}
+
+#[test]
+fn what_is_missing_and_what_is_forbidden_look_the_same() {
+    let server = TestServer::start();
+    let mut root = server.database("present_db");
+    root.run("CREATE TABLE tt (a INT)");
+    root.run("CREATE USER nobody");
+    let mut nobody = Client::connect(server.address, "nobody", "", None).unwrap();
+    for statement in [
+        "USE {d}",
+        "SHOW CREATE DATABASE {d}",
+        "SHOW TRANSACTION FROM {d}",
+        "SHOW TABLES FROM {d}",
+        "SHOW TABLE STATUS FROM {d}",
+        "SHOW COLUMNS FROM {d}.tt",
+        "SHOW CREATE TABLE {d}.tt",
+        "SELECT * FROM {d}.tt",
+        "SELECT a FROM {d}.tt WHERE a = 1",
+        "INSERT INTO {d}.tt VALUES (1)",
+        "TRUNCATE TABLE {d}.tt",
+        "DROP TABLE {d}.tt",
+        "DROP DATABASE {d}",
+        "ALTER TABLE {d}.tt ADD COLUMN x INT",
+        "CREATE TABLE {d}.v (a INT)",
+        "CREATE DATABASE {d}",
+    ] {
+        let mut ask = |database: &str| {
+            let refused = nobody.fails(&statement.replace("{d}", database));
+            (refused.errno, refused.message.replace(database, "{d}"))
+        };
+        let (there, missing) = (ask("present_db"), ask("missing_db"));
+        assert_eq!(there, missing, "{statement}");
+        assert!(REFUSALS.contains(&there.0), "{statement}: {there:?}");
+    }
+    for path in ["/api/{d}/get_load_state?label=l", "/api/{d}/_load_info?label=l"] {
+        let ask = |database: &str| {
+            get(&server, &path.replace("{d}", database), "nobody").replace(database, "{d}")
+        };
+        assert_eq!(ask("present_db"), ask("missing_db"), "{path}");
+    }
+    let schema = |table: &str| {
+        get(&server, &format!("/api/present_db/{table}/_schema"), "nobody").replace(table, "{t}")
+    };
+    assert_eq!(schema("tt"), schema("zz"));
+}
+
+#[test]
+fn views_show_to_nobody_what_others_own() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run(T);
+    root.run("INSERT INTO d.t WITH LABEL secret_label VALUES (1, 2)");
+    root.run("SET group_commit = async_mode");
+    root.run("INSERT INTO d.t VALUES (3, 4)");
+    root.run("FLUSH TABLES d.t");
+    let groups = "SELECT COUNT(*) FROM information_schema.group_commits";
+    assert_ne!(root.one(groups), "0");
+    root.run("CREATE USER nobody");
+    let mut nobody = Client::connect(server.address, "nobody", "", None).unwrap();
+    let empty_for_nobody = |nobody: &mut Client| {
+        for view in ["tables", "columns", "partitions", "statistics"] {
+            let sql =
+                format!("SELECT COUNT(*) FROM information_schema.{view} WHERE table_schema = 'd'");
+            assert_eq!(nobody.one(&sql), "0", "{view}");
+        }
+        assert_eq!(nobody.one(groups), "0");
+    };
+    empty_for_nobody(&mut nobody);
+    let privileges = "SELECT DISTINCT grantee FROM information_schema.user_privileges";
+    let expected: [Vec<String>; 0] = [];
+    assert_eq!(nobody.texts(privileges), expected, "an account without rights has no row");
+    root.run("GRANT PROCESS ON *.* TO nobody");
+    assert_eq!(nobody.texts(privileges), [["'nobody'@'%'"]], "its own and no other");
+    root.run("REVOKE PROCESS ON *.* FROM nobody");
+    root.run("DROP TABLE d.t");
+    empty_for_nobody(&mut nobody);
+    assert_ne!(root.one(groups), "0", "who may see all sees groups of dropped tables");
+}
+
+#[test]
+fn passwords_are_hidden_where_statements_are_shown() {
+    let server = TestServer::start();
+    let address = server.address;
+    let running = std::thread::spawn(move || {
+        let mut client = Client::connect(address, "root", "", None).unwrap();
+        client.query_all("SELECT SLEEP(3); CREATE USER u IDENTIFIED BY 'hunter2'")
+    });
+    let mut root = server.connect();
+    let listed = "SELECT info FROM information_schema.processlist WHERE info LIKE '%SLEEP(3)%' \
+                  AND id <> CONNECTION_ID()";
+    let mut shown = root.texts(listed);
+    for _ in 0..200 {
+        if !shown.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        shown = root.texts(listed);
+    }
+    assert_eq!(shown, [["SELECT SLEEP(3); CREATE USER u IDENTIFIED <secret>"]]);
+    for row in root.texts("SHOW FULL PROCESSLIST") {
+        assert!(row.iter().all(|cell| !cell.contains("hunter2")), "{row:?}");
+    }
+    running.join().unwrap();
+}
+
+#[test]
+fn every_address_takes_its_rights() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run(T);
+    root.run("CREATE USER nobody");
+    root.run("CREATE USER reader");
+    root.run("GRANT SELECT ON d.t TO reader");
+    root.run("CREATE USER loader");
+    root.run("GRANT INSERT ON d.t TO loader");
+    let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
+    for path in ["/api/bootstrap", "/api/backends", "/api/get_wal_size"] {
+        assert_eq!(status(&get(&server, path, "stranger")), "401", "{path}");
+        assert_eq!(status(&get(&server, path, "nobody")), "200", "{path}");
+    }
+    let may = |path: &str, user: &str| {
+        let answer = get(&server, path, user);
+        !answer.contains("denied")
+    };
+    assert!(may("/api/d/t/_schema", "reader"));
+    assert!(!may("/api/d/t/_schema", "loader") && !may("/api/d/t/_schema", "nobody"));
+    for path in ["/api/d/get_load_state?label=l", "/api/d/_load_info?label=l"] {
+        assert!(may(path, "reader") && may(path, "loader") && !may(path, "nobody"), "{path}");
+    }
+    for mode in ["off_mode", "sync_mode", "async_mode"] {
+        let loads = |user: &str| {
+            let headers = format!(
+                "PUT /api/d/t/_stream_load HTTP/1.1\r\nHost: x\r\ngroup_commit: {mode}\r\n\
+                 column_separator: ,\r\nAuthorization: Basic {}\r\nContent-Length: 4\r\n\
+                 Connection: close\r\n\r\n1,2\n",
+                basic(user)
+            );
+            http(&server, &headers).contains("\"Status\": \"Success\"")
+        };
+        assert!(loads("loader"), "{mode}");
+        assert!(!loads("reader") && !loads("nobody") && !loads("stranger"), "{mode}");
+    }
+    assert_eq!(root.one("SELECT COUNT(*) FROM d.t"), "3");
+}
+
+fn basic(user: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let text = format!("{user}:");
+    let digits = text.as_bytes().chunks(3).flat_map(|chunk| {
+        let bytes = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];
+        let word = u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
+        let digit = |at: usize| match at <= chunk.len() {
+            true => char::from(DIGITS[(word >> (18 - 6 * at)) as usize & 63]),
+            false => '=',
+        };
+        [digit(0), digit(1), digit(2), digit(3)]
+    });
+    digits.collect()
+}
+
+fn get(server: &TestServer, path: &str, user: &str) -> String {
+    let authorization = basic(user);
+    http(
+        server,
+        &format!(
+            "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {authorization}\r\n\
+             Connection: close\r\n\r\n"
+        ),
+    )
+}
+
+/// Sends a request and reads until the server closes.
+fn http(server: &TestServer, request: &str) -> String {
+    let mut socket = TcpStream::connect(server.http_address()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
