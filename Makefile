@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo demo-stop run docs sim crash powercut fuzz soak coverage bench bench-full
+.PHONY: help setup test check fmt demo demo-stop run docs sim differential crash powercut fuzz soak coverage bench bench-full
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ soak: ## mixed load for MINUTES=30; memory, files and latencies must stay flat
 
 coverage: ## lines of the storage engine that tests run
 	@scripts/coverage.sh
+
+differential: ## answers to QUERIES=n random statements beside MariaDB's; SEED=n chooses them
+	@scripts/differential.sh
 
 sim: ## search SEEDS=n seeds of the simulation, from FIRST=n on, for a broken promise
 	@scripts/sim.sh

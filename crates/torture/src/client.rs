@@ -148,8 +148,7 @@ impl Client {
     /// # Errors
     /// See [`Failure`].
     pub fn query(&mut self, sql: &str) -> Result<TextRows, Failure> {
-        self.send_query(sql)?;
-        self.outcome(Encoding::Text)
+        self.outcome(sql).and_then(rows)
     }
 
     /// The one number that a statement returns; NULL is 0.
@@ -194,13 +193,43 @@ impl Client {
         statement: &mut Statement,
         params: &[Param<'_>],
     ) -> Result<TextRows, Failure> {
+        self.execute_outcome(statement, params).and_then(rows)
+    }
+
+    /// Forgets a prepared statement.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn close(&mut self, statement: Statement) -> Result<(), Failure> {
+        self.writer.command_close(statement.id);
+        self.send()
+    }
+
+    /// Runs a statement; that the server refuses it is an outcome as well.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn outcome(&mut self, sql: &str) -> Result<Outcome, Failure> {
+        self.send_query(sql)?;
+        self.last_outcome(Encoding::Text)
+    }
+
+    /// Runs a prepared statement; that the server refuses it is an outcome as well.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn execute_outcome(
+        &mut self,
+        statement: &mut Statement,
+        params: &[Param<'_>],
+    ) -> Result<Outcome, Failure> {
         self.writer.command_execute(statement.id, params, !statement.bound);
         statement.bound = true;
         self.send()?;
-        self.outcome(Encoding::Binary)
+        self.last_outcome(Encoding::Binary)
     }
 
-    fn outcome(&mut self, encoding: Encoding) -> Result<TextRows, Failure> {
+    fn last_outcome(&mut self, encoding: Encoding) -> Result<Outcome, Failure> {
         let mut outcomes = Outcomes::new(encoding, self.writer.capabilities());
         let mut sequence = 1;
         loop {
@@ -210,13 +239,17 @@ impl Client {
                 break;
             }
         }
-        match outcomes.into_inner().pop() {
-            Some(Outcome::Rows(rows)) => {
-                Ok(rows.rows.into_iter().map(|row| row.iter().map(text).collect()).collect())
-            }
-            Some(Outcome::Err { errno, message, .. }) => Err(Failure::Refused { errno, message }),
-            _ => Ok(Vec::new()),
+        outcomes.into_inner().pop().ok_or_else(|| Failure::broken("no result"))
+    }
+}
+
+fn rows(outcome: Outcome) -> Result<TextRows, Failure> {
+    match outcome {
+        Outcome::Rows(rows) => {
+            Ok(rows.rows.into_iter().map(|row| row.iter().map(text).collect()).collect())
         }
+        Outcome::Err { errno, message, .. } => Err(Failure::Refused { errno, message }),
+        Outcome::Ok { .. } | Outcome::LocalInfile(_) => Ok(Vec::new()),
     }
 }
 

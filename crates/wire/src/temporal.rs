@@ -56,7 +56,8 @@ impl Date {
         out.extend_from_slice(&[4, low, high, self.month, self.day]);
     }
 
-    pub(crate) fn put_text(self, out: &mut Vec<u8>) {
+    /// Writes `2026-11-21`.
+    pub fn put_text(self, out: &mut Vec<u8>) {
         put_padded(out, u32::from(self.year), 4);
         out.push(b'-');
         put_padded(out, u32::from(self.month), 2);
@@ -92,7 +93,7 @@ impl DateTime {
     }
 
     /// Writes `2026-11-21 08:00:00` and `decimals` digits of the second.
-    pub(crate) fn put_text(self, out: &mut Vec<u8>, decimals: u8) {
+    pub fn put_text(self, out: &mut Vec<u8>, decimals: u8) {
         self.date.put_text(out);
         out.push(b' ');
         put_clock(out, u32::from(self.hour), self.minute, self.second);
@@ -138,7 +139,7 @@ impl Time {
     }
 
     /// Writes `-838:59:59` and `decimals` digits of the second.
-    pub(crate) fn put_text(self, out: &mut Vec<u8>, decimals: u8) {
+    pub fn put_text(self, out: &mut Vec<u8>, decimals: u8) {
         if self.negative {
             out.push(b'-');
         }

@@ -1,8 +1,8 @@
 //! Gathering whole replies: every result of a command, with its rows.
 
 use crate::{
-    Capabilities, ColumnDefinition, ColumnFlags, ColumnType, Date, DateTime, Param, Result,
-    StatusFlags, Time,
+    Capabilities, Collation, ColumnDefinition, ColumnFlags, ColumnType, Date, DateTime, Param,
+    Result, StatusFlags, Time,
 };
 
 use super::reply::{BinaryCells, Reply, TextCells, cell_type, result_end};
@@ -62,6 +62,8 @@ pub struct Rows {
     pub names: Vec<String>,
     /// Types and flags of the columns.
     pub types: Vec<(ColumnType, ColumnFlags)>,
+    /// Collations of the columns, and their digits behind the point or of a second.
+    pub shapes: Vec<(Collation, u8)>,
     /// The rows.
     pub rows: Vec<Vec<Value>>,
     /// State of the session at the end.
@@ -146,6 +148,7 @@ impl Outcomes {
                 let definition = ColumnDefinition::parse(payload)?;
                 self.open.names.push(definition.name.to_owned());
                 self.open.types.push(cell_type(&definition));
+                self.open.shapes.push((definition.collation, definition.decimals));
                 self.stage = match missing - 1 {
                     0 if self.capabilities.contains(Capabilities::DEPRECATE_EOF) => Stage::Rows,
                     0 => Stage::DefinitionsEnd,

@@ -1,0 +1,275 @@
+//! Answers of a server, and in what two of them differ.
+
+use std::fmt;
+
+use freshet_torture::client::Failure;
+use freshet_wire::client::{Outcome, Value};
+use freshet_wire::{Collation, ColumnFlags, ColumnType};
+
+/// Relative difference of DOUBLEs that is none: sums are added in no certain order.
+const DOUBLE_TOLERANCE: f64 = 1e-11;
+const FLOAT_TOLERANCE: f64 = 1e-5;
+const ROWS_SHOWN_MAX: usize = 6;
+
+/// What a column is said to be, as far as MariaDB and MySQL agree: integers have one width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An integer.
+    Int,
+    /// An integer without sign.
+    UInt,
+    /// DECIMAL with so many digits behind the point.
+    Decimal(u8),
+    /// FLOAT.
+    Float,
+    /// DOUBLE.
+    Double,
+    /// Text.
+    Text,
+    /// Bytes.
+    Binary,
+    /// DATE.
+    Date,
+    /// DATETIME or TIMESTAMP with so many digits of the second.
+    DateTime(u8),
+    /// TIME with so many digits of the second.
+    Time(u8),
+    /// NULL without a type.
+    Null,
+    /// Another type.
+    Other(ColumnType),
+}
+
+impl Kind {
+    fn of(ty: ColumnType, flags: ColumnFlags, collation: Collation, decimals: u8) -> Self {
+        use ColumnType as T;
+        match ty {
+            T::Tiny | T::Short | T::Int24 | T::Long | T::LongLong
+                if flags.contains(ColumnFlags::UNSIGNED) =>
+            {
+                Self::UInt
+            }
+            T::Tiny | T::Short | T::Int24 | T::Long | T::LongLong => Self::Int,
+            T::NewDecimal => Self::Decimal(decimals),
+            T::Float => Self::Float,
+            T::Double => Self::Double,
+            T::Date => Self::Date,
+            T::DateTime | T::Timestamp => Self::DateTime(decimals),
+            T::Time => Self::Time(decimals),
+            T::Null => Self::Null,
+            T::VarChar
+            | T::VarString
+            | T::String
+            | T::TinyBlob
+            | T::MediumBlob
+            | T::LongBlob
+            | T::Blob => match collation {
+                Collation::BINARY => Self::Binary,
+                _ => Self::Text,
+            },
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// The answer to a statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// Rows.
+    Rows {
+        /// Of which kinds.
+        kinds: Vec<Kind>,
+        /// Their values as text.
+        rows: Vec<Vec<Option<String>>>,
+    },
+    /// Success without rows.
+    Done(u64),
+    /// An error of this number.
+    Refused(u16, String),
+    /// The connection was lost or no answer came.
+    Lost(String),
+}
+
+/// In what two answers differ.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Difference {
+    /// One server lost its connection.
+    Lost,
+    /// Ours refuses.
+    Refused,
+    /// Ours answers what the other refuses.
+    Taken,
+    /// Other rows, or how many were stored.
+    Values,
+    /// The same values, said to be of other types.
+    Types,
+    /// Both refuse, with other numbers.
+    Numbers,
+}
+
+impl From<Result<Outcome, Failure>> for Answer {
+    fn from(outcome: Result<Outcome, Failure>) -> Self {
+        match outcome {
+            Ok(Outcome::Rows(rows)) => {
+                let shapes = rows.types.iter().zip(&rows.shapes);
+                let kinds = shapes.map(|(&(ty, flags), &(collation, decimals))| {
+                    Kind::of(ty, flags, collation, decimals)
+                });
+                let kinds: Vec<_> = kinds.collect();
+                let row = |row: Vec<Value>| {
+                    row.into_iter().zip(&kinds).map(|(value, kind)| text(value, *kind)).collect()
+                };
+                let rows = rows.rows.into_iter().map(row).collect();
+                Self::Rows { kinds, rows }
+            }
+            Ok(Outcome::Ok { affected_rows, .. }) => Self::Done(affected_rows),
+            Ok(Outcome::Err { errno, message, .. }) => Self::Refused(errno, message),
+            Ok(Outcome::LocalInfile(name)) => Self::Lost(format!("it wants the file {name}")),
+            Err(failure) => Self::Lost(failure.to_string()),
+        }
+    }
+}
+
+impl Answer {
+    /// The rows, sorted; nothing where there are none.
+    pub fn sorted(&self) -> Vec<Vec<Option<String>>> {
+        match self {
+            Self::Rows { rows, .. } => {
+                let mut rows = rows.clone();
+                rows.sort();
+                rows
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// In what ours, `self`, differs from theirs; where `ordered`, also in the order of rows.
+    pub fn differs(&self, theirs: &Self, ordered: bool) -> Option<Difference> {
+        match (self, theirs) {
+            (Self::Lost(_), _) | (_, Self::Lost(_)) => Some(Difference::Lost),
+            (Self::Refused(ours, _), Self::Refused(theirs, _)) => {
+                (ours != theirs).then_some(Difference::Numbers)
+            }
+            (Self::Refused(..), _) => Some(Difference::Refused),
+            (_, Self::Refused(..)) => Some(Difference::Taken),
+            (Self::Done(ours), Self::Done(theirs)) => {
+                (ours != theirs).then_some(Difference::Values)
+            }
+            (Self::Rows { kinds, rows }, Self::Rows { kinds: others, rows: theirs_rows }) => {
+                let same = match ordered {
+                    true => same_rows(rows, theirs_rows, kinds),
+                    false => same_rows(&self.sorted(), &theirs.sorted(), kinds),
+                };
+                match same {
+                    false => Some(Difference::Values),
+                    true => (kinds != others).then_some(Difference::Types),
+                }
+            }
+            _ => Some(Difference::Values),
+        }
+    }
+
+    /// In a few lines.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Rows { kinds, rows } => {
+                let cell = |cell: &Option<String>| cell.clone().unwrap_or("NULL".to_owned());
+                let row = |row: &Vec<_>| row.iter().map(cell).collect::<Vec<_>>().join(" | ");
+                let shown: Vec<_> = rows.iter().take(ROWS_SHOWN_MAX).map(row).collect();
+                let more = rows.len().saturating_sub(ROWS_SHOWN_MAX);
+                let more = if more > 0 { format!(" ; {more} more") } else { String::new() };
+                format!("{kinds:?} {}{more}", shown.join(" ; "))
+            }
+            Self::Done(rows) => format!("done, {rows} rows"),
+            Self::Refused(errno, message) => format!("error {errno}: {message}"),
+            Self::Lost(what) => format!("LOST: {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lost => "lost",
+            Self::Refused => "refused",
+            Self::Taken => "taken",
+            Self::Values => "values",
+            Self::Types => "types",
+            Self::Numbers => "numbers of errors",
+        })
+    }
+}
+
+fn same_rows(ours: &[Vec<Option<String>>], theirs: &[Vec<Option<String>>], kinds: &[Kind]) -> bool {
+    let same = |ours: &Vec<_>, theirs: &Vec<_>| {
+        ours.len() == theirs.len()
+            && ours.iter().zip(theirs).zip(kinds).all(|((a, b), kind)| same_cell(a, b, *kind))
+    };
+    ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| same(a, b))
+}
+
+fn same_cell(ours: &Option<String>, theirs: &Option<String>, kind: Kind) -> bool {
+    let tolerance = match kind {
+        Kind::Double => DOUBLE_TOLERANCE,
+        Kind::Float => FLOAT_TOLERANCE,
+        _ => return ours == theirs,
+    };
+    let number = |text: &Option<String>| text.as_deref().map(str::parse::<f64>);
+    match (number(ours), number(theirs)) {
+        (Some(Ok(a)), Some(Ok(b))) => (a - b).abs() <= tolerance * a.abs().max(b.abs()),
+        _ => ours == theirs,
+    }
+}
+
+/// A value as the text protocol shows it. Bytes that are no text are shown by their codes.
+fn text(value: Value, kind: Kind) -> Option<String> {
+    let decimals = match kind {
+        Kind::DateTime(decimals) | Kind::Time(decimals) => decimals,
+        _ => 0,
+    };
+    let mut out = Vec::new();
+    match value {
+        Value::Null => return None,
+        Value::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => return Some(text),
+            Err(error) => return Some(format!("0x{:02x?}", error.into_bytes())),
+        },
+        Value::Int(number) => return Some(number.to_string()),
+        Value::UInt(number) => return Some(number.to_string()),
+        Value::Float(number) => return Some(number.to_string()),
+        Value::Double(number) => return Some(number.to_string()),
+        Value::Date(date) => date.put_text(&mut out),
+        Value::DateTime(moment) => moment.put_text(&mut out, decimals),
+        Value::Time(time) => time.put_text(&mut out, decimals),
+    }
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(kind: Kind, cells: &[&str]) -> Answer {
+        let rows = cells.iter().map(|cell| vec![Some((*cell).to_owned())]).collect();
+        Answer::Rows { kinds: vec![kind], rows }
+    }
+
+    #[test]
+    fn values_before_types_before_numbers() {
+        let int = rows(Kind::Int, &["1", "2"]);
+        assert_eq!(int.differs(&rows(Kind::Int, &["2", "1"]), false), None);
+        assert_eq!(int.differs(&rows(Kind::Int, &["2", "1"]), true), Some(Difference::Values));
+        assert_eq!(int.differs(&rows(Kind::Text, &["1", "2"]), true), Some(Difference::Types));
+        let no = |errno| Answer::Refused(errno, String::new());
+        assert_eq!(no(1690).differs(&int, false), Some(Difference::Refused));
+        assert_eq!(int.differs(&no(1690), false), Some(Difference::Taken));
+        assert_eq!(no(1690).differs(&no(1264), false), Some(Difference::Numbers));
+    }
+
+    #[test]
+    fn a_sum_of_doubles_may_end_otherwise() {
+        let sum = rows(Kind::Double, &["0.30000000000000004"]);
+        assert_eq!(sum.differs(&rows(Kind::Double, &["0.3"]), false), None);
+        assert_eq!(sum.differs(&rows(Kind::Double, &["0.301"]), false), Some(Difference::Values));
+    }
+}

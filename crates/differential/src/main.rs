@@ -1,0 +1,56 @@
+//! `differential`: compares two running servers; `make differential` starts them and calls it.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use freshet_differential::run::{self, Options};
+
+/// Compares the answers of freshet and MariaDB to random statements.
+#[derive(Parser)]
+struct Arguments {
+    /// Port of freshet on this machine; the user is root without a password.
+    #[arg(long)]
+    freshet: u16,
+    /// Port of MariaDB; without it only what needs no other server is checked.
+    #[arg(long)]
+    mariadb: Option<u16>,
+    /// Decides what chance decides.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many statements.
+    #[arg(long, default_value_t = 1000)]
+    queries: u64,
+    /// The number of the first, to see one again that differed.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// When to end at the latest.
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let options = Options {
+        freshet: arguments.freshet,
+        mariadb: arguments.mariadb,
+        seed: arguments.seed,
+        first: arguments.first,
+        queries: arguments.queries,
+        time: Duration::from_secs(60 * arguments.minutes),
+    };
+    match run::run(&options) {
+        Ok(tally) => {
+            tally.print();
+            match tally.unexplained() {
+                0 => ExitCode::SUCCESS,
+                _ => ExitCode::FAILURE,
+            }
+        }
+        Err(error) => {
+            println!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
