@@ -27,7 +27,7 @@ pub fn show_create_table(table: &Table) -> String {
 }
 
 fn column(column: &Column, table: &Table) -> String {
-    let mut line = format!("{} {}", quoted(&column.name), type_name(column.ty, table.form));
+    let mut line = format!("{} {}", quoted(&column.name), type_name(column, table.form));
     match (column.nullable, table.form) {
         (false, _) => line.push_str(" NOT NULL"),
         (true, TableForm::Olap) => line.push_str(" NULL"),
@@ -53,10 +53,10 @@ fn column(column: &Column, table: &Table) -> String {
 }
 
 /// Doris calls a BOOLEAN by its name; TINYINT(1) there would be a TINYINT.
-fn type_name(ty: ColumnType, form: TableForm) -> String {
-    match (ty, form) {
+fn type_name(column: &Column, form: TableForm) -> String {
+    match (column.ty, form) {
         (ColumnType::Boolean, TableForm::Olap) => "boolean".to_owned(),
-        _ => ty.to_string(),
+        _ => column.type_text(),
     }
 }
 

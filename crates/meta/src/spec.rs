@@ -29,6 +29,8 @@ pub struct ColumnSpec {
     pub name: String,
     /// Its type; bounds of lengths and digits are checked here, not by the parser.
     pub ty: ColumnType,
+    /// UNSIGNED of a type whose name does not say it: DECIMAL, FLOAT, DOUBLE.
+    pub non_negative: bool,
     /// False for NOT NULL.
     pub nullable: bool,
     /// DEFAULT.
@@ -41,7 +43,8 @@ impl ColumnSpec {
     /// A name and a type, and nothing behind them.
     pub fn new(name: impl Into<String>, ty: ColumnType) -> Self {
         let (name, comment) = (name.into(), String::new());
-        Self { name, ty, nullable: true, default: DefaultSpec::Unset, comment }
+        let default = DefaultSpec::Unset;
+        Self { name, ty, non_negative: false, nullable: true, default, comment }
     }
 }
 

@@ -61,6 +61,10 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub ty: ColumnType,
+    /// UNSIGNED of a DECIMAL, FLOAT or DOUBLE: it takes nothing below zero. Types of integers say
+    /// it themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub non_negative: bool,
     /// Whether it takes NULL.
     pub nullable: bool,
     /// What it takes when not named; `None` means NULL where nullable, else an error.
@@ -84,6 +88,7 @@ impl Column {
             id,
             name: name.into(),
             ty,
+            non_negative: false,
             nullable: true,
             default: None,
             comment: String::new(),
@@ -91,6 +96,12 @@ impl Column {
             length_unit: LengthUnit::Bytes,
             before: None,
         }
+    }
+
+    /// The type as it is written and shown: `decimal(10,2) unsigned`.
+    pub fn type_text(&self) -> String {
+        let unsigned = if self.non_negative { " unsigned" } else { "" };
+        format!("{}{unsigned}", self.ty)
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Res
     check_type(&written.name, written.ty)?;
     let (collation, length_unit) = text_rules(form);
     let mut column = Column {
+        non_negative: written.non_negative,
         nullable: written.nullable,
         comment: written.comment.clone(),
         collation,

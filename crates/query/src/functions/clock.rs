@@ -51,9 +51,14 @@ fn from_unixtime(row: &Row<'_>) -> Option<Out> {
     Some(Out::DateTime(Zone::parse(row.text(1))?.local(micros)))
 }
 
+/// CONVERT_TZ: a time that is no instant between 1970-01-01 00:00:01 and 3001-01-18 23:59:59 UTC
+/// stays as it is, as in MySQL.
 fn convert_tz(row: &Row<'_>) -> Option<Out> {
+    const INSTANTS: std::ops::Range<i64> = SECOND..32_536_771_200 * SECOND;
     let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
-    Some(Out::DateTime(to.local(from.utc(row.datetime(0)))))
+    let local = row.datetime(0);
+    let utc = from.utc(local);
+    Some(Out::DateTime(if INSTANTS.contains(&utc) { to.local(utc) } else { local }))
 }
 
 /// `mysql_extract(unit, value)` of units of several parts.

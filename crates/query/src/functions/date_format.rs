@@ -111,12 +111,15 @@ pub fn parsed(text: &str, format: &str) -> Option<i64> {
     let mut rest = text.trim_start();
     let mut signs = format.chars();
     while let Some(sign) = signs.next() {
+        // What a text that ends early does not give is zero: it may lack its time.
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            break;
+        }
         if sign == '%' {
             rest = reading.take(signs.next()?, rest)?;
-        } else if sign.is_whitespace() {
-            rest = rest.trim_start();
-        } else {
-            rest = rest.trim_start().strip_prefix(sign)?;
+        } else if !sign.is_whitespace() {
+            rest = rest.strip_prefix(sign)?;
         }
     }
     reading.value()
@@ -350,6 +353,9 @@ mod tests {
         ] {
             assert_eq!(parsed(text, format), parse_datetime(wanted), "{text}");
         }
+        let midnight = parse_datetime("2024-01-15 00:00:00");
+        assert_eq!(parsed("2024-01-15", "%Y-%m-%d %H:%i:%s"), midnight, "a text that ends early");
+        assert_eq!(parsed("2024-01", "%Y-%m-%d"), None, "there is no day 0");
         assert_eq!(parsed("abc", "%Y"), None);
         assert_eq!(parsed("9:30", "%H:%i"), Some((9 * 3600 + 30 * 60) * SECOND));
     }

@@ -49,40 +49,38 @@ pub fn span(amount: &str, unit: &str) -> Option<Span> {
     }
 }
 
-/// Units of two and more parts, such as DAY_SECOND of `'1 02:03:04'`.
+/// Units of two and more parts, such as DAY_SECOND of `'1 02:03:04'`: the amounts of their parts,
+/// of which those on the left may be missing.
 fn compound(amount: &str, unit: &str) -> Option<Span> {
-    const CLOCK: [i64; 5] = [DAY, 3600 * SECOND, 60 * SECOND, SECOND, 1];
-    let negative = amount.trim_start().starts_with('-');
-    let mut parts = amount
-        .split(|c: char| !c.is_ascii_digit())
-        .filter(|part| !part.is_empty())
-        .map(|part| part.parse::<i64>().ok())
-        .collect::<Option<Vec<_>>>()?;
-    let sign = if negative { -1 } else { 1 };
-    if unit == "YEAR_MONTH" {
-        let [years, months] = take_last::<2>(&mut parts);
-        return Some(Span { months: sign * (years * 12 + months), micros: 0 });
-    }
+    const UNITS: [(&str, Span); 7] = [
+        ("YEAR", Span { months: 12, micros: 0 }),
+        ("MONTH", Span { months: 1, micros: 0 }),
+        ("DAY", Span { months: 0, micros: DAY }),
+        ("HOUR", Span { months: 0, micros: 3600 * SECOND }),
+        ("MINUTE", Span { months: 0, micros: 60 * SECOND }),
+        ("SECOND", Span { months: 0, micros: SECOND }),
+        ("MICROSECOND", Span { months: 0, micros: 1 }),
+    ];
     let (first, last) = unit.split_once('_')?;
-    let place = |name: &str| {
-        ["DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND"].iter().position(|unit| *unit == name)
-    };
-    let (first, last) = (place(first)?, place(last)?);
-    // Missing parts are those on the left.
-    let values = take_last::<5>(&mut parts);
-    let mut micros = 0_i64;
-    for at in first..=last {
-        let value = values[4 - (last - at)];
-        micros = micros.checked_add(value.checked_mul(CLOCK[at])?)?;
+    let place = |name: &str| UNITS.iter().position(|(unit, _)| *unit == name);
+    let units = UNITS.get(place(first)?..=place(last)?)?;
+    let mut parts =
+        amount.split(|c: char| !c.is_ascii_digit()).filter(|p| !p.is_empty()).collect::<Vec<_>>();
+    let missing = units.len().checked_sub(parts.len())?;
+    let fraction;
+    if missing == 0 && last == "MICROSECOND" {
+        // With all its parts there, the last one is a fraction: '1.5' is a second and a half.
+        fraction = format!("{:0<6}", parts.pop()?);
+        parts.push(&fraction);
     }
-    Some(Span { months: 0, micros: sign * micros })
-}
-
-fn take_last<const N: usize>(parts: &mut Vec<i64>) -> [i64; N] {
-    while parts.len() < N {
-        parts.insert(0, 0);
+    let sign = if amount.trim_start().starts_with('-') { -1 } else { 1 };
+    let mut span = Span { months: 0, micros: 0 };
+    for (part, (_, unit)) in parts.iter().zip(&units[missing..]) {
+        let count = sign * part.parse::<i64>().ok()?;
+        span.months = span.months.checked_add(count.checked_mul(unit.months)?)?;
+        span.micros = span.micros.checked_add(count.checked_mul(unit.micros)?)?;
     }
-    std::array::from_fn(|at| parts[parts.len() - N + at])
+    Some(span)
 }
 
 /// A date and time moved by a span; NULL outside the years 0 to 9999.
@@ -205,6 +203,11 @@ mod tests {
         assert_eq!(day_second.micros, DAY + (2 * 3600 + 3 * 60 + 4) * SECOND);
         assert_eq!(span("-1-2", "YEAR_MONTH").unwrap().months, -14);
         assert_eq!(span("1.5", "SECOND").unwrap().micros, 1_500_000);
+        assert_eq!(span("1.5", "SECOND_MICROSECOND").unwrap().micros, 1_500_000);
+        assert_eq!(span("-1:1.000002", "MINUTE_MICROSECOND").unwrap().micros, -61_000_002);
+        assert_eq!(span("5", "SECOND_MICROSECOND").unwrap().micros, 5);
+        assert_eq!(span("1:2:3", "MINUTE_SECOND"), None, "more parts than the unit has");
+        assert_eq!(span("9223372036854775807-1", "YEAR_MONTH"), None);
     }
 
     #[test]

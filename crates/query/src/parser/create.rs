@@ -167,7 +167,8 @@ pub fn column(
     keys: &mut Vec<String>,
 ) -> Result<ColumnSpec> {
     let name = cursor.name()?;
-    let mut column = ColumnSpec::new(name, column_type(cursor)?);
+    let (ty, non_negative) = column_type(cursor)?;
+    let mut column = ColumnSpec { non_negative, ..ColumnSpec::new(name, ty) };
     loop {
         let key = |kind| DeclaredKeySpec { kind, name: None, columns: vec![column.name.clone()] };
         if cursor.words("NOT NULL") {

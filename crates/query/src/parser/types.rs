@@ -7,8 +7,9 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 
-/// Reads a type with its length, sign and character set.
-pub fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+/// Reads a type with its length, sign and character set, and whether UNSIGNED stood behind a type
+/// that does not carry it itself.
+pub fn column_type(cursor: &mut Cursor<'_>) -> Result<(ColumnType, bool)> {
     let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     let start = cursor.error();
     cursor.name()?;
@@ -18,7 +19,9 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     let arguments = arguments(cursor)?;
     let unsigned = attributes(cursor)?;
     let ty = of(&name, &arguments, unsigned)?.ok_or(start)?;
-    Ok(ty)
+    let fractional =
+        matches!(ty, ColumnType::Decimal { .. } | ColumnType::Float | ColumnType::Double);
+    Ok((ty, unsigned && fractional))
 }
 
 /// `(10,2)` or `(*)`, which is no number.

@@ -225,7 +225,7 @@ fn column_row(database: &str, table: &Table, column: &Column, at: usize) -> Vec<
         fsp.into(),
         text.then_some("utf8mb4").into(),
         text.then_some(collation).into(),
-        column.ty.to_string().into(),
+        column.type_text().into(),
         column_key(table, column, at).into(),
         "".into(),
         "select,insert,references".into(),

@@ -2,7 +2,7 @@
 
 use super::bad::BadValue;
 use super::text::{Encoding, limit_bytes};
-use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text};
+use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text, put_zero};
 use crate::row::{POWERS_OF_TEN, Put, put_bytes};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -119,6 +119,10 @@ fn leading_number(
 /// The smallest or the largest value of a numeric column.
 fn bound(column: &Column, bad: BadValue, out: &mut Vec<u8>) -> Result<Put, BadValue> {
     let below = bad == BadValue::OutOfRange { below: true };
+    if below && column.non_negative {
+        put_zero(column.ty, out);
+        return Ok(Put::Value);
+    }
     macro_rules! bound {
         ($int:ty) => {
             out.extend_from_slice(&(if below { <$int>::MIN } else { <$int>::MAX }).to_le_bytes())

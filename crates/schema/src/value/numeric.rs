@@ -44,6 +44,9 @@ pub fn put_i64(
         ColumnType::SmallInt { unsigned: true } => narrow!(u16),
         ColumnType::Int { unsigned: true } => narrow!(u32),
         ColumnType::BigInt { unsigned: true } => narrow!(u64),
+        ColumnType::Double | ColumnType::Float if column.non_negative && value < 0 => {
+            return Err(BadValue::OutOfRange { below: true });
+        }
         ColumnType::Double => out.extend_from_slice(&(value as f64).to_le_bytes()),
         ColumnType::Float => out.extend_from_slice(&(value as f32).to_le_bytes()),
         ColumnType::Decimal { .. } => {
@@ -81,7 +84,10 @@ pub fn put_i128(
             }
             out.extend_from_slice(&(value as i32).to_le_bytes());
         }
-        ColumnType::Decimal { .. } => return put_exact(column.ty, Number::from(value), out),
+        ColumnType::Decimal { .. } => return put_exact(column, Number::from(value), out),
+        ColumnType::Double | ColumnType::Float if column.non_negative && value < 0 => {
+            return Err(out_of_range);
+        }
         ColumnType::Double => out.extend_from_slice(&(value as f64).to_le_bytes()),
         ColumnType::Float => out.extend_from_slice(&(value as f32).to_le_bytes()),
         ty if ty.is_integer() => {
@@ -103,6 +109,9 @@ pub fn put_short(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     let ShortNumber { unscaled, fraction_digits } = number;
+    if column.non_negative && unscaled < 0 {
+        return Err(BadValue::OutOfRange { below: true });
+    }
     match column.ty {
         ColumnType::Decimal { precision, scale }
             if precision <= DECIMAL_PRECISION_I64_MAX && fraction_digits <= scale =>
@@ -117,13 +126,16 @@ pub fn put_short(
                 _ => Err(BadValue::OutOfRange { below: unscaled < 0 }),
             }
         }
-        ColumnType::Decimal { .. } => put_exact(column.ty, Number::from(number), out),
+        ColumnType::Decimal { .. } => put_exact(column, Number::from(number), out),
         ty if ty.is_integer() => {
             if fraction_digits == 0 {
                 return put_i64(column, unscaled, rules, out);
             }
             // Rounding a short number gives a shorter one.
             let rounded = Number::from(number).unscaled(0).unwrap_or_default();
+            if unscaled < 0 && rounded == 0 && ty.is_unsigned() {
+                return Err(BadValue::OutOfRange { below: true });
+            }
             put_i64(column, rounded as i64, rules, out)
         }
         ColumnType::Double if unscaled.abs() <= DOUBLE_EXACT_MAX => {
@@ -149,13 +161,13 @@ pub fn put_number(
         return Err(BadValue::Trailing);
     }
     match column.ty {
-        ColumnType::Float | ColumnType::Double => put_float_text(column.ty, text, out),
+        ColumnType::Float | ColumnType::Double => put_float_text(column, text, out),
         ty if ty.is_integer() => {
             let value = number.unscaled(0);
             let out_of_range = BadValue::OutOfRange { below: number.negative };
             put_i128(column, value.ok_or(out_of_range)?, rules, out)
         }
-        ColumnType::Decimal { .. } => put_exact(column.ty, number, out),
+        ColumnType::Decimal { .. } => put_exact(column, number, out),
         _ if text.iter().any(|byte| matches!(byte, b'e' | b'E')) => {
             let value = parse_f64(text).filter(|value| value.is_finite());
             let out_of_range = BadValue::OutOfRange { below: number.negative };
@@ -188,10 +200,13 @@ fn parse_f64(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-fn put_float_text(ty: ColumnType, text: &[u8], out: &mut Vec<u8>) -> Result<Put, BadValue> {
+fn put_float_text(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<Put, BadValue> {
     let value = parse_f64(text).ok_or(BadValue::NotNumber)?;
     let out_of_range = BadValue::OutOfRange { below: value < 0.0 };
-    if ty == ColumnType::Double {
+    if column.non_negative && value < 0.0 {
+        return Err(out_of_range);
+    }
+    if column.ty == ColumnType::Double {
         if !value.is_finite() {
             return Err(out_of_range);
         }
@@ -209,8 +224,13 @@ fn put_float_text(ty: ColumnType, text: &[u8], out: &mut Vec<u8>) -> Result<Put,
 }
 
 /// Appends the cell of an exact number to a DECIMAL column.
-fn put_exact(ty: ColumnType, number: Number, out: &mut Vec<u8>) -> Result<Put, BadValue> {
-    let ColumnType::Decimal { precision, scale } = ty else { return Err(BadValue::NotStorable) };
+fn put_exact(column: &Column, number: Number, out: &mut Vec<u8>) -> Result<Put, BadValue> {
+    let ColumnType::Decimal { precision, scale } = column.ty else {
+        return Err(BadValue::NotStorable);
+    };
+    if column.non_negative && number.negative && number.digits > 0 {
+        return Err(BadValue::OutOfRange { below: true });
+    }
     let limit = POWERS_OF_TEN[precision as usize];
     match number.unscaled(scale) {
         Some(value) if value.unsigned_abs() < limit => {
@@ -236,6 +256,9 @@ pub fn put_f64(
         return Err(BadValue::NotNumber);
     }
     let out_of_range = BadValue::OutOfRange { below: value < 0.0 };
+    if column.non_negative && value < 0.0 {
+        return Err(out_of_range);
+    }
     match column.ty {
         ColumnType::Double => out.extend_from_slice(&value.to_le_bytes()),
         ColumnType::Float => {

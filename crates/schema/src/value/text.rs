@@ -67,6 +67,11 @@ fn put_numeric_text(
     if let Some((short, taken)) = number::take_short(text)
         && taken == text.len()
     {
+        // A text is rounded before its sign counts: '-0.4' is 0, where the number is below zero.
+        if short.unscaled < 0 && column.ty.is_unsigned() {
+            let rounded = number::Number::from(short).unscaled(0).unwrap_or_default();
+            return put_i128(column, rounded, rules, out);
+        }
         return put_short(column, short, text, rules, out);
     }
     let trimmed = text.trim_ascii();
@@ -196,8 +201,9 @@ pub fn put_civil(
         ColumnType::Timestamp { fsp } => {
             let local = civil.micros_rounded(fsp).ok_or(BadValue::NotTemporal)?;
             let zone = civil.offset.map_or(rules.zone, crate::Zone::Offset);
-            let utc =
-                zone.to_utc(local).filter(|utc| (row::MICROS_MIN..=row::MICROS_MAX).contains(utc));
+            let utc = zone
+                .to_utc(local)
+                .filter(|utc| (row::TIMESTAMP_MICROS_MIN..=row::MICROS_MAX).contains(utc));
             out.extend_from_slice(&utc.ok_or(BadValue::NotTemporal)?.to_le_bytes());
         }
         _ => {

@@ -164,7 +164,7 @@ pub fn columns(session: &Session, name: &TableName, full: bool) -> Result<Listin
     }
     let table = stored(session, name)?;
     for (at, column) in table.schema().columns.iter().enumerate() {
-        let (ty, null) = (some(column.ty), some(yes_no(&table, column.nullable)));
+        let (ty, null) = (some(column.type_text()), some(yes_no(&table, column.nullable)));
         let (key, default) = (some(key_of(&table, at)), default_of(column));
         let extra = some(extra_of(&table, at, column));
         let name = some(&column.name);
