@@ -1,5 +1,6 @@
 //! Planning and running queries.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -93,6 +94,23 @@ impl Plan {
         let logical = on_tables(self.logical, |provider| Ok(snapshot::unbound(provider)));
         Ok(Self { logical: logical.map_err(mapped)?, ..self })
     }
+
+    /// The plan over the tables of another snapshot; `None` where one of them has other columns
+    /// there than those it was made for, which it names by their places.
+    ///
+    /// # Errors
+    /// When a table is not there, or not for this session.
+    pub fn bound(&self, tables: &dyn Tables) -> Result<Option<Self>> {
+        let fits = Cell::new(true);
+        let logical = on_tables(self.logical.clone(), |provider| {
+            let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
+            let table = tables.table(&database, &name).map_err(external)?;
+            fits.set(fits.get() && table.schema() == provider.schema());
+            Ok(Some(table))
+        });
+        let logical = logical.map_err(mapped)?;
+        Ok(fits.get().then(|| Self { logical, columns: self.columns.clone(), ..*self }))
+    }
 }
 
 /// The rows of a running query. Dropping it stops the query.
@@ -180,22 +198,13 @@ impl QueryEngine {
         Ok(Plan { logical, untyped, columns, of_session: rewritten.of_session })
     }
 
-    /// Runs a plan on the tables of its own snapshot, unless it has let go of that, or of another
-    /// one, with values in place of its placeholders. Must be called inside a tokio runtime, which
-    /// does the work.
+    /// Runs a plan on the tables that it is bound to, with values in place of its placeholders.
+    /// Must be called inside a tokio runtime, which does the work.
     ///
     /// # Errors
     /// Wrong number of values; what goes wrong while planning the execution.
-    pub async fn execute(
-        &self,
-        plan: &Plan,
-        values: Vec<ScalarValue>,
-        tables: Option<&dyn Tables>,
-    ) -> Result<Rows> {
+    pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
         let mut logical = plan.logical.clone();
-        if let Some(tables) = tables {
-            logical = rebound(logical, tables).map_err(mapped)?;
-        }
         if !values.is_empty() {
             let values = ParamValues::from(values);
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
@@ -290,14 +299,6 @@ fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
     };
     plan.transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(fold)))
         .map(|transformed| transformed.data)
-}
-
-/// The same plan over the tables of another snapshot.
-fn rebound(plan: LogicalPlan, tables: &dyn Tables) -> Result<LogicalPlan, DataFusionError> {
-    on_tables(plan, |provider| {
-        let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
-        tables.table(&database, &name).map(Some).map_err(external)
-    })
 }
 
 /// The same plan with other tables, where `change` gives one for the one there is.

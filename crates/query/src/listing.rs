@@ -49,6 +49,6 @@ impl QueryEngine {
             select.selection = Some(condition.clone());
         }
         let plan = self.plan(query, &[], session, &Listing(Arc::new(table)), &[])?;
-        self.execute(&plan, Vec::new(), None).await?.collect().await
+        self.execute(&plan, Vec::new()).await?.collect().await
     }
 }

@@ -15,7 +15,7 @@ use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, Tabl
 use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
 use freshet_meta::RowsetMeta;
 use freshet_query::TableProvider;
-use freshet_query::engine::Tables;
+use freshet_query::engine::{Plan, Tables};
 use freshet_query::parser::{self, Statement};
 use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
@@ -155,7 +155,8 @@ fn query(bench: &Bench, tables: &One, sql: &str) -> Vec<Vec<String>> {
     let Statement::Query(query) = parsed.statement else { panic!("{sql}") };
     let plan = bench.engine.plan(query, &parsed.items, &session(), tables, &[]).unwrap();
     let batches = bench.runtime.block_on(async {
-        bench.engine.execute(&plan, Vec::new(), Some(tables)).await.unwrap().collect().await
+        let bound = plan.bound(tables).unwrap().expect("the table has the columns of the plan");
+        bench.engine.execute(&bound, Vec::new()).await.unwrap().collect().await
     });
     common::rows(&batches.unwrap(), &plan.columns)
 }
@@ -192,12 +193,12 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
     assert_eq!(views.pins().count(), 1, "a plan holds what it was made on");
     let plan = plan.unbound().unwrap();
     assert_eq!(views.pins().count(), 0);
-    let run = |tables: Option<&dyn Tables>| {
-        let rows = bench.engine.execute(&plan, Vec::new(), tables);
+    let run = |plan: &Plan| {
+        let rows = bench.engine.execute(plan, Vec::new());
         bench.runtime.block_on(async { rows.await?.collect().await })
     };
-    assert!(run(None).is_err(), "it has nothing to read");
-    let answer = run(Some(&pinned(0..100))).unwrap();
+    assert!(run(&plan).is_err(), "it has nothing to read");
+    let answer = run(&plan.bound(&pinned(0..100)).unwrap().unwrap()).unwrap();
     assert_eq!(common::rows(&answer, &plan.columns), [["99"]]);
     assert_eq!(views.pins().count(), 0);
 }

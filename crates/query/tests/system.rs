@@ -76,7 +76,7 @@ fn run(bench: &Bench, sql: &str) -> (Vec<String>, Vec<Vec<String>>) {
         .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     let names = plan.columns.iter().map(|column| column.name.clone()).collect();
     let batches = bench.runtime.block_on(async {
-        bench.engine.execute(&plan, Vec::new(), None).await.unwrap().collect().await.unwrap()
+        bench.engine.execute(&plan, Vec::new()).await.unwrap().collect().await.unwrap()
     });
     (names, common::rows(&batches, &plan.columns))
 }

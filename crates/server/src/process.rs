@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+use freshet_base::clock::Clock;
 use freshet_base::{Result, bail, err};
 use freshet_meta::Account;
 use futures::task::AtomicWaker;
@@ -47,8 +48,9 @@ pub struct Process {
     pub peer: String,
     details: Mutex<Details>,
     activity: AtomicU8,
-    /// When the activity began, microseconds since 1970 UTC.
-    since_micros: AtomicI64,
+    /// When the activity began, in microseconds of the clock's monotonic time: a step of the wall
+    /// clock makes nobody silent.
+    since_micros: AtomicU64,
     killed: AtomicBool,
     /// The server stops: the connection ends when its statement has.
     retired: AtomicBool,
@@ -81,13 +83,13 @@ pub struct Details {
 }
 
 impl Process {
-    fn new(id: u32, peer: String, now_micros: i64) -> Self {
+    fn new(id: u32, peer: String, now: Duration) -> Self {
         Self {
             id,
             peer,
             details: Mutex::default(),
             activity: AtomicU8::new(Activity::Connect as u8),
-            since_micros: AtomicI64::new(now_micros),
+            since_micros: AtomicU64::new(micros(now)),
             killed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             rolls_back: AtomicBool::new(false),
@@ -119,37 +121,32 @@ impl Process {
         }
     }
 
-    /// Since when, microseconds since 1970 UTC.
-    pub fn since_micros(&self) -> i64 {
-        self.since_micros.load(Ordering::Relaxed)
-    }
-
     /// For how many seconds it has done what it does.
-    pub fn seconds(&self, now_micros: i64) -> i64 {
-        (now_micros - self.since_micros()).max(0) / 1_000_000
+    pub fn seconds(&self, now: Duration) -> u64 {
+        micros(now).saturating_sub(self.since_micros.load(Ordering::Relaxed)) / 1_000_000
     }
 
     /// A statement begins.
-    pub fn begin(&self, sql: &str, now_micros: i64) {
+    pub fn begin(&self, sql: &str, now: Duration) {
         let mut details = self.details.lock();
         details.info.clear();
         details.info.extend(sql.chars().take(INFO_CHARS_MAX));
         drop(details);
-        self.note(Activity::Query, now_micros);
+        self.note(Activity::Query, now);
     }
 
     /// The connection waits for its client again.
-    pub fn rest(&self, now_micros: i64) {
+    pub fn rest(&self, now: Duration) {
         if self.activity() != Activity::Sleep {
             self.details.lock().info.clear();
         }
-        self.note(Activity::Sleep, now_micros);
+        self.note(Activity::Sleep, now);
     }
 
     /// The activity changes. Cheap: two stores.
-    pub fn note(&self, activity: Activity, now_micros: i64) {
+    pub fn note(&self, activity: Activity, now: Duration) {
         self.activity.store(activity as u8, Ordering::Relaxed);
-        self.since_micros.store(now_micros, Ordering::Relaxed);
+        self.since_micros.store(micros(now), Ordering::Relaxed);
     }
 
     /// Whether the connection is to end.
@@ -162,9 +159,12 @@ impl Process {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Whether the open transaction is to be rolled back; asks once.
-    pub fn takes_roll_back(&self) -> bool {
-        self.rolls_back.load(Ordering::Relaxed) && self.rolls_back.swap(false, Ordering::Relaxed)
+    /// Whether the open transaction is to be rolled back; asks once. Looks at the time again: the
+    /// client may have spoken since that was found, and have begun another transaction.
+    pub fn takes_roll_back(&self, clock: &dyn Clock) -> bool {
+        self.rolls_back.load(Ordering::Relaxed)
+            && self.rolls_back.swap(false, Ordering::Relaxed)
+            && self.is_transaction_silent(clock.now())
     }
 
     /// How long it may be silent, and how long with an open transaction.
@@ -180,18 +180,24 @@ impl Process {
     }
 
     /// Ends what has been silent for too long.
-    pub fn check_patience(&self, now_micros: i64) {
+    pub fn check_patience(&self, now: Duration) {
         if self.activity() != Activity::Sleep {
             return;
         }
-        let silent = now_micros.saturating_sub(self.since_micros()) / 1_000_000;
-        let patience = |at: usize| i64::from(self.patience_seconds[at].load(Ordering::Relaxed));
-        if silent > patience(0) {
+        if self.seconds(now) > self.patience_seconds(0) {
             self.kill(true);
-        } else if self.in_transaction.load(Ordering::Relaxed) && silent > patience(1) {
+        } else if self.is_transaction_silent(now) {
             self.rolls_back.store(true, Ordering::Relaxed);
             self.waker.wake();
         }
+    }
+
+    fn is_transaction_silent(&self, now: Duration) -> bool {
+        self.in_transaction.load(Ordering::Relaxed) && self.seconds(now) > self.patience_seconds(1)
+    }
+
+    fn patience_seconds(&self, at: usize) -> u64 {
+        self.patience_seconds[at].load(Ordering::Relaxed).into()
     }
 
     /// Lets the connection end when its statement has.
@@ -238,6 +244,10 @@ fn hide_secrets(text: &mut String) {
     }
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// All connections.
 pub struct Processes {
     all: Mutex<BTreeMap<u32, Arc<Process>>>,
@@ -256,7 +266,7 @@ impl Processes {
         self: &Arc<Self>,
         peer: String,
         connections_max: usize,
-        now_micros: i64,
+        now: Duration,
     ) -> Result<Registration> {
         let mut all = self.all.lock();
         if all.len() >= connections_max {
@@ -266,7 +276,7 @@ impl Processes {
         while id == 0 || id == u32::MAX || all.contains_key(&id) {
             id = self.next.fetch_add(1, Ordering::Relaxed);
         }
-        let process = Arc::new(Process::new(id, peer, now_micros));
+        let process = Arc::new(Process::new(id, peer, now));
         all.insert(id, Arc::clone(&process));
         Ok(Registration { processes: Arc::clone(self), process })
     }
@@ -311,8 +321,8 @@ mod tests {
     #[test]
     fn nothing_is_shown_behind_a_word_about_passwords() {
         let shown = |sql: &str| {
-            let process = Process::new(1, String::new(), 0);
-            process.begin(sql, 0);
+            let process = Process::new(1, String::new(), Duration::ZERO);
+            process.begin(sql, Duration::ZERO);
             process.details().info
         };
         assert_eq!(shown("SELECT 1"), "SELECT 1");

@@ -20,7 +20,7 @@ use crate::insert::InsertCache;
 use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::statement::Patience;
-use crate::transaction::{NextTransaction, OpenTransaction};
+use crate::transaction::{self, NextTransaction, OpenTransaction, TimedOut};
 use crate::variables::{self, Values};
 
 /// Most warnings of a statement that are kept; the others are counted.
@@ -317,6 +317,8 @@ pub struct Session {
     pub locks: SessionLocks,
     /// The open transaction.
     pub transaction: Option<OpenTransaction>,
+    /// One that was rolled back and that the client has not ended.
+    pub timed_out: Option<TimedOut>,
     /// What the last statement had to say.
     pub diagnostics: Diagnostics,
     /// The last INSERT.
@@ -359,6 +361,7 @@ impl Session {
             settings,
             user_variables: Arc::default(),
             transaction: None,
+            timed_out: None,
             diagnostics: Diagnostics::default(),
             last_insert: None,
             filtered: 0,
@@ -378,7 +381,7 @@ impl Session {
 
     /// Forgets everything but who the client is, as COM_RESET_CONNECTION wants.
     pub fn reset(&mut self) {
-        self.transaction = None;
+        transaction::roll_back(self);
         self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.user_variables = Arc::default();

@@ -272,7 +272,7 @@ async fn watch_silence(shared: Arc<Shared>, stop: impl Future<Output = ()>) {
             () = &mut stop => return,
             () = shared.engine.clock().sleep(PATIENCE_CHECK) => {}
         }
-        let now = shared.engine.clock().wall_micros();
+        let now = shared.engine.clock().now();
         for process in shared.processes.list() {
             process.check_patience(now);
         }

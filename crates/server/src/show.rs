@@ -78,7 +78,7 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
     let names = listing.columns.iter().map(|column| &*column.name).collect::<Vec<_>>();
     if let Some(Filter::Where(condition)) = &show.filter {
         let batch = text_batch(&names, &listing.rows);
-        let reader = Reader::new(session)?;
+        let reader = Reader::new(session).await?;
         let query = &session.shared.query;
         let batches = query.filter(&batch, condition, &reader.session()).await?;
         listing.rows = batches.iter().flat_map(texts).collect();

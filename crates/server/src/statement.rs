@@ -99,7 +99,7 @@ pub async fn run(
     multi: bool,
     mut output: Output,
 ) -> Answered {
-    let now = session.shared.engine.clock().wall_micros();
+    let now = session.shared.engine.clock().now();
     session.process.begin(work.text(), now);
     let (mut prepared, mut lent) = (None, None);
     // A client that is gone reads no answer; its connection finds out by itself.
@@ -129,8 +129,7 @@ pub async fn run(
         session.process.kill(true);
     }
     // What was committed must be durable before anybody is told.
-    let acked = session.acked;
-    session.shared.engine.horizon().wait(acked).await;
+    told(&session).await;
     let sequence = output.writer.sequence();
     Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
 }
@@ -264,6 +263,7 @@ async fn answer(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
+    output.tells_of(session.acked);
     match reply {
         Reply::Done { affected } => {
             let flag = StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more);
@@ -336,7 +336,10 @@ async fn reply(
         }
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
-        Statement::Show(shown) => show::show(session, shown).await,
+        Statement::Show(shown) => {
+            told(session).await;
+            show::show(session, shown).await
+        }
         Statement::Describe(table, column) => {
             show::describe(session, table, column.as_deref()).await
         }
@@ -381,9 +384,15 @@ async fn commit_first(session: &mut Session) -> Result<()> {
     transaction::commit(session).await?;
     session.info.clear();
     // What it does must stand behind what was committed.
+    told(session).await;
+    Ok(())
+}
+
+/// Waits until the log is durable up to everything that the session's replies tell of: what is
+/// read from then on holds it.
+pub async fn told(session: &Session) {
     let acked = session.acked;
     session.shared.engine.horizon().wait(acked).await;
-    Ok(())
 }
 
 /// KILL.

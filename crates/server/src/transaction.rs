@@ -1,9 +1,10 @@
 //! Transactions of a session: rows gather unseen by others, COMMIT makes them one record.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, bail, err};
+use freshet_base::{Error, Result, bail, err};
 use freshet_ingest::{LabelClaim, Transaction, names};
 use freshet_meta::{ClaimOutcome, LabelKind};
 use freshet_storage::snapshot::Snapshot;
@@ -11,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::insert::{Reply, Target};
 use crate::session::Session;
+use crate::statement::told;
 
 /// An open transaction.
 pub struct OpenTransaction {
@@ -28,6 +30,32 @@ pub struct OpenTransaction {
     read_only: bool,
     /// Whether it was opened by a statement because autocommit is off.
     pub implicit: bool,
+}
+
+/// A transaction that the server rolled back because its client was silent. Until the client has
+/// ended it, by COMMIT (which fails) or ROLLBACK, nothing is read or written: a statement that ran
+/// would commit by itself, and the client would take it for a part of the transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedOut {
+    /// How long it could be silent.
+    patience: Duration,
+    /// How many rows it had.
+    rows: u64,
+    /// Whether it was opened by a statement because autocommit is off.
+    pub implicit: bool,
+}
+
+impl TimedOut {
+    fn error(self) -> Error {
+        let Self { patience, rows, .. } = self;
+        err!(
+            LockWaitTimeout,
+            "The transaction was rolled back, since it was idle for longer than \
+             idle_transaction_timeout ({} s): none of its {rows} rows are stored; end it with \
+             ROLLBACK and begin again",
+            patience.as_secs()
+        )
+    }
 }
 
 /// What SET TRANSACTION without a scope says of the next transaction.
@@ -158,12 +186,14 @@ fn ensure_open(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// To be called before a statement reads: a REPEATABLE READ transaction begins there, and
-/// reads one state from there on.
+/// To be called before a statement reads: what the session was told is in what it reads, and a
+/// REPEATABLE READ transaction begins there, and reads one state from there on.
 ///
 /// # Errors
-/// When no ids can be had.
-pub fn before_read(session: &mut Session) -> Result<()> {
+/// When no ids can be had; 1205 while a transaction that was rolled back is not ended.
+pub async fn before_read(session: &mut Session) -> Result<()> {
+    check_alive(session)?;
+    told(session).await;
     let wanted = session.next_transaction.repeatable_read;
     if session.transaction.is_none() && wanted.unwrap_or(session.settings.repeatable_read) {
         ensure_open(session)?;
@@ -186,8 +216,10 @@ fn pin(session: &mut Session) {
 /// To be called before a statement writes.
 ///
 /// # Errors
-/// 1792 in a transaction that takes no writes, and where a statement is such a transaction.
+/// 1792 in a transaction that takes no writes, and where a statement is such a transaction; 1205
+/// while a transaction that was rolled back is not ended.
 pub fn check_writable(session: &mut Session) -> Result<()> {
+    check_alive(session)?;
     ensure_open(session)?;
     let read_only = match &session.transaction {
         Some(open) => open.read_only,
@@ -246,10 +278,13 @@ pub fn check_room(session: &Session, bytes: usize) -> Result<()> {
 /// COMMIT, also the one that DDL and BEGIN imply. Without a transaction it does nothing.
 ///
 /// # Errors
-/// No room in the log in time, a table dropped meanwhile: the transaction is gone then and
-/// nothing of it happened.
+/// No room in the log in time, a table dropped meanwhile, 1205 where it was rolled back already:
+/// the transaction is gone then and nothing of it happened.
 pub async fn commit(session: &mut Session) -> Result<()> {
     session.info.clear();
+    if let Some(lost) = session.timed_out.take() {
+        return Err(lost.error());
+    }
     let Some(open) = session.transaction.take() else { return Ok(()) };
     session.process.set_in_transaction(false);
     let OpenTransaction { rows, label, label_text, .. } = open;
@@ -267,8 +302,33 @@ pub async fn commit(session: &mut Session) -> Result<()> {
 
 /// ROLLBACK. Without a transaction it does nothing.
 pub fn roll_back(session: &mut Session) {
+    session.timed_out = None;
     session.transaction = None;
     session.process.set_in_transaction(false);
+}
+
+/// Rolls the open transaction back because its client is silent, and remembers that for the
+/// client. One that holds nothing loses nothing, and stays.
+pub fn time_out(session: &mut Session) {
+    let holds = |open: &OpenTransaction| {
+        open.snapshot.is_some() || open.label.is_some() || !open.rows.lock().is_empty()
+    };
+    let Some(open) = session.transaction.take_if(|open| holds(open)) else { return };
+    let (rows, implicit) = (open.rows.lock().rows(), open.implicit);
+    let patience = session.settings.idle_transaction_timeout;
+    roll_back(session);
+    session.timed_out = Some(TimedOut { patience, rows, implicit });
+}
+
+/// Refuses to read or write for a transaction that was rolled back, until the client ends it.
+///
+/// # Errors
+/// 1205.
+pub fn check_alive(session: &Session) -> Result<()> {
+    match session.timed_out {
+        Some(lost) => Err(lost.error()),
+        None => Ok(()),
+    }
 }
 
 /// Refuses what Doris's labelled transactions do not take.

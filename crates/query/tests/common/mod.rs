@@ -127,7 +127,7 @@ impl Bench {
         let plan = self.plan(sql, types)?;
         let batches = self
             .runtime
-            .block_on(async { self.engine.execute(&plan, values, None).await?.collect().await })?;
+            .block_on(async { self.engine.execute(&plan, values).await?.collect().await })?;
         Ok(rows(&batches, &plan.columns))
     }
 }

@@ -196,13 +196,14 @@ impl Connection {
                 return Ok(());
             }
             let process = &self.registration.process;
+            let clock = self.shared.engine.clock();
             let (socket, reader) = (&mut self.socket, &mut self.reader);
             let event = poll_fn(|context| {
                 process.register(context.waker());
                 if process.is_killed() || process.is_retired() {
                     return Poll::Ready(Event::Ended);
                 }
-                if process.takes_roll_back() {
+                if process.takes_roll_back(&**clock) {
                     return Poll::Ready(Event::RollBack);
                 }
                 let mut buffer = ReadBuf::new(reader.spare());
@@ -224,7 +225,7 @@ impl Connection {
                 Event::Failed(error) => return Err(error.into()),
                 Event::RollBack => {
                     if let Some(session) = &mut self.session {
-                        transaction::roll_back(session);
+                        transaction::time_out(session);
                     }
                 }
                 Event::Ended if self.registration.process.is_killed() => {
@@ -248,7 +249,7 @@ impl Connection {
 
     fn note_rest(&self) {
         let process = &self.registration.process;
-        let now = self.shared.engine.clock().wall_micros();
+        let now = self.shared.engine.clock().now();
         process.note(Activity::Sleep, now);
     }
 
@@ -323,7 +324,10 @@ impl Connection {
             tokio::select! {
                 biased;
                 piece = incoming.recv() => match piece {
-                    Some(bytes) => send(&mut self.socket, &bytes, timeout).await?,
+                    Some(piece) => {
+                        self.acks.durable(piece.covers).await;
+                        send(&mut self.socket, &piece.bytes, timeout).await?;
+                    }
                     None => break,
                 },
                 gone = hang_up(&mut self.socket, &mut self.reader) => return Err(gone),
@@ -346,7 +350,7 @@ impl Connection {
             self.statements.give_back(id, statement);
         }
         self.session = Some(answered.session);
-        self.registration.process.rest(self.shared.engine.clock().wall_micros());
+        self.registration.process.rest(self.shared.engine.clock().now());
         if self.registration.process.is_killed() {
             // The statement was told so already, and nothing else was asked.
             self.flush().await?;

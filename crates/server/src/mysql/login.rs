@@ -27,7 +27,7 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one client from the greeting to its end.
 pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: IpAddr) {
-    let now = shared.engine.clock().wall_micros();
+    let now = shared.engine.clock().now();
     let mut socket = socket;
     let port = socket.peer_addr().map_or(0, |address| address.port());
     let place = format!("{}:{port}", auth::host_of(peer));

@@ -1,7 +1,7 @@
 //! Result sets: what a plan yields, in the two encodings of the protocol.
 
 use arrow::array::RecordBatch;
-use freshet_base::Result;
+use freshet_base::{Lsn, Result};
 use freshet_query::result::{Cells, ResultColumn, ResultType};
 use freshet_query::temporal;
 use freshet_wire::{
@@ -28,7 +28,17 @@ pub enum Encoding {
 pub struct Output {
     /// The packets that were not handed over yet.
     pub writer: PacketWriter,
-    pieces: mpsc::Sender<Vec<u8>>,
+    /// How far the log must be durable before they are sent.
+    covers: Lsn,
+    pieces: mpsc::Sender<Piece>,
+}
+
+/// Packets of an answer on their way to the client.
+pub struct Piece {
+    /// The packets.
+    pub bytes: Vec<u8>,
+    /// What they tell of: none of them is sent before the log is durable up to here.
+    pub covers: Lsn,
 }
 
 /// The client is gone; nobody wants the rest.
@@ -37,11 +47,16 @@ pub struct Gone;
 
 impl Output {
     /// An output whose first packet carries `sequence`.
-    pub fn new(capabilities: Capabilities, sequence: u8, pieces: mpsc::Sender<Vec<u8>>) -> Self {
+    pub fn new(capabilities: Capabilities, sequence: u8, pieces: mpsc::Sender<Piece>) -> Self {
         let mut writer = PacketWriter::new();
         writer.set_capabilities(capabilities);
         writer.reply_to(sequence);
-        Self { writer, pieces }
+        Self { writer, covers: Lsn::ZERO, pieces }
+    }
+
+    /// What is written from here on tells of the log up to `acked`.
+    pub fn tells_of(&mut self, acked: Lsn) {
+        self.covers = self.covers.max(acked);
     }
 
     /// Hands over what has gathered if it is much; waits while the client does not read.
@@ -49,7 +64,8 @@ impl Output {
         if self.writer.bytes().len() < PIECE_BYTES {
             return Ok(());
         }
-        self.pieces.send(self.writer.take_bytes()).await.map_err(|_| Gone)
+        let piece = Piece { bytes: self.writer.take_bytes(), covers: self.covers };
+        self.pieces.send(piece).await.map_err(|_| Gone)
     }
 }
 

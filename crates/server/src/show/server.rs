@@ -94,7 +94,7 @@ pub fn processlist(session: &Session, full: bool) -> Listing {
         Listing::new(&["#Id", "User", "Host", "db", "Command", "#Time", "State", "Info"]);
     for process in visible(session) {
         let details = process.details();
-        let seconds = process.seconds(session.shared.engine.clock().wall_micros());
+        let seconds = process.seconds(session.shared.engine.clock().now());
         let info = match details.info.as_str() {
             "" => None,
             info if full => some(info),

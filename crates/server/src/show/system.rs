@@ -42,7 +42,7 @@ impl ServerView {
     }
 
     fn processlist(&self) -> Vec<Vec<Cell>> {
-        let now = self.shared.engine.clock().wall_micros();
+        let now = self.shared.engine.clock().now();
         let row = |process: &Arc<Process>| {
             let details = process.details();
             let database = details.database.map(|name| name.to_string());

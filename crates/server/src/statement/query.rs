@@ -1,6 +1,7 @@
 //! SELECT: snapshot, plan, rows.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
@@ -18,7 +19,7 @@ use freshet_query::{DataType, Parameter, RecordBatch, TableProvider, parameters}
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 use freshet_wire::{PacketWriter, Param, StatusFlags};
 use parking_lot::Mutex;
-use sqlparser::ast::{self, Expr, Query};
+use sqlparser::ast::{self, Expr, Query, visit_relations};
 
 use super::{Patience, Reply, bounded};
 use crate::mysql::conn::put_error;
@@ -76,8 +77,21 @@ impl Reader {
     ///
     /// # Errors
     /// When a transaction has to be opened and cannot be.
-    pub fn new(session: &mut Session) -> Result<Self> {
-        transaction::before_read(session)?;
+    pub async fn new(session: &mut Session) -> Result<Self> {
+        transaction::before_read(session).await?;
+        Ok(Self::at_once(session))
+    }
+
+    /// The same for a query: one that names no table waits for nothing and opens nothing.
+    async fn of(session: &mut Session, query: &Query) -> Result<Self> {
+        if visit_relations(query, |_| ControlFlow::Break(())).is_break() {
+            return Self::new(session).await;
+        }
+        transaction::check_alive(session)?;
+        Ok(Self::at_once(session))
+    }
+
+    fn at_once(session: &Session) -> Self {
         let shared = &session.shared;
         let engine = &shared.engine;
         let pinned = session.transaction.as_ref().and_then(|open| open.snapshot.clone());
@@ -94,7 +108,7 @@ impl Reader {
             Some(Value::Text(name)) => name,
             _ => "SYSTEM".to_owned(),
         };
-        Ok(Self {
+        Self {
             own: session.transaction.as_ref().map(|open| Arc::clone(&open.rows)),
             account: account.clone(),
             catalog: engine.catalog(),
@@ -112,7 +126,7 @@ impl Reader {
             mode: session.settings.mode,
             variables,
             snapshot,
-        })
+        }
     }
 
     /// The session as planning sees it.
@@ -242,12 +256,12 @@ pub async fn run(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
-    let reader = Reader::new(session)?;
+    let reader = Reader::of(session, query).await?;
     let engine = Arc::clone(&session.shared.query);
     let types = parameters::types(&parameters);
     let plan = engine.plan(Box::new(query.clone()), items, &reader.session(), &reader, &types)?;
     let values = parameters::values(parameters);
-    let rows = bounded(session, engine.execute(&plan, values, None)).await?;
+    let rows = bounded(session, engine.execute(&plan, values)).await?;
     Ok((plan.columns, rows))
 }
 
@@ -273,7 +287,7 @@ pub async fn explain(
         },
         _ => bail!(NotSupported, "EXPLAIN explains SELECT and INSERT"),
     };
-    let reader = Reader::new(session)?;
+    let reader = Reader::new(session).await?;
     let engine = Arc::clone(&session.shared.query);
     let types = parameters::types(&parameters);
     let plan = engine.plan(query.clone(), &[], &reader.session(), &reader, &types)?;
@@ -368,20 +382,23 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
     }
     let parsed = statements.remove(0);
     let mut prepared = PreparedQuery { parsed, plan: None, columns: Vec::new(), cursor: None };
-    prepared.columns = columns_of(session, &mut prepared)?;
+    prepared.columns = columns_of(session, &mut prepared).await?;
     Ok(Prepared::new(sql, parameters, Kind::Other(Box::new(prepared))))
 }
 
 /// The columns of a statement's result, planned with values yet to come.
-fn columns_of(session: &mut Session, prepared: &mut PreparedQuery) -> Result<Vec<ResultColumn>> {
+async fn columns_of(
+    session: &mut Session,
+    prepared: &mut PreparedQuery,
+) -> Result<Vec<ResultColumn>> {
     if let Statement::Act(query) = &prepared.parsed.statement {
-        return columns_of_acting(session, query, &prepared.parsed);
+        return columns_of_acting(session, query, &prepared.parsed).await;
     }
     let Statement::Query(_) = &prepared.parsed.statement else { return Ok(Vec::new()) };
     let types = vec![None; prepared.parsed.parameters];
-    let reader = Reader::new(session)?;
+    let reader = Reader::new(session).await?;
     match plan(session, &reader, prepared, types) {
-        Ok(()) => Ok(prepared.plan.as_ref().map_or(Vec::new(), |plan| plan.plan.columns.clone())),
+        Ok(plan) => Ok(plan.columns),
         // Types that follow from values alone are known when the values are.
         Err(error) if prepared.parsed.parameters > 0 && error.code().errno() == 1105 => {
             Ok(Vec::new())
@@ -391,47 +408,56 @@ fn columns_of(session: &mut Session, prepared: &mut PreparedQuery) -> Result<Vec
 }
 
 /// The columns of what acts, as numbers in the place of its calls tell.
-fn columns_of_acting(
+async fn columns_of_acting(
     session: &mut Session,
     query: &Query,
     parsed: &Parsed,
 ) -> Result<Vec<ResultColumn>> {
     let zeros = vec![Some(0); actions::calls(query)?.len()];
     let query = Box::new(actions::with_values(query.clone(), &zeros));
-    let reader = Reader::new(session)?;
+    let reader = Reader::new(session).await?;
     let types = vec![None; parsed.parameters];
     let engine = &session.shared.query;
     Ok(engine.plan(query, &parsed.items, &reader.session(), &reader, &types)?.columns)
 }
 
-/// Makes the plan of a prepared query anew where the one at hand is not good any more.
+/// The plan of a prepared query, over what the reader reads: the one at hand where it is good
+/// there, else a new one.
 fn plan(
     session: &Session,
     reader: &Reader,
     prepared: &mut PreparedQuery,
     types: Vec<Option<DataType>>,
-) -> Result<()> {
+) -> Result<Plan> {
     let generation = session.shared.engine.catalog_generation();
     let settings = session.settings.version;
-    let good = prepared.plan.as_ref().is_some_and(|cached| {
+    let at_hand = prepared.plan.as_ref().filter(|cached| {
         cached.generation == generation
             && cached.settings == settings
             && cached.database == session.database
             && cached.types == types
-            && !cached.plan.of_session
     });
-    if good {
-        return Ok(());
+    // The catalog is today's and the snapshot may be of yesterday, or the other way round.
+    if let Some(cached) = at_hand
+        && let Some(plan) = cached.plan.bound(reader)?
+    {
+        return Ok(plan);
     }
-    let Statement::Query(query) = &prepared.parsed.statement else { return Ok(()) };
+    let Statement::Query(query) = &prepared.parsed.statement else {
+        unreachable!("only queries are planned ahead")
+    };
     let engine = &session.shared.query;
     let items = &prepared.parsed.items;
     let plan = engine.plan(query.clone(), items, &reader.session(), reader, &types)?;
-    // A statement may stay prepared for days, and keeps nothing alive.
-    let plan = plan.unbound()?;
-    let database = session.database.clone();
-    prepared.plan = Some(CachedPlan { plan, generation, settings, database, types });
-    Ok(())
+    prepared.plan = match plan.of_session {
+        true => None,
+        false => {
+            // A statement may stay prepared for days, and keeps nothing alive.
+            let (plan, database) = (plan.clone().unbound()?, session.database.clone());
+            Some(CachedPlan { plan, generation, settings, database, types })
+        }
+    };
+    Ok(plan)
 }
 
 /// COM_STMT_EXECUTE of anything the short road does not take.
@@ -525,13 +551,12 @@ async fn begin(
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
-    let reader = Reader::new(session)?;
-    plan(session, &reader, prepared, parameters::types(&parameters))?;
-    let plan = &prepared.plan.as_ref().expect("just planned").plan;
+    let reader = Reader::new(session).await?;
+    let plan = plan(session, &reader, prepared, parameters::types(&parameters))?;
     let engine = Arc::clone(&session.shared.query);
     let values = parameters::values(parameters);
-    let rows = bounded(session, engine.execute(plan, values, Some(&reader))).await?;
-    Ok((plan.columns.clone(), rows))
+    let rows = bounded(session, engine.execute(&plan, values)).await?;
+    Ok((plan.columns, rows))
 }
 
 /// Rows of a cursor that were not fetched yet.

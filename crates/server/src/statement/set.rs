@@ -13,6 +13,9 @@ use crate::mysql::auth;
 use crate::session::{Session, keeps_snapshot};
 use crate::{transaction, variables};
 
+/// The isolation level that is taken and not kept.
+const SERIALIZABLE: &str = "SERIALIZABLE";
+
 /// Runs the assignments of a SET, in order. One that fails leaves those before it done.
 ///
 /// # Errors
@@ -26,7 +29,9 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
         }
     }
     session.settings_changed();
-    if session.settings.autocommit && session.transaction.as_ref().is_some_and(|t| t.implicit) {
+    let implicit = session.transaction.as_ref().is_some_and(|open| open.implicit)
+        || session.timed_out.is_some_and(|lost| lost.implicit);
+    if session.settings.autocommit && implicit {
         // Switching autocommit on commits what its absence had opened.
         transaction::commit(session).await?;
     }
@@ -92,7 +97,26 @@ fn put(
     if let Some(message) = warning {
         session.diagnostics.push("Warning", 1292, message);
     }
+    if id == variables::require("transaction_isolation")? {
+        let values = match scope {
+            Scope::Global => session.shared.globals.load(),
+            Scope::Session | Scope::Any => Arc::clone(&session.variables),
+        };
+        if matches!(id.of(&values), Value::Text(isolation) if isolation == SERIALIZABLE) {
+            warn_of_serializable(session);
+        }
+    }
     Ok(())
+}
+
+fn warn_of_serializable(session: &mut Session) {
+    session.diagnostics.push(
+        "Warning",
+        1235,
+        "SERIALIZABLE means REPEATABLE READ here: a transaction reads one snapshot, and is not \
+         checked against what others commit meanwhile"
+            .to_owned(),
+    );
 }
 
 fn put_text(session: &mut Session, name: &str, value: Option<&str>) -> Result<()> {
@@ -157,6 +181,9 @@ fn set_transaction(
             next.repeatable_read = Some(keeps_snapshot(isolation));
         }
         next.read_only = read_only.or(next.read_only);
+        if isolation == Some(SERIALIZABLE) {
+            warn_of_serializable(session);
+        }
         return Ok(());
     }
     if let Some(isolation) = isolation {

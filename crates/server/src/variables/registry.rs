@@ -256,7 +256,7 @@ pub const ALL: &[Variable] = &[
         "idle_transaction_timeout",
         Kind::Int { min: 1, max: 31536000 },
         "600",
-        "Seconds after which an idle transaction is rolled back.",
+        "Seconds after which an idle transaction is rolled back; its next use fails with 1205.",
     ),
     global("init_connect", Kind::Text, "", "Accepted, without effect."),
     both(

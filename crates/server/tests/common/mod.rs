@@ -1,6 +1,8 @@
 //! A server in this process on free ports, and a blocking client.
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
+pub mod world;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -34,18 +36,24 @@ impl TestServer {
 
     /// A server on an empty store with these settings.
     pub fn with(settings: Settings) -> Self {
-        Self::on(tempfile::tempdir().unwrap(), settings, |_| {})
+        Self::on(tempfile::tempdir().unwrap(), settings, |_| {}, |_| {})
     }
 
     /// A server on an empty store, with an engine of these sizes and times.
     pub fn sized(size: impl FnOnce(&mut EngineConfig)) -> Self {
-        Self::on(tempfile::tempdir().unwrap(), Settings::local(), size)
+        Self::on(tempfile::tempdir().unwrap(), Settings::local(), size, |_| {})
+    }
+
+    /// A server on an empty store, in a world that differs from the real one.
+    pub fn in_world(size: impl FnOnce(&mut EngineConfig), shape: impl FnOnce(&mut World)) -> Self {
+        Self::on(tempfile::tempdir().unwrap(), Settings::local(), size, shape)
     }
 
     fn on(
         dir: tempfile::TempDir,
         settings: Settings,
         size: impl FnOnce(&mut EngineConfig),
+        shape: impl FnOnce(&mut World),
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -54,7 +62,8 @@ impl TestServer {
             .build()
             .unwrap();
         let threads = Threads::start(2).unwrap();
-        let world = World::real(threads, |message| panic!("{message}"), rand::random::<u64>);
+        let mut world = World::real(threads, |message| panic!("{message}"), rand::random::<u64>);
+        shape(&mut world);
         let mut config = EngineConfig::new(dir.path(), ByteSize::mib(256));
         config.wal_file_bytes = ByteSize::mib(4);
         config.wal_bytes_max = ByteSize::mib(64);
@@ -78,7 +87,7 @@ impl TestServer {
         self.stop();
         let dir = self.dir.take().unwrap();
         drop(self);
-        Self::on(dir, Settings::local(), |_| {})
+        Self::on(dir, Settings::local(), |_| {}, |_| {})
     }
 
     fn stop(&mut self) {
@@ -273,7 +282,12 @@ impl Client {
 
     /// Prepares a statement.
     pub fn prepare(&mut self, sql: &str) -> Result<PreparedReply, Failure> {
-        self.writer.command_prepare(sql.as_bytes());
+        self.prepare_bytes(sql.as_bytes())
+    }
+
+    /// Prepares a statement that may hold bytes that are no text.
+    pub fn prepare_bytes(&mut self, sql: &[u8]) -> Result<PreparedReply, Failure> {
+        self.writer.command_prepare(sql);
         self.send();
         let (payload, mut sequence) = self.packet(1).expect("the server answers");
         if payload[0] == 0xff {

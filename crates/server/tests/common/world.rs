@@ -1,0 +1,199 @@
+//! A world that tests move: a clock that is stepped, and a log disk that is slow or stands still.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use freshet_base::clock::{Clock, SystemClock};
+use freshet_base::io::{Entry, File, FileRef, Fs, FsRef, Mode, RealFs};
+use freshet_ingest::World;
+use futures::future::BoxFuture;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+/// The clock of the machine, with time that a test adds to it.
+pub struct TestClock {
+    real: SystemClock,
+    ahead: Mutex<Duration>,
+    wall_step_micros: AtomicI64,
+    moved: Arc<Notify>,
+}
+
+impl TestClock {
+    /// A clock that runs like the machine's until it is moved.
+    pub fn install(world: &mut World) -> Arc<Self> {
+        let clock = Arc::new(Self {
+            real: SystemClock::new(),
+            ahead: Mutex::default(),
+            wall_step_micros: AtomicI64::new(0),
+            moved: Arc::default(),
+        });
+        world.clock = Arc::new(Shared(Arc::clone(&clock)));
+        clock
+    }
+
+    /// Lets time pass at once, and wakes whoever slept for less.
+    pub fn advance(&self, time: Duration) {
+        *self.ahead.lock() += time;
+        self.moved.notify_waiters();
+    }
+
+    /// Steps the wall clock; no time passes.
+    pub fn step_wall(&self, seconds: i64) {
+        self.wall_step_micros.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Duration {
+        self.real.now() + *self.ahead.lock()
+    }
+}
+
+struct Shared(Arc<TestClock>);
+
+impl Clock for Shared {
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn wall_micros(&self) -> i64 {
+        let ahead = i64::try_from(self.0.ahead.lock().as_micros()).unwrap();
+        self.0.real.wall_micros() + ahead + self.0.wall_step_micros.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let clock = Arc::clone(&self.0);
+        let until = clock.now().saturating_add(duration);
+        Box::pin(async move {
+            loop {
+                let moved = Arc::clone(&clock.moved).notified_owned();
+                let mut moved = std::pin::pin!(moved);
+                moved.as_mut().enable();
+                let left = until.saturating_sub(clock.now());
+                if left.is_zero() {
+                    return;
+                }
+                futures::future::select(moved, clock.real.sleep(left)).await;
+            }
+        })
+    }
+}
+
+/// What the disk of the log does with writes, which are durable when they return.
+#[derive(Default)]
+pub struct LogDisk {
+    held: Mutex<bool>,
+    released: Condvar,
+    delay: Mutex<Duration>,
+}
+
+impl LogDisk {
+    /// A disk that works until it is held.
+    pub fn install(world: &mut World) -> Arc<Self> {
+        let disk = Arc::new(Self::default());
+        world.fs = Arc::new(HeldFs { inner: Arc::new(RealFs), disk: Arc::clone(&disk) });
+        disk
+    }
+
+    /// Every write takes this long.
+    pub fn slow(&self, delay: Duration) {
+        *self.delay.lock() = delay;
+    }
+
+    /// No write ends until the guard is dropped.
+    pub fn hold(self: &Arc<Self>) -> Held {
+        *self.held.lock() = true;
+        Held(Arc::clone(self))
+    }
+
+    fn pass(&self) {
+        let delay = *self.delay.lock();
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
+        let mut held = self.held.lock();
+        self.released.wait_while(&mut held, |held| *held);
+    }
+}
+
+/// The log's disk stands still.
+pub struct Held(Arc<LogDisk>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.held.lock() = false;
+        self.0.released.notify_all();
+    }
+}
+
+struct HeldFs {
+    inner: FsRef,
+    disk: Arc<LogDisk>,
+}
+
+impl Fs for HeldFs {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
+        let inner = self.inner.open(path, mode)?;
+        // Only the log writes past the page cache.
+        Ok(match mode {
+            Mode::Direct => Arc::new(HeldFile { inner, disk: Arc::clone(&self.disk) }),
+            _ => inner,
+        })
+    }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.inner.create_dir_all(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.inner.list(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove_file(path)
+    }
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove_dir_all(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.inner.sync_dir(path)
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.inner.exists(path)
+    }
+    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.available_bytes(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.inner.lock(path)
+    }
+}
+
+struct HeldFile {
+    inner: FileRef,
+    disk: Arc<LogDisk>,
+}
+
+impl File for HeldFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.inner.read_exact_at(buffer, offset)
+    }
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.pass();
+        self.inner.write_all_at(bytes, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.disk.pass();
+        self.inner.sync()
+    }
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        self.inner.set_len(len_bytes)
+    }
+    fn len_bytes(&self) -> io::Result<u64> {
+        self.inner.len_bytes()
+    }
+    fn drop_cache(&self) -> io::Result<()> {
+        self.inner.drop_cache()
+    }
+}

@@ -1,0 +1,128 @@
+//! No byte of an OK leaves before the log covers what it tells of, and what a session was told is
+//! in its next snapshot; on a disk of the log that is slow, or stands still.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_wire::client::{Encoding, Outcome};
+
+use super::common::world::LogDisk;
+use super::common::{Client, TestServer};
+
+fn started() -> (TestServer, Arc<LogDisk>) {
+    let mut disk = None;
+    let server = TestServer::in_world(|_| {}, |world| disk = Some(LogDisk::install(world)));
+    (server, disk.unwrap())
+}
+
+fn filled(server: &TestServer) -> Client {
+    let mut client = server.database("d");
+    client.run("create table big (a int, b varchar(1000))");
+    let row = |a: usize| format!("({a}, '{}')", "x".repeat(900));
+    let rows = (0..400).map(row).collect::<Vec<_>>().join(", ");
+    client.run(&format!("insert into big values {rows}"));
+    client.run("create table t (a int)");
+    client
+}
+
+/// Whether the server says anything in a while.
+fn is_silent(client: &mut Client) -> bool {
+    client.socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+    let mut byte = [0];
+    let read = client.socket.peek(&mut byte);
+    client.socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert!(!matches!(read, Ok(0)), "the server is still there");
+    read.is_err()
+}
+
+fn ask(client: &mut Client, text: &str) {
+    client.writer.command_query(text.as_bytes());
+    client.send();
+}
+
+#[test]
+fn no_byte_of_an_ok_leaves_before_the_log_covers_it() {
+    let (server, disk) = started();
+    let mut client = filled(&server);
+    let texts = [
+        // Read on the short road, by the planner, and by SHOW.
+        "insert into t values (1); select * from big",
+        "insert into t values (1 + 1); select * from big",
+        "begin; insert into t values (3); commit; select * from big",
+        "insert into t select 4; select a, b from big order by b, a",
+        "set autocommit = 0; insert into t values (5); set autocommit = 1; select * from big",
+        "insert into t values (6); select b from big union all select b from big",
+        "insert into t select 7; show table status",
+        "insert into t select 8; explain select * from big",
+    ];
+    for (at, text) in texts.iter().enumerate() {
+        let held = disk.hold();
+        ask(&mut client, text);
+        assert!(is_silent(&mut client), "{text}: bytes left before the log was durable");
+        drop(held);
+        for outcome in client.outcomes(Encoding::Text) {
+            assert!(!matches!(outcome, Outcome::Err { .. }), "{text}: {outcome:?}");
+        }
+        assert_eq!(client.one("select count(*) from t"), (at + 1).to_string(), "{text}");
+    }
+}
+
+#[test]
+fn own_commits_are_seen_by_the_next_statement_of_a_text() {
+    let (server, disk) = started();
+    let mut client = filled(&server);
+    disk.slow(Duration::from_millis(20));
+    let last = |client: &mut Client, text: &str| {
+        let outcomes = client.query_all(text);
+        let Some(Outcome::Rows(rows)) = outcomes.last() else { panic!("{text}: {outcomes:?}") };
+        super::common::text(&rows.rows[0][0])
+    };
+    for round in 1..4 {
+        let text =
+            format!("create table u{round} as select * from big; select count(*) from u{round}");
+        assert_eq!(last(&mut client, &text), "400");
+        let text = "insert into t select 1; select count(*) from t";
+        assert_eq!(last(&mut client, text), (2 * round - 1).to_string());
+        let text = "begin; insert into t values (2); commit; select count(*) from t";
+        assert_eq!(last(&mut client, text), (2 * round).to_string());
+    }
+    let text = "insert into t select a from t; insert into t select a from t; \
+                select count(*) from t";
+    assert_eq!(last(&mut client, text), "24");
+    let text = "set @n = 0; insert into t select 1; set @n = (select count(*) from t); select @n";
+    assert_eq!(last(&mut client, text), "25");
+    let text = "insert into t select 1; show table status like 't'";
+    let outcomes = client.query_all(text);
+    let Some(Outcome::Rows(rows)) = outcomes.last() else { panic!("{outcomes:?}") };
+    assert_eq!(super::common::text(&rows.rows[0][4]), "26");
+    let text = "set transaction isolation level repeatable read; insert into t select 1; \
+                set session transaction isolation level repeatable read; begin; \
+                select count(*) from t";
+    assert_eq!(last(&mut client, text), "27", "a transaction that keeps its snapshot too");
+}
+
+#[test]
+fn pipelined_inserts_share_one_write_of_the_log() {
+    let (server, disk) = started();
+    let mut client = filled(&server);
+    disk.slow(Duration::from_millis(30));
+    let began = std::time::Instant::now();
+    for round in 0..100 {
+        client.writer.command_query(format!("insert into t values ({round})").as_bytes());
+        client.send();
+    }
+    for _ in 0..100 {
+        let outcome = client.outcomes(Encoding::Text).remove(0);
+        assert!(matches!(outcome, Outcome::Ok { .. }), "{outcome:?}");
+    }
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    // A text of INSERTs waits once too, whether the planner makes their values or not.
+    let began = std::time::Instant::now();
+    let text = vec!["insert into t values (1), (1 + 1)"; 50].join("; ");
+    assert_eq!(client.query_all(&text).len(), 50);
+    assert!(began.elapsed() < Duration::from_millis(1000), "{:?}", began.elapsed());
+    let mut rest = [0; 1];
+    client.socket.set_nonblocking(true).unwrap();
+    assert!(client.socket.read(&mut rest).is_err(), "nothing was said twice");
+}
