@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast,
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::meaning::is_json;
-use super::typed::{converted, integer_digits, truth};
+use super::typed::{common, converted, integer_digits, truth};
 use super::whole::named_shortly;
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
@@ -124,53 +124,125 @@ fn is_temporal(ty: &DataType) -> bool {
     matches!(ty, DataType::Date32 | DataType::Timestamp(_, _))
 }
 
+/// An expression and its type.
+type Typed = (Expr, DataType);
+
 /// `left op right`, where text meets numbers as a double and dates as a date.
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
-    let (left_type, right_type) = (left.1, right.1);
-    let (left, right) = match (left_type, right_type) {
-        (DataType::Null, _) | (_, DataType::Null) => (left.0, right.0),
-        (a, b) if a == b || (is_text(a) && is_text(b)) => (left.0, right.0),
-        (a, b) if is_temporal(a) && is_temporal(b) => {
-            (converted(left.0, a, &DATETIME), converted(right.0, b, &DATETIME))
+    let (left, right) = comparable(left, right);
+    match op {
+        Operator::IsNotDistinctFrom if is_of_rows(&left.0) && is_of_rows(&right.0) => {
+            same_or_both_null(left, right)
         }
+        _ => binary_expr(left.0, op, right.0),
+    }
+}
+
+/// Whether a value is another one in each row, and always the same in one.
+fn is_of_rows(expr: &Expr) -> bool {
+    expr.any_column_refs() && !expr.is_volatile()
+}
+
+/// `left <=> right` as equalities of what is never NULL. A plan knows one meaning of NULL for all
+/// keys of a join, and does not keep it when joins are put together; equalities mean the same
+/// wherever a plan moves them.
+fn same_or_both_null(left: Typed, right: Typed) -> Expr {
+    let defaults = (ScalarValue::new_default(&left.1), ScalarValue::new_default(&right.1));
+    let (Ok(left_default), Ok(right_default)) = defaults else {
+        return binary_expr(left.0, Operator::IsNotDistinctFrom, right.0);
+    };
+    let value = |(expr, _): &Typed, default: ScalarValue| {
+        super::call("df_coalesce", vec![expr.clone(), lit(default)])
+    };
+    let equal = value(&left, left_default).eq(value(&right, right_default));
+    left.0.is_null().eq(right.0.is_null()).and(equal)
+}
+
+/// Both operands of a comparison, converted to what MySQL compares them as.
+fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
+    let (left_type, right_type) = (left.1, right.1);
+    let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
+    match (left_type, right_type) {
+        (DataType::Null, _) | (_, DataType::Null) => (owned(left), owned(right)),
+        (a, b) if a == b || (is_text(a) && is_text(b)) => (owned(left), owned(right)),
+        (a, b) if is_temporal(a) && is_temporal(b) => (to(left, &DATETIME), to(right, &DATETIME)),
         (a, b) if is_temporal(a) && *b != DataType::Boolean => {
-            let (right, at) = temporal_operand(right, a);
-            (converted(left.0, a, &at), right)
+            let right = temporal_operand(right, a);
+            (to(left, &right.1), right)
         }
         (a, b) if is_temporal(b) && *a != DataType::Boolean => {
-            let (left, at) = temporal_operand(left, b);
-            (left, converted(right.0, b, &at))
+            let left = temporal_operand(left, b);
+            let right = to(right, &left.1);
+            (left, right)
         }
-        (DataType::Duration(_), _) | (_, DataType::Duration(_)) => (
-            converted(left.0, left_type, &convert::TIME),
-            converted(right.0, right_type, &convert::TIME),
-        ),
+        (DataType::Duration(_), _) | (_, DataType::Duration(_)) => {
+            (to(left, &convert::TIME), to(right, &convert::TIME))
+        }
         (a, b) if is_binary(a) != is_binary(b) && (is_text(a) || is_text(b)) => {
-            (cast(left.0, DataType::BinaryView), cast(right.0, DataType::BinaryView))
+            (as_type(left, &DataType::BinaryView), as_type(right, &DataType::BinaryView))
         }
         (a, b) if is_text(a) != is_text(b) => (as_number(left, b), as_number(right, a)),
         // A double has values that no decimal holds.
-        (a, b) if a.is_numeric() && b.is_numeric() && a.is_floating() != b.is_floating() => {
-            (as_double(left), as_double(right))
+        (a, b) if number(a) && number(b) && a.is_floating() != b.is_floating() => {
+            (to(left, &DataType::Float64), to(right, &DataType::Float64))
         }
-        (a, b) if is_binary(a) && b.is_numeric() => {
-            let (left, ty) = of_bits(left);
-            (number(left, ty), right.0)
+        (a, b) if is_binary(a) && b.is_numeric() => (as_bits_or_number(left), owned(right)),
+        (a, b) if is_binary(b) && a.is_numeric() => (owned(left), as_bits_or_number(right)),
+        (DataType::Boolean, b) if b.is_numeric() => (as_type(left, b), owned(right)),
+        (a, DataType::Boolean) if a.is_numeric() => (owned(left), as_type(right, a)),
+        _ => exact_operands(left, right),
+    }
+}
+
+fn owned(operand: Operand<'_>) -> Typed {
+    (operand.0, operand.1.clone())
+}
+
+/// An operand converted as MySQL converts.
+fn to(operand: Operand<'_>, ty: &DataType) -> Typed {
+    (converted(operand.0, operand.1, ty), ty.clone())
+}
+
+fn as_type(operand: Operand<'_>, ty: &DataType) -> Typed {
+    (cast(operand.0, ty.clone()), ty.clone())
+}
+
+fn as_bits_or_number(operand: Operand<'_>) -> Typed {
+    let (expr, ty) = of_bits(operand);
+    let wanted = if is_binary(ty) { &DataType::Float64 } else { ty };
+    (number(expr, ty), wanted.clone())
+}
+
+/// Exact numbers: more digits than 128 bits hold are compared in 256.
+fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
+    let (left_type, right_type) = (left.1, right.1);
+    let (left, right) = (small_decimal(left, right_type), small_decimal(right, left_type));
+    match common(&left.1, &right.1) {
+        wide @ DataType::Decimal256(_, _) => {
+            (to((left.0, &left.1), &wide), to((right.0, &right.1), &wide))
         }
-        (a, b) if is_binary(b) && a.is_numeric() => {
-            let (right, ty) = of_bits(right);
-            (left.0, number(right, ty))
+        _ => (left, right),
+    }
+}
+
+/// `value IN (items)`, each item compared as MySQL compares it with the value; those that are
+/// compared alike are one list.
+pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Expr {
+    let mut lists: Vec<(Expr, Vec<Expr>)> = Vec::new();
+    for item in items {
+        let ((value, _), (item, _)) = comparable(value.clone(), item);
+        match lists.iter_mut().find(|(compared, _)| *compared == value) {
+            Some((_, list)) => list.push(item),
+            None => lists.push((value, vec![item])),
         }
-        (DataType::Boolean, b) if b.is_numeric() => (cast(left.0, b.clone()), right.0),
-        (a, DataType::Boolean) if a.is_numeric() => (left.0, cast(right.0, a.clone())),
-        _ => (small_decimal(left, right_type), small_decimal(right, left_type)),
-    };
-    binary_expr(left, op, right)
+    }
+    let tests = lists.into_iter().map(|(value, list)| value.in_list(list, false));
+    tests.reduce(Expr::or).unwrap_or_else(|| lit(false))
 }
 
 /// An operand of a comparison with a date: a literal is read at once, so that the column stays
 /// bare and files can be skipped by it.
-fn temporal_operand(operand: Operand<'_>, with: &DataType) -> (Expr, DataType) {
+fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
     let literal = match &operand.0 {
         Expr::Literal(value, _) => match value.try_as_str() {
             Some(Some(text)) => Some(temporal::parse_datetime(text)),
@@ -190,15 +262,8 @@ fn temporal_operand(operand: Operand<'_>, with: &DataType) -> (Expr, DataType) {
     }
 }
 
-fn as_double(operand: Operand<'_>) -> Expr {
-    match operand.1 {
-        DataType::Float64 => operand.0,
-        _ => cast(operand.0, DataType::Float64),
-    }
-}
-
 /// An operand of a comparison of text with a number.
-fn as_number(operand: Operand<'_>, other: &DataType) -> Expr {
+fn as_number(operand: Operand<'_>, other: &DataType) -> Typed {
     if let (Expr::Literal(value, _), true) = (&operand.0, is_text(operand.1))
         && let Some(Some(text)) = value.try_as_str()
     {
@@ -206,32 +271,30 @@ fn as_number(operand: Operand<'_>, other: &DataType) -> Expr {
         if other.is_integer()
             && let Ok(number) = text.trim().parse::<i64>()
         {
-            return lit(number);
+            return (lit(number), DataType::Int64);
         }
-        return lit(convert::number_prefix(text));
+        return (lit(convert::number_prefix(text)), DataType::Float64);
     }
-    if is_text(operand.1) {
-        return converted(operand.0, operand.1, &DataType::Float64);
-    }
-    match &operand.0 {
-        // The other side is a literal in quotes that `lit(number)` may have become.
-        expr if operand.1.is_integer() || *operand.1 == DataType::Boolean => expr.clone(),
-        _ => operand.0,
+    match operand.1 {
+        DataType::Boolean => to(operand, &DataType::Int64),
+        ty if is_text(ty) => to(operand, &DataType::Float64),
+        _ => owned(operand),
     }
 }
 
 /// An integer literal beside a decimal takes no more digits than it has, so that products of
 /// decimals keep their digits.
-fn small_decimal(operand: Operand<'_>, other: &DataType) -> Expr {
+fn small_decimal(operand: Operand<'_>, other: &DataType) -> Typed {
     if let (Expr::Literal(value, _), DataType::Decimal128(_, _)) = (&operand.0, other)
         && operand.1.is_integer()
         && let Ok(ScalarValue::Int64(Some(number))) = value.cast_to(&DataType::Int64)
     {
         let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
         let precision = u8::try_from(digits).expect("an i64 has at most 19 digits");
-        return lit(ScalarValue::Decimal128(Some(number.into()), precision, 0));
+        let value = ScalarValue::Decimal128(Some(number.into()), precision, 0);
+        return (lit(value), DataType::Decimal128(precision, 0));
     }
-    operand.0
+    owned(operand)
 }
 
 /// A literal of digits to the base 2 or 16 is the number that it is, where one is wanted.
@@ -263,9 +326,9 @@ fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
             false => checked(name, left, op, right),
         };
     }
-    let left = (small_decimal((number(left.0, left_type), left_type), right_type), left_type);
-    let right = (small_decimal((number(right.0, right_type), right_type), left_type), right_type);
-    binary_expr(left.0, op, right.0)
+    let (left, _) = small_decimal((number(left.0, left_type), left_type), right_type);
+    let (right, _) = small_decimal((number(right.0, right_type), right_type), left_type);
+    binary_expr(left, op, right)
 }
 
 /// Integers of 32 bits and less cannot overflow in 64; wider ones are checked.

@@ -3,13 +3,15 @@
 //! the vectorised kernels see nothing unusual.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::conditional_expressions::CaseBuilder;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, cast, lit, when,
 };
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
 use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
@@ -51,6 +53,9 @@ impl Does for Typed {
         let types = args.iter().map(|arg| info.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
         let wanted = (self.returns)(&types)?;
         let expanded = (self.expand)(args, &types)?;
+        // The plan was coerced before: what stands here now is coerced by the same rules.
+        let mut coercion = TypeCoercionRewriter::new(info.schema());
+        let expanded = expanded.rewrite(&mut coercion)?.data;
         let expanded = if info.get_data_type(&expanded)? == wanted {
             expanded
         } else {
@@ -79,9 +84,7 @@ pub fn integer_digits(ty: &DataType) -> Option<u8> {
 
 /// The type that holds the values of both, as MySQL joins the branches of CASE or UNION.
 pub fn common(left: &DataType, right: &DataType) -> DataType {
-    use DataType::{
-        Boolean, Date32, Decimal128, Decimal256, Float32, Float64, Int64, Null, UInt64,
-    };
+    use DataType::{Boolean, Date32, Decimal128, Float32, Float64, Int64, Null, UInt64};
     match (left, right) {
         (a, b) if a == b => a.clone(),
         (Null, other) | (other, Null) => other.clone(),
@@ -96,15 +99,10 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
         {
             Float64
         }
-        (Decimal256(p, s), other) | (other, Decimal256(p, s)) if other.is_numeric() => {
-            Decimal256(*p, *s)
-        }
-        (Decimal128(p1, s1), Decimal128(p2, s2)) => wider((*p1, *s1), (*p2, *s2)),
-        (Decimal128(p, s), other) | (other, Decimal128(p, s))
-            if integer_digits(other).is_some() =>
-        {
-            wider((*p, *s), (integer_digits(other).unwrap_or(20), 0))
-        }
+        (a, b) if is_decimal(a) || is_decimal(b) => match (exact_digits(a), exact_digits(b)) {
+            (Some(a), Some(b)) => wider(a, b),
+            _ => DataType::Utf8View,
+        },
         (UInt64, other) | (other, UInt64) if integer_digits(other).is_some() => {
             if other.is_unsigned_integer() { UInt64 } else { Decimal128(20, 0) }
         }
@@ -113,11 +111,34 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
+/// Whether a type holds decimals.
+pub fn is_decimal(ty: &DataType) -> bool {
+    matches!(ty, DataType::Decimal128(_, _) | DataType::Decimal256(_, _))
+}
+
+/// Precision and scale of an exact number.
+pub fn exact_digits(ty: &DataType) -> Option<(u8, i8)> {
+    match ty {
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            Some((*precision, *scale))
+        }
+        ty => integer_digits(ty).map(|digits| (digits, 0)),
+    }
+}
+
+/// The narrowest type of decimals with so many digits before and behind the point.
+pub fn decimal_of_digits(whole: i16, scale: i8) -> DataType {
+    let precision = (whole + i16::from(scale)).clamp(1, DECIMAL256_MAX_PRECISION.into());
+    let precision = u8::try_from(precision).expect("clamped");
+    match precision {
+        1..=DECIMAL128_MAX_PRECISION => DataType::Decimal128(precision, scale),
+        _ => DataType::Decimal256(precision, scale),
+    }
+}
+
 fn wider((p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> DataType {
-    let scale = s1.max(s2);
     let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
-    let precision = (whole + i16::from(scale)).clamp(1, 38);
-    DataType::Decimal128(u8::try_from(precision).unwrap_or(38), scale)
+    decimal_of_digits(whole, s1.max(s2))
 }
 
 /// The type that holds the values of all.
@@ -131,11 +152,11 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
         return expr;
     }
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
-    if *from == DataType::Boolean && matches!(to, DataType::Decimal128(_, _)) {
+    if *from == DataType::Boolean && is_decimal(to) {
         return cast(cast(expr, DataType::Int8), to.clone());
     }
     // Casts of Arrow cut digits that MySQL rounds.
-    let rounds = matches!(from, DataType::Decimal128(_, _)) && to.is_integer();
+    let rounds = is_decimal(from) && to.is_integer();
     let plain = *from == DataType::Null
         || (is_text(from) && is_text(to))
         || (number(from) && number(to) && !from.is_floating() && !rounds)
@@ -151,10 +172,12 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
         DataType::Duration(_) => super::call("mysql_time", vec![expr]),
         DataType::Float64 => super::call("mysql_double", vec![expr]),
         DataType::Int64 => super::call("mysql_int", vec![expr]),
-        DataType::Decimal128(precision, scale) => super::call(
-            "mysql_decimal",
-            vec![expr, lit(i64::from(*precision)), lit(i64::from(*scale))],
-        ),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            super::call(
+                "mysql_decimal",
+                vec![expr, lit(i64::from(*precision)), lit(i64::from(*scale))],
+            )
+        }
         other => cast(expr, other.clone()),
     }
 }
@@ -307,6 +330,11 @@ pub fn all() -> Vec<ScalarUDF> {
             Ok(truth(args.remove(0), &types[0]))
         }),
         Typed::udf("mysql_case", (2, MANY), case_type, expand_case),
+        Typed::udf("mysql_in", (2, MANY), boolean, |args, types| {
+            let mut operands = args.into_iter().zip(types);
+            let value = operands.next().expect("arity is checked");
+            Ok(super::operators::among(value, operands.collect()))
+        }),
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),

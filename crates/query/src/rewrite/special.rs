@@ -71,10 +71,16 @@ fn list(expr: &mut Expr) -> Result<()> {
         if let Some(new) = in_list(parts, list, *negated)? {
             *expr = new;
         }
-    } else if is_json(body) {
-        // A string in JSON is the text in it.
-        **body = call("json_unquote", vec![take(body)]);
+        return Ok(());
     }
+    let body = match take(body) {
+        // A string in JSON is the text in it.
+        json if is_json(&json) => call("json_unquote", vec![json]),
+        other => other,
+    };
+    // What is compared with what follows from types, item by item.
+    let found = call("mysql_in", std::iter::once(body).chain(std::mem::take(list)).collect());
+    *expr = if *negated { not(found) } else { found };
     Ok(())
 }
 

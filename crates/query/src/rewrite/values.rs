@@ -125,7 +125,7 @@ pub fn is_truth(expr: &Expr) -> bool {
         | Expr::AllOp { .. } => true,
         Expr::Function(function) => {
             let name = function.name.to_string();
-            name == "regexp_like" || name == "mysql_truth" || name == "isnull"
+            ["regexp_like", "mysql_truth", "mysql_in", "isnull"].contains(&name.as_str())
         }
         _ => false,
     }
