@@ -145,6 +145,10 @@ pub fn put_short(
             out.extend_from_slice(&value.to_le_bytes());
             Ok(Put::Value)
         }
+        ColumnType::Float if unscaled == 0 => {
+            out.extend_from_slice(&0f32.to_le_bytes());
+            Ok(Put::Value)
+        }
         _ => put_number(column, written, rules, out),
     }
 }
