@@ -1,5 +1,6 @@
 //! Functions of numbers whose result type is fixed.
 
+use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use super::meaning::Digits;
@@ -8,17 +9,26 @@ use super::row::{Kind, Out, Row, RowFunction};
 const D: &[Kind] = &[Kind::Double];
 const I: &[Kind] = &[Kind::Int];
 
-fn finite(value: f64) -> Option<Out> {
-    value.is_finite().then_some(Out::Double(value))
+/// A result as MySQL gives it: what a double cannot hold is an error (1690), not NULL.
+fn in_range(function: &str, value: f64) -> Result<Option<Out>> {
+    if value.is_finite() {
+        return Ok(Some(Out::Double(value)));
+    }
+    exec_err!("DOUBLE value is out of range in '{function}'")
 }
 
+/// A function of a double, which is NULL outside of its domain.
 macro_rules! double {
-    ($name:literal, $body:expr) => {
-        RowFunction::new($name, D, (1, 1), Kind::Double, |row| {
-            let body: fn(f64) -> f64 = $body;
-            finite(body(row.double(0)))
+    ($name:literal, $domain:expr, $body:expr) => {
+        RowFunction::fallible($name, D, (1, 1), Kind::Double, |row| {
+            let (domain, body): (fn(f64) -> bool, fn(f64) -> f64) = ($domain, $body);
+            let value = row.double(0);
+            if domain(value) { in_range($name, body(value)) } else { Ok(None) }
         })
         .udf()
+    };
+    ($name:literal, $body:expr) => {
+        double!($name, |_| true, $body)
     };
 }
 
@@ -41,10 +51,20 @@ fn shift(value: u64, by: u64, shift: fn(u64, u32) -> Option<u64>) -> u64 {
 fn log(row: &Row<'_>) -> Option<Out> {
     let value = row.double(row.count() - 1);
     if row.count() == 1 {
-        return (value > 0.0).then(|| Out::Double(value.ln()));
+        return positive(value).then(|| Out::Double(value.ln()));
     }
     let base = row.double(0);
-    (value > 0.0 && base > 0.0).then(|| value.ln() / base.ln()).and_then(finite)
+    let defined = positive(value) && positive(base) && base != 1.0;
+    defined.then(|| Out::Double(value.ln() / base.ln()))
+}
+
+fn positive(value: f64) -> bool {
+    value > 0.0
+}
+
+/// Where the inverses of sine and cosine are defined.
+fn is_sine(value: f64) -> bool {
+    (-1.0..=1.0).contains(&value)
 }
 
 /// `CONV(number, from, to)`.
@@ -91,19 +111,19 @@ fn seeded(seed: i64) -> f64 {
 
 fn curves() -> [ScalarUDF; 13] {
     [
-        double!("sqrt", f64::sqrt),
+        double!("sqrt", |x| x >= 0.0, f64::sqrt),
         double!("exp", f64::exp),
         double!("sin", f64::sin),
         double!("cos", f64::cos),
         double!("tan", f64::tan),
         double!("cot", |x| 1.0 / x.tan()),
-        double!("asin", f64::asin),
-        double!("acos", f64::acos),
+        double!("asin", is_sine, f64::asin),
+        double!("acos", is_sine, f64::acos),
         double!("radians", f64::to_radians),
         double!("degrees", f64::to_degrees),
-        double!("ln", f64::ln),
-        double!("log2", f64::log2),
-        double!("log10", f64::log10),
+        double!("ln", positive, f64::ln),
+        double!("log2", positive, f64::log2),
+        double!("log10", positive, f64::log10),
     ]
 }
 
@@ -129,11 +149,13 @@ fn of_numbers() -> [RowFunction; 10] {
     [
         of("pi", D, (0, 0), Kind::Double, |_| Some(Out::Double(std::f64::consts::PI)))
             .showing(Digits::Fixed(6)),
-        of("pow", D, (2, 2), Kind::Double, |row| finite(row.double(0).powf(row.double(1)))),
+        RowFunction::fallible("pow", D, (2, 2), Kind::Double, |row| {
+            in_range("pow", row.double(0).powf(row.double(1)))
+        }),
         of("log", D, one_or_two, Kind::Double, log),
         of("atan", D, one_or_two, Kind::Double, |row| {
             let y = row.double(0);
-            finite(if row.count() == 2 { y.atan2(row.double(1)) } else { y.atan() })
+            Some(Out::Double(if row.count() == 2 { y.atan2(row.double(1)) } else { y.atan() }))
         }),
         of("sign", D, (1, 1), Kind::Int, |row| {
             let value = row.double(0);
