@@ -115,6 +115,10 @@ codes! {
     WrongGroupFunction = 1111 "HY000" 400;
     /// No such character set.
     UnknownCharset = 1115 "42000" 400;
+    /// More tables than a statement may read.
+    TooManyTables = 1116 "HY000" 400;
+    /// More columns than a select may have.
+    TooManyColumns = 1117 "HY000" 400;
     /// A row with another number of values than columns.
     ColumnCount = 1136 "21S01" 400;
     /// The user may not do this to this table.
@@ -201,6 +205,8 @@ codes! {
     ExpressionRange = 1690 "22003" 400;
     /// A write in a transaction that takes none.
     ReadOnlyTransaction = 1792 "25006" 400;
+    /// A statement ran into a bug of the server.
+    Internal = 1815 "HY000" 500;
     /// A hash of a password that its plugin does not make.
     PasswordFormat = 1827 "HY000" 400;
     /// The connection was killed.
@@ -213,6 +219,8 @@ codes! {
     LockName = 3057 "42000" 400;
     /// JSON text that is none.
     InvalidJson = 3140 "22032" 400;
+    /// More parts than a statement may have.
+    TooLarge = 3170 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
     /// A label that is used already.

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 mod turns;
 
-pub use turns::{Pace, Turns, at_pace, give_way, set_pace, take_turns};
+pub use turns::{Pace, Turns, at_pace, give_way, set_pace, step_back, take_turns};
 
 /// Runs tasks that wait and jobs that compute or block.
 pub trait Pool: Send + Sync + 'static {

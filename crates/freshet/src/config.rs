@@ -92,6 +92,8 @@ pub struct Config {
     pub io_threads: usize,
     /// Threads that run queries; 0 means one for each core.
     pub query_threads: usize,
+    /// Threads that plan large statements; 0 means one for each core.
+    pub plan_threads: usize,
     /// Threads that flush, merge and commit; 0 means one for each core.
     pub job_threads: usize,
     /// Connections at most.
@@ -150,6 +152,7 @@ impl Config {
             labels_running_max: 0,
             io_threads: 0,
             query_threads: 0,
+            plan_threads: 0,
             job_threads: 0,
             connections_max: 0,
             packet_bytes_max: ByteSize(0),

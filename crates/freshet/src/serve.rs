@@ -9,7 +9,8 @@ use freshet_base::task::{Threads, Turns, take_turns};
 use freshet_base::{ByteSize, Error, ErrorCode, Result};
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
-use freshet_query::engine::{QueryConfig, QueryEngine, STACK_BYTES};
+use freshet_query::STACK_BYTES;
+use freshet_query::engine::{QueryConfig, QueryEngine};
 use freshet_server::{LoadLimits, Server, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,11 +32,13 @@ pub fn run(config: &Config) -> Result<()> {
     // Jobs also wait for the disk, so there is one more than cores.
     let job_threads = if config.job_threads == 0 { cores + 1 } else { config.job_threads };
     let pool = Threads::start(job_threads).map_err(failed)?;
+    // These accept, hear signals and run statements; what computes for one has other threads. At
+    // least two, so that none of them waits for a list of all tables.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads(config.query_threads))
-        .thread_name("query")
+        .worker_threads(cores.max(2))
+        .thread_name("statement")
         .thread_stack_size(STACK_BYTES)
-        .on_thread_start(|| take_turns(Turns::Long))
+        .on_thread_start(|| take_turns(Turns::Short))
         .enable_all()
         .build()
         .map_err(failed)?;
@@ -49,7 +52,8 @@ pub fn run(config: &Config) -> Result<()> {
         loads: load_limits(config),
         drain_timeout: config.drain_timeout,
     };
-    let served = serve(config, settings, threads(config.query_threads), world(config, pool));
+    let threads = [config.query_threads, config.plan_threads].map(threads);
+    let served = serve(config, settings, threads, world(config, pool));
     let done = runtime.block_on(served);
     end(runtime);
     done
@@ -73,7 +77,7 @@ fn contain_panics() {
         report(info);
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("");
-        if !(name.starts_with("query") || name.starts_with("io-")) {
+        if !["statement", "query", "plan", "io-"].iter().any(|of| name.starts_with(of)) {
             std::process::abort();
         }
     }));
@@ -87,7 +91,7 @@ fn end(runtime: Runtime) {
 async fn serve(
     config: &Config,
     settings: Settings,
-    query_threads: usize,
+    [query_threads, plan_threads]: [usize; 2],
     world: World,
 ) -> Result<()> {
     let total = memory::total();
@@ -103,6 +107,7 @@ async fn serve(
         memory_bytes: usize::try_from(config.query_memory.of(total).bytes()).unwrap_or(usize::MAX),
         spill_dir,
         threads: query_threads,
+        plan_threads,
     })?;
     let server = Server::start(Arc::clone(&engine), Arc::new(query), settings, draw).await?;
     say_ready(&server);

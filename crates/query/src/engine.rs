@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -23,26 +22,25 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
 use freshet_base::{Error, Result, err};
-use futures::StreamExt;
 use sqlparser::ast::{Query, Statement};
 
+use crate::checked;
 use crate::error::{external, mapped};
 use crate::functions::{self, operators::MySqlOperators};
+use crate::interrupt;
+use crate::limits;
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;
 use crate::session::Session;
 use crate::set_operation::SetOperations;
 use crate::snapshot;
-use crate::yielding::YieldBehindJoins;
+use crate::threads::{Lane, Rows, Threads};
 
-/// The stack of a thread that plans and runs queries: enough for a statement as deep as the parser
-/// lets through. What is not used takes no memory.
-pub const STACK_BYTES: usize = 64 << 20;
 /// Bytes that a sort keeps to merge what it has spilled.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
 
@@ -53,8 +51,10 @@ pub struct QueryConfig {
     pub memory_bytes: usize,
     /// Where it spills to.
     pub spill_dir: PathBuf,
-    /// How many threads work for one query.
+    /// How many threads run queries, and work for one of them.
     pub threads: usize,
+    /// How many threads plan large statements.
+    pub plan_threads: usize,
 }
 
 /// Where a statement finds its tables: one snapshot for all of them.
@@ -66,8 +66,32 @@ pub trait Tables: Send + Sync {
     fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>>;
 }
 
-/// Plans and runs queries.
+/// Where a statement comes from: what it may name and what it is told of its session.
+pub trait Origin: Tables + 'static {
+    /// The session as planning sees it.
+    fn session(&self) -> Session<'_>;
+}
+
+/// A query that is to be planned.
+pub struct Asked {
+    /// What it says.
+    pub query: Box<Query>,
+    /// The items of its outermost select as written.
+    pub texts: Vec<String>,
+    /// The types of its placeholders, `None` for those not known yet.
+    pub parameters: Vec<Option<DataType>>,
+    /// Where it comes from.
+    pub origin: Arc<dyn Origin>,
+}
+
+/// Plans and runs queries, on threads of its own.
 pub struct QueryEngine {
+    planner: Arc<Planner>,
+    threads: Threads,
+}
+
+/// What DataFusion plans and runs with.
+struct Planner {
     state: SessionState,
     task: Arc<TaskContext>,
 }
@@ -78,6 +102,8 @@ pub struct Plan {
     logical: LogicalPlan,
     /// Whether it waits for values whose types were not known: it is optimised with them.
     untyped: bool,
+    /// Where its execution is planned.
+    lane: Lane,
     /// Its result columns.
     pub columns: Vec<ResultColumn>,
     /// Whether it holds values of the session or of the moment it was planned, so that it is
@@ -113,37 +139,6 @@ impl Plan {
     }
 }
 
-/// The rows of a running query. Dropping it stops the query.
-pub struct Rows {
-    stream: SendableRecordBatchStream,
-}
-
-impl Rows {
-    /// The next rows; `None` at the end.
-    ///
-    /// # Errors
-    /// What went wrong while executing; nothing follows it.
-    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        match self.stream.next().await {
-            Some(Ok(batch)) => Ok(Some(batch)),
-            Some(Err(error)) => Err(mapped(error)),
-            None => Ok(None),
-        }
-    }
-
-    /// All rows that are left.
-    ///
-    /// # Errors
-    /// As [`Self::next`].
-    pub async fn collect(mut self) -> Result<Vec<RecordBatch>> {
-        let mut batches = Vec::new();
-        while let Some(batch) = self.next().await? {
-            batches.push(batch);
-        }
-        Ok(batches)
-    }
-}
-
 impl QueryEngine {
     /// An engine with a budget of its own.
     ///
@@ -161,31 +156,127 @@ impl QueryEngine {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_expr_planners(planners())
-            .with_physical_optimizer_rule(Arc::new(YieldBehindJoins))
+            .with_analyzer_rules(checked::analyzer_rules())
+            .with_optimizer_rules(checked::optimizer_rules())
+            .with_physical_optimizer_rules(checked::physical_rules())
             .build();
         let task = state.task_ctx();
-        Ok(Self { state, task })
+        let threads = Threads::start(config.threads, config.plan_threads)?;
+        Ok(Self { planner: Arc::new(Planner { state, task }), threads })
     }
 
-    /// Plans a query. `texts` are the items of its outermost select as written, `parameters`
-    /// the types of its placeholders, `None` for those not known yet.
+    /// Plans a query.
     ///
     /// # Errors
     /// Unknown names, wrong types, what is not supported.
-    pub fn plan(
+    pub async fn plan(&self, asked: Asked) -> Result<Plan> {
+        let planner = Arc::clone(&self.planner);
+        let lane = lane(&asked)?;
+        self.threads.plan(lane, async move { planner.plan(asked, lane) }).await
+    }
+
+    /// Plans a query and runs it.
+    ///
+    /// # Errors
+    /// As [`Self::plan`] and [`Self::execute`].
+    pub async fn select(
         &self,
-        mut query: Box<Query>,
-        texts: &[String],
-        session: &Session<'_>,
-        tables: &dyn Tables,
-        parameters: &[Option<DataType>],
-    ) -> Result<Plan> {
-        let rewritten = rewrite::query(&mut query, texts, session)?;
+        asked: Asked,
+        values: Vec<ScalarValue>,
+    ) -> Result<(Vec<ResultColumn>, Rows)> {
+        let planner = Arc::clone(&self.planner);
+        let lane = lane(&asked)?;
+        let prepare = async move {
+            let plan = planner.plan(asked, lane)?;
+            let stream = planner.stream(plan.logical, plan.untyped, values).await?;
+            Ok((plan.columns, stream))
+        };
+        self.threads.query(lane, prepare).await
+    }
+
+    /// Runs a plan on the tables that it is bound to, with values in place of its placeholders.
+    ///
+    /// # Errors
+    /// Wrong number of values; what goes wrong while planning the execution.
+    pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
+        let planner = Arc::clone(&self.planner);
+        let (logical, untyped) = (plan.logical.clone(), plan.untyped);
+        let prepare = async move { Ok(((), planner.stream(logical, untyped, values).await?)) };
+        self.threads.query(plan.lane, prepare).await.map(|((), rows)| rows)
+    }
+
+    /// The plan as EXPLAIN shows it, line by line.
+    ///
+    /// # Errors
+    /// As [`Self::select`].
+    pub async fn explain(&self, asked: Asked) -> Result<Vec<String>> {
+        let planner = Arc::clone(&self.planner);
+        let lane = lane(&asked)?;
+        let shown = async move {
+            let physical = planner.physical(&planner.plan(asked, lane)?.logical).await?;
+            Ok(displayable(physical.as_ref()).indent(false).to_string())
+        };
+        self.threads.plan(lane, shown).await.map(lines)
+    }
+
+    /// Runs a query, and tells what each of its steps did, as EXPLAIN ANALYZE shows it.
+    ///
+    /// # Errors
+    /// As [`Self::select`], and what goes wrong while executing.
+    pub async fn analyze(&self, asked: Asked) -> Result<Vec<String>> {
+        let planner = Arc::clone(&self.planner);
+        let lane = lane(&asked)?;
+        let prepare = async move {
+            let physical = planner.physical(&planner.plan(asked, lane)?.logical).await?;
+            let stream = planner.begun(&physical)?;
+            Ok((physical, stream))
+        };
+        let (physical, mut rows) = self.threads.query(lane, prepare).await?;
+        while rows.next().await?.is_some() {}
+        let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
+        Ok(lines(shown.to_string()))
+    }
+
+    /// Computes what is neither a plan nor a query apart from whoever waits for it.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.threads.plan(Lane::Large, async move { work() }).await
+    }
+
+    /// Bytes of memory that queries hold now.
+    pub fn memory_bytes(&self) -> usize {
+        self.planner.state.runtime_env().memory_pool.reserved()
+    }
+}
+
+/// Where a query is planned.
+///
+/// # Errors
+/// 1116, 1117, 1436 and 3170 where it is too large to be planned at all.
+fn lane(asked: &Asked) -> Result<Lane> {
+    let size = limits::measure(&asked.query, &asked.origin.session().limits)?;
+    Ok(if size.is_small() { Lane::Small } else { Lane::Large })
+}
+
+fn lines(shown: String) -> Vec<String> {
+    shown.lines().map(str::to_owned).collect()
+}
+
+impl Planner {
+    fn plan(&self, asked: Asked, lane: Lane) -> Result<Plan> {
+        let Asked { mut query, texts, parameters, origin } = asked;
+        let session = origin.session();
+        let rewritten = rewrite::query(&mut query, &texts, &session)?;
         let relations = [Arc::new(SetOperations) as Arc<dyn RelationPlanner>];
-        let database = session.database;
+        let (tables, database) = (&*origin, session.database);
         let context = Context { state: &self.state, relations, tables, database };
         let planner = SqlToRel::new_with_options(&context, options());
-        let mut types = planner_context(parameters);
+        let mut types = planner_context(&parameters);
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
             .map_err(mapped)?;
@@ -195,60 +286,35 @@ impl QueryEngine {
             true => logical,
             false => self.state.optimize(&logical).map_err(mapped)?,
         };
-        Ok(Plan { logical, untyped, columns, of_session: rewritten.of_session })
+        Ok(Plan { logical, untyped, lane, columns, of_session: rewritten.of_session })
     }
 
-    /// Runs a plan on the tables that it is bound to, with values in place of its placeholders.
-    /// Must be called inside a tokio runtime, which does the work.
-    ///
-    /// # Errors
-    /// Wrong number of values; what goes wrong while planning the execution.
-    pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
-        let mut logical = plan.logical.clone();
+    /// The rows of a plan with values in place of its placeholders.
+    async fn stream(
+        &self,
+        mut logical: LogicalPlan,
+        untyped: bool,
+        values: Vec<ScalarValue>,
+    ) -> Result<SendableRecordBatchStream> {
         if !values.is_empty() {
             let values = ParamValues::from(values);
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
-            logical = match plan.untyped {
+            logical = match untyped {
                 true => self.state.optimize(&logical).map_err(mapped)?,
                 false => folded(logical).map_err(mapped)?,
             };
         }
-        let planner = self.state.query_planner();
-        let physical = planner.create_physical_plan(&logical, &self.state).await.map_err(mapped)?;
-        let stream = execute_stream(physical, Arc::clone(&self.task)).map_err(mapped)?;
-        Ok(Rows { stream })
+        let physical = self.physical(&logical).await?;
+        self.begun(&physical)
     }
 
-    /// The plan as EXPLAIN shows it, line by line.
-    ///
-    /// # Errors
-    /// As [`Self::execute`].
-    pub async fn explain(&self, plan: &Plan) -> Result<Vec<String>> {
+    async fn physical(&self, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
         let planner = self.state.query_planner();
-        let physical =
-            planner.create_physical_plan(&plan.logical, &self.state).await.map_err(mapped)?;
-        let shown = datafusion::physical_plan::displayable(physical.as_ref()).indent(false);
-        Ok(shown.to_string().lines().map(str::to_owned).collect())
+        planner.create_physical_plan(logical, &self.state).await.map_err(mapped)
     }
 
-    /// Runs a plan, and tells what each of its steps did, as EXPLAIN ANALYZE shows it.
-    ///
-    /// # Errors
-    /// As [`Self::execute`], and what goes wrong while executing.
-    pub async fn analyze(&self, plan: &Plan) -> Result<Vec<String>> {
-        let planner = self.state.query_planner();
-        let physical =
-            planner.create_physical_plan(&plan.logical, &self.state).await.map_err(mapped)?;
-        let stream = execute_stream(Arc::clone(&physical), Arc::clone(&self.task));
-        let mut rows = Rows { stream: stream.map_err(mapped)? };
-        while rows.next().await?.is_some() {}
-        let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
-        Ok(shown.to_string().lines().map(str::to_owned).collect())
-    }
-
-    /// Bytes of memory that queries hold now.
-    pub fn memory_bytes(&self) -> usize {
-        self.state.runtime_env().memory_pool.reserved()
+    fn begun(&self, physical: &Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
+        execute_stream(Arc::clone(physical), Arc::clone(&self.task)).map_err(mapped)
     }
 }
 
@@ -325,7 +391,7 @@ fn on_tables(
 struct Context<'a> {
     state: &'a SessionState,
     relations: [Arc<dyn RelationPlanner>; 1],
-    tables: &'a dyn Tables,
+    tables: &'a dyn Origin,
     database: Option<&'a str>,
 }
 
@@ -334,6 +400,7 @@ impl ContextProvider for Context<'_> {
         &self,
         name: TableReference,
     ) -> Result<Arc<dyn TableSource>, DataFusionError> {
+        interrupt::check()?;
         let database = match (name.schema(), self.database) {
             (Some(database), _) | (None, Some(database)) => database,
             (None, None) => return Err(external(no_database())),

@@ -16,12 +16,15 @@
 //! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` has what MySQL answers.
 
 pub mod actions;
+mod checked;
 pub mod convert;
 pub mod engine;
 pub mod error;
 pub mod format;
 pub mod functions;
+mod interrupt;
 mod learned;
+pub mod limits;
 pub mod listing;
 pub mod parameters;
 pub mod parser;
@@ -35,11 +38,12 @@ mod set_operation;
 pub mod snapshot;
 pub mod system;
 pub mod temporal;
+mod threads;
 mod yielding;
 pub mod zone;
 
 pub use arrow::array::RecordBatch;
 pub use arrow::datatypes::DataType;
 pub use datafusion::catalog::TableProvider;
-pub use engine::Rows;
 pub use parameters::Parameter;
+pub use threads::{Rows, STACK_BYTES, panicked};

@@ -9,16 +9,23 @@ use datafusion::datasource::MemTable;
 use freshet_base::Result;
 use sqlparser::ast::{Expr, SetExpr};
 
-use crate::engine::{QueryEngine, Tables};
+use crate::engine::{Asked, Origin, QueryEngine, Tables};
 use crate::error::mapped;
 use crate::parser::{Statement, parse};
 use crate::session::Session;
 
-struct Listing(Arc<MemTable>);
+/// The rows, asked for by somebody.
+struct Listing(Arc<MemTable>, Arc<dyn Origin>);
 
 impl Tables for Listing {
     fn table(&self, _database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
         Ok(Arc::clone(&self.0) as _)
+    }
+}
+
+impl Origin for Listing {
+    fn session(&self) -> Session<'_> {
+        self.1.session()
     }
 }
 
@@ -31,7 +38,7 @@ impl QueryEngine {
         &self,
         batch: &RecordBatch,
         condition: &Expr,
-        session: &Session<'_>,
+        origin: Arc<dyn Origin>,
     ) -> Result<Vec<RecordBatch>> {
         let lower = |field: &Arc<arrow::datatypes::Field>| {
             field.as_ref().clone().with_name(field.name().to_lowercase())
@@ -41,14 +48,16 @@ impl QueryEngine {
         let batch = RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
             .expect("names do not change columns");
         let table = MemTable::try_new(schema, vec![vec![batch]]).map_err(mapped)?;
-        let mut statements = parse("SELECT * FROM listing.listing", session.mode)?;
+        let mut statements = parse("SELECT * FROM listing.listing", origin.session().mode)?;
         let Statement::Query(mut query) = statements.remove(0).statement else {
             unreachable!("the text above is a query")
         };
         if let SetExpr::Select(select) = &mut *query.body {
             select.selection = Some(condition.clone());
         }
-        let plan = self.plan(query, &[], session, &Listing(Arc::new(table)), &[])?;
-        self.execute(&plan, Vec::new()).await?.collect().await
+        let origin = Arc::new(Listing(Arc::new(table), origin));
+        let asked = Asked { query, texts: Vec::new(), parameters: Vec::new(), origin };
+        let (_, rows) = self.select(asked, Vec::new()).await?;
+        rows.collect().await
     }
 }

@@ -1,5 +1,6 @@
 //! What planning needs to know of the session that a statement came from.
 
+use crate::limits::Limits;
 use crate::zone::Zone;
 
 /// The value of a variable.
@@ -75,6 +76,8 @@ pub struct Session<'a> {
     pub zone_name: &'a str,
     /// `sql_mode`.
     pub mode: SqlMode,
+    /// How large statements may be.
+    pub limits: Limits,
     /// Variables.
     pub variables: &'a dyn Variables,
 }

@@ -15,10 +15,10 @@ use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, Tabl
 use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
 use freshet_meta::RowsetMeta;
 use freshet_query::TableProvider;
-use freshet_query::engine::{Plan, Tables};
-use freshet_query::parser::{self, Statement};
+use freshet_query::engine::{Origin, Plan, Tables};
 use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
+use freshet_query::session::Session;
 use freshet_query::zone::Zone;
 use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
@@ -104,11 +104,9 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
 }
 
 /// The answer of a query, and how many rows its scans read.
-fn read(bench: &Bench, tables: &One, sql: &str) -> (Vec<Vec<String>>, usize) {
-    let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
-    let Statement::Query(select) = parsed.statement else { panic!("{sql}") };
-    let plan = bench.engine.plan(select, &parsed.items, &session(), tables, &[]).unwrap();
-    let lines = bench.runtime.block_on(bench.engine.analyze(&plan)).unwrap();
+fn read(bench: &Bench, tables: &Arc<One>, sql: &str) -> (Vec<Vec<String>>, usize) {
+    let asked = Bench::asked(sql, &[], Arc::clone(tables) as _).unwrap();
+    let lines = bench.runtime.block_on(bench.engine.analyze(asked)).unwrap();
     let rows_read = lines.iter().filter_map(|line| line.split("rows_read=").nth(1)).map(|rest| {
         let digits = rest.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ' ' && c != 'K');
         let shown = digits.into_iter().next().unwrap().trim().to_owned();
@@ -125,6 +123,12 @@ struct One(TableSnapshot, Zone);
 impl Tables for One {
     fn table(&self, database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
         Ok(Arc::new(StoredTable::new(database, self.0.clone(), self.1)))
+    }
+}
+
+impl Origin for One {
+    fn session(&self) -> Session<'_> {
+        session()
     }
 }
 
@@ -150,15 +154,8 @@ fn views(table: &Arc<Table>) -> Views {
     Views::new(store, Budget::new("memory of snapshots", 1 << 20))
 }
 
-fn query(bench: &Bench, tables: &One, sql: &str) -> Vec<Vec<String>> {
-    let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
-    let Statement::Query(query) = parsed.statement else { panic!("{sql}") };
-    let plan = bench.engine.plan(query, &parsed.items, &session(), tables, &[]).unwrap();
-    let batches = bench.runtime.block_on(async {
-        let bound = plan.bound(tables).unwrap().expect("the table has the columns of the plan");
-        bench.engine.execute(&bound, Vec::new()).await.unwrap().collect().await
-    });
-    common::rows(&batches.unwrap(), &plan.columns)
+fn query(bench: &Bench, tables: &Arc<One>, sql: &str) -> Vec<Vec<String>> {
+    bench.on(sql, Arc::clone(tables) as _).unwrap().1
 }
 
 #[test]
@@ -166,7 +163,8 @@ fn rows_in_memory_are_read_in_the_zone_of_the_session() {
     let bench = Bench::new();
     let table = table();
     let batch = rows(&table, 0..10_000);
-    let tables = One(snapshot(&table).with_overlay([batch]), Zone::parse("+01:00").unwrap());
+    let zone = Zone::parse("+01:00").unwrap();
+    let tables = Arc::new(One(snapshot(&table).with_overlay([batch]), zone));
     let answer = query(&bench, &tables, "SELECT COUNT(*), MIN(id), MAX(ID) FROM s");
     assert_eq!(answer, [["10000", "0", "9999"]]);
     let sql = "SELECT * FROM s WHERE id = 7 AND at = '1970-01-01 01:00:07'";
@@ -184,12 +182,11 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
     let views = views(&table);
     let pinned = |ids| {
         let snapshot = views.pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap();
-        One(snapshot.with_overlay([rows(&table, ids)]), Zone::UTC)
+        Arc::new(One(snapshot.with_overlay([rows(&table, ids)]), Zone::UTC)) as Arc<dyn Origin>
     };
     let sql = "SELECT COUNT(*) FROM s WHERE id IN (SELECT id + 1 FROM s)";
-    let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
-    let Statement::Query(select) = parsed.statement else { panic!("{sql}") };
-    let plan = bench.engine.plan(select, &parsed.items, &session(), &pinned(0..5), &[]).unwrap();
+    let asked = Bench::asked(sql, &[], pinned(0..5)).unwrap();
+    let plan = bench.runtime.block_on(bench.engine.plan(asked)).unwrap();
     assert_eq!(views.pins().count(), 1, "a plan holds what it was made on");
     let plan = plan.unbound().unwrap();
     assert_eq!(views.pins().count(), 0);
@@ -198,7 +195,7 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
         bench.runtime.block_on(async { rows.await?.collect().await })
     };
     assert!(run(&plan).is_err(), "it has nothing to read");
-    let answer = run(&plan.bound(&pinned(0..100)).unwrap().unwrap()).unwrap();
+    let answer = run(&plan.bound(&*pinned(0..100)).unwrap().unwrap()).unwrap();
     assert_eq!(common::rows(&answer, &plan.columns), [["99"]]);
     assert_eq!(views.pins().count(), 0);
 }
@@ -213,7 +210,7 @@ fn files_are_read_where_they_may_hold_what_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let mut flushed = snapshot(&table);
     flushed.rowsets.push(rowset(&table, dir.path(), 0..ROWS));
-    let tables = One(flushed, Zone::UTC);
+    let tables = Arc::new(One(flushed, Zone::UTC));
     for (condition, wanted, pages) in [
         ("id = 7", 1, 1),
         ("id = 299999", 1, 1),
@@ -244,7 +241,7 @@ fn a_join_leaves_out_files_that_its_other_side_does_not_ask_for() {
     let dir = tempfile::tempdir().unwrap();
     let mut flushed = snapshot(&table);
     flushed.rowsets.push(rowset(&table, dir.path(), 0..300_000));
-    let tables = One(flushed, Zone::UTC);
+    let tables = Arc::new(One(flushed, Zone::UTC));
     let sql = "SELECT COUNT(*), MAX(b.name) FROM s a JOIN s b ON a.id = b.id \
                WHERE a.id BETWEEN 1000 AND 1009 AND a.name <> 'n1003'";
     let (answer, rows_read) = read(&bench, &tables, sql);
@@ -256,11 +253,10 @@ fn a_join_leaves_out_files_that_its_other_side_does_not_ask_for() {
 fn columns_say_where_they_are_from() {
     let bench = Bench::new();
     let table = table();
-    let tables = One(snapshot(&table), Zone::UTC);
+    let tables = Arc::new(One(snapshot(&table), Zone::UTC));
     let columns = |sql: &str| {
-        let parsed = parser::parse(sql, Default::default()).unwrap().remove(0);
-        let Statement::Query(select) = parsed.statement else { panic!("no query") };
-        bench.engine.plan(select, &parsed.items, &session(), &tables, &[]).unwrap().columns
+        let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
+        bench.runtime.block_on(bench.engine.plan(asked)).unwrap().columns
     };
     let all = columns("SELECT *, x.ID FROM s x");
     let [id, name, at, again] = &all[..] else { panic!("{all:?}") };

@@ -11,7 +11,8 @@ use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
 use freshet_meta::{Account, Catalog};
 use freshet_query::TableProvider;
-use freshet_query::engine::Tables;
+use freshet_query::engine::{Origin, Tables};
+use freshet_query::session::Session;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
 use freshet_query::zone::Zone;
 use freshet_storage::delta::Freshness;
@@ -59,6 +60,12 @@ impl Tables for System {
     }
 }
 
+impl Origin for System {
+    fn session(&self) -> Session<'_> {
+        session()
+    }
+}
+
 fn empty() -> System {
     let view = StoreView { catalog: Arc::new(Catalog::default()), tables: Default::default() };
     let views = Views::new(view, Budget::new("memory of snapshots", 1 << 20));
@@ -66,19 +73,9 @@ fn empty() -> System {
 }
 
 fn run(bench: &Bench, sql: &str) -> (Vec<String>, Vec<Vec<String>>) {
-    let system = empty();
-    let mut parsed = freshet_query::parser::parse(sql, Default::default()).unwrap();
-    let parsed = parsed.remove(0);
-    let freshet_query::parser::Statement::Query(query) = parsed.statement else { panic!("{sql}") };
-    let plan = bench
-        .engine
-        .plan(query, &parsed.items, &session(), &system, &[])
-        .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-    let names = plan.columns.iter().map(|column| column.name.clone()).collect();
-    let batches = bench.runtime.block_on(async {
-        bench.engine.execute(&plan, Vec::new()).await.unwrap().collect().await.unwrap()
-    });
-    (names, common::rows(&batches, &plan.columns))
+    let (columns, rows) =
+        bench.on(sql, Arc::new(empty())).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    (columns.into_iter().map(|column| column.name).collect(), rows)
 }
 
 #[test]

@@ -12,7 +12,6 @@ use freshet_meta::Account;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 
 /// Most characters of a statement that the list keeps.
 const INFO_CHARS_MAX: usize = 4096;
@@ -64,6 +63,10 @@ pub struct Process {
     waker: AtomicWaker,
     /// Tells the running statement to stop.
     interrupt: Notify,
+    /// Whether it was told so.
+    interrupted: AtomicBool,
+    /// How many statements began.
+    statements: AtomicU64,
 }
 
 /// What changes seldom.
@@ -97,6 +100,8 @@ impl Process {
             patience_seconds: [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)],
             waker: AtomicWaker::new(),
             interrupt: Notify::new(),
+            interrupted: AtomicBool::new(false),
+            statements: AtomicU64::new(0),
         }
     }
 
@@ -132,7 +137,14 @@ impl Process {
         details.info.clear();
         details.info.extend(sql.chars().take(INFO_CHARS_MAX));
         drop(details);
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        self.interrupted.store(self.is_killed(), Ordering::SeqCst);
         self.note(Activity::Query, now);
+    }
+
+    /// What tells the running statement from all others, in the log.
+    pub fn statement(&self) -> String {
+        format!("{}-{}", self.id, self.statements.load(Ordering::Relaxed))
     }
 
     /// The connection waits for its client again.
@@ -211,9 +223,14 @@ impl Process {
         self.waker.register(waker);
     }
 
-    /// Resolves when the running statement is to stop; counts from the call on.
-    pub fn interrupted(&self) -> Notified<'_> {
-        self.interrupt.notified()
+    /// Resolves when the running statement is to stop, whenever it was told so.
+    pub async fn interrupted(&self) {
+        let mut told = std::pin::pin!(self.interrupt.notified());
+        // Who is told between the look and the wait is told.
+        told.as_mut().enable();
+        if !self.interrupted.load(Ordering::SeqCst) && !self.is_killed() {
+            told.await;
+        }
     }
 
     /// Ends the running statement, and the connection with it if `whole`.
@@ -223,6 +240,7 @@ impl Process {
             self.waker.wake();
         }
         if whole || self.activity() == Activity::Query {
+            self.interrupted.store(true, Ordering::SeqCst);
             self.interrupt.notify_waiters();
         }
     }

@@ -82,8 +82,9 @@ pub struct Shared {
     pub passwords: Arc<Passwords>,
     /// Locks that sessions take by name.
     pub locks: Arc<Locks>,
-    /// Where queries run.
-    pub queries: Handle,
+    /// Where statements run: nothing there computes for long, so whoever has to be answered at
+    /// once is.
+    pub statements: Handle,
     /// When the server started, in the clock's monotonic time.
     pub started: Duration,
     draw: Draw,
@@ -125,7 +126,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve. Must be called inside the runtime of queries.
+    /// Starts to serve. Must be called inside the runtime of statements.
     ///
     /// # Errors
     /// When an address cannot be had, or may not be while `root` has no password.
@@ -237,7 +238,7 @@ fn shared(
         settings,
         passwords: Passwords::new(),
         locks: Arc::default(),
-        queries: Handle::current(),
+        statements: Handle::current(),
         started,
         draw,
     })

@@ -19,7 +19,7 @@ use freshet_wire::PacketWriter;
 use crate::Shared;
 use crate::mysql::results;
 use crate::session::Session;
-use crate::statement::{Reader, Reply};
+use crate::statement::{Reader, Reply, bounded};
 
 /// One row of an answer.
 type Row = Vec<Option<String>>;
@@ -79,8 +79,8 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
     if let Some(Filter::Where(condition)) = &show.filter {
         let batch = text_batch(&names, &listing.rows);
         let reader = Reader::new(session).await?;
-        let query = &session.shared.query;
-        let batches = query.filter(&batch, condition, &reader.session()).await?;
+        let batches = session.shared.query.filter(&batch, condition, reader);
+        let batches = bounded(session, batches).await?;
         listing.rows = batches.iter().flat_map(texts).collect();
     }
     if let Some((count, offset)) = show.limit {

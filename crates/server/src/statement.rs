@@ -5,19 +5,23 @@ mod act;
 mod ddl;
 mod insert;
 mod query;
+mod reader;
 mod set;
 mod users;
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
-use freshet_base::{Error, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_query::parser::{Parsed, ShowWhat, Statement, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
+use futures::FutureExt;
 
-pub use query::{CursorRows, PreparedQuery, Reader};
+pub use query::{CursorRows, PreparedQuery};
+pub use reader::Reader;
 
 pub use crate::mysql::results::Output;
 
@@ -27,7 +31,10 @@ use crate::mysql::results::{self, Encoding, Gone};
 use crate::session::{Session, Settings, TimeLimit};
 use crate::{show, transaction};
 
-/// What a connection hands to the threads of queries.
+/// A text up to this size is parsed where it is: within a millisecond or so.
+const TEXT_BYTES_SHORT: usize = 64 << 10;
+
+/// What a connection hands to the threads of statements.
 pub enum Work {
     /// COM_QUERY.
     Query(String),
@@ -95,43 +102,63 @@ impl Reply {
 /// Runs the work of a connection and answers it.
 pub async fn run(
     mut session: Box<Session>,
-    work: Work,
+    mut work: Work,
     multi: bool,
     mut output: Output,
 ) -> Answered {
     let now = session.shared.engine.clock().now();
     session.process.begin(work.text(), now);
-    let (mut prepared, mut lent) = (None, None);
-    // A client that is gone reads no answer; its connection finds out by itself.
-    let done = match work {
-        Work::Query(sql) => texts(&mut session, &sql, multi, &mut output).await,
-        Work::Prepare { sql, parameters } => {
-            match query::prepare(&mut session, sql, parameters).await {
-                Ok(statement) => prepared = Some(Box::new(statement)),
-                Err(error) => failed(&mut session, &mut output, &error),
-            }
-            Ok(())
-        }
-        Work::Execute { id, mut statement, parameters, cursor } => {
-            let done =
-                query::execute(&mut session, &mut statement, parameters, cursor, &mut output).await;
-            lent = Some((id, statement));
-            done
-        }
-        Work::FieldList { table, pattern } => {
-            if let Err(error) = show::field_list(&session, &table, &pattern, &mut output.writer) {
-                failed(&mut session, &mut output, &error);
-            }
-            Ok(())
+    let carried_out = carry_out(&mut session, &mut work, multi, &mut output);
+    let done = match AssertUnwindSafe(carried_out).catch_unwind().await {
+        Ok(done) => done,
+        Err(panic) => {
+            // Nobody knows how far it came with what was open.
+            transaction::roll_back(&mut session);
+            failed(&mut session, &mut output, &freshet_query::panicked(&*panic));
+            Ok(None)
         }
     };
-    if let Err(Gone) = done {
+    // A client that is gone reads no answer; its connection finds out by itself.
+    let prepared = done.unwrap_or_else(|Gone| {
         session.process.kill(true);
-    }
+        None
+    });
+    let lent = match work {
+        Work::Execute { id, statement, .. } => Some((id, statement)),
+        _ => None,
+    };
     // What was committed must be durable before anybody is told.
     told(&session).await;
     let sequence = output.writer.sequence();
     Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
+}
+
+/// Carries out the work; gives what was prepared.
+async fn carry_out(
+    session: &mut Session,
+    work: &mut Work,
+    multi: bool,
+    output: &mut Output,
+) -> std::result::Result<Option<Box<Prepared>>, Gone> {
+    match work {
+        Work::Query(sql) => texts(session, std::mem::take(sql), multi, output).await?,
+        Work::Prepare { sql, parameters } => {
+            match query::prepare(session, std::mem::take(sql), *parameters).await {
+                Ok(statement) => return Ok(Some(Box::new(statement))),
+                Err(error) => failed(session, output, &error),
+            }
+        }
+        Work::Execute { statement, parameters, cursor, .. } => {
+            let parameters = std::mem::take(parameters);
+            query::execute(session, statement, parameters, *cursor, output).await?;
+        }
+        Work::FieldList { table, pattern } => {
+            if let Err(error) = show::field_list(session, table, pattern, &mut output.writer) {
+                failed(session, output, &error);
+            }
+        }
+    }
+    Ok(None)
 }
 
 impl Work {
@@ -145,8 +172,15 @@ impl Work {
     }
 }
 
-/// Notes an error and answers with it.
+/// Notes an error and answers with it. What a bug says is for the log: the client gets the name
+/// of the statement that the log has.
 fn failed(session: &mut Session, output: &mut Output, error: &Error) {
+    let named = (error.code() == ErrorCode::Internal).then(|| {
+        let statement = session.process.statement();
+        tracing::error!(statement, %error, "a statement ended by a bug of the server");
+        err!(Internal, "Internal error in statement {statement}; the server's log says more of it")
+    });
+    let error = named.as_ref().unwrap_or(error);
     session.failed(error);
     put_error(&mut output.writer, error);
 }
@@ -154,11 +188,11 @@ fn failed(session: &mut Session, output: &mut Output, error: &Error) {
 /// Runs the statements of a text one after the other; the first that fails ends it.
 async fn texts(
     session: &mut Session,
-    sql: &str,
+    sql: String,
     multi: bool,
     output: &mut Output,
 ) -> std::result::Result<(), Gone> {
-    let statements = match parsed(session, sql, multi) {
+    let statements = match parsed(session, sql, multi).await {
         Ok(statements) => statements,
         Err(error) => {
             session.diagnostics.clear();
@@ -181,8 +215,26 @@ async fn texts(
     Ok(())
 }
 
-fn parsed(session: &Session, sql: &str, multi: bool) -> Result<Vec<Parsed>> {
-    let statements = parse(sql, session.settings.mode)?;
+/// Parses a text, apart from here if it is long: others wait for the thread.
+///
+/// # Errors
+/// Those of the parser; 1317 and 3024.
+pub async fn understood(session: &mut Session, sql: String) -> Result<(String, Vec<Parsed>)> {
+    let mode = session.settings.mode;
+    if sql.len() <= TEXT_BYTES_SHORT {
+        let statements = parse(&sql, mode)?;
+        return Ok((sql, statements));
+    }
+    session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
+    let parsed = session.shared.query.compute(move || {
+        let statements = parse(&sql, mode)?;
+        Ok((sql, statements))
+    });
+    bounded(session, parsed).await
+}
+
+async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<Vec<Parsed>> {
+    let (_, statements) = understood(session, sql).await?;
     if let (false, [_, second, ..]) = (multi, &statements[..]) {
         let near = second.text.chars().take(80).collect::<String>();
         bail!(
@@ -471,7 +523,7 @@ pub async fn shield<T: Send + 'static>(
     session: &Session,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    match session.shared.queries.spawn(work).await {
+    match session.shared.statements.spawn(work).await {
         Ok(done) => done,
         Err(error) => Err(err!(Unknown, "the statement ended by an internal error: {error}")),
     }

@@ -128,6 +128,9 @@ settings! {
     query_threads = "0",
         "Threads that run queries; 0 means one for each core.",
         query_threads: |text| parse::count(text, 0, THREADS_MAX);
+    plan_threads = "0",
+        "Threads that plan large statements, behind all others; 0 means one for each core.",
+        plan_threads: |text| parse::count(text, 0, THREADS_MAX);
     job_threads = "0",
         "Threads that flush, and as many for what is waited for; 0 means cores and one.",
         job_threads: |text| parse::count(text, 0, THREADS_MAX);

@@ -10,6 +10,7 @@ use super::meaning::is_json;
 use super::typed::{common, converted, integer_digits, truth};
 use super::whole::named_shortly;
 use crate::convert::{self, DATETIME, is_binary, is_text};
+use crate::interrupt;
 use crate::temporal::{self, DAY};
 
 /// Plans binary operators as MySQL means them.
@@ -22,6 +23,7 @@ impl ExprPlanner for MySqlOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        interrupt::check()?;
         let fields = (expr.left.to_field(schema), expr.right.to_field(schema));
         let (Ok((_, left)), Ok((_, right))) = fields else {
             return Ok(PlannerResult::Original(expr));

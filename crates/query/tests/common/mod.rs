@@ -12,7 +12,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
-use freshet_query::engine::{Plan, QueryConfig, QueryEngine, Tables};
+use freshet_query::engine::{Asked, Origin, Plan, QueryConfig, QueryEngine, Tables};
+use freshet_query::limits::Limits;
 use freshet_query::parser::{self, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::{Scope, Session, SqlMode, Value, Variables};
@@ -51,9 +52,15 @@ impl Tables for MemoryTables {
     }
 }
 
+impl Origin for MemoryTables {
+    fn session(&self) -> Session<'_> {
+        session()
+    }
+}
+
 pub struct Bench {
     pub engine: QueryEngine,
-    pub tables: MemoryTables,
+    pub tables: Arc<MemoryTables>,
     pub runtime: tokio::runtime::Runtime,
     _spill: tempfile::TempDir,
 }
@@ -72,6 +79,7 @@ pub fn session() -> Session<'static> {
         zone: Zone::UTC,
         zone_name: "+00:00",
         mode: SqlMode::default(),
+        limits: Limits::default(),
         variables: &NoVariables,
     }
 }
@@ -83,12 +91,13 @@ impl Bench {
             memory_bytes: 1 << 30,
             spill_dir: spill.path().to_path_buf(),
             threads: 2,
+            plan_threads: 1,
         };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let mut bench = Self {
             engine: QueryEngine::new(&config).unwrap(),
-            tables: MemoryTables::default(),
+            tables: Arc::default(),
             runtime,
             _spill: spill,
         };
@@ -99,15 +108,36 @@ impl Bench {
     pub fn add(&mut self, name: &str, batches: Vec<RecordBatch>) {
         let schema = batches[0].schema();
         let table = MemTable::try_new(schema, vec![batches]).unwrap();
-        self.tables.0.insert(name.to_owned(), Arc::new(table));
+        let tables = Arc::get_mut(&mut self.tables).expect("no query runs");
+        tables.0.insert(name.to_owned(), Arc::new(table));
+    }
+
+    /// A query of this text, asked of these tables.
+    pub fn asked(sql: &str, types: &[Option<DataType>], origin: Arc<dyn Origin>) -> Result<Asked> {
+        let parsed = parser::parse(sql, SqlMode::default())?.remove(0);
+        let Statement::Query(query) = parsed.statement else { panic!("no query: {sql}") };
+        assert_eq!(types.len(), parsed.parameters);
+        Ok(Asked { query, texts: parsed.items, parameters: types.to_vec(), origin })
     }
 
     pub fn plan(&self, sql: &str, types: &[Option<DataType>]) -> Result<Plan> {
-        let mut parsed = parser::parse(sql, SqlMode::default())?;
-        let parsed = parsed.remove(0);
-        let Statement::Query(query) = parsed.statement else { panic!("no query: {sql}") };
-        assert_eq!(types.len(), parsed.parameters);
-        self.engine.plan(query, &parsed.items, &session(), &self.tables, types)
+        let origin = Arc::clone(&self.tables) as Arc<dyn Origin>;
+        self.runtime.block_on(self.engine.plan(Self::asked(sql, types, origin)?))
+    }
+
+    /// The columns and rows of a query on other tables.
+    pub fn on(
+        &self,
+        sql: &str,
+        tables: Arc<dyn Origin>,
+    ) -> Result<(Vec<ResultColumn>, Vec<Vec<String>>)> {
+        let asked = Self::asked(sql, &[], tables)?;
+        let (columns, batches) = self.runtime.block_on(async {
+            let (columns, rows) = self.engine.select(asked, Vec::new()).await?;
+            Ok::<_, freshet_base::Error>((columns, rows.collect().await?))
+        })?;
+        let rows = rows(&batches, &columns);
+        Ok((columns, rows))
     }
 
     pub fn columns(&self, sql: &str) -> Vec<ResultColumn> {

@@ -3,7 +3,7 @@
 //! Commands are taken in order. Those of the hot road run right here, on the I/O thread, and
 //! their answers gather until no complete command is left in the buffer; then the connection
 //! waits once until the log covers all of them and sends all answers in one write. Everything
-//! else moves, session and all, to the threads of queries, and its answer streams back.
+//! else moves, session and all, to the threads of statements, and its answer streams back.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -308,7 +308,7 @@ impl Connection {
         }
     }
 
-    /// Runs a statement on the threads of queries and passes its answer on, piece by piece.
+    /// Runs a statement on the threads of statements and passes its answer on, piece by piece.
     async fn run(&mut self, work: Work) -> std::result::Result<(), End> {
         let sequence = self.writer.sequence();
         self.flush().await?;
@@ -317,7 +317,7 @@ impl Connection {
         let (pieces, mut incoming) = mpsc::channel(PIECES_WAITING);
         let output = Output::new(self.writer.capabilities(), sequence, pieces);
         let multi = self.multi_statements;
-        let mut task = self.shared.queries.spawn(statement::run(session, work, multi, output));
+        let mut task = self.shared.statements.spawn(statement::run(session, work, multi, output));
         // Dropping the guard ends the statement, and with the session rolls back what is open.
         let guard = AbortOnDrop(task.abort_handle());
         loop {

@@ -70,13 +70,10 @@ async fn values(
     let mut exprs = Vec::new();
     let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
     let given = given.collect::<Vec<Vec<_>>>();
-    let evaluated = match exprs.is_empty() {
-        true => None,
-        false => Some(query::evaluate(session, exprs, parameters).await?),
-    };
-    let cells = match &evaluated {
-        Some((columns, batch)) => Cells::of(batch, columns)?,
-        None => Vec::new(),
+    let plain = exprs.is_empty() && insert.label.is_none();
+    let cells = match exprs.is_empty() {
+        true => Vec::new(),
+        false => query::evaluate(session, exprs, parameters).await?,
     };
     let (rows, warnings) = {
         let out = session.buffer.begin();
@@ -88,7 +85,6 @@ async fn values(
         (encoder.rows(), encoder.into_warnings())
     };
     road::settle(session, &target, rows as u64, warnings)?;
-    let plain = evaluated.is_none() && insert.label.is_none();
     let reply = match plain {
         true => road::Reply::Grouped,
         false => reply_of(session, &target, insert.label.as_deref()).await?,

@@ -1,35 +1,25 @@
 //! SELECT: snapshot, plan, rows.
 
-use std::collections::{HashMap, VecDeque};
-use std::ops::ControlFlow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use freshet_base::{Result, TableId, bail};
-use freshet_ingest::Transaction;
-use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
+use freshet_base::{Result, bail};
 use freshet_query::actions;
-use freshet_query::engine::{Plan, Tables};
-use freshet_query::parser::{Parsed, Statement, parse};
+use freshet_query::engine::{Asked, Origin, Plan};
+use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
-use freshet_query::session::{self as planning, Scope, Value, Variables};
-use freshet_query::snapshot::SnapshotTables;
-use freshet_query::system::SystemTables;
-use freshet_query::zone::Zone;
-use freshet_query::{DataType, Parameter, RecordBatch, TableProvider, parameters};
-use freshet_storage::snapshot::{Snapshot, TableSnapshot};
+use freshet_query::session::Value;
+use freshet_query::{DataType, Parameter, RecordBatch, parameters};
 use freshet_wire::{PacketWriter, Param, StatusFlags};
-use parking_lot::Mutex;
-use sqlparser::ast::{self, Expr, Query, visit_relations};
+use sqlparser::ast::{self, Expr, Query};
 
-use super::{Patience, Reply, bounded};
-use crate::mysql::conn::put_error;
+use super::{Patience, Reader, Reply, bounded};
 use crate::mysql::prepared::{Kind, Prepared};
 use crate::mysql::results::{self, Encoding, Gone, Output};
 use crate::session::Session;
-use crate::show::system::ServerView;
-use crate::transaction;
-use crate::variables::{self, Values};
 
+/// Expressions that are evaluated in one go.
+const TOGETHER: usize = 256;
 /// Rows of a cursor that are kept at most.
 const CURSOR_BYTES_MAX: usize = 256 << 20;
 
@@ -49,160 +39,6 @@ struct CachedPlan {
     settings: u64,
     database: Option<Arc<str>>,
     types: Vec<Option<DataType>>,
-}
-
-/// What one statement reads: variables, one snapshot, the session's own rows.
-pub struct Reader {
-    snapshot: Snapshot,
-    own: Option<Arc<Mutex<Transaction>>>,
-    variables: SessionVariables,
-    account: Account,
-    catalog: Arc<Catalog>,
-    server: ServerView,
-    zone: Zone,
-    database: Option<Arc<str>>,
-    user: String,
-    current_user: String,
-    version: String,
-    connection_id: u64,
-    row_count: i64,
-    found_rows: u64,
-    now_micros: i64,
-    zone_name: String,
-    mode: planning::SqlMode,
-}
-
-impl Reader {
-    /// The state that a statement of the session reads, from now on.
-    ///
-    /// # Errors
-    /// When a transaction has to be opened and cannot be.
-    pub async fn new(session: &mut Session) -> Result<Self> {
-        transaction::before_read(session).await?;
-        Ok(Self::at_once(session))
-    }
-
-    /// The same for a query: one that names no table waits for nothing and opens nothing.
-    async fn of(session: &mut Session, query: &Query) -> Result<Self> {
-        if visit_relations(query, |_| ControlFlow::Break(())).is_break() {
-            return Self::new(session).await;
-        }
-        transaction::check_alive(session)?;
-        Ok(Self::at_once(session))
-    }
-
-    fn at_once(session: &Session) -> Self {
-        let shared = &session.shared;
-        let engine = &shared.engine;
-        let pinned = session.transaction.as_ref().and_then(|open| open.snapshot.clone());
-        let snapshot = pinned.unwrap_or_else(|| engine.snapshot(session.settings.freshness));
-        let account = &session.client.account;
-        let variables = SessionVariables {
-            values: Arc::clone(&session.variables),
-            globals: shared.globals.load(),
-            users: Arc::clone(&session.user_variables),
-            warnings: session.diagnostics.count,
-            now_micros: engine.clock().wall_micros(),
-        };
-        let zone_name = match variables.system(Scope::Session, "time_zone") {
-            Some(Value::Text(name)) => name,
-            _ => "SYSTEM".to_owned(),
-        };
-        Self {
-            own: session.transaction.as_ref().map(|open| Arc::clone(&open.rows)),
-            account: account.clone(),
-            catalog: engine.catalog(),
-            server: ServerView::new(session),
-            zone: zone(session.settings.zone()),
-            database: session.database.clone(),
-            user: session.user_at_host(),
-            current_user: format!("{}@{}", account.name, account.host),
-            version: shared.settings.version.clone(),
-            connection_id: u64::from(session.process.id),
-            row_count: session.row_count,
-            found_rows: session.found_rows,
-            now_micros: variables.now_micros,
-            zone_name,
-            mode: session.settings.mode,
-            variables,
-            snapshot,
-        }
-    }
-
-    /// The session as planning sees it.
-    pub fn session(&self) -> planning::Session<'_> {
-        planning::Session {
-            database: self.database.as_deref(),
-            user: &self.user,
-            current_user: &self.current_user,
-            version: &self.version,
-            connection_id: self.connection_id,
-            last_insert_id: 0,
-            row_count: self.row_count,
-            found_rows: self.found_rows,
-            now_micros: self.now_micros,
-            zone: self.zone,
-            zone_name: &self.zone_name,
-            mode: self.mode,
-            variables: &self.variables,
-        }
-    }
-
-    fn overlaid(&self, table: TableSnapshot) -> Result<TableSnapshot> {
-        let Some(own) = &self.own else { return Ok(table) };
-        let id: TableId = table.table.id;
-        let rows = own.lock().overlay(id, &table.schema);
-        Ok(table.with_overlay(rows))
-    }
-}
-
-impl Tables for Reader {
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
-        authorize(&self.catalog, &self.account, Privilege::Select, Object::Table(database, name))?;
-        let overlay = |table| self.overlaid(table);
-        let (snapshot, zone) = (&self.snapshot, self.zone);
-        let system = SystemTables { snapshot, source: &self.server, zone };
-        SnapshotTables { snapshot, zone, overlay: &overlay, system: &system }.table(database, name)
-    }
-}
-
-/// Variables as a statement finds them.
-struct SessionVariables {
-    values: Values,
-    globals: Values,
-    users: Arc<HashMap<String, Value>>,
-    warnings: u64,
-    now_micros: i64,
-}
-
-impl Variables for SessionVariables {
-    fn system(&self, scope: Scope, name: &str) -> Option<Value> {
-        let count = |count: u64| Some(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)));
-        match name.to_ascii_lowercase().as_str() {
-            "warning_count" | "error_count" => return count(self.warnings),
-            "last_insert_id" | "identity" | "insert_id" => return count(0),
-            "timestamp" => return Some(Value::Double(self.now_micros as f64 / 1e6)),
-            _ => {}
-        }
-        let id = variables::find(name)?;
-        let values = match (scope, id.variable().reach) {
-            (Scope::Global, variables::Reach::Session) => return None,
-            (Scope::Global, _) | (_, variables::Reach::Global) => &self.globals,
-            _ => &self.values,
-        };
-        Some(id.of(values).clone())
-    }
-
-    fn user(&self, name: &str) -> Value {
-        self.users.get(&name.to_lowercase()).cloned().unwrap_or(Value::Null)
-    }
-}
-
-fn zone(zone: freshet_schema::Zone) -> Zone {
-    match zone {
-        freshet_schema::Zone::Offset(seconds) => Zone::Fixed(seconds),
-        freshet_schema::Zone::Named(zone) => Zone::Named(zone),
-    }
 }
 
 /// A value from the wire as the planner takes it.
@@ -256,13 +92,21 @@ pub async fn run(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
-    let reader = Reader::of(session, query).await?;
-    let engine = Arc::clone(&session.shared.query);
+    let origin = Reader::of(session, query).await?;
+    run_from(session, origin, Box::new(query.clone()), items, parameters).await
+}
+
+async fn run_from(
+    session: &Session,
+    origin: Arc<Reader>,
+    query: Box<Query>,
+    items: &[String],
+    parameters: Vec<Parameter>,
+) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     let types = parameters::types(&parameters);
-    let plan = engine.plan(Box::new(query.clone()), items, &reader.session(), &reader, &types)?;
+    let asked = Asked { query, texts: items.to_vec(), parameters: types, origin };
     let values = parameters::values(parameters);
-    let rows = bounded(session, engine.execute(&plan, values)).await?;
-    Ok((plan.columns, rows))
+    bounded(session, session.shared.query.select(asked, values)).await
 }
 
 /// EXPLAIN.
@@ -287,13 +131,16 @@ pub async fn explain(
         },
         _ => bail!(NotSupported, "EXPLAIN explains SELECT and INSERT"),
     };
-    let reader = Reader::new(session).await?;
-    let engine = Arc::clone(&session.shared.query);
-    let types = parameters::types(&parameters);
-    let plan = engine.plan(query.clone(), &[], &reader.session(), &reader, &types)?;
+    let asked = Asked {
+        query: query.clone(),
+        texts: Vec::new(),
+        parameters: parameters::types(&parameters),
+        origin: Reader::new(session).await?,
+    };
+    let engine = &session.shared.query;
     match analyze {
-        true => engine.analyze(&plan).await.map(lines),
-        false => engine.explain(&plan).await.map(lines),
+        true => bounded(session, engine.analyze(asked)).await.map(lines),
+        false => bounded(session, engine.explain(asked)).await.map(lines),
     }
 }
 
@@ -303,7 +150,7 @@ fn lines(lines: Vec<String>) -> Reply {
     Reply::Table(vec![ResultColumn::text(NAME)], text_batch(&[NAME], &rows))
 }
 
-/// The values of expressions that stand outside of a query.
+/// The values of expressions that stand outside of a query, each a column of one row.
 ///
 /// # Errors
 /// Those of planning and executing.
@@ -311,14 +158,22 @@ pub async fn evaluate(
     session: &mut Session,
     exprs: Vec<Expr>,
     parameters: Vec<Parameter>,
-) -> Result<(Vec<ResultColumn>, RecordBatch)> {
-    let query = parameters::select_of(exprs);
-    let (columns, rows) = run(session, &query, &[], parameters).await?;
-    let batches = bounded(session, rows.collect()).await?;
-    match batches.into_iter().find(|batch| batch.num_rows() > 0) {
-        Some(batch) => Ok((columns, batch)),
-        None => bail!(Unknown, "an expression gave no value"),
+) -> Result<Vec<Cells>> {
+    let origin = Reader::of(session, &exprs).await?;
+    let mut all = Vec::with_capacity(exprs.len());
+    let mut exprs = exprs.into_iter().peekable();
+    while exprs.peek().is_some() {
+        // No query has as many columns as an INSERT may have values.
+        let query = Box::new(parameters::select_of(exprs.by_ref().take(TOGETHER).collect()));
+        let from = (Arc::clone(&origin), parameters.clone());
+        let (columns, rows) = run_from(session, from.0, query, &[], from.1).await?;
+        let batches = bounded(session, rows.collect()).await?;
+        let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+            bail!(Unknown, "an expression gave no value");
+        };
+        all.extend(Cells::of(batch, &columns)?);
     }
+    Ok(all)
 }
 
 /// The value of one expression, as variables hold it.
@@ -333,8 +188,7 @@ pub async fn value(
     if let Some(value) = literal(expr) {
         return Ok(value);
     }
-    let (columns, batch) = evaluate(session, vec![expr.clone()], parameters).await?;
-    let cells = Cells::of(&batch, &columns)?;
+    let cells = evaluate(session, vec![expr.clone()], parameters).await?;
     Ok(cell_value(&cells[0], 0))
 }
 
@@ -373,7 +227,7 @@ fn cell_value(cells: &Cells, row: usize) -> Value {
 /// # Errors
 /// 1064, unknown names, 1295 for several statements at once.
 pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Result<Prepared> {
-    let mut statements = parse(&sql, session.settings.mode)?;
+    let (sql, mut statements) = super::understood(session, sql).await?;
     if statements.len() != 1 {
         bail!(
             CannotPrepare,
@@ -382,6 +236,7 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
     }
     let parsed = statements.remove(0);
     let mut prepared = PreparedQuery { parsed, plan: None, columns: Vec::new(), cursor: None };
+    session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;
     Ok(Prepared::new(sql, parameters, Kind::Other(Box::new(prepared))))
 }
@@ -397,7 +252,7 @@ async fn columns_of(
     let Statement::Query(_) = &prepared.parsed.statement else { return Ok(Vec::new()) };
     let types = vec![None; prepared.parsed.parameters];
     let reader = Reader::new(session).await?;
-    match plan(session, &reader, prepared, types) {
+    match plan(session, &reader, prepared, types).await {
         Ok(plan) => Ok(plan.columns),
         // Types that follow from values alone are known when the values are.
         Err(error) if prepared.parsed.parameters > 0 && error.code().errno() == 1105 => {
@@ -415,17 +270,21 @@ async fn columns_of_acting(
 ) -> Result<Vec<ResultColumn>> {
     let zeros = vec![Some(0); actions::calls(query)?.len()];
     let query = Box::new(actions::with_values(query.clone(), &zeros));
-    let reader = Reader::new(session).await?;
-    let types = vec![None; parsed.parameters];
-    let engine = &session.shared.query;
-    Ok(engine.plan(query, &parsed.items, &reader.session(), &reader, &types)?.columns)
+    let asked = Asked {
+        query,
+        texts: parsed.items.clone(),
+        parameters: vec![None; parsed.parameters],
+        origin: Reader::new(session).await?,
+    };
+    let plan = bounded(session, session.shared.query.plan(asked)).await?;
+    Ok(plan.columns)
 }
 
 /// The plan of a prepared query, over what the reader reads: the one at hand where it is good
 /// there, else a new one.
-fn plan(
+async fn plan(
     session: &Session,
-    reader: &Reader,
+    reader: &Arc<Reader>,
     prepared: &mut PreparedQuery,
     types: Vec<Option<DataType>>,
 ) -> Result<Plan> {
@@ -439,16 +298,20 @@ fn plan(
     });
     // The catalog is today's and the snapshot may be of yesterday, or the other way round.
     if let Some(cached) = at_hand
-        && let Some(plan) = cached.plan.bound(reader)?
+        && let Some(plan) = cached.plan.bound(&**reader)?
     {
         return Ok(plan);
     }
     let Statement::Query(query) = &prepared.parsed.statement else {
         unreachable!("only queries are planned ahead")
     };
-    let engine = &session.shared.query;
-    let items = &prepared.parsed.items;
-    let plan = engine.plan(query.clone(), items, &reader.session(), reader, &types)?;
+    let asked = Asked {
+        query: query.clone(),
+        texts: prepared.parsed.items.clone(),
+        parameters: types.clone(),
+        origin: Arc::clone(reader) as Arc<dyn Origin>,
+    };
+    let plan = bounded(session, session.shared.query.plan(asked)).await?;
     prepared.plan = match plan.of_session {
         true => None,
         false => {
@@ -486,8 +349,8 @@ pub async fn execute(
             }
         }
         // Its VALUES hold an expression: the planner's, each time.
-        Kind::Insert(_) => match parse(&statement.sql, session.settings.mode) {
-            Ok(parsed) => {
+        Kind::Insert(_) => match super::understood(session, statement.sql.clone()).await {
+            Ok((_, parsed)) => {
                 let first = &parsed[0];
                 super::one(session, first, parameters, Encoding::Binary, false, output).await
             }
@@ -495,8 +358,7 @@ pub async fn execute(
         },
     };
     if let Err(error) = done? {
-        session.failed(&error);
-        put_error(&mut output.writer, &error);
+        super::failed(session, output, &error);
     }
     Ok(())
 }
@@ -552,10 +414,9 @@ async fn begin(
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     let reader = Reader::new(session).await?;
-    let plan = plan(session, &reader, prepared, parameters::types(&parameters))?;
-    let engine = Arc::clone(&session.shared.query);
-    let values = parameters::values(parameters);
-    let rows = bounded(session, engine.execute(&plan, values)).await?;
+    let plan = plan(session, &reader, prepared, parameters::types(&parameters)).await?;
+    let rows = session.shared.query.execute(&plan, parameters::values(parameters));
+    let rows = bounded(session, rows).await?;
     Ok((plan.columns, rows))
 }
 

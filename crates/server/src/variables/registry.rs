@@ -319,11 +319,44 @@ pub const ALL: &[Variable] = &[
         "0",
         "Milliseconds that a SELECT may take; 0 means `query_timeout`.",
     ),
+    global(
+        "max_expression_depth",
+        Kind::Int { min: 16, max: 2000 },
+        "500",
+        "Expressions of a statement inside one another at most; AND, OR and XOR do not count.",
+    ),
+    global(
+        "max_function_arguments",
+        Kind::Int { min: 16, max: 1000000 },
+        "4096",
+        "Arguments of one call of a function at most.",
+    ),
+    global("max_join_tables", Kind::Int { min: 2, max: 1000 }, "61", "Tables of one FROM at most."),
     fixed(
         "max_prepared_stmt_count",
         Kind::Int { min: 0, max: 4194304 },
         "16382",
         "Prepared statements at most, per connection.",
+    ),
+    global(
+        "max_select_columns",
+        Kind::Int { min: 16, max: 65535 },
+        "4096",
+        "Items of one SELECT at most.",
+    ),
+    global(
+        "max_statement_tables",
+        Kind::Int { min: 2, max: 100000 },
+        "500",
+        "Tables and selects of a query at most; a common table expression counts as often as it is \
+         read.",
+    ),
+    global(
+        "max_statement_terms",
+        Kind::Int { min: 100, max: 10000000 },
+        "20000",
+        "Expressions of a query at most, literals left out; a common table expression counts as \
+         often as it is read.",
     ),
     both(
         "max_user_connections",

@@ -11,7 +11,8 @@ use std::time::Duration;
 use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
-use freshet_query::engine::{QueryConfig, QueryEngine, STACK_BYTES};
+use freshet_query::STACK_BYTES;
+use freshet_query::engine::{QueryConfig, QueryEngine};
 use freshet_server::{Server, Settings};
 use freshet_wire::client::{
     Encoding, Login, LoginStep, Outcome, Outcomes, PreparedReply, Rows, Value,
@@ -72,7 +73,8 @@ impl TestServer {
             let engine = Engine::open(config, world).await.unwrap();
             let spill_dir = dir.path().join("spill");
             std::fs::create_dir_all(&spill_dir).unwrap();
-            let query = QueryConfig { memory_bytes: 256 << 20, spill_dir, threads: 2 };
+            let memory_bytes = 256 << 20;
+            let query = QueryConfig { memory_bytes, spill_dir, threads: 2, plan_threads: 2 };
             let query = Arc::new(QueryEngine::new(&query).unwrap());
             let draw = Arc::new(rand::random::<u64>);
             let server = Server::start(Arc::clone(&engine), query, settings, draw).await.unwrap();

@@ -1,0 +1,93 @@
+//! DataFusion's passes, each of which looks whether its plan is still wanted: those over logical
+//! plans at every node, those over physical ones before they begin.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::optimizer::{AnalyzerRule, ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::interrupt;
+use crate::yielding::YieldBehindJoins;
+
+/// The passes that give expressions their types.
+pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
+    Analyzer::new().rules.into_iter().map(checked).collect()
+}
+
+/// The passes over logical plans.
+pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn OptimizerRule + Send + Sync>;
+    Optimizer::new().rules.into_iter().map(checked).collect()
+}
+
+/// The passes over physical plans, and ours.
+pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(YieldBehindJoins));
+    let look = || Arc::new(Look) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+    rules.into_iter().flat_map(|rule| [look(), rule]).collect()
+}
+
+/// A pass that looks whether it is still wanted.
+#[derive(Debug)]
+struct Checked<R: ?Sized>(Arc<R>);
+
+impl AnalyzerRule for Checked<dyn AnalyzerRule + Send + Sync> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        interrupt::check()?;
+        self.0.analyze(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl OptimizerRule for Checked<dyn OptimizerRule + Send + Sync> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>, DataFusionError> {
+        interrupt::check()?;
+        self.0.rewrite(plan, config)
+    }
+}
+
+/// What stands before each pass over a physical plan.
+#[derive(Debug)]
+struct Look;
+
+impl PhysicalOptimizerRule for Look {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        interrupt::check().map(|()| plan)
+    }
+
+    fn name(&self) -> &str {
+        "look_whether_wanted"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

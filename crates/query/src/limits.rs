@@ -1,0 +1,358 @@
+//! How large a query may be.
+//!
+//! What plans a query takes time and memory by the number of its parts, more than in proportion
+//! where they stand inside one another, and a pass that has begun goes on. So the parts are
+//! counted before anything is planned. A common table expression counts as often as it is read,
+//! since that is how often it is planned.
+
+use std::ops::ControlFlow;
+
+use freshet_base::{Error, Result, err};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArguments, ObjectName, Query, Select, TableFactor,
+    Visit, Visitor,
+};
+
+/// How large a query may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// `max_statement_terms`: expressions that are no literals.
+    pub terms: usize,
+    /// `max_statement_tables`: tables, derived tables and parts of set operations.
+    pub tables: usize,
+    /// `max_join_tables`: tables of one FROM.
+    pub joined: usize,
+    /// `max_select_columns`: items of one SELECT.
+    pub columns: usize,
+    /// `max_expression_depth`: expressions inside one another, AND, OR and XOR left out.
+    pub depth: usize,
+    /// `max_function_arguments`: arguments of one call.
+    pub arguments: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            terms: 20_000,
+            tables: 500,
+            joined: 61,
+            columns: 4_096,
+            depth: 500,
+            arguments: 4_096,
+        }
+    }
+}
+
+/// How large a query is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Size {
+    /// Expressions that are no literals.
+    pub terms: usize,
+    /// Literals.
+    pub literals: usize,
+    /// Tables, derived tables and parts of set operations.
+    pub tables: usize,
+    /// The most expressions inside one another.
+    pub depth: usize,
+}
+
+impl Size {
+    /// Up to which a query is planned within some milliseconds.
+    const SMALL: Self = Self { terms: 256, literals: 1_024, tables: 12, depth: 24 };
+
+    /// Whether a query of this size is planned within some milliseconds.
+    pub fn is_small(&self) -> bool {
+        self.terms <= Self::SMALL.terms
+            && self.literals <= Self::SMALL.literals
+            && self.tables <= Self::SMALL.tables
+            && self.depth <= Self::SMALL.depth
+    }
+
+    fn add(&mut self, other: Self) {
+        self.terms = self.terms.saturating_add(other.terms);
+        self.literals = self.literals.saturating_add(other.literals);
+        self.tables = self.tables.saturating_add(other.tables);
+        self.depth = self.depth.max(other.depth);
+    }
+}
+
+/// The size of a query.
+///
+/// # Errors
+/// 1116, 1117, 1436 and 3170 above a limit.
+pub fn measure(query: &Query, limits: &Limits) -> Result<Size> {
+    let mut measure = Measure { limits, open: Vec::new(), known: Vec::new(), depth: 0 };
+    measure.open.push(Open::default());
+    match query.visit(&mut measure) {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(measure.open[0].size),
+    }
+}
+
+/// A query that the visitor is inside of.
+#[derive(Default)]
+struct Open {
+    /// What it holds so far.
+    size: Size,
+    /// Its common table expressions that were not visited yet: where they are, and their names.
+    ctes: Vec<(*const Query, String)>,
+    /// The name under which it is read, where it is a common table expression.
+    name: Option<String>,
+    /// How many names were known when it began.
+    known: usize,
+    /// How deep in expressions it stands.
+    depth: usize,
+}
+
+struct Measure<'a> {
+    limits: &'a Limits,
+    open: Vec<Open>,
+    /// Common table expressions that can be read here, the innermost last.
+    known: Vec<(String, Size)>,
+    /// How many expressions the visitor is inside of.
+    depth: usize,
+}
+
+type Flow = ControlFlow<Box<Error>>;
+
+impl Measure<'_> {
+    fn here(&mut self) -> &mut Open {
+        self.open.last_mut().expect("the outermost is never closed")
+    }
+
+    fn add(&mut self, size: Size) -> Flow {
+        self.here().size.add(size);
+        let Size { terms, tables, .. } = self.here().size;
+        let Limits { terms: terms_max, tables: tables_max, .. } = *self.limits;
+        if tables > tables_max {
+            return refused(err!(
+                TooManyTables,
+                "Too many tables; a statement has at most {tables_max} of them and of selects \
+                 (max_statement_tables), counting a common table expression as often as it is read"
+            ));
+        }
+        if terms > terms_max {
+            return refused(err!(
+                TooLarge,
+                "The statement has more than {terms_max} expressions (max_statement_terms), \
+                 counting a common table expression as often as it is read; send it in parts"
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn table(&mut self) -> Flow {
+        self.add(Size { tables: 1, ..Size::default() })
+    }
+
+    fn deeper(&mut self) -> Flow {
+        self.depth += 1;
+        let (depth, depth_max) = (self.depth, self.limits.depth);
+        let here = self.here();
+        here.size.depth = here.size.depth.max(depth);
+        if depth > depth_max {
+            return refused(err!(
+                TooDeep,
+                "Thread stack overrun: more than {depth_max} expressions stand inside one another \
+                 (max_expression_depth); list values in IN (...), or send the statement in parts"
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn function(&self, function: &Function) -> Flow {
+        let FunctionArguments::List(list) = &function.args else {
+            return ControlFlow::Continue(());
+        };
+        let (count, count_max) = (list.args.len(), self.limits.arguments);
+        if count > count_max {
+            return refused(err!(
+                TooLarge,
+                "{} is called with {count} arguments; a function takes at most {count_max} \
+                 (max_function_arguments)",
+                function.name
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn refused(error: Error) -> Flow {
+    ControlFlow::Break(Box::new(error))
+}
+
+/// Whether an expression is planned no deeper however many of it stand in a row.
+fn is_chain(expr: &Expr) -> bool {
+    use BinaryOperator::{And, Or, Xor};
+    matches!(expr, Expr::BinaryOp { op: And | Or | Xor, .. } | Expr::Nested(_))
+}
+
+impl Visitor for Measure<'_> {
+    type Break = Box<Error>;
+
+    fn pre_visit_query(&mut self, query: &Query) -> Flow {
+        let at = std::ptr::from_ref(query);
+        let here = self.here();
+        let found = here.ctes.iter().position(|(cte, _)| *cte == at);
+        let name = found.map(|found| here.ctes.remove(found).1);
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        let ctes = ctes.map(|cte| (std::ptr::from_ref(&*cte.query), cte.alias.name.value.clone()));
+        let open = Open {
+            size: Size::default(),
+            ctes: ctes.collect(),
+            name,
+            known: self.known.len(),
+            depth: self.depth,
+        };
+        self.open.push(open);
+        self.depth = 0;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> Flow {
+        let closed = self.open.pop().expect("it was opened");
+        self.known.truncate(closed.known);
+        self.depth = closed.depth;
+        match closed.name {
+            // It counts where it is read.
+            Some(name) => self.known.push((name, closed.size)),
+            None => return self.add(closed.size),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Flow {
+        let (columns, columns_max) = (select.projection.len(), self.limits.columns);
+        if columns > columns_max {
+            return refused(err!(
+                TooManyColumns,
+                "Too many columns: {columns}; a select has at most {columns_max} \
+                 (max_select_columns)"
+            ));
+        }
+        let joined = select.from.iter().map(|table| 1 + table.joins.len()).sum::<usize>();
+        let joined_max = self.limits.joined;
+        if joined > joined_max {
+            return refused(err!(
+                TooManyTables,
+                "Too many tables: {joined}; at most {joined_max} can be used in a join \
+                 (max_join_tables)"
+            ));
+        }
+        self.table()
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
+        match factor {
+            // Its name is visited next.
+            TableFactor::Table { .. } => ControlFlow::Continue(()),
+            _ => self.table(),
+        }
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> Flow {
+        let size = match &relation.0[..] {
+            [part] => part.as_ident().and_then(|ident| {
+                let known = self.known.iter().rev();
+                known.clone().find(|(name, _)| *name == ident.value).map(|(_, size)| *size)
+            }),
+            _ => None,
+        };
+        self.table()?;
+        self.add(size.unwrap_or_default())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
+        if let Expr::Value(_) = expr {
+            self.here().size.literals += 1;
+            return ControlFlow::Continue(());
+        }
+        if let Expr::Function(function) = expr {
+            self.function(function)?;
+        }
+        self.add(Size { terms: 1, ..Size::default() })?;
+        if is_chain(expr) { ControlFlow::Continue(()) } else { self.deeper() }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> Flow {
+        if !matches!(expr, Expr::Value(_)) && !is_chain(expr) {
+            self.depth -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::{Statement, parse};
+
+    fn size(sql: &str) -> Result<Size> {
+        let Statement::Query(query) = parse(sql, Default::default())?.remove(0).statement else {
+            panic!("{sql}")
+        };
+        measure(&query, &Limits::default())
+    }
+
+    fn errno(sql: &str) -> u16 {
+        size(sql).unwrap_err().code().errno()
+    }
+
+    #[test]
+    fn parts_are_counted_as_often_as_they_are_planned() {
+        let size_of = |sql| size(sql).unwrap();
+        let expected = Size { terms: 3, literals: 1, tables: 2, depth: 2 };
+        assert_eq!(size_of("SELECT a FROM t WHERE b > 1"), expected);
+        let once = size_of("WITH c AS (SELECT a + 1 FROM t) SELECT 1 FROM c");
+        let twice = size_of("WITH c AS (SELECT a + 1 FROM t) SELECT 1 FROM c x JOIN c y");
+        assert_eq!((once.terms, twice.terms), (2, 4));
+        assert_eq!((once.tables, twice.tables), (4, 7));
+        // A name of an outer query hides nothing inside of another one.
+        let inner = size_of("SELECT 1 FROM (WITH c AS (SELECT 1) SELECT 1 FROM c) d JOIN c");
+        assert_eq!(inner.tables, 6);
+        let deep = size_of("SELECT a AND b AND c AND d XOR (e OR f)");
+        assert_eq!(deep.depth, 1);
+    }
+
+    #[test]
+    fn queries_that_double_with_each_name_are_refused() {
+        let ctes = (1..=12).map(|n| format!("c{n} AS (SELECT 1 FROM c{0} a, c{0} b)", n - 1));
+        let ctes = ctes.collect::<Vec<_>>().join(", ");
+        assert_eq!(errno(&format!("WITH c0 AS (SELECT 1), {ctes} SELECT 1 FROM c12")), 1116);
+    }
+
+    #[test]
+    fn each_limit_is_told_by_its_name() {
+        let many = |part: &str, count: usize, joined: &str| vec![part; count].join(joined);
+        let cases = [
+            (format!("SELECT {}", many("a", 4_097, ",")), 1117, "max_select_columns"),
+            (format!("SELECT 1 FROM {}", many("t", 62, ",")), 1116, "max_join_tables"),
+            (many("SELECT 1", 501, " UNION "), 1116, "max_statement_tables"),
+            (format!("SELECT {}1", "- ".repeat(501)), 1436, "max_expression_depth"),
+            (format!("SELECT f({})", many("1", 4_097, ",")), 3170, "max_function_arguments"),
+            (
+                format!("SELECT {}", many(&format!("f({})", many("a", 100, ",")), 200, ",")),
+                3170,
+                "max_statement_terms",
+            ),
+        ];
+        for (sql, errno, name) in cases {
+            let error = size(&sql).unwrap_err();
+            assert_eq!(error.code().errno(), errno, "{error:?}");
+            assert!(error.message().contains(name), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn what_people_write_is_small() {
+        let sql = "SELECT l_returnflag, SUM(l_quantity), AVG(l_discount) FROM lineitem JOIN \
+                   orders USING (k) WHERE l_shipdate <= '1998-09-02' GROUP BY 1 ORDER BY 1";
+        assert!(size(sql).unwrap().is_small());
+        assert!(
+            size(&format!("SELECT 1 WHERE 1 IN ({})", vec!["1"; 900].join(",")))
+                .unwrap()
+                .is_small()
+        );
+        assert!(!size(&format!("SELECT {}", vec!["a"; 40].join("+"))).unwrap().is_small());
+    }
+}

@@ -1,0 +1,184 @@
+//! The threads of large plans: a fixed number, a queue, and others that stand in for those that
+//! are still busy with what nobody wants.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use freshet_base::task::{Turns, step_back, take_turns};
+use freshet_base::{Result, bail, err};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+use super::{STACK_BYTES, panicked};
+use crate::interrupt::Interrupt;
+
+/// Plans that wait for a thread at most.
+const WAITING_MAX: usize = 1_024;
+/// Threads that stand in at most, for each that there is.
+const SUBSTITUTES: usize = 4;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that plan.
+pub struct Plans {
+    threads: usize,
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    waiting: VecDeque<(u64, Work)>,
+    /// What is being planned, and whether it was given up.
+    running: HashMap<u64, bool>,
+    /// Threads that live.
+    alive: usize,
+    closed: bool,
+}
+
+impl State {
+    /// How many threads there should be, of so many that are wanted to plan.
+    fn wanted(&self, threads: usize) -> usize {
+        let given_up = self.running.values().filter(|given_up| **given_up).count();
+        threads + given_up.min(SUBSTITUTES * threads)
+    }
+}
+
+impl Plans {
+    /// Starts so many threads.
+    ///
+    /// # Errors
+    /// When the system gives no more.
+    pub fn start(threads: usize) -> std::io::Result<Arc<Self>> {
+        let plans =
+            Arc::new(Self { threads, state: Mutex::default(), arrived: Condvar::default() });
+        for _ in 0..threads {
+            plans.state.lock().alive += 1;
+            plans.start_thread()?;
+        }
+        Ok(plans)
+    }
+
+    fn start_thread(self: &Arc<Self>) -> std::io::Result<()> {
+        let plans = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("plan".to_owned()).stack_size(STACK_BYTES);
+        let started = thread.spawn(move || {
+            take_turns(Turns::Long);
+            step_back();
+            while let Some((id, work)) = plans.next() {
+                work();
+                plans.state.lock().running.remove(&id);
+            }
+        });
+        started.map(drop).inspect_err(|_| self.state.lock().alive -= 1)
+    }
+
+    /// What to plan next; `None` once the thread is not needed any more.
+    fn next(&self) -> Option<(u64, Work)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closed || state.alive > state.wanted(self.threads) {
+                state.alive -= 1;
+                return None;
+            }
+            if let Some((id, work)) = state.waiting.pop_front() {
+                state.running.insert(id, false);
+                return Some((id, work));
+            }
+            self.arrived.wait(&mut state);
+        }
+    }
+
+    /// Runs a job as soon as a thread is free. Dropping the future gives it up.
+    ///
+    /// # Errors
+    /// Those of the job; 1041 where too many wait.
+    pub async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        interrupt: Interrupt,
+        job: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, done) = oneshot::channel();
+        let work = Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(job));
+            // Whoever gave it up does not listen.
+            let _ = sender.send(result.unwrap_or_else(|panic| Err(panicked(&*panic))));
+        });
+        let _wanted = Wanted { id: self.queue(work)?, plans: self, interrupt };
+        done.await.unwrap_or_else(|_| Err(err!(ShuttingDown, "Server shutdown in progress")))
+    }
+
+    fn queue(&self, work: Work) -> Result<u64> {
+        let mut state = self.state.lock();
+        if state.waiting.len() >= WAITING_MAX {
+            bail!(
+                OutOfRoom,
+                "{WAITING_MAX} large statements wait to be planned already; try again later, or \
+                 send smaller ones"
+            );
+        }
+        state.last += 1;
+        let id = state.last;
+        state.waiting.push_back((id, work));
+        drop(state);
+        self.arrived.notify_one();
+        Ok(id)
+    }
+
+    /// Nobody waits for this job any more.
+    fn give_up(self: &Arc<Self>, id: u64) {
+        let mut state = self.state.lock();
+        if let Some(given_up) = state.running.get_mut(&id) {
+            *given_up = true;
+            self.stand_in(state);
+        } else if let Some(at) = state.waiting.iter().position(|(waiting, _)| *waiting == id) {
+            let work = state.waiting.remove(at);
+            drop(state);
+            // What it holds may take a while to be given back.
+            drop(work);
+        }
+    }
+
+    /// Starts a thread for one that still works on what was given up.
+    fn stand_in(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.closed || state.alive >= state.wanted(self.threads) {
+            return;
+        }
+        state.alive += 1;
+        drop(state);
+        // Where the system gives no thread, the others go on.
+        let _ = self.start_thread();
+    }
+
+    /// How many threads live.
+    #[cfg(test)]
+    pub fn alive(&self) -> usize {
+        self.state.lock().alive
+    }
+
+    /// Lets the threads end, each when it has done what it is at.
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+        self.arrived.notify_all();
+    }
+}
+
+/// A job that somebody waits for.
+struct Wanted<'a> {
+    id: u64,
+    plans: &'a Arc<Plans>,
+    interrupt: Interrupt,
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.interrupt.set();
+        self.plans.give_up(self.id);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a statement reads, and what it is told of its session.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use freshet_base::{Result, TableId};
+use freshet_ingest::Transaction;
+use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
+use freshet_query::TableProvider;
+use freshet_query::engine::{Origin, Tables};
+use freshet_query::limits::Limits;
+use freshet_query::session::{self as planning, Scope, Value, Variables};
+use freshet_query::snapshot::SnapshotTables;
+use freshet_query::system::SystemTables;
+use freshet_query::zone::Zone;
+use freshet_storage::snapshot::{Snapshot, TableSnapshot};
+use parking_lot::Mutex;
+use sqlparser::ast::{Visit, visit_relations};
+
+use crate::session::Session;
+use crate::show::system::ServerView;
+use crate::transaction;
+use crate::variables::{self, Values};
+
+/// What one statement reads: variables, one snapshot, the session's own rows.
+pub struct Reader {
+    snapshot: Snapshot,
+    own: Option<Arc<Mutex<Transaction>>>,
+    variables: SessionVariables,
+    account: Account,
+    catalog: Arc<Catalog>,
+    server: ServerView,
+    zone: Zone,
+    database: Option<Arc<str>>,
+    user: String,
+    current_user: String,
+    version: String,
+    connection_id: u64,
+    row_count: i64,
+    found_rows: u64,
+    now_micros: i64,
+    zone_name: String,
+    mode: planning::SqlMode,
+    limits: Limits,
+}
+
+impl Reader {
+    /// The state that a statement of the session reads, from now on.
+    ///
+    /// # Errors
+    /// When a transaction has to be opened and cannot be.
+    pub async fn new(session: &mut Session) -> Result<Arc<Self>> {
+        transaction::before_read(session).await?;
+        Ok(Self::at_once(session))
+    }
+
+    /// The same for a query: one that names no table waits for nothing and opens nothing.
+    pub async fn of(session: &mut Session, query: &impl Visit) -> Result<Arc<Self>> {
+        if visit_relations(query, |_| ControlFlow::Break(())).is_break() {
+            return Self::new(session).await;
+        }
+        transaction::check_alive(session)?;
+        Ok(Self::at_once(session))
+    }
+
+    fn at_once(session: &Session) -> Arc<Self> {
+        let shared = &session.shared;
+        let engine = &shared.engine;
+        let pinned = session.transaction.as_ref().and_then(|open| open.snapshot.clone());
+        let snapshot = pinned.unwrap_or_else(|| engine.snapshot(session.settings.freshness));
+        let account = &session.client.account;
+        let variables = SessionVariables {
+            values: Arc::clone(&session.variables),
+            globals: shared.globals.load(),
+            users: Arc::clone(&session.user_variables),
+            warnings: session.diagnostics.count,
+            now_micros: engine.clock().wall_micros(),
+        };
+        let zone_name = match variables.system(Scope::Session, "time_zone") {
+            Some(Value::Text(name)) => name,
+            _ => "SYSTEM".to_owned(),
+        };
+        Arc::new(Self {
+            own: session.transaction.as_ref().map(|open| Arc::clone(&open.rows)),
+            account: account.clone(),
+            catalog: engine.catalog(),
+            server: ServerView::new(session),
+            zone: zone(session.settings.zone()),
+            database: session.database.clone(),
+            user: session.user_at_host(),
+            current_user: format!("{}@{}", account.name, account.host),
+            version: shared.settings.version.clone(),
+            connection_id: u64::from(session.process.id),
+            row_count: session.row_count,
+            found_rows: session.found_rows,
+            now_micros: variables.now_micros,
+            zone_name,
+            mode: session.settings.mode,
+            limits: limits(&variables.globals),
+            variables,
+            snapshot,
+        })
+    }
+
+    fn overlaid(&self, table: TableSnapshot) -> Result<TableSnapshot> {
+        let Some(own) = &self.own else { return Ok(table) };
+        let id: TableId = table.table.id;
+        let rows = own.lock().overlay(id, &table.schema);
+        Ok(table.with_overlay(rows))
+    }
+}
+
+impl Origin for Reader {
+    fn session(&self) -> planning::Session<'_> {
+        planning::Session {
+            database: self.database.as_deref(),
+            user: &self.user,
+            current_user: &self.current_user,
+            version: &self.version,
+            connection_id: self.connection_id,
+            last_insert_id: 0,
+            row_count: self.row_count,
+            found_rows: self.found_rows,
+            now_micros: self.now_micros,
+            zone: self.zone,
+            zone_name: &self.zone_name,
+            mode: self.mode,
+            limits: self.limits,
+            variables: &self.variables,
+        }
+    }
+}
+
+impl Tables for Reader {
+    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+        authorize(&self.catalog, &self.account, Privilege::Select, Object::Table(database, name))?;
+        let overlay = |table| self.overlaid(table);
+        let (snapshot, zone) = (&self.snapshot, self.zone);
+        let system = SystemTables { snapshot, source: &self.server, zone };
+        SnapshotTables { snapshot, zone, overlay: &overlay, system: &system }.table(database, name)
+    }
+}
+
+/// Variables as a statement finds them.
+struct SessionVariables {
+    values: Values,
+    globals: Values,
+    users: Arc<HashMap<String, Value>>,
+    warnings: u64,
+    now_micros: i64,
+}
+
+impl Variables for SessionVariables {
+    fn system(&self, scope: Scope, name: &str) -> Option<Value> {
+        let count = |count: u64| Some(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)));
+        match name.to_ascii_lowercase().as_str() {
+            "warning_count" | "error_count" => return count(self.warnings),
+            "last_insert_id" | "identity" | "insert_id" => return count(0),
+            "timestamp" => return Some(Value::Double(self.now_micros as f64 / 1e6)),
+            _ => {}
+        }
+        let id = variables::find(name)?;
+        let values = match (scope, id.variable().reach) {
+            (Scope::Global, variables::Reach::Session) => return None,
+            (Scope::Global, _) | (_, variables::Reach::Global) => &self.globals,
+            _ => &self.values,
+        };
+        Some(id.of(values).clone())
+    }
+
+    fn user(&self, name: &str) -> Value {
+        self.users.get(&name.to_lowercase()).cloned().unwrap_or(Value::Null)
+    }
+}
+
+/// How large statements may be, as SET GLOBAL says now.
+fn limits(globals: &Values) -> Limits {
+    let number = |name| {
+        let id = variables::find(name).expect("a variable of the registry");
+        match id.of(globals) {
+            Value::Int(number) => usize::try_from(*number).unwrap_or(0),
+            _ => 0,
+        }
+    };
+    Limits {
+        terms: number("max_statement_terms"),
+        tables: number("max_statement_tables"),
+        joined: number("max_join_tables"),
+        columns: number("max_select_columns"),
+        depth: number("max_expression_depth"),
+        arguments: number("max_function_arguments"),
+    }
+}
+
+fn zone(zone: freshet_schema::Zone) -> Zone {
+    match zone {
+        freshet_schema::Zone::Offset(seconds) => Zone::Fixed(seconds),
+        freshet_schema::Zone::Named(zone) => Zone::Named(zone),
+    }
+}
