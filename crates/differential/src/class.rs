@@ -49,9 +49,9 @@ use Class::{
 };
 
 /// The classes that values have, the frequent ones more often.
-const VALUES: [Class; 16] = [
+const VALUES: [Class; 15] = [
     Int, Int, Int, UInt, Decimal, Decimal, Double, Text, Text, Text, Binary, Date, DateTime,
-    DateTime, Time, Bool,
+    DateTime, Bool,
 ];
 
 impl Class {

@@ -70,8 +70,14 @@ pub fn integer_prefix(text: &str) -> i64 {
     if digits == 0 { 0 } else { text[..sign + digits].parse().unwrap_or(limit) }
 }
 
-/// A column as text.
+/// A column as text; a time shows the digits of the second that it needs.
 pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
+    text_showing(array, None)
+}
+
+/// A column as text; a time shows so many digits of the second, where they are known.
+pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
+    let digits = |micros: i64| digits.unwrap_or_else(|| format::fsp_of(micros));
     let mut line = String::new();
     let mut build = |write: &mut dyn FnMut(&mut String, usize)| {
         let mut builder = StringViewBuilder::with_capacity(array.len());
@@ -89,7 +95,7 @@ pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
     Ok(match array.data_type() {
         DataType::Utf8View => array.as_string_view().clone(),
         ty if is_binary(ty) => {
-            let bytes = bytes(array)?;
+            let bytes = bytes(array, None)?;
             build(&mut |out, row| out.push_str(&String::from_utf8_lossy(bytes.value(row))))
         }
         DataType::Boolean => {
@@ -112,7 +118,7 @@ pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
             let values = datetime(array)?;
             build(&mut |out, row| {
                 let micros = values.value(row);
-                format::datetime(out, micros, format::fsp_of(micros));
+                format::datetime(out, micros, digits(micros));
             })
         }
         DataType::Duration(_) => {
@@ -120,20 +126,20 @@ pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
             let values = values.as_primitive::<DurationMicrosecondType>();
             build(&mut |out, row| {
                 let micros = values.value(row);
-                format::time(out, micros, format::fsp_of(micros));
+                format::time(out, micros, digits(micros));
             })
         }
         _ => cast(array, &DataType::Utf8View)?.as_string_view().clone(),
     })
 }
 
-/// A column as bytes.
-pub fn bytes(array: &ArrayRef) -> Result<BinaryViewArray> {
+/// A column as bytes; a time shows so many digits of the second, where they are known.
+pub fn bytes(array: &ArrayRef, digits: Option<u8>) -> Result<BinaryViewArray> {
     match array.data_type() {
         DataType::BinaryView => Ok(array.as_binary_view().clone()),
         ty if is_binary(ty) => Ok(cast(array, &DataType::BinaryView)?.as_binary_view().clone()),
         _ => {
-            let values = text(array)?;
+            let values = text_showing(array, digits)?;
             let mut builder = BinaryViewBuilder::with_capacity(values.len());
             values.iter().for_each(|value| builder.append_option(value.map(str::as_bytes)));
             Ok(builder.finish())

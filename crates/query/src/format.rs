@@ -13,9 +13,16 @@ pub fn double(out: &mut String, value: f64) {
     scientific(out, &format!("{value:e}"));
 }
 
-/// A FLOAT: its shortest digits that read back the same, as MySQL 8 prints them.
+/// A FLOAT: six digits, as MySQL prints it.
 pub fn float(out: &mut String, value: f32) {
-    scientific(out, &format!("{value:e}"));
+    let text = format!("{value:.5e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+            scientific(out, &format!("{mantissa}e{exponent}"));
+        }
+        None => out.push_str(&text),
+    }
 }
 
 /// Rewrites Rust's `1.25e3` in MySQL's form.
@@ -141,7 +148,11 @@ mod tests {
         ] {
             assert_eq!(shown(|out| double(out, value)), wanted);
         }
-        assert_eq!(shown(|out| float(out, 0.1)), "0.1");
+        for (value, wanted) in
+            [(0.1, "0.1"), (0.0, "0"), (16_777_216.0, "16777200"), (3e10, "30000000000")]
+        {
+            assert_eq!(shown(|out| float(out, value)), wanted);
+        }
     }
 
     #[test]

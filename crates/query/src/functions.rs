@@ -4,6 +4,7 @@ pub mod clock;
 pub mod date;
 pub mod date_format;
 pub mod encode;
+pub mod extreme;
 pub mod group_concat;
 pub mod interval;
 pub mod json;
@@ -57,11 +58,14 @@ pub fn scalars() -> &'static HashMap<String, Arc<ScalarUDF>> {
     })
 }
 
-/// The aggregate of this name that DataFusion has not.
+/// The aggregate of this name that DataFusion has not, or has otherwise.
 pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
-    static GROUP_CONCAT: OnceLock<Arc<AggregateUDF>> = OnceLock::new();
-    let function = GROUP_CONCAT.get_or_init(|| Arc::new(group_concat::group_concat()));
-    (name == function.name()).then(|| Arc::clone(function))
+    static ALL: OnceLock<Vec<Arc<AggregateUDF>>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let extremes = ["min", "max"].into_iter().filter_map(extreme::extreme);
+        extremes.chain([group_concat::group_concat()]).map(Arc::new).collect()
+    });
+    all.iter().find(|function| function.name() == name).cloned()
 }
 
 fn ours() -> impl Iterator<Item = ScalarUDF> {

@@ -218,6 +218,13 @@ pub fn parse_date(text: &str) -> Option<i32> {
     parse_datetime(text).map(days)
 }
 
+/// Whether microseconds since 1970 lie in the years 0 to 9999, which is all that MySQL knows.
+pub fn is_time(micros: i64) -> bool {
+    const FIRST: i64 = -719_528 * DAY;
+    const END: i64 = 2_932_897 * DAY;
+    (FIRST..END).contains(&micros)
+}
+
 /// The date of a date and time.
 pub fn days(micros: i64) -> i32 {
     i32::try_from(micros.div_euclid(DAY)).unwrap_or(i32::MAX)
@@ -323,5 +330,8 @@ mod tests {
             assert_eq!(days_of(year, month, of_month), Some(day));
         }
         assert_eq!(weekday(0), 3, "1970-01-01 was a Thursday");
+        let day = |year, month, day| i64::from(days_of(year, month, day).unwrap()) * DAY;
+        assert!(is_time(day(0, 1, 1)) && is_time(day(9999, 12, 31) + DAY - 1));
+        assert!(!is_time(day(0, 1, 1) - 1) && !is_time(day(9999, 12, 31) + DAY));
     }
 }

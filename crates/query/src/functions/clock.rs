@@ -180,11 +180,15 @@ fn of_times() -> Vec<RowFunction> {
         .showing(Digits::Of(0)),
         of("maketime", &[Kind::Int, Kind::Int, Kind::Double], (3, 3), Kind::Time, maketime)
             .showing(Digits::Of(2)),
-        of("mysql_negate_time", TM, (1, 1), Kind::Time, |row| time(-row.time(0))),
-        of("mysql_addtime_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) + row.time(1))),
-        of("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) - row.time(1))),
+        of("mysql_negate_time", TM, (1, 1), Kind::Time, |row| time(-row.time(0)))
+            .showing(Digits::Of(0)),
+        of("mysql_addtime_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) + row.time(1)))
+            .showing(Digits::Most),
+        of("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) - row.time(1)))
+            .showing(Digits::Most),
         of("mysql_addtime_text", &[Kind::Text, Kind::Time], (2, 2), Kind::Text, add_to_text),
-        of("mysql_timediff_text", &[Kind::Text], (2, 2), Kind::Time, difference_of_texts),
+        of("mysql_timediff_text", &[Kind::Text], (2, 2), Kind::Time, difference_of_texts)
+            .showing(Digits::Most),
     ]
 }
 
@@ -205,10 +209,12 @@ fn of_datetimes() -> Vec<RowFunction> {
         of("to_seconds", DT, (1, 1), Kind::Int, |row| {
             int(row.datetime(0).div_euclid(SECOND) + EPOCH_DAYS * 86_400)
         }),
-        of("mysql_timediff", DT, (2, 2), Kind::Time, |row| time(row.datetime(0) - row.datetime(1))),
+        of("mysql_timediff", DT, (2, 2), Kind::Time, |row| time(row.datetime(0) - row.datetime(1)))
+            .showing(Digits::Most),
         of("mysql_addtime", &[Kind::DateTime, Kind::Time], (2, 2), Kind::DateTime, |row| {
             row.datetime(0).checked_add(row.time(1)).map(Out::DateTime)
-        }),
+        })
+        .showing(Digits::Most),
         of("convert_tz", zoned, (3, 3), Kind::DateTime, convert_tz).showing(Digits::Of(0)),
         of("from_unixtime", &[Kind::Double, Kind::Text], (2, 2), Kind::DateTime, from_unixtime)
             .showing(Digits::Of(0)),

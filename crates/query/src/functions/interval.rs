@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Date32Array, TimestampMicrosecondArray};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, Date32Array, StringViewArray, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, exec_err};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
-use super::vector::Vector;
+use super::meaning::{DIGITS_MAX, digits, with_digits};
+use super::udf::{Does, Udf};
 use crate::convert::{self, DATETIME};
+use crate::format;
 use crate::temporal::{self, DAY, Parts, SECOND};
 
 /// An amount of time: months, whose length varies, and microseconds.
@@ -131,24 +133,51 @@ fn literal_text(literal: Option<&ScalarValue>) -> Option<&str> {
     literal.and_then(|value| value.try_as_str().flatten())
 }
 
-/// `mysql_date_add(value, amount, unit, sign)`: a DATE stays one under units of days and
-/// longer, and so does a text that is only a date.
-fn add_type(types: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<DataType> {
-    let unit = literal_text(literals[2]).unwrap_or("DAY");
-    let date = match types[0] {
-        DataType::Date32 => true,
-        ty if convert::is_text(ty) => {
-            literal_text(literals[0]).is_some_and(|text| !text.contains(':') && text.len() <= 10)
+/// `mysql_date_add(value, amount, unit, sign)`: a DATE stays one under units of days and longer,
+/// and a text stays text.
+#[derive(Debug)]
+struct DateAdd;
+
+impl Does for DateAdd {
+    fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        let unit = literal_text(args.scalar_arguments[2]).unwrap_or("DAY");
+        let ty = match args.arg_fields[0].data_type() {
+            DataType::Duration(_) => convert::TIME,
+            DataType::Date32 if is_date_unit(unit) => DataType::Date32,
+            ty if convert::is_text(ty) => DataType::Utf8View,
+            _ => DATETIME,
+        };
+        let field = Field::new(name, ty, true);
+        if !matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_)) {
+            return Ok(field);
         }
-        _ => false,
-    };
-    Ok(if matches!(types[0], DataType::Duration(_)) {
-        convert::TIME
-    } else if date && is_date_unit(unit) {
-        DataType::Date32
-    } else {
-        DATETIME
-    })
+        let amount = &args.arg_fields[1];
+        let of_unit = match unit {
+            unit if unit.ends_with("MICROSECOND") => DIGITS_MAX,
+            "SECOND" => digits(amount, None).unwrap_or(DIGITS_MAX),
+            _ => 0,
+        };
+        let of_value = digits(&args.arg_fields[0], args.scalar_arguments[0]);
+        Ok(with_digits(field, of_value.map(|of_value| of_value.max(of_unit))))
+    }
+
+    fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        eval_add(&arrays, args.return_field.data_type())
+    }
+}
+
+/// A date moved, as text: without a time where it had none and no unit brings one.
+fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> {
+    let moved = add(temporal::parse_datetime(text)?, span, sign)?;
+    let text = text.trim();
+    let date = is_date_unit(unit) && text.len() <= 10 && !text.contains([':', ' ', 'T']);
+    let mut out = String::new();
+    match date {
+        true => format::date(&mut out, temporal::days(moved)),
+        false => format::datetime(&mut out, moved, format::fsp_of(moved)),
+    }
+    Some(out)
 }
 
 fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
@@ -164,6 +193,13 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         });
         return Ok(Arc::new(moved.collect::<arrow::array::DurationMicrosecondArray>()));
     }
+    if convert::is_text(ty) {
+        let texts = convert::text(&args[0])?;
+        let moved = texts.iter().enumerate().map(|(row, text)| {
+            add_to_text(text?, span_at(row)?, signs.value(row), units.value(row))
+        });
+        return Ok(Arc::new(moved.collect::<StringViewArray>()));
+    }
     let values = convert::datetime(&args[0])?;
     let moved =
         values.iter().enumerate().map(|(row, value)| add(value?, span_at(row)?, signs.value(row)));
@@ -176,7 +212,7 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
-    vec![Vector::udf("mysql_date_add", (4, 4), add_type, eval_add)]
+    vec![Udf::scalar("mysql_date_add", (4, 4), Volatility::Immutable, DateAdd)]
 }
 
 #[cfg(test)]

@@ -2,10 +2,14 @@
 //! behind the point it shows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
-use datafusion::common::ScalarValue;
-use datafusion::logical_expr::ReturnFieldArgs;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
 use freshet_schema::ColumnType;
 
 use crate::convert::is_text;
@@ -16,7 +20,7 @@ const JSON: &str = "freshet.json";
 /// Where it says how many digits behind the point its values show.
 const DIGITS: &str = "freshet.digits";
 /// The most digits of a second.
-const DIGITS_MAX: u8 = 6;
+pub const DIGITS_MAX: u8 = 6;
 /// The most digits behind the point of a number.
 const SCALE_MAX: u8 = 30;
 
@@ -41,6 +45,8 @@ pub enum Digits {
     Fixed(u8),
     /// As many as this argument has.
     Of(usize),
+    /// As many as one of the arguments has at most.
+    Most,
     /// As many as this argument says.
     Said(usize),
 }
@@ -51,6 +57,9 @@ impl Digits {
         match self {
             Self::Each => None,
             Self::Fixed(digits) => Some(digits),
+            Self::Most => {
+                most_digits(args.arg_fields.iter().zip(args.scalar_arguments.iter().copied()))
+            }
             Self::Of(at) => digits(args.arg_fields.get(at)?, args.scalar_arguments[at]),
             Self::Said(at) => match args.scalar_arguments.get(at) {
                 None => Some(0),
@@ -75,20 +84,75 @@ impl Digits {
     }
 }
 
+/// How many digits of the second show values that are joined of these, each a field and its
+/// literal; `None` where there is none but NULL.
+pub fn most_digits<'a>(
+    joined: impl Iterator<Item = (&'a FieldRef, Option<&'a ScalarValue>)>,
+) -> Option<u8> {
+    joined
+        .filter(|(field, _)| *field.data_type() != DataType::Null)
+        .map(|(field, literal)| digits(field, literal).unwrap_or(DIGITS_MAX))
+        .max()
+}
+
 /// How many digits a field says that its values show.
 pub fn shown_digits(field: &Field) -> Option<u8> {
     field.metadata().get(DIGITS)?.parse().ok()
 }
 
 /// The field, its values showing so many digits behind the point where that is known.
-fn with_digits(field: Field, digits: Option<u8>) -> Field {
+pub fn with_digits(field: Field, digits: Option<u8>) -> Field {
     let Some(digits) = digits else { return field };
     let metadata = HashMap::from([(DIGITS.to_owned(), digits.to_string())]);
     field.with_metadata(metadata)
 }
 
-/// How many digits of the second the values of an argument have; `None` where each may have
-/// others.
+/// The same values, showing so many digits of the second, where that is known: an expression that
+/// others stand for once types are known would forget it.
+pub fn showing(expr: Expr, digits: Option<u8>) -> Expr {
+    let Some(digits) = digits else { return expr };
+    let signature = Signature::any(1, Volatility::Immutable);
+    ScalarUDF::new_from_impl(Showing { digits, signature }).call(vec![expr])
+}
+
+/// A function whose result is its argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Showing {
+    digits: u8,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Showing {
+    fn name(&self) -> &'static str {
+        "mysql_showing"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        Ok(arg_types[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = args.arg_fields[0].as_ref().clone();
+        Ok(Arc::new(with_digits(field.with_name(self.name()), Some(self.digits))))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.remove(0))
+    }
+}
+
+/// How many digits of the second values show, where they are times and all show as many.
+pub fn time_digits(field: &Field) -> Option<u8> {
+    let time = matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_));
+    if time { digits(field, None) } else { None }
+}
+
+/// How many digits of the second the values of an argument have: of a text, or of a number whose
+/// point is anywhere, nobody knows, so all. `None` where each value says it.
 pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
     if let Some(said) = shown_digits(field) {
         return Some(said);
@@ -101,11 +165,14 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
         DataType::Decimal128(_, scale) => Some(scale.unsigned_abs().min(DIGITS_MAX)),
         ty if ty.is_integer() || *ty == DataType::Date32 => Some(0),
         ty if is_text(ty) => {
-            let text = literal?.try_as_str()??;
+            let Some(Some(Some(text))) = literal.map(ScalarValue::try_as_str) else {
+                return Some(DIGITS_MAX);
+            };
             let part = text.rsplit_once('.').map_or("", |(_, part)| part);
             let digits = part.bytes().take_while(u8::is_ascii_digit).count();
             u8::try_from(digits).ok().map(|digits| digits.min(DIGITS_MAX))
         }
+        ty if ty.is_floating() => Some(DIGITS_MAX),
         _ => None,
     }
 }

@@ -1,10 +1,11 @@
 //! Functions of no family, and the other names that functions have.
 
 use arrow::datatypes::DataType;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 
 use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::typed::Typed;
+use crate::convert::is_binary;
 
 /// Other names of functions, as MySQL has them.
 pub const ALIASES: &[(&str, &str)] = &[
@@ -54,13 +55,13 @@ fn interval(row: &Row<'_>) -> Option<Out> {
     Some(Out::Int(i64::try_from(found).expect("arguments are few") - 1))
 }
 
-fn crc32(bytes: &[u8]) -> i64 {
+fn crc32(bytes: &[u8]) -> u32 {
     let crc = bytes.iter().fold(!0_u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
             if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 }
         })
     });
-    i64::from(!crc)
+    !crc
 }
 
 /// The functions of this file.
@@ -80,8 +81,8 @@ pub fn all() -> Vec<ScalarUDF> {
         })
         .volatile(),
         RowFunction::new("interval", &[Kind::Double], (2, MANY), Kind::Int, interval).sees_null(),
-        RowFunction::new("crc32", &[Kind::Bytes], (1, 1), Kind::Int, |row| {
-            Some(Out::Int(crc32(row.bytes(0))))
+        RowFunction::new("crc32", &[Kind::Bytes], (1, 1), Kind::UInt, |row| {
+            Some(Out::UInt(crc32(row.bytes(0)).into()))
         }),
     ]
     .map(RowFunction::udf)
@@ -98,10 +99,16 @@ fn typed() -> Vec<ScalarUDF> {
             (1, 1),
             |_| Ok(DataType::Utf8View),
             |args, types| {
-                let number = types[0].is_numeric();
+                let number = types[0].is_numeric() || types[0] == DataType::Boolean;
                 Ok(super::call(if number { "mysql_hex_int" } else { "mysql_hex_text" }, args))
             },
         ),
+        Typed::udf("upper", (1, 1), text_or_bytes, |args, types| {
+            Ok(in_case("mysql_upper", args, types))
+        }),
+        Typed::udf("lower", (1, 1), text_or_bytes, |args, types| {
+            Ok(in_case("mysql_lower", args, types))
+        }),
         Typed::udf(
             "isnull",
             (1, 1),
@@ -135,6 +142,15 @@ fn typed() -> Vec<ScalarUDF> {
     ]
 }
 
+fn text_or_bytes(types: &[DataType]) -> datafusion::common::Result<DataType> {
+    Ok(if is_binary(&types[0]) { DataType::BinaryView } else { DataType::Utf8View })
+}
+
+/// Bytes have no case.
+fn in_case(name: &str, mut args: Vec<Expr>, types: &[DataType]) -> Expr {
+    if is_binary(&types[0]) { args.remove(0) } else { super::call(name, args) }
+}
+
 fn time_type(types: &[DataType]) -> datafusion::common::Result<DataType> {
     Ok(match types[0] {
         DataType::Timestamp(_, _) | DataType::Date32 => crate::convert::DATETIME,
@@ -143,10 +159,7 @@ fn time_type(types: &[DataType]) -> datafusion::common::Result<DataType> {
     })
 }
 
-fn add_time(
-    args: Vec<datafusion::logical_expr::Expr>,
-    types: &[DataType],
-) -> datafusion::logical_expr::Expr {
+fn add_time(args: Vec<Expr>, types: &[DataType]) -> Expr {
     let name = match types[0] {
         DataType::Timestamp(_, _) | DataType::Date32 => "mysql_addtime",
         ref ty if crate::convert::is_text(ty) => "mysql_addtime_text",

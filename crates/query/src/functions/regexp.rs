@@ -1,5 +1,6 @@
 //! Regular expressions and LIKE.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use datafusion::common::{Result, exec_datafusion_err};
@@ -25,7 +26,7 @@ fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T)
         {
             return Ok(use_it(regex));
         }
-        let regex = RegexBuilder::new(pattern)
+        let regex = RegexBuilder::new(&with_classes(pattern))
             .case_insensitive(
                 flags.rfind(['c', 'i']).is_some_and(|at| flags[at..].starts_with('i')),
             )
@@ -38,6 +39,26 @@ fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T)
         *last = Some((pattern.to_owned(), flags.to_owned(), regex));
         Ok(result)
     })
+}
+
+/// The pattern with the classes of POSIX as those of Unicode, which is what they are in MySQL.
+fn with_classes(pattern: &str) -> Cow<'_, str> {
+    const CLASSES: [(&str, &str); 7] = [
+        ("alpha", r"\p{Alphabetic}"),
+        ("alnum", r"\p{Alphabetic}\p{Nd}"),
+        ("digit", r"\p{Nd}"),
+        ("upper", r"\p{Uppercase}"),
+        ("lower", r"\p{Lowercase}"),
+        ("punct", r"\p{P}"),
+        ("space", r"\p{White_Space}"),
+    ];
+    if !pattern.contains("[:") {
+        return Cow::Borrowed(pattern);
+    }
+    let named = |pattern: String, (name, class): (&str, &str)| {
+        pattern.replace(&format!("[:{name}:]"), class)
+    };
+    Cow::Owned(CLASSES.into_iter().fold(pattern.to_owned(), named))
 }
 
 fn text_or<'a>(row: &'a Row<'_>, arg: usize, otherwise: &'a str) -> &'a str {

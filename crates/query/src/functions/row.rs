@@ -9,7 +9,7 @@ use arrow::array::{
     Float64Builder, Int64Array, Int64Builder, StringViewArray, StringViewBuilder,
     TimestampMicrosecondArray, TimestampMicrosecondBuilder, UInt64Builder,
 };
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::meaning::{self, Digits};
 use super::udf::{Does, Udf};
-use crate::convert;
+use crate::{convert, temporal};
 
 pub use super::udf::MANY;
 
@@ -110,6 +110,7 @@ struct RowDoes {
     args: &'static [Kind],
     result: Kind,
     sees_null: bool,
+    of_bytes: bool,
     digits: Digits,
     does: Body,
 }
@@ -122,7 +123,8 @@ impl RowFunction {
         result: Kind,
         does: Body,
     ) -> Self {
-        let does = RowDoes { args, result, sees_null: false, digits: Digits::Each, does };
+        let (sees_null, of_bytes, digits) = (false, false, Digits::Each);
+        let does = RowDoes { args, result, sees_null, of_bytes, digits, does };
         Self { name, arity, volatility: Volatility::Immutable, does }
     }
 
@@ -155,6 +157,14 @@ impl RowFunction {
         self
     }
 
+    /// The same; where one of its texts is bytes, all are, each byte is a character, and a text
+    /// that it makes of them is bytes.
+    #[must_use]
+    pub fn of_bytes(mut self) -> Self {
+        self.does.of_bytes = true;
+        self
+    }
+
     /// The same, with a new result for each row.
     #[must_use]
     pub fn volatile(mut self) -> Self {
@@ -180,6 +190,22 @@ impl RowDoes {
         let last = *self.args.last().expect("a function with arguments names their kinds");
         self.args.get(at).copied().unwrap_or(last)
     }
+
+    /// Whether its characters are bytes for arguments of these fields.
+    fn on_bytes(&self, fields: &[FieldRef]) -> bool {
+        let bytes = |(at, field): (usize, &FieldRef)| {
+            self.kind(at) == Kind::Text && convert::is_binary(field.data_type())
+        };
+        self.of_bytes && fields.iter().enumerate().any(bytes)
+    }
+
+    /// The kind of its result for arguments of these fields.
+    fn result(&self, fields: &[FieldRef]) -> Kind {
+        match self.result {
+            Kind::Text if self.on_bytes(fields) => Kind::Bytes,
+            result => result,
+        }
+    }
 }
 
 impl Does for RowDoes {
@@ -187,18 +213,20 @@ impl Does for RowDoes {
         if self.result == Kind::Json {
             return Ok(meaning::json(name));
         }
-        Ok(self.digits.field(name, self.result.arrow(), args))
+        Ok(self.digits.field(name, self.result(args.arg_fields).arrow(), args))
     }
 
     fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let result = self.result(&args.arg_fields);
+        let on_bytes = self.on_bytes(&args.arg_fields);
         let columns = args
             .args
             .iter()
             .zip(&args.arg_fields)
             .enumerate()
-            .map(|(at, (arg, field))| Column::new(arg, self.kind(at), field))
+            .map(|(at, (arg, field))| Column::new(arg, self.kind(at), field, on_bytes))
             .collect::<Result<Vec<_>>>()?;
-        let mut sink = Sink::new(self.result, rows);
+        let mut sink = Sink::new(result, rows);
         for at in 0..rows {
             let row = Row { columns: &columns, at };
             let null = !self.sees_null && (0..columns.len()).any(|column| row.null(column));
@@ -242,6 +270,18 @@ impl Source {
     }
 }
 
+/// Bytes as a text of as many characters.
+fn characters(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+/// The bytes of a text made of [`characters`].
+fn bytes_of(characters: &str) -> Vec<u8> {
+    let byte =
+        |character| u8::try_from(character).expect("bytes are put together in new ways only");
+    characters.chars().map(byte).collect()
+}
+
 struct Column {
     values: Values,
     scalar: bool,
@@ -249,14 +289,20 @@ struct Column {
 }
 
 impl Column {
-    fn new(arg: &ColumnarValue, kind: Kind, field: &Field) -> Result<Self> {
+    fn new(arg: &ColumnarValue, kind: Kind, field: &Field, on_bytes: bool) -> Result<Self> {
         let (array, scalar) = match arg {
             ColumnarValue::Array(array) => (Arc::clone(array), false),
             ColumnarValue::Scalar(value) => (value.to_array()?, true),
         };
+        let digits = meaning::time_digits(field);
         let values = match kind {
-            Kind::Text | Kind::Json => Values::Text(convert::text(&array)?),
-            Kind::Bytes => Values::Bytes(convert::bytes(&array)?),
+            Kind::Text if on_bytes => {
+                let bytes = convert::bytes(&array, digits)?;
+                let texts = bytes.iter().map(|bytes| bytes.map(characters));
+                Values::Text(texts.collect::<StringViewArray>())
+            }
+            Kind::Text | Kind::Json => Values::Text(convert::text_showing(&array, digits)?),
+            Kind::Bytes => Values::Bytes(convert::bytes(&array, digits)?),
             Kind::Int | Kind::UInt | Kind::Bool => Values::Int(convert::int(&array)?),
             Kind::Double => Values::Double(convert::double(&array)?),
             Kind::DateTime => Values::DateTime(convert::datetime(&array)?),
@@ -395,11 +441,18 @@ impl Sink {
         match (self, out) {
             (Self::Text(sink), Some(Out::Text(value))) => sink.append_value(value),
             (Self::Bytes(sink), Some(Out::Bytes(value))) => sink.append_value(value),
+            (Self::Bytes(sink), Some(Out::Text(value))) => sink.append_value(bytes_of(&value)),
             (Self::Int(sink), Some(Out::Int(value))) => sink.append_value(value),
             (Self::UInt(sink), Some(Out::UInt(value))) => sink.append_value(value),
             (Self::Double(sink), Some(Out::Double(value))) => sink.append_value(value),
-            (Self::DateTime(sink), Some(Out::DateTime(value))) => sink.append_value(value),
-            (Self::Date(sink), Some(Out::Date(value))) => sink.append_value(value),
+            // Outside of the years 0 to 9999 there is no time.
+            (Self::DateTime(sink), Some(Out::DateTime(value))) => {
+                sink.append_option(Some(value).filter(|value| temporal::is_time(*value)));
+            }
+            (Self::Date(sink), Some(Out::Date(value))) => {
+                let time = |days: &i32| temporal::is_time(i64::from(*days) * temporal::DAY);
+                sink.append_option(Some(value).filter(time));
+            }
             (Self::Time(sink), Some(Out::Time(value))) => sink.append_value(value),
             (Self::Bool(sink), Some(Out::Bool(value))) => sink.append_value(value),
             (Self::Text(sink), None) => sink.append_null(),

@@ -57,6 +57,10 @@ fn substring(row: &Row<'_>) -> Option<Out> {
     text(slice(body, from, len))
 }
 
+fn left(row: &Row<'_>) -> Option<Out> {
+    text(slice(row.text(0), 0, length(row.int(1))))
+}
+
 fn right(row: &Row<'_>) -> Option<Out> {
     let body = row.text(0);
     let len = length(row.int(1));
@@ -237,6 +241,32 @@ fn format_number(row: &Row<'_>) -> Option<Out> {
     text(out)
 }
 
+/// The character that stands for another in the other case, where it is one.
+fn single(character: char, mut other: impl Iterator<Item = char>) -> char {
+    match (other.next(), other.next()) {
+        (Some(only), None) => only,
+        _ => character,
+    }
+}
+
+/// A text as a literal; NULL is the word.
+fn quote(row: &Row<'_>) -> Option<Out> {
+    if row.null(0) {
+        return text("NULL");
+    }
+    let mut out = String::from("'");
+    for character in row.text(0).chars() {
+        match character {
+            '\\' | '\'' => out.extend(['\\', character]),
+            '\0' => out.push_str("\\0"),
+            '\u{1a}' => out.push_str("\\Z"),
+            other => out.push(other),
+        }
+    }
+    out.push('\'');
+    text(out)
+}
+
 fn soundex(row: &Row<'_>) -> Option<Out> {
     const CODES: &[u8; 26] = b"01230120022455012623010202";
     let code = |letter: char| CODES[usize::from(letter as u8 - b'A')];
@@ -271,65 +301,67 @@ macro_rules! map {
 
 fn simple() -> Vec<RowFunction> {
     let ti: &[Kind] = &[Kind::Text, Kind::Int];
+    let tit: &[Kind] = &[Kind::Text, Kind::Int, Kind::Text];
     vec![
-        map!("upper", str::to_uppercase),
-        map!("lower", str::to_lowercase),
-        map!("reverse", |text| text.chars().rev().collect()),
-        map!("ltrim", |text| text.trim_start_matches(' ').to_owned()),
-        map!("rtrim", |text| text.trim_end_matches(' ').to_owned()),
+        map!("mysql_upper", |text| text.chars().map(|c| single(c, c.to_uppercase())).collect()),
+        map!("mysql_lower", |text| text.chars().map(|c| single(c, c.to_lowercase())).collect()),
+        map!("reverse", |text| text.chars().rev().collect()).of_bytes(),
+        map!("ltrim", |text| text.trim_start_matches(' ').to_owned()).of_bytes(),
+        map!("rtrim", |text| text.trim_end_matches(' ').to_owned()).of_bytes(),
         map!("mysql_text", str::to_owned),
-        map!("quote", |text| { format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")) }),
+        RowFunction::new("quote", T, (1, 1), Kind::Text, quote).sees_null(),
         RowFunction::new("length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len())),
         RowFunction::new("bit_length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len() * 8)),
-        RowFunction::new("char_length", T, (1, 1), Kind::Int, |row| count(chars(row.text(0)))),
-        RowFunction::new("substring", ti, (2, 3), Kind::Text, substring),
-        RowFunction::new("left", ti, (2, 2), Kind::Text, |row| {
-            text(slice(row.text(0), 0, length(row.int(1))))
-        }),
-        RowFunction::new("right", ti, (2, 2), Kind::Text, right),
-        RowFunction::new("lpad", &[Kind::Text, Kind::Int, Kind::Text], (2, 3), Kind::Text, |row| {
-            pad(row, true)
-        }),
-        RowFunction::new("rpad", &[Kind::Text, Kind::Int, Kind::Text], (2, 3), Kind::Text, |row| {
-            pad(row, false)
-        }),
+        RowFunction::new("char_length", T, (1, 1), Kind::Int, |row| count(chars(row.text(0))))
+            .of_bytes(),
+        RowFunction::new("substring", ti, (2, 3), Kind::Text, substring).of_bytes(),
+        RowFunction::new("left", ti, (2, 2), Kind::Text, left).of_bytes(),
+        RowFunction::new("right", ti, (2, 2), Kind::Text, right).of_bytes(),
+        RowFunction::new("lpad", tit, (2, 3), Kind::Text, |row| pad(row, true)).of_bytes(),
+        RowFunction::new("rpad", tit, (2, 3), Kind::Text, |row| pad(row, false)).of_bytes(),
         RowFunction::new(
             "locate",
             &[Kind::Text, Kind::Text, Kind::Int],
             (2, 3),
             Kind::Int,
             |row| position(row.text(1), row.text(0), row.int_or(2, 1)),
-        ),
+        )
+        .of_bytes(),
         RowFunction::new("instr", T, (2, 2), Kind::Int, |row| {
             position(row.text(0), row.text(1), 1)
-        }),
+        })
+        .of_bytes(),
         RowFunction::new("replace", T, (3, 3), Kind::Text, |row| {
             let (body, from) = (row.text(0), row.text(1));
             text(if from.is_empty() { body.to_owned() } else { body.replace(from, row.text(2)) })
-        }),
+        })
+        .of_bytes(),
         RowFunction::new(
             "substring_index",
             &[Kind::Text, Kind::Text, Kind::Int],
             (3, 3),
             Kind::Text,
             substring_index,
-        ),
-        RowFunction::new("mysql_trim", T, (3, 3), Kind::Text, trim),
+        )
+        .of_bytes(),
+        RowFunction::new("mysql_trim", T, (3, 3), Kind::Text, trim).of_bytes(),
         RowFunction::new(
             "mysql_insert",
             &[Kind::Text, Kind::Int, Kind::Int, Kind::Text],
             (4, 4),
             Kind::Text,
             insert,
-        ),
-        RowFunction::new("repeat", ti, (2, 2), Kind::Text, repeat),
+        )
+        .of_bytes(),
+        RowFunction::new("repeat", ti, (2, 2), Kind::Text, repeat).of_bytes(),
         RowFunction::new("space", &[Kind::Int], (1, 1), Kind::Text, |row| {
             let wanted = length(row.int(0));
             (wanted <= TEXT_BYTES_MAX).then(|| " ".repeat(wanted)).and_then(text)
         }),
         RowFunction::new("strcmp", T, (2, 2), Kind::Int, |row| {
             Some(Out::Int(row.text(0).cmp(row.text(1)) as i64))
-        }),
+        })
+        .of_bytes(),
         RowFunction::new("format", ti, (2, 3), Kind::Text, format_number),
         RowFunction::new("find_in_set", T, (2, 2), Kind::Int, find_in_set),
         RowFunction::new("soundex", T, (1, 1), Kind::Text, soundex),
@@ -365,10 +397,10 @@ fn of_bytes() -> Vec<RowFunction> {
                 .collect::<Vec<_>>();
             text(String::from_utf8_lossy(&bytes))
         }),
-        RowFunction::new("concat", T, (1, MANY), Kind::Text, concat),
-        RowFunction::new("concat_ws", T, (2, MANY), Kind::Text, concat_ws).sees_null(),
-        RowFunction::new("field", T, (2, MANY), Kind::Int, field).sees_null(),
-        RowFunction::new("elt", T, (2, MANY), Kind::Text, elt).sees_null(),
+        RowFunction::new("concat", T, (1, MANY), Kind::Text, concat).of_bytes(),
+        RowFunction::new("concat_ws", T, (2, MANY), Kind::Text, concat_ws).sees_null().of_bytes(),
+        RowFunction::new("field", T, (2, MANY), Kind::Int, field).sees_null().of_bytes(),
+        RowFunction::new("elt", T, (2, MANY), Kind::Text, elt).sees_null().of_bytes(),
         RowFunction::new("mysql_row_key", T, (1, MANY), Kind::Text, |row| {
             let mut key = String::new();
             for arg in 0..row.count() {

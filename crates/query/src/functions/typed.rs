@@ -9,10 +9,12 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::conditional_expressions::CaseBuilder;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, cast, lit, when,
+    Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, cast, lit,
+    when,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
+use super::meaning::{most_digits, showing, shown_digits, with_digits};
 use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
 
@@ -21,11 +23,15 @@ type Returns = fn(&[DataType]) -> Result<DataType>;
 /// The expression that computes it.
 type Expand = fn(Vec<Expr>, &[DataType]) -> Result<Expr>;
 
+/// Whether an argument at this place, of so many, is one of those that the result is joined of.
+type Joins = fn(usize, usize) -> bool;
+
 /// A function that expands once types are known.
 #[derive(Debug)]
 pub struct Typed {
     returns: Returns,
     expand: Expand,
+    joins: Joins,
 }
 
 impl Typed {
@@ -36,7 +42,18 @@ impl Typed {
         returns: Returns,
         expand: Expand,
     ) -> ScalarUDF {
-        Udf::scalar(name, arity, Volatility::Immutable, Self { returns, expand })
+        Self::joined(name, arity, returns, expand, |_, _| true)
+    }
+
+    /// The same for a function whose result is not joined of all its arguments.
+    fn joined(
+        name: &'static str,
+        arity: (usize, usize),
+        returns: Returns,
+        expand: Expand,
+        joins: Joins,
+    ) -> ScalarUDF {
+        Udf::scalar(name, arity, Volatility::Immutable, Self { returns, expand, joins })
     }
 }
 
@@ -46,22 +63,37 @@ impl Does for Typed {
 
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let types = args.arg_fields.iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
-        Ok(Field::new(name, (self.returns)(&types)?, true))
+        let field = Field::new(name, (self.returns)(&types)?, true);
+        if !matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_)) {
+            return Ok(field);
+        }
+        let fields = args.arg_fields.iter().zip(args.scalar_arguments.iter().copied());
+        let joined = fields.enumerate().filter(|(at, _)| (self.joins)(*at, types.len()));
+        Ok(with_digits(field, most_digits(joined.map(|(_, arg)| arg))))
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let types = args.iter().map(|arg| info.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
-        let wanted = (self.returns)(&types)?;
+        let fields = args.iter().map(|arg| Ok(arg.to_field(info.schema())?.1));
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        let types = fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        let literals = args.iter().map(|arg| match arg {
+            Expr::Literal(value, _) => Some(value.clone()),
+            _ => None,
+        });
+        let literals = literals.collect::<Vec<_>>();
+        let literals = literals.iter().map(Option::as_ref).collect::<Vec<_>>();
+        let call = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &literals };
+        let wanted = self.field("", &call)?;
         let expanded = (self.expand)(args, &types)?;
         // The plan was coerced before: what stands here now is coerced by the same rules.
         let mut coercion = TypeCoercionRewriter::new(info.schema());
         let expanded = expanded.rewrite(&mut coercion)?.data;
-        let expanded = if info.get_data_type(&expanded)? == wanted {
+        let expanded = if info.get_data_type(&expanded)? == *wanted.data_type() {
             expanded
         } else {
-            cast(expanded, wanted)
+            cast(expanded, wanted.data_type().clone())
         };
-        Ok(ExprSimplifyResult::Simplified(expanded))
+        Ok(ExprSimplifyResult::Simplified(showing(expanded, shown_digits(&wanted))))
     }
 
     fn eval(&self, args: &ScalarFunctionArgs, _rows: usize) -> Result<ArrayRef> {
@@ -88,8 +120,8 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
     match (left, right) {
         (a, b) if a == b => a.clone(),
         (Null, other) | (other, Null) => other.clone(),
-        (a, b) if is_text(a) || is_text(b) => DataType::Utf8View,
         (a, b) if is_binary(a) || is_binary(b) => DataType::BinaryView,
+        (a, b) if is_text(a) || is_text(b) => DataType::Utf8View,
         (Date32, DataType::Timestamp(_, _)) | (DataType::Timestamp(_, _), Date32) => {
             convert::DATETIME
         }
@@ -167,6 +199,7 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
     }
     match to {
         ty if is_text(ty) => super::call("mysql_text", vec![expr]),
+        ty if is_binary(ty) => super::call("mysql_binary", vec![expr]),
         DataType::Date32 => super::call("mysql_date", vec![expr]),
         DataType::Timestamp(_, _) => super::call("mysql_datetime", vec![expr]),
         DataType::Duration(_) => super::call("mysql_time", vec![expr]),
@@ -205,8 +238,12 @@ fn all_converted(args: Vec<Expr>, types: &[DataType]) -> Vec<Expr> {
 
 /// `mysql_case(condition, result, condition, result, ..., otherwise)`.
 fn case_type(types: &[DataType]) -> Result<DataType> {
-    let results = types.iter().enumerate().filter(|(at, _)| at % 2 == 1 || at + 1 == types.len());
+    let results = types.iter().enumerate().filter(|(at, _)| is_result(*at, types.len()));
     Ok(common_of(results.map(|(_, ty)| ty)))
+}
+
+fn is_result(at: usize, count: usize) -> bool {
+    at % 2 == 1 || at + 1 == count
 }
 
 fn expand_case(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
@@ -329,7 +366,7 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("mysql_truth", (1, 1), boolean, |mut args, types| {
             Ok(truth(args.remove(0), &types[0]))
         }),
-        Typed::udf("mysql_case", (2, MANY), case_type, expand_case),
+        Typed::joined("mysql_case", (2, MANY), case_type, expand_case, is_result),
         Typed::udf("mysql_in", (2, MANY), boolean, |args, types| {
             let mut operands = args.into_iter().zip(types);
             let value = operands.next().expect("arity is checked");
@@ -338,7 +375,7 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),
-        Typed::udf(
+        Typed::joined(
             "nullif",
             (2, 2),
             |types| Ok(types[0].clone()),
@@ -351,6 +388,7 @@ pub fn all() -> Vec<ScalarUDF> {
                 );
                 when(equal, lit(ScalarValue::try_from(&types[0])?)).otherwise(left)
             },
+            |at, _| at == 0,
         ),
         Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))

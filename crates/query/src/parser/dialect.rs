@@ -41,6 +41,25 @@ fn is_mod(word: &Word) -> bool {
     word.keyword == Keyword::MOD && word.quote_style.is_none()
 }
 
+/// So many tokens behind INTERVAL tell whether it is the function.
+const ARGUMENT_TOKENS_MAX: usize = 100;
+
+/// Whether the next word is followed by arguments with commas between them.
+fn has_arguments(parser: &Parser) -> bool {
+    let mut depth = 0_u32;
+    for at in 1..ARGUMENT_TOKENS_MAX {
+        match parser.peek_nth_token_ref(at).token {
+            Token::LParen => depth += 1,
+            Token::Comma if depth == 1 => return true,
+            Token::RParen if depth > 1 => depth -= 1,
+            Token::RParen | Token::EOF => return false,
+            _ if depth == 0 => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// What stands behind INTERVAL: an amount and its unit.
 fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     let value = Box::new(parser.parse_expr()?);
@@ -108,11 +127,11 @@ impl Dialect for MySql {
             let operand = parser.parse_subexpr(SIGN);
             return Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }));
         }
-        let function = parser.peek_nth_token_ref(1).token == Token::LParen
-            && parser.peek_nth_token_ref(3).token == Token::Comma;
-        if !parser.parse_keyword(Keyword::INTERVAL) {
+        if !parser.peek_keyword(Keyword::INTERVAL) {
             return None;
         }
+        let function = has_arguments(parser);
+        parser.advance_token();
         if function {
             let name = ObjectName::from(vec![Ident::new("interval")]);
             return Some(parser.parse_function(name));

@@ -130,7 +130,7 @@ type Changed = (&'static str, (usize, usize), fn(&str, Vec<Expr>) -> Result<Expr
 const MANY: usize = usize::MAX;
 
 /// Functions that become another, or the same with other arguments.
-const CHANGED: [Changed; 22] = [
+const CHANGED: [Changed; 23] = [
     ("if", (3, 3), if_else),
     ("ifnull", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
     ("nvl", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
@@ -145,6 +145,7 @@ const CHANGED: [Changed; 22] = [
     ("timestampadd", (3, 3), timestamp_add),
     ("extract", (2, 2), extract),
     ("insert", (4, 4), |_, args| Ok(call("mysql_insert", args))),
+    ("md5", (1, 1), |name, args| Ok(call(name, vec![call("mysql_binary", args)]))),
     ("json_value", (2, 2), |_, args| Ok(call("json_unquote", vec![call("json_extract", args)]))),
     ("date_trunc", (2, 2), date_trunc),
     ("sleep", (1, 1), acts),

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator,
-    LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableFactor, Value,
+    LimitClause, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SetExpr, TableAlias, TableFactor, Value,
 };
 
 use super::expr::lower;
@@ -101,11 +101,40 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     if let Some(limit) = &mut query.limit_clause {
         limited(limit)?;
     }
+    ordered(query)?;
     query.locks.clear();
     query.for_clause = None;
     name_columns(&mut query.body, outermost);
     set_operation::before(query, outermost)?;
     before_body(&mut query.body)
+}
+
+/// In ORDER BY an integer is the place of a column, and other literals order nothing.
+fn ordered(query: &mut Query) -> Result<()> {
+    let Some(OrderBy { kind: OrderByKind::Expressions(exprs), .. }) = &mut query.order_by else {
+        return Ok(());
+    };
+    let is_place = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let mut zero = false;
+    exprs.retain(|by| match &by.expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => {
+                let place = is_place(digits);
+                zero |= place && digits.bytes().all(|digit| digit == b'0');
+                place
+            }
+            Value::SingleQuotedString(_) | Value::Null => false,
+            _ => true,
+        },
+        _ => true,
+    });
+    if zero {
+        bail!(UnknownColumn, "Unknown column '0' in 'order clause'");
+    }
+    if exprs.is_empty() {
+        query.order_by = None;
+    }
+    Ok(())
 }
 
 /// LIMIT takes integers without sign, and those above what DataFusion counts to are as good as
