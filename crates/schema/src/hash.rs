@@ -17,28 +17,34 @@ use arrow::datatypes::{
 };
 use freshet_base::ColumnId;
 
-use crate::{Distribution, Table, TableSchema};
+use crate::{Distribution, TableSchema};
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 const NULL_WORD: u64 = 0x5851_f42d_4c95_7f2d;
 
-/// For each row of `batch`, which has the table's current columns, the position of its tablet
-/// among the `buckets` of its partition. `turn` moves on where rows of RANDOM tables begin, so
-/// that small loads spread: the number of rows flushed before serves.
-pub fn tablet_indices(batch: &RecordBatch, table: &Table, buckets: u32, turn: u64) -> Vec<u32> {
+/// For each row of `batch`, which has the columns of `schema`, the position of its tablet among
+/// the `buckets` of its partition. `turn` moves on where rows of RANDOM tables begin, so that
+/// small loads spread: the number of rows flushed before serves.
+pub fn tablet_indices(
+    batch: &RecordBatch,
+    schema: &TableSchema,
+    distribution: &Distribution,
+    buckets: u32,
+    turn: u64,
+) -> Vec<u32> {
     assert!(buckets > 0, "a partition has a bucket");
     let rows = batch.num_rows();
     if buckets == 1 {
         return vec![0; rows];
     }
-    match &table.distribution {
+    match distribution {
         Distribution::Random => {
             let place = |row| ((turn % u64::from(buckets) + row) % u64::from(buckets)) as u32;
             (0..rows as u64).map(place).collect()
         }
         Distribution::Hash(columns) => {
-            let hashes = hashes(batch, table.schema(), columns);
+            let hashes = hashes(batch, schema, columns);
             hashes.into_iter().map(|hash| scale(hash, buckets)).collect()
         }
     }

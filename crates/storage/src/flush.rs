@@ -41,9 +41,10 @@ pub struct Files {
 pub struct FlushInput {
     /// Who waits for it.
     pub lane: Lane,
-    /// The table as it is at the end of the range.
+    /// Where its tablets stand. It may have been altered behind the range.
     pub table: Arc<Table>,
-    /// Its columns there; the batches have them.
+    /// Its columns at the end of the range, or those that a large load began with; the batches
+    /// have them, and so will the files.
     pub schema: Arc<TableSchema>,
     /// The rows, in the order of the log.
     pub batches: Vec<RecordBatch>,
@@ -109,7 +110,7 @@ async fn sort_tablets(
 ) -> Result<(Arc<Rows>, Vec<Arc<TabletSort>>)> {
     let of = Arc::clone(input);
     let divide = move || {
-        let memtable = Memtable::new(&of.table, &of.batches, of.turn)?;
+        let memtable = Memtable::new(&of.table, &of.schema, &of.batches, of.turn)?;
         let keys = Arc::new(memtable.rows.keys(&of.schema));
         Ok::<_, Error>((memtable, keys))
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::{PartitionId, TabletId};
-use freshet_schema::{Table, hash};
+use freshet_schema::{Table, TableSchema, hash};
 
 use crate::error::Result;
 use crate::sort::Rows;
@@ -29,20 +29,26 @@ pub struct TabletRows {
 }
 
 impl Memtable {
-    /// Divides `batches`, which have the table's current columns. `turn` is where rows of a
-    /// RANDOM table begin: the number of rows flushed before.
+    /// Divides `batches`, which have the columns of `schema`: the table may have others by now.
+    /// `turn` is where rows of a RANDOM table begin: the number of rows flushed before.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when columns contradict the table's.
+    /// [`crate::Error::Internal`] when rows cannot be joined.
     ///
     /// # Panics
-    /// When the table has no partition.
-    pub fn new(table: &Table, batches: &[RecordBatch], turn: u64) -> Result<Self> {
+    /// When the table has no partition, or a batch has other columns.
+    pub fn new(
+        table: &Table,
+        schema: &TableSchema,
+        batches: &[RecordBatch],
+        turn: u64,
+    ) -> Result<Self> {
         let partition = table.partitions.first().expect("a table has a partition");
         let buckets = u32::try_from(partition.tablets.len()).expect("buckets are bounded");
-        let rows = Rows::new(table.schema(), batches)?;
+        let rows = Rows::new(schema, batches)?;
         let mut numbers = vec![Vec::new(); partition.tablets.len()];
-        let buckets = hash::tablet_indices(rows.batch(), table, buckets, turn);
+        let buckets =
+            hash::tablet_indices(rows.batch(), schema, &table.distribution, buckets, turn);
         for (bucket, row) in buckets.into_iter().zip(0u32..) {
             numbers[bucket as usize].push(row);
         }

@@ -42,11 +42,14 @@ impl Rows {
     /// Numbers the rows of `batches`, which have the columns of `schema`. Texts are not copied.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when columns contradict the schema.
+    /// [`crate::Error::Internal`] when rows cannot be joined.
     ///
     /// # Panics
-    /// When there are more than 32 bits can number: a flush is bounded far below.
+    /// When a batch has other columns, or when there are more rows than 32 bits can number: a
+    /// flush is bounded far below.
     pub fn new(schema: &TableSchema, batches: &[RecordBatch]) -> Result<Self> {
+        let has_columns = |batch: &RecordBatch| batch.schema_ref() == schema.arrow();
+        assert!(batches.iter().all(has_columns), "rows are sorted in one version of their schema");
         let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         assert!(u32::try_from(rows).is_ok(), "a flush has fewer rows than 32 bits number");
         let all = match batches {

@@ -58,6 +58,8 @@ pub struct SegmentSpec<'a> {
 /// Writes one segment.
 pub struct SegmentWriter {
     path: PathBuf,
+    /// The columns of its rows, and the same with their ids.
+    columns: SchemaRef,
     schema: SchemaRef,
     writer: ArrowWriter<Sink>,
     rows: u64,
@@ -81,14 +83,19 @@ impl SegmentWriter {
         let sink = Sink::new(file);
         let writer = ArrowWriter::try_new(sink, Arc::clone(&schema), Some(properties))
             .map_err(|error| failed(path, error))?;
-        Ok(Self { path: path.to_path_buf(), schema, writer, rows: 0 })
+        let columns = Arc::clone(spec.schema.arrow());
+        Ok(Self { path: path.to_path_buf(), columns, schema, writer, rows: 0 })
     }
 
     /// Appends rows, which come in the order of the sort key.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Internal`] when columns contradict the schema.
+    /// [`Error::Io`].
+    ///
+    /// # Panics
+    /// When the rows have other columns than the segment.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        assert_eq!(batch.schema_ref(), &self.columns, "a segment has one version of a schema");
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.rows += batch.num_rows() as u64;
