@@ -89,6 +89,17 @@ pub struct LabelRecord {
     pub expires_micros: i64,
 }
 
+impl LabelRecord {
+    /// How far its load is while the log is durable up to `horizon`: above it nothing is
+    /// promised, and nobody reads it.
+    pub fn state_at(&self, horizon: Lsn) -> LabelState {
+        match self.lsn <= horizon {
+            true => LabelState::Visible,
+            false => LabelState::Running,
+        }
+    }
+}
+
 /// What a label is used for already.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsedLabel {

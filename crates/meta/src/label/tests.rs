@@ -118,3 +118,12 @@ fn replay_brings_labels_back_and_refuses_none() {
     assert_eq!(used(&book, "a").txn, Some(TxnId(2)));
     assert_eq!(book.finished(DB).len(), 1);
 }
+
+#[test]
+fn a_load_runs_until_its_record_is_durable() {
+    let book = book(&Arc::default(), LabelLimits::default());
+    new(&book, "a").appended(TxnId(8), Lsn(40));
+    let record = book.finished(DB).remove(0);
+    assert_eq!(record.state_at(Lsn(39)), LabelState::Running);
+    assert_eq!(record.state_at(Lsn(40)), LabelState::Visible);
+}

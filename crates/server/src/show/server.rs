@@ -3,7 +3,7 @@
 
 use freshet_base::Result;
 use freshet_ingest::names;
-use freshet_meta::{Object, Privilege, require_visible};
+use freshet_meta::{LabelState, Object, Privilege, require_visible};
 use freshet_query::session::Scope;
 use freshet_schema::GroupCommitMode;
 
@@ -148,19 +148,24 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     let database = session.database_of(database)?;
     require_visible(&catalog, &session.client.account, database)?;
     let db = catalog.require_database(database)?.id;
+    let horizon = engine.horizon().get();
     for record in engine.meta().labels().finished(db) {
         let time = some(instant(record.finished_micros));
+        let (status, done) = match record.state_at(horizon) {
+            LabelState::Visible => ("VISIBLE", time.clone()),
+            LabelState::Running => ("PREPARE", None),
+        };
         listing.push([
             some(record.txn),
             some(&record.label),
             some("FE: localhost"),
-            some("VISIBLE"),
+            some(status),
             some("INSERT_STREAMING"),
-            time.clone(),
-            time.clone(),
-            time.clone(),
-            time.clone(),
             time,
+            done.clone(),
+            done.clone(),
+            done.clone(),
+            done,
             some(""),
             some(0),
             some(-1),

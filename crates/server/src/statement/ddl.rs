@@ -37,7 +37,9 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         Statement::DropDatabase { name, if_exists } => {
             session.authorize(Privilege::Drop, Object::Database(name))?;
             let (dropped, if_exists) = (name.clone(), *if_exists);
-            shield(session, async move { engine.drop_database(&dropped, if_exists).await }).await?;
+            let dropped = async move { engine.drop_database(&dropped, if_exists).await };
+            let warnings = shield(session, dropped).await?;
+            warn(session, warnings);
             if session.database.as_deref() == Some(name) {
                 session.database = None;
             }
