@@ -19,8 +19,6 @@ use crate::engine::Engine;
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
-/// Encoded rows gathered before they are sorted and written as segments.
-const STRETCH_BYTES: usize = 32 << 20;
 /// How often a load looks for the tablets that a TRUNCATE is about to make.
 const TABLETS_PAUSE: Duration = Duration::from_millis(5);
 
@@ -61,7 +59,8 @@ impl Bulk {
         self.stretch_bytes += bytes.len();
         self.stretch.push((bytes, rows));
         self.permits.push(permit);
-        if self.stretch_bytes >= STRETCH_BYTES { self.write(engine).await } else { Ok(()) }
+        let is_full = self.stretch_bytes as u64 >= engine.config().stretch_bytes.bytes();
+        if is_full { self.write(engine).await } else { Ok(()) }
     }
 
     /// Writes what is left and hands over the part that the load's record names.

@@ -29,6 +29,11 @@ pub struct EngineConfig {
     pub flush_bytes_min: ByteSize,
     /// A segment is cut at this size in memory.
     pub segment_bytes_max: ByteSize,
+    /// Encoded rows of a large load that gather before they are sorted and written.
+    pub stretch_bytes: ByteSize,
+    /// Rows of so many bytes, as they were encoded, are sorted and written at once. A delta that
+    /// has grown larger becomes several rowsets: a flush takes about twice as much memory besides.
+    pub sorted_bytes_max: ByteSize,
     /// Most encoded bytes of one transaction.
     pub transaction_bytes_max: ByteSize,
     /// How long a load waits for memory and log room.
@@ -56,6 +61,8 @@ impl EngineConfig {
             flush_bytes: ByteSize::mib(64),
             flush_bytes_min: ByteSize::mib(1),
             segment_bytes_max: ByteSize::mib(256),
+            stretch_bytes: ByteSize::mib(32),
+            sorted_bytes_max: ByteSize::mib(256),
             transaction_bytes_max: ByteSize(write_memory_bytes.bytes() / 4),
             load_patience: Duration::from_secs(30),
             compaction: true,

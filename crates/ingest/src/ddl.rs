@@ -1,5 +1,10 @@
-//! CREATE, DROP, TRUNCATE and ALTER: a barrier in the log where rows are touched, then the
-//! metadata commit that follows it. One at a time; loads go on.
+//! CREATE, TRUNCATE and ALTER: a barrier in the log where rows are touched, then the metadata
+//! commit that follows it. Loads go on.
+//!
+//! Statements that give or free names exclude each other for as long as the log and metadata
+//! take; none of them waits for a flush. TRUNCATE and ALTER of columns wait for the flush of
+//! their own table, and hold up nobody else. What only metadata knows (properties, users) is put
+//! in order by metadata itself.
 
 use std::sync::Arc;
 
@@ -10,7 +15,7 @@ use freshet_storage::delta::Delta;
 use freshet_storage::view::TableView;
 
 use crate::engine::Engine;
-use crate::group::{EndedGroup, PendingCut};
+use crate::group::{Dropped, EndedGroup, PendingCut};
 use crate::record::{self, BarrierAction, BarrierStamp, GroupEndReason, Kind};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
@@ -28,32 +33,14 @@ impl Engine {
         name: &str,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
-        let _one = self.ddl().lock().await;
+        let _names = self.names().lock().await;
+        self.free_name(name, None).await?;
         let (engine, name) = (Arc::clone(self), name.to_owned());
         let created =
             task::run(&**self.pool(), move || engine.meta().create_database(&name, if_not_exists))
                 .await?;
         self.show_catalog();
         Ok(created)
-    }
-
-    /// Drops a database with its tables.
-    ///
-    /// # Errors
-    /// `DatabaseDropMissing` without IF EXISTS, and those of log and metadata: the database goes
-    /// when its tables are gone.
-    pub async fn drop_database(self: &Arc<Self>, name: &str, if_exists: bool) -> Result<()> {
-        let _one = self.ddl().lock().await;
-        self.settle_drops().await?;
-        let catalog = self.catalog();
-        let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
-        let tables = database.tables.values().map(|table| table.id).collect::<Vec<_>>();
-        self.drop_all(&tables).await?;
-        self.settle_drops().await?;
-        let (engine, id) = (Arc::clone(self), database.id);
-        task::run(&**self.pool(), move || engine.meta().drop_database(id)).await?;
-        self.show_catalog();
-        Ok(())
     }
 
     /// Creates a table; it can be written and read when this returns.
@@ -66,8 +53,8 @@ impl Engine {
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
-        let _one = self.ddl().lock().await;
-        self.settle_drops().await?;
+        let _names = self.names().lock().await;
+        self.free_name(database, Some(&spec.name)).await?;
         let (engine, name) = (Arc::clone(self), database.to_owned());
         let created = task::run(&**self.pool(), move || {
             engine.meta().create_table(&name, &spec, if_not_exists)
@@ -80,59 +67,11 @@ impl Engine {
         Ok(created)
     }
 
-    /// Drops a table. Returns warnings; `None` when it is missing and may be.
-    ///
-    /// # Errors
-    /// `TableDropMissing`, and those of the log; a full disk behind the barrier is a warning.
-    pub async fn drop_table(
-        self: &Arc<Self>,
-        database: &str,
-        name: &str,
-        if_exists: bool,
-    ) -> Result<Option<Vec<String>>> {
-        let _one = self.ddl().lock().await;
-        let catalog = self.catalog();
-        let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {
-            return Ok(None);
-        };
-        self.drop_all(&[table.id]).await.map(Some)
-    }
-
-    /// Nothing reads or writes the tables from their barrier on: what fails behind it is a
-    /// warning, and is tried again.
-    async fn drop_all(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
-        let states = self.states_of(ids)?;
-        self.barrier(BarrierAction::Drop, &states, None).await?;
-        let mut warnings = Vec::new();
-        for state in states {
-            if let Err(error) = self.settle_barriers(&state).await {
-                let name = state.name();
-                warnings.push(format!(
-                    "table '{name}' is dropped, but its name and files are not yet free: {error}"
-                ));
-            }
-        }
-        Ok(warnings)
-    }
-
-    /// Lets metadata forget tables whose DROP it could not follow so far: a name is free for
-    /// another table only then.
-    async fn settle_drops(self: &Arc<Self>) -> Result<()> {
-        for state in self.table_states() {
-            let dropped = state.log.lock().dropped.is_some();
-            if dropped {
-                self.settle_barriers(&state).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Empties tables, all at one place of the log. Constant time in rows. Returns warnings.
     ///
     /// # Errors
     /// `NoSuchTable`, and those of the log; a full disk behind the barrier is a warning.
     pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
-        let _one = self.ddl().lock().await;
         let states = self.states_of(ids)?;
         self.barrier(BarrierAction::Truncate, &states, None).await?;
         let mut warnings = Vec::new();
@@ -156,11 +95,14 @@ impl Engine {
         id: TableId,
         changes: Vec<SchemaChange>,
     ) -> Result<Vec<String>> {
-        let _one = self.ddl().lock().await;
         let states = self.states_of(&[id])?;
         let state = &states[0];
+        let _one = state.altering.lock().await;
         // One that the log has and metadata does not comes first.
-        self.settle_barriers(state).await?;
+        let is_behind = state.log.lock().altered.is_some();
+        if is_behind {
+            self.settle_barriers(state).await?;
+        }
         let engine = Arc::clone(self);
         let schema = task::run(&**self.pool(), move || {
             // What is prepared still belongs to a statement that never came into the log.
@@ -187,11 +129,10 @@ impl Engine {
         id: TableId,
         pairs: Vec<(String, String)>,
     ) -> Result<Vec<String>> {
-        let _one = self.ddl().lock().await;
         let engine = Arc::clone(self);
-        let (table, warnings) =
+        let (_, warnings) =
             task::run(&**self.pool(), move || engine.meta().set_properties(id, &pairs)).await?;
-        self.show_table(&table);
+        self.show_table(id);
         Ok(warnings)
     }
 
@@ -200,16 +141,16 @@ impl Engine {
     /// # Errors
     /// Those of metadata.
     pub async fn rename_table(self: &Arc<Self>, id: TableId, name: String) -> Result<()> {
-        let _one = self.ddl().lock().await;
-        self.settle_drops().await?;
+        let _names = self.names().lock().await;
+        let database = database_of(&self.catalog(), id);
+        self.free_name(&database, Some(&name)).await?;
         let engine = Arc::clone(self);
-        let table =
-            task::run(&**self.pool(), move || engine.meta().rename_table(id, &name)).await?;
-        self.show_table(&table);
+        task::run(&**self.pool(), move || engine.meta().rename_table(id, &name)).await?;
+        self.show_table(id);
         Ok(())
     }
 
-    /// Changes users through metadata, one at a time, on a thread that may block.
+    /// Changes users through metadata, on a thread that may block.
     ///
     /// # Errors
     /// Those of `change`.
@@ -217,21 +158,20 @@ impl Engine {
         self: &Arc<Self>,
         change: impl FnOnce(&freshet_meta::Meta) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let _one = self.ddl().lock().await;
         let engine = Arc::clone(self);
         let answer = task::run(&**self.pool(), move || change(engine.meta())).await?;
         self.show_catalog();
         Ok(answer)
     }
 
-    fn states_of(&self, ids: &[TableId]) -> Result<Vec<Arc<TableState>>> {
+    pub(crate) fn states_of(&self, ids: &[TableId]) -> Result<Vec<Arc<TableState>>> {
         ids.iter()
             .map(|id| self.table_state(*id).ok_or_else(|| err!(NoSuchTable, "Table was dropped")))
             .collect()
     }
 
     /// Appends one barrier over tables and waits until it is durable. An ALTER has a schema.
-    async fn barrier(
+    pub(crate) async fn barrier(
         &self,
         action: BarrierAction,
         states: &[Arc<TableState>],
@@ -272,51 +212,35 @@ impl Engine {
             delta: Arc::clone(&delta),
             table: Arc::clone(table),
         };
-        let catalog = self.meta().catalog();
-        let db = database_name(&catalog, table);
+        let db = database_name(&self.meta().catalog(), table);
         let state = TableState::new(table, &db, delta, version, flushed);
         self.put_state(Arc::new(state));
         self.views().update(|store| {
             store.tables.insert(table.id, Arc::new(view));
-            store.catalog = catalog;
+            store.catalog = self.meta().catalog();
         });
         self.catalog_changed();
     }
 
-    pub(crate) fn remove_table(&self, id: TableId) {
-        let catalog = self.meta().catalog();
-        // Its rows need no files any more; a snapshot from before may still look at them.
-        if let Some(state) = self.table_state(id) {
-            self.views().settle(&state.delta, state.delta.cut(), |store, _| {
-                store.tables.remove(&id);
-                store.catalog = catalog;
-            });
-        }
-        self.remove_state(id);
-        self.catalog_changed();
-    }
-
-    /// Shows a definition that metadata has just changed.
-    pub(crate) fn show_table(&self, table: &Arc<Table>) {
-        let catalog = self.meta().catalog();
-        if let Some(state) = self.table_state(table.id) {
-            state.adopt(table, &database_name(&catalog, table));
-        }
+    /// Shows the definition of a table as metadata has it now.
+    pub(crate) fn show_table(&self, id: TableId) {
+        // Looked up inside, where changes follow each other: what is shown never goes back.
         self.views().update(|store| {
-            if let Some(current) = store.tables.get(&table.id) {
-                let mut next = TableView::clone(current);
-                next.table = Arc::clone(table);
-                store.tables.insert(table.id, Arc::new(next));
+            store.catalog = self.meta().catalog();
+            let Some(table) = store.catalog.table_by_id(id) else { return };
+            let Some(current) = store.tables.get(&id) else { return };
+            if let Some(state) = self.table_state(id) {
+                state.adopt(table, &database_name(&store.catalog, table));
             }
-            store.catalog = catalog;
+            let next = TableView { table: Arc::clone(table), ..TableView::clone(current) };
+            store.tables.insert(id, Arc::new(next));
         });
         self.catalog_changed();
     }
 
     /// Shows the catalog as metadata has it now.
     pub(crate) fn show_catalog(&self) {
-        let catalog = self.meta().catalog();
-        self.views().update(|store| store.catalog = catalog);
+        self.views().update(|store| store.catalog = self.meta().catalog());
         self.catalog_changed();
     }
 }
@@ -324,6 +248,11 @@ impl Engine {
 /// `database`, for messages.
 pub(crate) fn database_name(catalog: &Catalog, table: &Table) -> String {
     catalog.database_by_id(table.db).map_or_else(String::new, |db| db.name.clone())
+}
+
+/// The database of a table, by name; empty where there is none any more.
+fn database_of(catalog: &Catalog, id: TableId) -> String {
+    catalog.table_by_id(id).map_or_else(String::new, |table| database_name(catalog, table))
 }
 
 /// Stamps a barrier under the log's lock: every table's group ends, and its state and delta
@@ -366,7 +295,7 @@ fn stamp_barrier(
                 state.delta.push_schema(lsn, Arc::clone(schema));
             }
             BarrierAction::Drop => {
-                log.dropped = Some(lsn);
+                log.dropped = Some(Dropped { lsn, with_database: false });
                 state.delta.push_drop(lsn);
             }
         }

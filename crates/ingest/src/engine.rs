@@ -3,6 +3,7 @@
 //! Read it in this order: `append` (the critical section), `group`, `settle` (files and
 //! metadata catch up), `replay` (the log into memory), `recycle` (log files are used again).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{Lane, PoolRef};
-use freshet_base::{Lsn, Result, TableId};
+use freshet_base::{DbId, Lsn, Result, TableId};
 use freshet_meta::{Catalog, Meta};
 use freshet_schema::Table;
 use freshet_storage::DataDir;
@@ -26,6 +27,7 @@ use freshet_storage::snapshot::Snapshot;
 use freshet_storage::view::Views;
 use freshet_wal::{Horizon, Wal};
 use imbl::HashMap;
+use parking_lot::Mutex;
 
 use crate::admit::Admission;
 use crate::compact::Compactor;
@@ -80,7 +82,10 @@ pub struct Engine {
     pub(crate) sweeper: Sweeper,
     pub(crate) disk: Disk,
     pub(crate) history: History,
-    pub(crate) ddl: futures::lock::Mutex<()>,
+    /// Held by statements that give names to databases and tables, or free them.
+    pub(crate) names: futures::lock::Mutex<()>,
+    /// Databases that the log has dropped and metadata still has, with their records.
+    pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
     pub(crate) catalog_generation: AtomicU64,
     /// Keeps other processes off the store.
@@ -192,8 +197,8 @@ impl Engine {
         &self.keeper
     }
 
-    pub(crate) fn ddl(&self) -> &futures::lock::Mutex<()> {
-        &self.ddl
+    pub(crate) fn names(&self) -> &futures::lock::Mutex<()> {
+        &self.names
     }
 
     pub(crate) fn data_dir(&self) -> &DataDir {
@@ -208,8 +213,12 @@ impl Engine {
         self.tables.rcu(|tables| tables.update(state.id, Arc::clone(&state)));
     }
 
-    pub(crate) fn remove_state(&self, id: TableId) {
-        self.tables.rcu(|tables| tables.without(&id));
+    pub(crate) fn remove_states(&self, ids: &[TableId]) {
+        self.tables.rcu(|tables| {
+            let mut tables = HashMap::clone(tables);
+            ids.iter().for_each(|id| drop(tables.remove(id)));
+            tables
+        });
     }
 
     pub(crate) fn catalog_changed(&self) {

@@ -118,8 +118,8 @@ pub struct TableLog {
     pub schema_version: SchemaVersion,
     /// Groups and large loads ended so far.
     pub version: Version,
-    /// Where the DROP stands, if there is one: nothing is appended any more.
-    pub dropped: Option<Lsn>,
+    /// The DROP, if there is one: nothing is appended any more.
+    pub dropped: Option<Dropped>,
     /// The group that loads join now.
     pub open: Option<OpenGroup>,
     /// The LSN of the last record that names the table.
@@ -130,6 +130,15 @@ pub struct TableLog {
     pub cuts: Vec<PendingCut>,
     /// Those who wait for the end of a group, with the LSN of that end.
     waiting: Vec<(TxnId, oneshot::Sender<Lsn>)>,
+}
+
+/// A DROP whose record is in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// Where the record stands.
+    pub lsn: Lsn,
+    /// Whether it is of the database: metadata then follows for all its tables at once.
+    pub with_database: bool,
 }
 
 /// A TRUNCATE whose barrier is in the log.
@@ -197,11 +206,12 @@ impl TableLog {
         }
     }
 
-    /// The last barrier that metadata does not reflect yet; zero when there is none.
+    /// The last barrier of the table that metadata does not reflect yet; zero when there is none.
     pub fn last_barrier(&self) -> Lsn {
         let cut = self.cuts.last().map(|cut| cut.lsn);
         let altered = self.altered.as_ref().map(|(_, lsn)| *lsn);
-        cut.max(altered).max(self.dropped).unwrap_or_default()
+        let dropped = self.dropped.filter(|dropped| !dropped.with_database);
+        cut.max(altered).max(dropped.map(|dropped| dropped.lsn)).unwrap_or_default()
     }
 
     /// A load that is a group of its own: it takes the next version at once.

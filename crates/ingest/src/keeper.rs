@@ -37,6 +37,8 @@ pub struct Keeper {
     /// When open groups are due, earliest first.
     due: Mutex<BinaryHeap<Reverse<(Duration, TableId)>>>,
     busy: Mutex<HashSet<TableId>>,
+    /// Whether dropped databases are being brought into metadata.
+    dropping: AtomicBool,
     /// When the pace last was another than [`Pace::Leisure`].
     pressed: Mutex<Option<Duration>>,
     waker: AtomicWaker,
@@ -71,7 +73,8 @@ impl Keeper {
 
     /// Whether it has ended and no flush of its runs any more.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty()
+        let is_dropping = self.dropping.load(Ordering::Acquire);
+        self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty() && !is_dropping
     }
 
     /// Whether little has waited to be flushed since then.
@@ -117,6 +120,7 @@ pub async fn run(engine: Arc<Engine>) {
     let keeper = engine.keeper();
     while !keeper.is_stopping() {
         end_due_groups(&engine);
+        start_database_drops(&engine);
         plan_flushes(&engine);
         engine.keep_ballast();
         engine.keep_log();
@@ -155,8 +159,15 @@ fn plan_flushes(engine: &Arc<Engine>) {
     let mut waiting_bytes = 0;
     let largest = engine.largest_under_pressure().map(|state| state.id);
     for state in engine.table_states() {
-        if state.log.lock().last_barrier() > Lsn::ZERO {
+        let (barrier, dropped) = {
+            let log = state.log.lock();
+            (log.last_barrier(), log.dropped.is_some())
+        };
+        if barrier > Lsn::ZERO {
             start_barriers(engine, state);
+            continue;
+        }
+        if dropped {
             continue;
         }
         let delta = state.delta.stats();
@@ -191,6 +202,26 @@ fn plan_flushes(engine: &Arc<Engine>) {
 pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: FlushReason) {
     let (flushing, table) = (Arc::clone(engine), Arc::clone(&state));
     start(engine, state, async move { flushing.flush(&table, why).await });
+}
+
+/// Brings databases into metadata that the log has dropped, where the statement could not.
+fn start_database_drops(engine: &Arc<Engine>) {
+    let dropped = engine.dropped_databases(engine.horizon().get());
+    if dropped.is_empty() || engine.keeper().dropping.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let settling = Arc::clone(engine);
+    let task = async move {
+        for database in dropped {
+            if let Err(error) = settling.settle_database_drop(database).await {
+                settling.note_error(&error);
+                tracing::warn!(%database, %error, "metadata cannot drop a database, tried again");
+                settling.clock().sleep(FAILED_FLUSH_PAUSE).await;
+            }
+        }
+        settling.keeper().dropping.store(false, Ordering::Release);
+    };
+    engine.pool().spawn("drop", Box::pin(task));
 }
 
 /// Brings into metadata what the log's barriers did, where the statement itself could not.

@@ -26,6 +26,7 @@ mod config;
 mod ddl;
 pub mod decode;
 mod disk;
+mod drop;
 pub mod engine;
 pub mod group;
 pub mod history;

@@ -107,7 +107,8 @@ impl Engine {
             sweeper: Sweeper::new(config.orphan_grace),
             disk: Disk::new(&world.fs, &config),
             history: History::default(),
-            ddl: futures::lock::Mutex::new(()),
+            names: futures::lock::Mutex::new(()),
+            dropped_databases: parking_lot::Mutex::default(),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,
@@ -165,14 +166,14 @@ impl Engine {
         }
         let schema = self.prepared(state, version)?;
         state.delta.know_schema(&schema);
-        let table = self.meta().adopt_schema(state.id, &schema, lsn)?;
+        self.meta().adopt_schema(state.id, &schema, lsn)?;
         // The view still has the columns at its flushed LSN; readers take these from here on.
         state.delta.push_schema(lsn, Arc::clone(&schema));
         let mut log = state.log.lock();
         log.schema_version = schema.version;
         log.last_lsn = lsn;
         drop(log);
-        self.show_table(&table);
+        self.show_table(state.id);
         Ok(())
     }
 
@@ -190,7 +191,7 @@ impl Engine {
     /// A DROP that metadata may not reflect.
     pub(crate) fn replay_drop(&self, state: &TableState) -> Result<()> {
         self.meta().drop_table(state.id)?;
-        self.remove_table(state.id);
+        self.remove_tables(&[state.id]);
         Ok(())
     }
 }

@@ -15,6 +15,8 @@
 //!                    schema version u32 (current from here on), txn u64, version u64
 //!                    (of the group it ended; 0: none was open)
 //!           payload  u8 truncate | alter | drop
+//! database  stamp    db u64: it is dropped, with all tables that it has there
+//! drop      payload  empty
 //! removal   nothing writes one yet; its number is taken so that older servers refuse it
 //! ```
 
@@ -23,6 +25,8 @@ use freshet_base::{
 };
 use freshet_meta::LabelKind;
 
+/// Most tables of one record: what its stamp says of them stays far below a stamp's limit.
+pub const TABLES_MAX: usize = 16_384;
 /// Bytes before the rows of a part in a load's payload.
 pub const PART_HEAD_BYTES: usize = 21;
 
@@ -38,6 +42,8 @@ pub enum Kind {
     Barrier = 3,
     /// Rows that are gone.
     Removal = 4,
+    /// DROP DATABASE.
+    DatabaseDrop = 5,
 }
 
 impl Kind {
@@ -46,7 +52,7 @@ impl Kind {
     /// # Errors
     /// A number of a newer server.
     pub fn from_stored(number: u8) -> Result<Self> {
-        [Self::Load, Self::GroupEnd, Self::Barrier, Self::Removal]
+        [Self::Load, Self::GroupEnd, Self::Barrier, Self::Removal, Self::DatabaseDrop]
             .into_iter()
             .find(|kind| *kind as u8 == number)
             .ok_or_else(|| err!(Corruption, "log record of unknown kind {number}"))
@@ -122,6 +128,8 @@ pub enum Record<'a> {
         /// To which tables.
         tables: Vec<BarrierStamp>,
     },
+    /// A database that is gone, with the tables that it has there.
+    DatabaseDrop(DbId),
 }
 
 /// Why a group ended.
@@ -249,6 +257,11 @@ pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
     stamp.extend_from_slice(&version.get().to_le_bytes());
 }
 
+/// Writes the stamp of a DROP DATABASE.
+pub fn write_database_drop_stamp(stamp: &mut Vec<u8>, db: DbId) {
+    stamp.extend_from_slice(&db.get().to_le_bytes());
+}
+
 /// The tables that a stamp names, as far as it can be read: of a record whose payload cannot.
 pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
     /// What stands behind the table of a part and of a barrier.
@@ -260,7 +273,8 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
         Ok(Kind::GroupEnd) => return stamp.u64().map(TableId).into_iter().collect(),
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,
-        Ok(Kind::Removal) | Err(_) => return tables,
+        // One of a database tells of no rows that could be lost.
+        Ok(Kind::Removal | Kind::DatabaseDrop) | Err(_) => return tables,
     };
     for _ in 0..stamp.u16().unwrap_or(0) {
         let Ok(table) = stamp.u64() else { break };
@@ -287,6 +301,7 @@ pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record
             reason: stamp.u8()?,
         })),
         Kind::Barrier => decode_barrier(stamp, Reader(payload)),
+        Kind::DatabaseDrop => Ok(Record::DatabaseDrop(DbId(stamp.u64()?))),
         Kind::Removal => {
             Err(err!(Corruption, "a record that removes rows was written by a newer server"))
         }
@@ -475,12 +490,16 @@ mod tests {
         assert_eq!(stamped_tables(3, &stamp), [TableId(1)]);
         let expected = Record::Barrier { action: BarrierAction::Truncate, tables };
         assert_eq!(decode(3, &stamp, &[1]).unwrap(), expected);
+
+        let mut stamp = Vec::new();
+        write_database_drop_stamp(&mut stamp, DbId(9));
+        assert_eq!(decode(5, &stamp, &[]).unwrap(), Record::DatabaseDrop(DbId(9)));
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0u8..6,
+            kind in 0u8..7,
             stamp in proptest::collection::vec(any::<u8>(), 0..80),
             payload in proptest::collection::vec(any::<u8>(), 0..80),
         ) {

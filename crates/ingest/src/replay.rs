@@ -107,6 +107,7 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::GroupEnd(end) => self.end_group(end.table, end.txn, end.version, record.lsn),
+            Record::DatabaseDrop(id) => self.engine.remove_database(id).map_err(at)?,
             Record::Barrier { action, tables } => {
                 for barrier in &tables {
                     self.barrier(action, barrier, record.lsn).await.map_err(at)?;

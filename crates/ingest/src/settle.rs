@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::task::{self, Lane};
-use freshet_base::{Error, Lsn, Result, Version, err};
-use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate, Truncated};
+use freshet_base::{Error, ErrorCode, Lsn, Result, Version, err};
+use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
 use freshet_storage::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
@@ -26,9 +26,6 @@ use crate::sweep::InFlight;
 
 /// Room of a record that ends a group or is a barrier over a few tables.
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
-/// Rows of so many bytes, as they were encoded, are sorted and written at once. A delta that has
-/// grown larger becomes several rowsets: a flush takes about twice as much memory besides.
-const SORTED_BYTES_MAX: u64 = 256 << 20;
 
 impl Engine {
     /// Settles a table as soon as merges leave room for more rowsets.
@@ -55,12 +52,14 @@ impl Engine {
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut).await;
         self.settle_barriers_locked(table).await?;
-        let Some(view) = self.views().load().tables.get(&table.id).cloned() else {
+        let dropped = table.log.lock().dropped.is_some();
+        let view = self.views().load().tables.get(&table.id).cloned();
+        // Nobody reads the rows of a table that is dropped.
+        let Some(view) = view.filter(|view| !dropped && view.flushed < cut) else {
             return Ok(());
         };
-        if cut <= view.flushed {
-            return Ok(());
-        }
+        let tablets = view.tablets.iter().map(|tablet| tablet.id);
+        assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         let read = read_up_to(&view, cut);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let mut in_flight = self.in_flight();
@@ -96,9 +95,12 @@ impl Engine {
         if last > Lsn::ZERO {
             self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))?;
         }
+        let dropped = table.log.lock().dropped.is_some();
+        if dropped {
+            return self.settle_drop(table).await;
+        }
         self.settle_altered(table, last).await?;
-        self.settle_cuts(table, last).await?;
-        self.settle_drop(table, last).await
+        self.settle_cuts(table, last).await
     }
 
     async fn settle_altered(self: &Arc<Self>, table: &TableState, up_to: Lsn) -> Result<()> {
@@ -107,25 +109,15 @@ impl Engine {
             return Ok(());
         };
         let (engine, id) = (Arc::clone(self), table.id);
-        let altered =
-            task::run(&**self.pool(), move || engine.meta().adopt_schema(id, &schema, lsn)).await?;
+        let adopted =
+            task::run(&**self.pool(), move || engine.meta().adopt_schema(id, &schema, lsn)).await;
+        match adopted {
+            // A DROP was faster.
+            Err(error) if error.code() == ErrorCode::NoSuchTable => return Ok(()),
+            adopted => adopted?,
+        };
         table.log.lock().altered = None;
-        self.show_table(&altered);
-        Ok(())
-    }
-
-    async fn settle_drop(self: &Arc<Self>, table: &TableState, up_to: Lsn) -> Result<()> {
-        let dropped = table.log.lock().dropped;
-        if dropped.is_none_or(|lsn| lsn > up_to) || self.table_state(table.id).is_none() {
-            return Ok(());
-        }
-        let (engine, id) = (Arc::clone(self), table.id);
-        task::run(&**self.pool(), move || engine.meta().drop_table(id)).await?;
-        let view = self.views().load().tables.get(&id).cloned();
-        self.remove_table(id);
-        if let Some(view) = view {
-            self.sweeper.retire(view.tablets.iter().flat_map(|tablet| &tablet.rowsets));
-        }
+        self.show_table(id);
         Ok(())
     }
 
@@ -217,7 +209,8 @@ impl Engine {
     ) -> Result<Vec<Arc<Rowset>>> {
         let mut rowsets = Vec::new();
         while !stretch.is_empty() {
-            let rest = stretch.split_off(sorted_at_once(stretch.iter().map(DeltaRows::bytes)));
+            let bytes = stretch.iter().map(DeltaRows::bytes);
+            let rest = stretch.split_off(at_once(bytes, self.config().sorted_bytes_max.bytes()));
             let part = std::mem::replace(&mut stretch, rest);
             rowsets.extend(self.write_part(view, schema, part, in_flight).await?);
         }
@@ -361,9 +354,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let outcome = task::run(&**self.pool(), move || engine.meta().truncate(&truncate)).await?;
         match outcome {
-            PublishOutcome::Applied(truncated) => {
-                self.show_truncated(table, &view, pending, truncated)
-            }
+            PublishOutcome::Applied(_) => self.show_truncated(table, &view, pending),
             PublishOutcome::Gone => {}
             PublishOutcome::Stale { stands } => {
                 panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
@@ -372,30 +363,27 @@ impl Engine {
         Ok(())
     }
 
-    fn show_truncated(
-        &self,
-        table: &TableState,
-        before: &TableView,
-        pending: PendingCut,
-        truncated: Truncated,
-    ) {
+    fn show_truncated(&self, table: &TableState, before: &TableView, pending: PendingCut) {
         let read = read_up_to(before, pending.lsn);
         // Sealed, so that the rows of before give back their memory.
         table.delta.cut();
-        let catalog = self.meta().catalog();
         self.views().settle(&table.delta, pending.lsn, |store, head| {
+            store.catalog = self.meta().catalog();
+            let Some(table) = store.catalog.table_by_id(table.id) else { return };
             let Some(current) = store.tables.get(&table.id) else { return };
             let mut next = TableView::clone(current);
-            next.table = Arc::clone(&truncated.table);
+            // Other changes may have followed in metadata; the tablets are those of this one.
+            next.table = Arc::clone(table);
             next.schema = read.schema.unwrap_or_else(|| Arc::clone(&before.schema));
             next.flushed = pending.lsn;
             next.version = pending.version;
-            next.tablets = TableView::empty_tablets(&truncated.table);
+            next.tablets = TableView::empty_tablets(table);
             next.head = head;
             store.tables.insert(table.id, Arc::new(next));
-            store.catalog = catalog;
         });
-        self.sweeper.retire(before.tablets.iter().flat_map(|tablet| &tablet.rowsets));
+        let mut gone = before.rowsets();
+        gone.retain(|rowset| rowset.meta().lsn_last <= pending.lsn);
+        self.sweeper.retire(&gone);
     }
 }
 
@@ -406,11 +394,11 @@ fn read_up_to(view: &TableView, lsn: Lsn) -> DeltaRead {
 }
 
 /// How many of the rows that have so many bytes each are sorted at once: at least the first.
-fn sorted_at_once(bytes: impl Iterator<Item = u64>) -> usize {
+fn at_once(bytes: impl Iterator<Item = u64>, bytes_max: u64) -> usize {
     let mut sum = 0;
     let fits = |bytes: &u64| {
         sum += bytes;
-        sum <= SORTED_BYTES_MAX
+        sum <= bytes_max
     };
     bytes.take_while(fits).count().max(1)
 }
@@ -440,9 +428,9 @@ mod tests {
 
     #[test]
     fn what_is_sorted_at_once_is_bounded_and_never_nothing() {
-        let at_once = |bytes: &[u64]| sorted_at_once(bytes.iter().copied());
-        assert_eq!(at_once(&[1 << 20; 10]), 10);
-        assert_eq!(at_once(&[64 << 20; 10]), 4);
-        assert_eq!(at_once(&[SORTED_BYTES_MAX + 1, 1]), 1);
+        let at_once = |bytes: &[u64]| at_once(bytes.iter().copied(), 256);
+        assert_eq!(at_once(&[1; 10]), 10);
+        assert_eq!(at_once(&[64; 10]), 4);
+        assert_eq!(at_once(&[257, 1]), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::{ByteSize, Lsn, Result, Retry, TableId, Version, err};
+use freshet_base::{ByteSize, DbId, Lsn, Result, Retry, TableId, Version, err};
 use freshet_schema::Table;
 use freshet_storage::delta::Delta;
 use parking_lot::Mutex;
@@ -20,12 +20,16 @@ const UNFLUSHABLE_PAUSE: Duration = Duration::from_secs(5);
 pub struct TableState {
     /// Its id.
     pub id: TableId,
+    /// Its database, for life.
+    pub db: DbId,
     /// Its records above the flushed LSN.
     pub delta: Arc<Delta>,
     /// What the log has made of it; changed under the log's append lock only.
     pub log: Mutex<TableLog>,
-    /// Held by whoever writes the table's metadata: a flush, a TRUNCATE, a DROP.
+    /// Held by whoever brings its rows or barriers into metadata: a flush, a TRUNCATE, an ALTER.
     pub settling: futures::lock::Mutex<()>,
+    /// Held by an ALTER of its columns from the look at them to their adoption.
+    pub altering: futures::lock::Mutex<()>,
     name: Mutex<String>,
     interval_ms: AtomicU64,
     data_bytes: AtomicU64,
@@ -55,9 +59,11 @@ impl TableState {
         );
         let state = Self {
             id: table.id,
+            db: table.db,
             delta,
             log: Mutex::new(log),
             settling: futures::lock::Mutex::new(()),
+            altering: futures::lock::Mutex::new(()),
             name: Mutex::new(String::new()),
             interval_ms: AtomicU64::new(0),
             data_bytes: AtomicU64::new(0),

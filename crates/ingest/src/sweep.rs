@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::task::Lane;
-use freshet_base::{Lsn, Result, RowsetId};
+use freshet_base::{Result, RowsetId};
 use freshet_storage::Rowset;
-use freshet_storage::delta::Freshness;
 use freshet_storage::gc::{Retired, Sweep};
 use parking_lot::Mutex;
 
@@ -147,17 +146,15 @@ impl Engine {
     }
 
     /// All that work in flight, the log or metadata names, looked at in this order, which is the
-    /// one in which names move. The log counts beyond its horizon too.
+    /// one in which names move. The log counts beyond its horizon too, and large loads behind a
+    /// TRUNCATE or a DROP until metadata has followed; from then on they are retired.
     fn named_files(&self) -> Result<Named> {
         let in_flight = self.sweeper.in_flight.lock().clone();
         let mut files = HashSet::new();
-        let all_of_the_log = self.views().pin(Freshness::Committed, || Lsn(u64::MAX));
-        for snapshot in [all_of_the_log, self.snapshot(Freshness::Committed)] {
-            for id in snapshot.table_ids() {
-                let Some(table) = snapshot.table(id)? else { continue };
-                let segments = table.rowsets.iter().flat_map(|rowset| rowset.segments());
-                files.extend(segments.map(|segment| segment.path().to_path_buf()));
-            }
+        for table in self.views().load().tables.values() {
+            let rowsets = table.rowsets();
+            let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
+            files.extend(segments.map(|segment| segment.path().to_path_buf()));
         }
         for stored in self.meta().tables_on_open()? {
             for rowset in &stored.rowsets {

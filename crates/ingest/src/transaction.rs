@@ -13,7 +13,7 @@ use freshet_schema::{TableSchema, history};
 
 use crate::append::{Appended, LabelClaim, LoadBuffer, PartBody, PartLoad};
 use crate::engine::Engine;
-use crate::record::PART_HEAD_BYTES;
+use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::state::TableState;
 
 /// Rows that a session has inserted and not committed.
@@ -180,6 +180,9 @@ impl Engine {
                 "the transaction holds {} rows and would pass {limit}; COMMIT more often",
                 transaction.rows()
             );
+        }
+        if transaction.parts.len() >= TABLES_MAX {
+            bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
         }
         Ok(())
     }

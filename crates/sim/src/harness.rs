@@ -296,6 +296,8 @@ pub fn tiny_config() -> EngineConfig {
     config.flush_bytes = ByteSize::kib(16);
     config.flush_bytes_min = ByteSize::kib(4);
     config.segment_bytes_max = ByteSize::kib(64);
+    config.stretch_bytes = ByteSize::kib(2);
+    config.sorted_bytes_max = ByteSize::kib(16);
     config.load_patience = Duration::from_secs(5);
     config.orphan_grace = Duration::from_secs(2);
     config

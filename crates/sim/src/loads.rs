@@ -12,6 +12,7 @@ use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Appended, Engine, LabelClaim, Load, LoadBuffer, TableState, Transaction};
 use freshet_meta::{ClaimOutcome, LabelKind, SchemaChange};
 use freshet_schema::{GroupCommitMode, Table};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::executor::Executor;
@@ -107,27 +108,47 @@ impl Client {
         Ok(self.acknowledge(appended.lsn).await)
     }
 
-    /// Loads `count` rows through files.
-    pub async fn load_large(&self, table: &str, count: i64, pushes: i64) -> Outcome {
-        let outcome = self.try_load_large(table, count, pushes).await;
+    /// Loads so many pieces of `count` rows through files.
+    pub async fn load_large(&self, table: &str, count: i64, pieces: i64) -> Outcome {
+        self.load_large_beside(table, count, pieces, |_| Box::pin(async {})).await
+    }
+
+    /// The same, and `beside` happens before each piece and before the record.
+    pub async fn load_large_beside<'a>(
+        &self,
+        table: &str,
+        count: i64,
+        pieces: i64,
+        beside: impl Fn(i64) -> BoxFuture<'a, ()> + Send,
+    ) -> Outcome {
+        let outcome = self.try_load_large(table, count, pieces, beside).await;
         self.outcome(outcome)
     }
 
-    async fn try_load_large(&self, table: &str, count: i64, pushes: i64) -> Result<Outcome> {
+    async fn try_load_large<'a>(
+        &self,
+        table: &str,
+        count: i64,
+        pieces: i64,
+        beside: impl Fn(i64) -> BoxFuture<'a, ()> + Send,
+    ) -> Result<Outcome> {
         let engine = &self.engine;
         let (state, definition) = engine.resolve("d", table)?;
         let mut bulk = engine.bulk(&state, definition.schema())?;
         let began_in = bulk.began_in();
-        let ids = self.model.lock().take_ids(count * pushes);
-        for push in 0..pushes {
-            let first = ids.start + push * count;
+        let ids = self.model.lock().take_ids(count * pieces);
+        for piece in 0..pieces {
+            beside(piece).await;
+            let first = ids.start + piece * count;
             let mut bytes = Vec::new();
             rows::encode(first..first + count, false, definition.schema(), &mut bytes);
             let permit = self.memory(bytes.len()).await?;
             let rows = u32::try_from(count).expect("loads are small");
             bulk.push(engine, bytes, rows, permit).await?;
         }
+        beside(pieces).await;
         let parts = vec![bulk.finish(engine).await?];
+        beside(pieces + 1).await;
         let room = engine.room_for(&parts, self.deadline()).await?;
         let appended = engine.append_parts(parts, &[began_in], None, room)?;
         let part = part_of(&state, &definition, ids, appended);
@@ -211,10 +232,45 @@ impl Client {
     async fn try_drop(&self, table: &str) -> Result<Outcome> {
         let engine = &self.engine;
         let (state, _) = engine.resolve("d", table)?;
-        let event = || Event::Drop(state.id);
+        let event = || Event::Drop(vec![state.id]);
         let (dropped, lsn) = self.watched(engine.drop_table("d", table, false), event).await;
         dropped?;
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
+    }
+
+    /// Drops the database and all its tables.
+    pub async fn drop_database(&self) -> Outcome {
+        let outcome = self.try_drop_database().await;
+        self.outcome(outcome)
+    }
+
+    async fn try_drop_database(&self) -> Result<Outcome> {
+        let catalog = self.engine.catalog();
+        let tables = catalog.require_database("d")?.tables.values().map(|table| table.id);
+        let tables = tables.collect::<Vec<_>>();
+        let event = || Event::Drop(tables.clone());
+        let (dropped, lsn) = self.watched(self.engine.drop_database("d", false), event).await;
+        dropped?;
+        Ok(self.acknowledged(lsn.expect("a DROP is a record")))
+    }
+
+    /// Sets a property of a table.
+    pub async fn set(&self, table: &str, property: &str, value: u64) -> Outcome {
+        let outcome = async {
+            let id = self.engine.resolve("d", table)?.0.id;
+            let pairs = vec![(property.to_owned(), value.to_string())];
+            self.engine.set_properties(id, pairs).await
+        };
+        self.outcome(outcome.await.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
+    }
+
+    /// Renames a table.
+    pub async fn rename(&self, table: &str, name: &str) -> Outcome {
+        let outcome = async {
+            let id = self.engine.resolve("d", table)?.0.id;
+            self.engine.rename_table(id, name.to_owned()).await
+        };
+        self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
 
     /// Creates a table of groups with these ceilings.

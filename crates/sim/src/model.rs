@@ -43,8 +43,8 @@ pub enum Event {
     Truncate(Vec<TableId>),
     /// A table whose columns are these from here on.
     Alter(TableId, Arc<TableSchema>),
-    /// A table that is gone.
-    Drop(TableId),
+    /// Tables that are gone.
+    Drop(Vec<TableId>),
 }
 
 /// A labelled load whose outcome the client does not know.
@@ -201,7 +201,14 @@ impl Model {
         if let Some(schema) = &expected.schema {
             assert_eq!(read.schema.version, schema.version, "columns of {table} at {horizon}");
         }
-        let Ok(rows) = rows::read(read) else { return };
+        let rows = match rows::read(read) {
+            Ok(rows) => rows,
+            // The disk may fail; a file that a snapshot may still read is there all the same.
+            Err(error) => {
+                assert!(!is_missing(&error), "table {table} at {horizon}: {error}");
+                return;
+            }
+        };
         let wanted = match snapshot.freshness {
             Freshness::Committed => expected.rows(&read.schema, |_| true),
             Freshness::Published => {
@@ -247,8 +254,8 @@ impl Event {
     fn tables(&self) -> Vec<TableId> {
         match self {
             Self::Load(parts, _) => parts.iter().map(|part| part.table).collect(),
-            Self::Truncate(tables) => tables.clone(),
-            Self::Alter(table, _) | Self::Drop(table) => vec![*table],
+            Self::Truncate(tables) | Self::Drop(tables) => tables.clone(),
+            Self::Alter(table, _) => vec![*table],
         }
     }
 }
@@ -285,7 +292,9 @@ impl Expected {
                 Event::Alter(id, schema) => {
                     tables.entry(*id).or_default().schema = Some(Arc::clone(schema));
                 }
-                Event::Drop(id) => tables.entry(*id).or_default().dropped = true,
+                Event::Drop(ids) => {
+                    ids.iter().for_each(|id| tables.entry(*id).or_default().dropped = true);
+                }
             }
         }
         Self { tables }
@@ -303,6 +312,11 @@ impl ExpectedTable {
         rows.sort();
         rows
     }
+}
+
+fn is_missing(error: &freshet_storage::Error) -> bool {
+    let missing = std::io::ErrorKind::NotFound;
+    matches!(error, freshet_storage::Error::Io { source, .. } if source.kind() == missing)
 }
 
 fn difference(read: &[Row], wanted: &[Row]) -> String {

@@ -252,6 +252,17 @@ impl Delta {
         }
     }
 
+    /// The files of all large loads from `head` on, whoever sees them.
+    pub fn rowsets(&self, head: &Arc<Node>) -> Vec<Arc<Rowset>> {
+        let chunks = self.chunks(head);
+        let events = chunks.iter().flat_map(|chunk| &chunk.events);
+        let rowsets = events.filter_map(|(_, event)| match event {
+            Event::Rowsets(rowsets) => Some(rowsets),
+            _ => None,
+        });
+        rowsets.flatten().cloned().collect()
+    }
+
     fn push_event(&self, lsn: Lsn, event: Event) {
         let mut tail = self.tail.lock();
         self.advance(lsn);

@@ -110,12 +110,12 @@ impl Pins {
         snapshot
     }
 
-    /// Takes a table of all open snapshots off its delta.
-    pub(crate) fn detach(&self, table: TableId) {
+    /// Takes tables of all open snapshots off their deltas.
+    pub(crate) fn detach(&self, tables: &[TableId]) {
         for (pin, reach) in self.all() {
-            if let Some(reach) = reach {
-                reach.lock().detach(table, &pin);
-            }
+            let Some(reach) = reach else { continue };
+            let mut reach = reach.lock();
+            tables.iter().for_each(|table| reach.detach(*table, &pin));
         }
     }
 

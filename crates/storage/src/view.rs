@@ -55,6 +55,13 @@ impl TableView {
         };
         table.partitions.iter().flat_map(of_partition).collect()
     }
+
+    /// All files that it or a snapshot of it may name: those of tablets, and of every large load
+    /// in its delta, also behind a TRUNCATE or a DROP.
+    pub fn rowsets(&self) -> Vec<Arc<Rowset>> {
+        let files = self.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
+        files.chain(self.delta.rowsets(&self.head)).collect()
+    }
 }
 
 /// All tables at one instant.
@@ -110,8 +117,30 @@ impl Views {
         let head = delta.flushed(lsn, self.pins.memory());
         self.update(|view| change(view, head));
         // In this order: whoever pins behind the update finds the new view.
-        self.pins.detach(delta.table());
+        self.pins.detach(&[delta.table()]);
         self.pins.keep_to_limit();
+    }
+
+    /// Replaces the view by what `change` makes of it, without the tables of these deltas, which
+    /// nobody writes any more. Their rows need no files: open snapshots keep what they may still
+    /// look at. Returns the tables as they were.
+    pub fn remove(
+        &self,
+        deltas: &[Arc<Delta>],
+        change: impl FnOnce(&mut StoreView),
+    ) -> Vec<Arc<TableView>> {
+        for delta in deltas {
+            delta.flushed(delta.cut(), self.pins.memory());
+        }
+        let ids = deltas.iter().map(|delta| delta.table()).collect::<Vec<_>>();
+        let mut removed = Vec::new();
+        self.update(|view| {
+            change(view);
+            removed.extend(ids.iter().filter_map(|id| view.tables.remove(id)));
+        });
+        self.pins.detach(&ids);
+        self.pins.keep_to_limit();
+        removed
     }
 
     /// The snapshots that are open.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damage;
+mod ddl;
 mod merges;
 mod room;
 mod sequences;

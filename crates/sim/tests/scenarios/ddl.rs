@@ -1,0 +1,416 @@
+//! Definitions that change beside large loads, flushes and each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use freshet_base::fail::Action;
+use freshet_base::{ByteSize, TableId, TabletId};
+use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange};
+use freshet_schema::GroupCommitMode::{Async, Off};
+use freshet_schema::Table;
+use freshet_sim::fs::Faults;
+use freshet_sim::harness::{Death, Sim};
+use freshet_sim::loads::{Client, Outcome};
+use freshet_sim::rows;
+use freshet_storage::delta::Freshness;
+
+use crate::{act, add_column, fill_log, store};
+
+const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
+
+/// What happens to table `a`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change {
+    Add,
+    AddAfter,
+    DropColumn,
+    RenameColumn,
+    Set,
+    Rename,
+    Truncate,
+    Drop,
+}
+
+impl Change {
+    const ALL: [Self; 8] = [
+        Self::Add,
+        Self::AddAfter,
+        Self::DropColumn,
+        Self::RenameColumn,
+        Self::Set,
+        Self::Rename,
+        Self::Truncate,
+        Self::Drop,
+    ];
+
+    /// Whether rows of before are gone, and with them a large load that began before.
+    fn removes_rows(self) -> bool {
+        matches!(self, Self::Truncate | Self::Drop)
+    }
+
+    async fn act(self, client: &Client) -> Outcome {
+        let c0 = || "c0".to_owned();
+        match self {
+            Self::Add => client.alter("a", add_column("x")).await,
+            Self::AddAfter => {
+                let place = ColumnPlace::After("amount".to_owned());
+                let column = rows::added_column("x");
+                client.alter("a", SchemaChange::AddColumn { column, place }).await
+            }
+            Self::DropColumn => client.alter("a", SchemaChange::DropColumn { name: c0() }).await,
+            Self::RenameColumn => {
+                let change = SchemaChange::RenameColumn { from: c0(), to: "y".to_owned() };
+                client.alter("a", change).await
+            }
+            Self::Set => client.set("a", "group_commit_interval_ms", 77).await,
+            Self::Rename => client.rename("a", "c").await,
+            Self::Truncate => client.truncate(&["a"]).await,
+            Self::Drop => client.drop_table("a").await,
+        }
+    }
+
+    /// What table `a` is called now.
+    fn name(self) -> &'static str {
+        if self == Self::Rename { "c" } else { "a" }
+    }
+}
+
+/// Rows before and behind it, in memory and in files, and no life that disagrees.
+async fn go_on(client: &Client, change: Change) {
+    if change == Change::Drop {
+        client.create("a", &[]).await;
+    }
+    let table = change.name();
+    let outcome = client.load(table, 5, Async, None).await;
+    assert!(matches!(outcome, Outcome::Acknowledged(_)), "{change:?}: {outcome:?}");
+    client.load_large(table, 30, 2).await;
+    client.flush(table).await;
+}
+
+#[test]
+fn a_large_load_lives_through_any_change_between_its_pieces() {
+    const PIECES: i64 = 3;
+    for change in Change::ALL {
+        for gap in 0..PIECES + 2 {
+            let mut sim = store(7);
+            act(&sim, move |client| async move {
+                client.load("a", 5, Off, None).await;
+                let outcome = client.load_large_beside("a", 60, PIECES, |at| {
+                    let client = client.clone();
+                    Box::pin(async move {
+                        if at == gap {
+                            let outcome = change.act(&client).await;
+                            assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");
+                        }
+                    })
+                });
+                let outcome = outcome.await;
+                match change.removes_rows() {
+                    true => assert_eq!(outcome, Outcome::Refused, "{change:?} in {gap}"),
+                    false => assert_ne!(outcome, Outcome::Refused, "{change:?} in {gap}"),
+                }
+                go_on(&client, change).await;
+            });
+            sim.check();
+            sim.crash(Death::PowerCut);
+            sim.replay_again();
+            sim.settle_and_check_leaks();
+        }
+    }
+}
+
+#[test]
+fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
+    for change in Change::ALL {
+        for seed in 0..8 {
+            let mut sim = store(seed);
+            let delay_ms = if seed % 2 == 0 { 0 } else { 20 };
+            sim.executor.set_job_delay_max(Duration::from_millis(delay_ms));
+            act(&sim, move |client| async move {
+                // Several parts of several chunks, large loads between them, and an open group
+                // that a flush ends.
+                let delta = client.engine.resolve("d", "a").unwrap().0.delta.clone();
+                for _ in 0..3 {
+                    for _ in 0..3 {
+                        client.load("a", 100, Off, None).await;
+                        delta.cut();
+                    }
+                    client.load_large("a", 40, 2).await;
+                }
+                client.load("a", 20, Async, None).await;
+                let flush = async {
+                    if delay_ms > 0 {
+                        client.sleep(Duration::from_millis(seed)).await;
+                    }
+                    client.flush("a").await
+                };
+                let (outcome, _) = futures::join!(change.act(&client), flush);
+                assert!(matches!(outcome, Outcome::Acknowledged(_)), "{change:?}: {outcome:?}");
+                go_on(&client, change).await;
+            });
+            sim.check();
+            sim.crash(if seed % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+            sim.settle_and_check_leaks();
+        }
+    }
+}
+
+#[test]
+fn a_truncate_that_is_tried_again_beside_other_changes_keeps_its_tablets() {
+    for seed in 0..10 {
+        let mut sim = store(seed);
+        for round in 0..20 {
+            act(&sim, |client| async move { client.load("a", 3, Off, None).await });
+            sim.failpoints.arm("barrier-before-publish", 0, FULL);
+            act(&sim, |client| async move {
+                assert_ne!(client.truncate(&["a"]).await, Outcome::Refused, "it has happened");
+            });
+            sim.failpoints.disarm("barrier-before-publish");
+            act(&sim, move |client| async move {
+                let names = if round % 2 == 0 { ["b", "c"] } else { ["c", "b"] };
+                let rename = client.rename(names[0], names[1]);
+                let set = client.set("a", "group_commit_interval_ms", 100 + round);
+                let other = client.set("a", "group_commit_data_bytes", 4096 + round);
+                futures::join!(client.flush("a"), rename, set, other);
+                client.load("a", 3, Off, None).await;
+                client.load_large("a", 10, 2).await;
+                client.flush("a").await;
+            });
+            sim.check();
+        }
+        sim.crash(Death::PowerCut);
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
+fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
+    for (change, metadata_follows) in [
+        (Change::Truncate, true),
+        (Change::Drop, true),
+        (Change::Truncate, false),
+        (Change::Drop, false),
+    ] {
+        let mut sim = store(11);
+        let graces = sim.config.orphan_grace * 8;
+        act(&sim, |client| async move {
+            client.load_large("a", 50, 3).await;
+            client.flush("a").await;
+            client.load("a", 5, Off, None).await;
+            client.load_large("a", 50, 3).await;
+            client.load_large("a", 50, 3).await;
+        });
+        if !metadata_follows {
+            sim.failpoints.arm("barrier-before-publish", 0, FULL);
+        }
+        act(&sim, move |client| async move {
+            let snapshot = client.engine.snapshot(Freshness::Committed);
+            change.act(&client).await;
+            client.sleep(graces).await;
+            client.model.lock().check(&snapshot);
+            let held = snapshot.table_ids();
+            drop(snapshot);
+            assert!(!held.is_empty());
+        });
+        sim.failpoints.disarm("barrier-before-publish");
+        sim.check();
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
+fn metadata_that_fails_between_barrier_and_name_takes_nothing_back() {
+    for change in [Change::Truncate, Change::Drop, Change::Add, Change::DropColumn] {
+        let mut sim = store(12);
+        act(&sim, |client| async move {
+            client.load("a", 5, Async, None).await;
+            client.load_large("a", 50, 2).await;
+        });
+        sim.failpoints.arm("barrier-before-publish", 0, FULL);
+        act(&sim, move |client| async move {
+            assert_ne!(change.act(&client).await, Outcome::Refused, "it has happened");
+            // Others are not concerned, whatever they change.
+            assert_ne!(client.alter("b", add_column("x")).await, Outcome::Refused);
+            assert_ne!(client.rename("b", "c").await, Outcome::Refused);
+            assert_ne!(client.set("c", "group_commit_interval_ms", 99).await, Outcome::Refused);
+            assert_ne!(client.create("e", &[]).await, Outcome::Refused);
+            client.load("c", 5, Off, None).await;
+        });
+        sim.check();
+        sim.crash(Death::PowerCut);
+        sim.failpoints.disarm("barrier-before-publish");
+        sim.check();
+        sim.replay_again();
+        act(&sim, |client| async move { fill_log(&client, "c").await });
+        sim.crash(Death::PowerCut);
+        sim.settle_and_check_leaks();
+    }
+}
+
+/// Tables `t0` to `t7` with rows in memory, in groups that are open, and in files.
+async fn fill_many(client: &Client) {
+    for n in 0..8 {
+        let table = format!("t{n}");
+        client.create(&table, &[]).await;
+        client.load(&table, 3, Async, None).await;
+        if n % 3 == 0 {
+            client.load_large(&table, 20, 2).await;
+            client.flush(&table).await;
+        }
+        client.load(&table, 3, Off, None).await;
+    }
+}
+
+async fn make_again(client: &Client) {
+    if client.engine.catalog().database("d").is_none() {
+        client.engine.create_database("d", true).await.unwrap();
+        for table in ["a", "b", "bank_a", "bank_b"] {
+            client.create(table, &[]).await;
+        }
+    }
+    client.load("a", 4, Async, None).await;
+}
+
+#[test]
+fn a_database_goes_whole_or_not_at_all_whenever_the_process_dies() {
+    for call in 1.. {
+        let mut sim = store(call);
+        act(&sim, |client| async move { fill_many(&client).await });
+        let before = sim.engine().table_states().len();
+        sim.fs.set_faults(Faults { crash_in_calls: call, ..Faults::default() });
+        let ended = act(&sim, |client| async move { client.drop_database().await }).is_some();
+        sim.crash(if call % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+        let left = sim.engine().table_states().len();
+        assert!(left == 0 || left == before, "{left} of {before} tables are left");
+        assert_eq!(sim.engine().catalog().database("d").is_some(), left > 0);
+        act(&sim, |client| async move { make_again(&client).await });
+        sim.crash(Death::PowerCut);
+        sim.replay_again();
+        sim.settle_and_check_leaks();
+        if ended {
+            assert_eq!(left, 0, "it was acknowledged");
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_database_that_metadata_could_not_drop_is_gone_and_tried_again() {
+    let mut sim = store(31);
+    act(&sim, |client| async move { fill_many(&client).await });
+    sim.failpoints.arm("barrier-before-publish", 0, FULL);
+    act(&sim, |client| async move {
+        let snapshot = client.engine.snapshot(Freshness::Committed);
+        assert_ne!(client.drop_database().await, Outcome::Refused, "it has happened");
+        assert_eq!(client.load("a", 1, Off, None).await, Outcome::Refused, "nobody writes it");
+        assert_eq!(client.create("new", &[]).await, Outcome::Refused, "nobody adds to it");
+        assert!(client.engine.create_database("d", false).await.is_err(), "its name is not free");
+        let again = client.engine.drop_database("d", false).await.unwrap();
+        assert!(again[0].starts_with("database 'd' is dropped, but"), "{again:?}");
+        client.sleep(Duration::from_secs(30)).await;
+        client.model.lock().check(&snapshot);
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
+    assert_eq!(sim.engine().table_states().len(), 0, "replay has followed");
+    sim.failpoints.disarm("barrier-before-publish");
+    act(&sim, |client| async move {
+        make_again(&client).await;
+        fill_many(&client).await;
+    });
+    // And where the process lives on, it is tried again.
+    sim.failpoints.arm("barrier-before-publish", 0, FULL);
+    act(&sim, |client| async move { client.drop_database().await });
+    sim.failpoints.disarm("barrier-before-publish");
+    act(&sim, |client| async move {
+        client.sleep(Duration::from_secs(20)).await;
+        assert!(client.engine.catalog().database("d").is_none());
+        make_again(&client).await;
+        fill_log(&client, "b").await;
+    });
+    sim.crash(Death::PowerCut);
+    sim.replay_again();
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_long_flush_holds_up_nobody_but_its_own_table() {
+    let mut sim = store(32);
+    act(&sim, |client| async move { client.load("a", 100, Off, None).await });
+    // Each job takes its time, so that a flush of many parts takes minutes.
+    sim.config.sorted_bytes_max = ByteSize(1);
+    sim.crash(Death::PowerCut);
+    sim.executor.set_job_delay_max(Duration::from_secs(2));
+    act(&sim, |client| async move {
+        let delta = client.engine.resolve("d", "a").unwrap().0.delta.clone();
+        for _ in 0..60 {
+            client.load("a", 1, Off, None).await;
+            delta.cut();
+        }
+        let flushed = Arc::new(AtomicBool::new(false));
+        let flush = async {
+            client.flush("a").await;
+            flushed.store(true, Ordering::Relaxed);
+        };
+        let others = async {
+            client.sleep(Duration::from_secs(10)).await;
+            assert!(!flushed.load(Ordering::Relaxed), "the flush is under way");
+            client.alter("b", add_column("x")).await;
+            client.truncate(&["b"]).await;
+            client.rename("b", "c").await;
+            client.set("a", "group_commit_interval_ms", 99).await;
+            client.create("e", &[]).await;
+            client.load("e", 1, Off, None).await;
+            client.drop_table("e").await;
+            client.engine.create_database("d2", false).await.unwrap();
+            client.engine.drop_database("d2", false).await.unwrap();
+            client.engine.change_users(|_| Ok(())).await.unwrap();
+            client.drop_table("a").await;
+            assert!(!flushed.load(Ordering::Relaxed), "nobody has waited for the flush");
+        };
+        futures::join!(flush, others);
+    });
+    sim.executor.set_job_delay_max(Duration::ZERO);
+    sim.check();
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+/// Gives the database very many tables, with one commit to its metadata.
+fn add_tables(sim: &mut Sim, count: u64) {
+    sim.end_life(Death::ProcessEnd);
+    let fs: freshet_base::io::FsRef = Arc::new(sim.fs.clone());
+    let path = sim.config.data_dir.join(freshet_ingest::META_FILE);
+    let store = RedbStore::open(fs, path, Arc::new(|message: &str| panic!("{message}"))).unwrap();
+    let (key, bytes) = store.scan("/table/").unwrap().remove(0);
+    let like = serde_json::from_slice::<Table>(&bytes).unwrap();
+    let flushed = store.get(&key.replace("table", "flushed")).unwrap().unwrap();
+    let mut put = Vec::new();
+    for n in 1_000_000..1_000_000 + count {
+        let mut table = like.clone();
+        (table.id, table.name) = (TableId(n), format!("t{n}"));
+        table.partitions[0].tablets = vec![TabletId(n)];
+        put.push((format!("/table/{n}"), serde_json::to_vec(&table).unwrap()));
+        put.push((format!("/flushed/{n}"), flushed.clone()));
+    }
+    store.commit(Batch { put, ..Batch::default() }).unwrap();
+    drop(store);
+    sim.crash(Death::ProcessEnd);
+}
+
+#[test]
+fn a_database_of_very_many_tables_can_be_dropped() {
+    let mut sim = store(33);
+    // More than the stamp of one record could name one by one.
+    add_tables(&mut sim, 33_000);
+    act(&sim, |client| async move {
+        client.load("t1000077", 3, Async, None).await;
+        assert!(matches!(client.drop_database().await, Outcome::Acknowledged(_)));
+        assert_eq!(client.engine.table_states().len(), 0);
+        make_again(&client).await;
+    });
+    sim.crash(Death::PowerCut);
+    assert_eq!(sim.engine().table_states().len(), 4);
+    sim.settle_and_check_leaks();
+}
