@@ -140,13 +140,16 @@ impl Engine {
 
     /// Frees the log up to `up_to`.
     async fn turn(self: &Arc<Self>, up_to: Lsn) -> Result<()> {
+        for database in self.dropped_databases(up_to) {
+            self.settle_database_drop(database).await?;
+        }
         let mut versions = Vec::new();
         let mut entries = Vec::new();
         for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
             self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
-            let (version, rows) = self.side_entries(state, up_to)?;
+            let (version, rows) = self.side_entries(state, up_to).await?;
             versions.push((state.id, version));
             entries.extend(rows);
         }
@@ -204,14 +207,20 @@ impl Engine {
     }
 
     /// What a small table has unflushed up to `up_to`, and its version there.
-    fn side_entries(&self, state: &TableState, up_to: Lsn) -> Result<(Version, Vec<SideEntry>)> {
-        // The state is locked so that version and delta are of the same instant.
-        let log = state.log.lock();
-        let view = self.views().load();
-        let Some(view) = view.tables.get(&state.id) else { return Ok((log.version, vec![])) };
-        let rows = view.side_rows(up_to)?;
-        let version = Version(log.version.get() - rows.versions_after);
-        Ok((version, rows.entries))
+    async fn side_entries(
+        &self,
+        state: &TableState,
+        up_to: Lsn,
+    ) -> Result<(Version, Vec<SideEntry>)> {
+        let view = self.views().load().tables.get(&state.id).cloned();
+        // Locked just so that version and delta are of the same instant: appends wait for it.
+        let (version, chunks) = {
+            let log = state.log.lock();
+            (log.version, view.as_ref().map(|view| view.delta.chunks(&view.head)))
+        };
+        let Some((view, chunks)) = view.zip(chunks) else { return Ok((version, Vec::new())) };
+        let rows = task::run(&**self.pool(), move || view.side_rows(&chunks, up_to)).await?;
+        Ok((Version(version.get() - rows.versions_after), rows.entries))
     }
 
     async fn commit_turn(

@@ -31,15 +31,15 @@ impl TableView {
         !self.delta.chunks(&self.head).iter().any(|chunk| chunk.events.iter().any(hinders))
     }
 
-    /// What stands above the files up to `up_to`, for a side file.
+    /// What stands above the files up to `up_to`, for a side file. `chunks` are all of the delta
+    /// from the view's head on; encoding them takes its time and needs no lock.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict their schema.
-    pub fn side_rows(&self, up_to: Lsn) -> Result<SideRows> {
-        let chunks = self.delta.chunks(&self.head);
+    pub fn side_rows(&self, chunks: &[Arc<Chunk>], up_to: Lsn) -> Result<SideRows> {
         let versions_after = chunks.iter().map(|chunk| versions_after(chunk, up_to)).sum();
         let mut entries = Vec::new();
-        for chunk in &chunks {
+        for chunk in chunks {
             self.chunk_entries(chunk, up_to, &mut entries)?;
         }
         Ok(SideRows { entries, versions_after })
