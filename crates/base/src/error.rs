@@ -129,6 +129,8 @@ codes! {
     PacketTooLarge = 1153 "08S01" 413;
     /// A packet out of sequence, or malformed.
     PacketMalformed = 1156 "08S01" 400;
+    /// The rest of a packet did not come.
+    ReadTimeout = 1159 "08S01" 408;
     /// A name of a column that no column can have.
     WrongColumnName = 1166 "42000" 400;
     /// No such system variable.

@@ -58,6 +58,12 @@ pub struct Config {
     pub query_memory: Memory,
     /// Memory of rows that only open snapshots keep.
     pub snapshot_memory: Memory,
+    /// Memory of what is kept for clients between their commands.
+    pub client_memory: Memory,
+    /// The same for one account; `None` means three quarters of it.
+    pub account_memory: Option<ByteSize>,
+    /// Unfinished requests of one account; `None` means half of the memory of writes.
+    pub account_receive_memory: Option<ByteSize>,
     /// Where queries spill to; `None` means in the data directory.
     pub spill_dir: Option<PathBuf>,
     /// Bytes of a table in memory that go to files.
@@ -135,6 +141,9 @@ impl Config {
             write_memory: Memory::Percent(0),
             query_memory: Memory::Percent(0),
             snapshot_memory: Memory::Percent(0),
+            client_memory: Memory::Percent(0),
+            account_memory: None,
+            account_receive_memory: None,
             spill_dir: None,
             flush_bytes: ByteSize(0),
             flush_bytes_min: ByteSize(0),
@@ -192,13 +201,15 @@ impl Config {
                 "wal_bytes_max: {all} is less than four files of wal_file_bytes ({file})"
             ));
         }
-        let parts = [self.write_memory, self.query_memory, self.snapshot_memory];
+        let parts =
+            [self.write_memory, self.query_memory, self.snapshot_memory, self.client_memory];
         let percent = |part: Memory| if let Memory::Percent(percent) = part { percent } else { 0 };
-        let [writes, queries, snapshots] = parts.map(percent);
-        if writes + queries + snapshots > 95 {
+        let [writes, queries, snapshots, clients] = parts.map(percent);
+        if writes + queries + snapshots + clients > 95 {
             problems.push(format!(
-                "write_memory ({writes}%), query_memory ({queries}%) and snapshot_memory \
-                 ({snapshots}%) leave less than 5% of the memory to everything else"
+                "write_memory ({writes}%), query_memory ({queries}%), snapshot_memory \
+                 ({snapshots}%) and client_memory ({clients}%) leave less than 5% of the memory to \
+                 everything else"
             ));
         }
         if self.mysql_listen == self.http_listen && self.mysql_listen.port() != 0 {

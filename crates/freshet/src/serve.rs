@@ -11,7 +11,7 @@ use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
 use freshet_query::STACK_BYTES;
 use freshet_query::engine::{QueryConfig, QueryEngine};
-use freshet_server::{LoadLimits, Server, Settings};
+use freshet_server::{LoadLimits, MemoryLimits, Server, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -50,6 +50,7 @@ pub fn run(config: &Config) -> Result<()> {
         packet_bytes_max: usize::try_from(config.packet_bytes_max.bytes()).unwrap_or(usize::MAX),
         io_threads: threads(config.io_threads),
         loads: load_limits(config),
+        memory: memory_limits(config),
         drain_timeout: config.drain_timeout,
     };
     let threads = [config.query_threads, config.plan_threads].map(threads);
@@ -57,6 +58,14 @@ pub fn run(config: &Config) -> Result<()> {
     let done = runtime.block_on(served);
     end(runtime);
     done
+}
+
+fn memory_limits(config: &Config) -> MemoryLimits {
+    MemoryLimits {
+        client_memory: config.client_memory.of(memory::total()),
+        account_memory: config.account_memory,
+        account_receive_memory: config.account_receive_memory,
+    }
 }
 
 fn load_limits(config: &Config) -> LoadLimits {

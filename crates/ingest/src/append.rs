@@ -25,6 +25,9 @@ use crate::sweep::InFlight;
 /// Payloads from here on are shared between log and delta instead of copied under the lock.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
+/// Capacity above which a buffer that rests gives its memory back.
+const BUFFER_BYTES_KEPT: usize = 256 << 10;
+
 /// How long a load rests that found no room for the end of its group.
 const NO_END_ROOM_PAUSE: Duration = Duration::from_millis(400);
 
@@ -54,6 +57,14 @@ impl LoadBuffer {
     pub fn resume(&mut self) -> &mut Vec<u8> {
         assert!(self.payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
         &mut self.payload
+    }
+
+    /// Empties the buffer, and gives back what few loads need.
+    pub fn rest(&mut self) {
+        self.payload.clear();
+        if self.payload.capacity() > BUFFER_BYTES_KEPT {
+            self.payload = Vec::new();
+        }
     }
 
     /// Bytes of the record's payload so far, without a label.

@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 pub use connection::serve;
 use error_log::{ErrorLog, ErrorLogLimits};
 
+use crate::accounts::Accounts;
 use crate::mysql::auth::Passwords;
 
 /// Memory that a large load may hold until its rows are in files, about.
@@ -93,6 +94,7 @@ impl Default for HttpConfig {
 pub struct Http {
     engine: Arc<Engine>,
     passwords: Arc<Passwords>,
+    accounts: Arc<Accounts>,
     config: HttpConfig,
     draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     error_log: ErrorLog,
@@ -112,6 +114,7 @@ impl Http {
     pub fn new(
         engine: Arc<Engine>,
         passwords: Arc<Passwords>,
+        accounts: Arc<Accounts>,
         config: HttpConfig,
         draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     ) -> Result<Arc<Self>> {
@@ -128,6 +131,7 @@ impl Http {
             large: Semaphore::new(large),
             engine,
             passwords,
+            accounts,
             config,
             draw,
         }))

@@ -16,6 +16,7 @@
 //! Test it with `cargo test -p freshet-server`; the tests in `tests/` speak the protocol to a
 //! server in the same process.
 
+pub mod accounts;
 pub mod http;
 pub mod insert;
 pub mod io;
@@ -29,5 +30,6 @@ pub mod statement;
 pub mod transaction;
 pub mod variables;
 
+pub use accounts::MemoryLimits;
 pub use http::LoadLimits;
 pub use shared::{Server, Settings, Shared};

@@ -16,6 +16,7 @@ use freshet_storage::delta::Freshness;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 use crate::Shared;
+use crate::accounts::{Holdings, Kept};
 use crate::insert::InsertCache;
 use crate::locks::SessionLocks;
 use crate::process::Process;
@@ -25,6 +26,11 @@ use crate::variables::{self, Values};
 
 /// Most warnings of a statement that are kept; the others are counted.
 const WARNINGS_MAX: usize = 64;
+
+/// Most characters of a warning that are kept, as in MySQL.
+const WARNING_CHARS_MAX: usize = 512;
+/// What a user variable takes besides its name and text, about.
+const USER_VARIABLE_BYTES: usize = 64;
 
 /// How long something may take, as the variable says it that limits it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +94,8 @@ pub struct Settings {
     pub packet_bytes_max: usize,
     /// How long a client may take to accept a piece of a result.
     pub write_timeout: Duration,
+    /// How long a client may be silent in the middle of a packet.
+    pub read_timeout: Duration,
     /// How long a client may be silent.
     pub wait_timeout: Duration,
     /// How long a transaction with rows may be silent.
@@ -155,6 +163,7 @@ impl Settings {
                 TimeLimit { value: 0, .. } => limit("query_timeout", false),
                 millis => millis,
             },
+            read_timeout: seconds("net_read_timeout"),
             write_timeout: seconds("net_write_timeout"),
             wait_timeout: seconds("wait_timeout"),
             idle_transaction_timeout: seconds("idle_transaction_timeout"),
@@ -231,8 +240,12 @@ impl Diagnostics {
     }
 
     /// Adds one.
-    pub fn push(&mut self, level: &'static str, errno: u16, message: String) {
+    pub fn push(&mut self, level: &'static str, errno: u16, mut message: String) {
         self.count += 1;
+        if let Some((end, _)) = message.char_indices().nth(WARNING_CHARS_MAX) {
+            message.truncate(end);
+            message.shrink_to_fit();
+        }
         if self.conditions.len() < WARNINGS_MAX {
             self.conditions.push(Condition { level, errno, message });
         }
@@ -305,6 +318,8 @@ pub struct Session {
     pub process: Arc<Process>,
     /// Who it is.
     pub client: Client,
+    /// What the clients of its account hold.
+    pub holdings: Arc<Holdings>,
     /// The current database.
     pub database: Option<Arc<str>>,
     /// Its variables.
@@ -313,6 +328,8 @@ pub struct Session {
     pub settings: Settings,
     /// `@x`, by lower-case name.
     pub user_variables: Arc<HashMap<String, Value>>,
+    /// Their memory.
+    user_variables_kept: Kept,
     /// Locks that it took by name.
     pub locks: SessionLocks,
     /// The open transaction.
@@ -351,7 +368,10 @@ impl Session {
         let variables = shared.globals.load();
         let settings = Settings::of(&variables, 0);
         let patience = Patience::of_query(&settings, &**shared.engine.clock());
+        let holdings = shared.accounts.of(&client.account);
         let mut session = Self {
+            user_variables_kept: Kept::nothing(&holdings),
+            holdings,
             locks: SessionLocks::new(&shared.locks, process.id),
             shared,
             process,
@@ -385,6 +405,7 @@ impl Session {
         self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.user_variables = Arc::default();
+        self.user_variables_kept = Kept::nothing(&self.holdings);
         self.diagnostics.clear();
         self.last_insert = None;
         self.next_transaction = NextTransaction::default();
@@ -412,6 +433,35 @@ impl Session {
             id.put(values, Value::Text(name.to_owned()));
         }
         self.settings_changed();
+    }
+
+    /// Makes it the session of another account, as if it were new.
+    pub fn move_to_account(&mut self, account: Account) {
+        self.holdings = self.shared.accounts.of(&account);
+        self.client.account = account;
+        self.database = None;
+        self.reset();
+    }
+
+    /// `SET @name = value`.
+    ///
+    /// # Errors
+    /// 1041 where the account keeps too much.
+    pub fn set_user_variable(&mut self, name: &str, value: Value) -> Result<()> {
+        let bytes = |value: &Value| match value {
+            Value::Text(text) => (USER_VARIABLE_BYTES + name.len() + text.len()) as u64,
+            _ => (USER_VARIABLE_BYTES + name.len()) as u64,
+        };
+        let before = self.user_variables.get(name).map_or(0, bytes);
+        let kept = self.user_variables_kept.bytes() - before + bytes(&value);
+        self.user_variables_kept.resize(kept)?;
+        Arc::make_mut(&mut self.user_variables).insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// To be called before the client is waited for: gives unusual memory back.
+    pub fn rest(&mut self) {
+        self.buffer.rest();
     }
 
     /// To be called when variables were set.

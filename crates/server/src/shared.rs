@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::metrics::Metrics;
-use freshet_base::{Error, Result};
+use freshet_base::{ByteSize, Error, Result};
 use freshet_ingest::Engine;
 use freshet_query::engine::QueryEngine;
 use freshet_query::session::Value;
@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::accounts::{Accounts, MemoryLimits};
 use crate::http::{self, Http, HttpConfig, LoadLimits};
 use crate::io::IoThreads;
 use crate::locks::Locks;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub io_threads: usize,
     /// What stream loads may have.
     pub loads: LoadLimits,
+    /// How much memory may wait for clients.
+    pub memory: MemoryLimits,
     /// How long a stop waits for requests of HTTP in flight.
     pub drain_timeout: Duration,
 }
@@ -61,6 +64,11 @@ impl Settings {
             packet_bytes_max: 64 << 20,
             io_threads: 1,
             loads: LoadLimits::default(),
+            memory: MemoryLimits {
+                client_memory: ByteSize::mib(64),
+                account_memory: None,
+                account_receive_memory: None,
+            },
             drain_timeout: Duration::from_secs(30),
         }
     }
@@ -78,6 +86,8 @@ pub struct Shared {
     pub processes: Arc<Processes>,
     /// Sizes and addresses.
     pub settings: Settings,
+    /// What the clients of each account hold.
+    pub accounts: Arc<Accounts>,
     /// What logins share.
     pub passwords: Arc<Passwords>,
     /// Locks that sessions take by name.
@@ -230,11 +240,14 @@ fn shared(
         ("max_allowed_packet", int(settings.packet_bytes_max)),
     ]);
     let started = engine.clock().now();
+    let write_bytes = engine.admission().memory().limit_bytes();
+    let accounts = Accounts::new(&settings.memory, write_bytes);
     Arc::new(Shared {
         engine,
         query,
         globals,
         processes: Arc::default(),
+        accounts,
         settings,
         passwords: Passwords::new(),
         locks: Arc::default(),
@@ -253,7 +266,8 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
         drain_max: shared.settings.drain_timeout,
         ..HttpConfig::default()
     };
-    Http::new(Arc::clone(&shared.engine), Arc::clone(&shared.passwords), config, draw)
+    let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));
+    Http::new(Arc::clone(&shared.engine), passwords, accounts, config, draw)
 }
 
 fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {

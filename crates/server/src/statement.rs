@@ -513,8 +513,8 @@ pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>
 /// Those of the packet.
 pub fn work_of(execute: &Execute<'_>, statement: &mut Prepared) -> Result<Vec<Parameter>> {
     let count = usize::from(statement.parameters);
-    let params = Params::new(execute, count, &mut statement.types, &statement.long_data);
-    let params = params.map_err(protocol)?;
+    let (types, long_data) = statement.parameter_parts();
+    let params = Params::new(execute, count, types, long_data).map_err(protocol)?;
     params.map(|param| param.map(query::parameter).map_err(protocol)).collect()
 }
 

@@ -220,6 +220,9 @@ impl<'a> Attributes<'a> {
             return Ok(Self::default());
         }
         let block = cursor.lenenc_bytes(WHAT)?;
+        if block.len() > LOGIN_BYTES_MAX {
+            return Err(Error::Malformed { what: "connection attributes of more than 64 KiB" });
+        }
         let mut pairs = Cursor::new(block);
         while !pairs.is_empty() {
             pairs.lenenc_bytes(WHAT)?;

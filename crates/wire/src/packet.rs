@@ -80,9 +80,21 @@ impl PacketReader {
         self.payload_bytes_max = bytes;
     }
 
-    /// Bytes of memory that the buffer holds, for the memory budget of the server.
+    /// Bytes of memory that the buffer holds.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// Bytes of memory that the buffer will hold while the next read waits; an empty buffer gives
+    /// back here what recent packets did not need.
+    pub fn next_buffer_bytes(&mut self) -> usize {
+        if self.start == self.end {
+            self.rest();
+        }
+        match self.wanted_bytes() {
+            wanted if wanted > self.buffer.len() => wanted.next_power_of_two(),
+            _ => self.buffer.len(),
+        }
     }
 
     /// Bytes received and not yet handed out.

@@ -13,6 +13,8 @@ pub struct ParamType {
 }
 
 const UNSIGNED: u8 = 0x80;
+/// What a parameter that comes in pieces takes besides its bytes, about.
+const LONG_VALUE_BYTES: usize = 64;
 
 /// Parameters of a statement at most: the prepare reply counts them in 16 bits.
 const PARAMETERS_MAX: usize = 0xffff;
@@ -67,7 +69,12 @@ impl LongData {
 
     /// Bytes held, for the memory budget of the server.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.values.len() * LONG_VALUE_BYTES
+    }
+
+    /// Bytes that will be held once a piece of so many bytes was appended, or a few more.
+    pub fn bytes_with(&self, piece_bytes: usize) -> usize {
+        self.bytes() + piece_bytes + LONG_VALUE_BYTES
     }
 
     /// Forgets everything: after each execute and COM_STMT_RESET.

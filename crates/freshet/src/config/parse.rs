@@ -66,6 +66,11 @@ pub fn memory(text: &str) -> Parsed<Memory> {
     }
 }
 
+/// A size; empty for one that follows from others.
+pub fn optional_size(text: &str) -> Parsed<Option<ByteSize>> {
+    if text.trim().is_empty() { Ok(None) } else { size(text).map(Some) }
+}
+
 /// An address to listen at.
 pub fn address(text: &str) -> Parsed<SocketAddr> {
     let resolved = text.to_socket_addrs().map_err(|_| {

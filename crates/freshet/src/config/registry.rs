@@ -74,6 +74,18 @@ settings! {
          transactions that read one state until their end, and of long queries. Above it the \
          oldest snapshot is closed (`snapshot too old`).",
         snapshot_memory: parse::memory;
+    client_memory = "5%",
+        "Memory of what is kept for clients from one command to the next: prepared statements, \
+         parameters that come in pieces, rows of cursors, user variables.",
+        client_memory: parse::memory;
+    account_memory = "",
+        "The same for the clients of one account, in bytes; empty means three quarters of \
+         `client_memory`.",
+        account_memory: parse::optional_size;
+    account_receive_memory = "",
+        "Requests of one account that have not come in whole, in bytes; they are a part of \
+         `write_memory`, and empty means half of it.",
+        account_receive_memory: parse::optional_size;
     spill_dir = "",
         "Where queries spill to; empty means `spill` in the data directory.",
         spill_dir: |text| Ok((!text.is_empty()).then(|| PathBuf::from(text)));
@@ -85,10 +97,7 @@ settings! {
         flush_bytes_min: parse::size;
     transaction_bytes_max = "",
         "Rows of one transaction at most, in bytes; empty means a quarter of `write_memory`.",
-        transaction_bytes_max: |text| match text {
-            "" => Ok(None),
-            text => parse::size(text).map(Some),
-        };
+        transaction_bytes_max: parse::optional_size;
     load_patience = "30s",
         "How long a load waits for memory and for room in the log before it is refused.",
         load_patience: parse::duration;

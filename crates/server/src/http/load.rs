@@ -119,8 +119,10 @@ impl Load<'_> {
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         self.report.planned = Some(http.clock().now());
         let schema = table.schema();
+        let holdings = http.accounts.of(&account);
+        let record_bytes_max = http.record_bytes_max();
         let mut sink =
-            Sink::new(engine, &state, schema, deadline, http.record_bytes_max(), &http.large);
+            Sink::new(engine, &holdings, &state, schema, deadline, record_bytes_max, &http.large);
         let bounds = Bounds { size, limit, deadline };
         let seen = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
         self.judge(seen, headers.max_filter_ratio).await?;

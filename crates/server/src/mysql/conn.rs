@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode};
+use freshet_wire::handshake::LOGIN_BYTES_MAX;
 use freshet_wire::{Capabilities, Command, OkPacket, PacketReader, PacketWriter};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::Shared;
+use crate::accounts::Receiving;
 use crate::io::Acks;
 use crate::mysql::desk::{Desk, Next};
 use crate::mysql::login;
@@ -35,8 +36,6 @@ const ANSWERS_BYTES_MAX: usize = 256 << 10;
 const PIECES_WAITING: usize = 4;
 /// A receive buffer above this size counts as memory of writes.
 const BUFFER_BYTES_FREE: usize = 64 << 10;
-/// Bytes that a client may send ahead while its statement runs.
-const AHEAD_BYTES_MAX: usize = 1 << 20;
 
 /// A logged-in client.
 pub struct Connection {
@@ -51,7 +50,7 @@ pub struct Connection {
     shared: Arc<Shared>,
     registration: Registration,
     /// The memory of a large receive buffer.
-    permit: Option<Permit>,
+    receiving: Receiving,
     /// Why the packet that is coming in is thrown away. It is answered at its end, since clients
     /// send all of a packet before they listen.
     unwanted: Option<Error>,
@@ -83,6 +82,7 @@ impl Connection {
         registration: Registration,
     ) -> Self {
         let shared = Arc::clone(&session.shared);
+        let receiving = Receiving::nothing(&session.holdings, &shared.engine);
         let multi_statements = writer.capabilities().contains(Capabilities::MULTI_STATEMENTS);
         Self {
             socket,
@@ -94,7 +94,7 @@ impl Connection {
             acks,
             shared,
             registration,
-            permit: None,
+            receiving,
             unwanted: None,
         }
     }
@@ -186,6 +186,9 @@ impl Connection {
     /// Reads what the client sends next.
     async fn receive(&mut self) -> std::result::Result<(), End> {
         self.note_rest();
+        if let Some(session) = &mut self.session {
+            session.rest();
+        }
         // Whatever is said from here on answers the command that is awaited or half read.
         self.writer.reply_to(1);
         loop {
@@ -195,34 +198,18 @@ impl Connection {
             if self.unwanted.is_some() && self.turn_away().await? {
                 return Ok(());
             }
-            let process = &self.registration.process;
-            let clock = self.shared.engine.clock();
-            let (socket, reader) = (&mut self.socket, &mut self.reader);
-            let event = poll_fn(|context| {
-                process.register(context.waker());
-                if process.is_killed() || process.is_retired() {
-                    return Poll::Ready(Event::Ended);
-                }
-                if process.takes_roll_back(&**clock) {
-                    return Poll::Ready(Event::RollBack);
-                }
-                let mut buffer = ReadBuf::new(reader.spare());
-                match Pin::new(&mut *socket).poll_read(context, &mut buffer) {
-                    Poll::Pending => Poll::Pending,
-                    Poll::Ready(Err(error)) => Poll::Ready(Event::Failed(error)),
-                    Poll::Ready(Ok(())) => {
-                        let count = buffer.filled().len();
-                        reader.filled(count);
-                        Poll::Ready(Event::Read(count))
-                    }
-                }
-            })
-            .await;
-            match event {
+            match self.event().await {
                 Event::Read(0) => return Err(End::Closed),
                 Event::Read(_) if self.unwanted.is_some() => {}
                 Event::Read(_) => return Ok(()),
                 Event::Failed(error) => return Err(error.into()),
+                Event::Late(seconds) => {
+                    let message = format!(
+                        "Got timeout reading communication packets: nothing came of the rest of a \
+                         packet for {seconds} s (net_read_timeout)"
+                    );
+                    return Err(self.refuse(ErrorCode::ReadTimeout, &message).await);
+                }
                 Event::RollBack => {
                     if let Some(session) = &mut self.session {
                         transaction::time_out(session);
@@ -240,6 +227,39 @@ impl Connection {
         }
     }
 
+    /// What happens next on a connection that waits for its client. The rest of a packet is not
+    /// waited for as long as a new one: it holds memory.
+    async fn event(&mut self) -> Event {
+        let begun = self.unwanted.is_some() || self.reader.unread_bytes() > 0;
+        let process = &self.registration.process;
+        let clock = self.shared.engine.clock();
+        let (socket, reader) = (&mut self.socket, &mut self.reader);
+        let event = poll_fn(|context| {
+            process.register(context.waker());
+            if process.is_killed() || process.is_retired() {
+                return Poll::Ready(Event::Ended);
+            }
+            if process.takes_roll_back(&**clock) {
+                return Poll::Ready(Event::RollBack);
+            }
+            let mut buffer = ReadBuf::new(reader.spare());
+            match Pin::new(&mut *socket).poll_read(context, &mut buffer) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Err(error)) => Poll::Ready(Event::Failed(error)),
+                Poll::Ready(Ok(())) => {
+                    let count = buffer.filled().len();
+                    reader.filled(count);
+                    Poll::Ready(Event::Read(count))
+                }
+            }
+        });
+        let timeout = match &self.session {
+            Some(session) if begun => session.settings.read_timeout,
+            _ => return event.await,
+        };
+        tokio::time::timeout(timeout, event).await.unwrap_or(Event::Late(timeout.as_secs()))
+    }
+
     /// Takes packets as large as the session's variable says, which may have changed for those
     /// that begin anew.
     fn take_packets_of_session(&mut self) {
@@ -253,39 +273,34 @@ impl Connection {
         process.note(Activity::Sleep, now);
     }
 
-    /// Counts a large receive buffer as memory of writes, and gives it back when it shrinks.
-    /// Where there is none the packet is not wanted.
+    /// Counts a large receive buffer as memory of writes before it grows, and gives it back when
+    /// it shrinks. Where there is none the packet is not wanted.
     async fn hold_buffer(&mut self) {
-        let bytes = self.reader.buffer_bytes();
-        let held = self.permit.as_ref().map_or(0, Permit::bytes);
-        if bytes <= BUFFER_BYTES_FREE {
-            self.permit = None;
-            return;
-        }
-        let wanted = bytes as u64;
+        let wanted = match self.reader.next_buffer_bytes() {
+            bytes if bytes <= BUFFER_BYTES_FREE => 0,
+            bytes => bytes as u64,
+        };
+        let held = self.receiving.bytes();
         if wanted <= held {
-            if let Some(permit) = &mut self.permit {
-                permit.shrink_to(wanted);
-            }
+            self.receiving.resize_over(wanted);
             return;
         }
         let engine = &self.shared.engine;
         let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
-        match engine.admission().memory_until(wanted - held, deadline).await {
-            Ok(more) => match &mut self.permit {
-                Some(permit) => permit.merge(more),
-                None => self.permit = Some(more),
-            },
-            Err(error) => self.unwanted = Some(error),
+        if let Err(error) = self.receiving.grow(wanted - held, engine, deadline).await {
+            self.unwanted = Some(error);
         }
     }
 
     /// Throws away what has come of an unwanted packet; true once all of it has, and the client
     /// was told. One that is too large ends the conversation, as in MySQL.
     async fn turn_away(&mut self) -> std::result::Result<bool, End> {
-        let Some(sequence) = self.reader.skip_packet() else { return Ok(false) };
+        let skipped = self.reader.skip_packet();
+        if self.reader.next_buffer_bytes() <= BUFFER_BYTES_FREE {
+            self.receiving.resize_over(0);
+        }
+        let Some(sequence) = skipped else { return Ok(false) };
         let Some(error) = self.unwanted.take() else { return Ok(true) };
-        self.permit = None;
         self.writer.reply_to(sequence.wrapping_add(1));
         if error.code() == ErrorCode::PacketTooLarge {
             let message = error.message().to_owned();
@@ -385,6 +400,7 @@ impl Connection {
         transaction::roll_back(session);
         self.statements.clear();
         let shared = Arc::clone(&self.shared);
+        self.reader.set_payload_bytes_max(LOGIN_BYTES_MAX);
         let peer = session.client.peer;
         let proof = login::Proof { user: &user.user, peer, plugin: user.plugin.as_deref() };
         let channel = login::Channel {
@@ -402,6 +418,7 @@ impl Connection {
         };
         let session = self.session.as_mut().expect("no statement runs elsewhere");
         login::become_user(session, account, &user);
+        self.receiving = Receiving::nothing(&session.holdings, &shared.engine);
         self.take_packets_of_session();
         let session = self.session.as_mut().expect("no statement runs elsewhere");
         let used = match &user.database {
@@ -421,6 +438,8 @@ impl Connection {
 enum Event {
     Read(usize),
     Failed(std::io::Error),
+    /// Nothing came of the rest of a packet for so many seconds.
+    Late(u64),
     RollBack,
     Ended,
 }
@@ -437,7 +456,8 @@ impl Drop for AbortOnDrop {
 /// Resolves when the client is gone; what it sends meanwhile is kept for later.
 async fn hang_up(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
     loop {
-        if reader.unread_bytes() > AHEAD_BYTES_MAX {
+        let bytes = reader.next_buffer_bytes();
+        if bytes > BUFFER_BYTES_FREE && bytes > reader.buffer_bytes() {
             // Who sends this much ahead is there; it is asked again with the next statement.
             std::future::pending::<()>().await;
         }

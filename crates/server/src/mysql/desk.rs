@@ -55,7 +55,7 @@ impl Desk<'_> {
                 if let Ok(statement) =
                     self.statements.get(statement_id, "mysqld_stmt_send_long_data")
                 {
-                    statement.long_data.append(parameter, data, bytes_max);
+                    statement.take_long_data(parameter, data, bytes_max);
                 }
             }
             Command::Ping => self.ok(),
@@ -65,7 +65,7 @@ impl Desk<'_> {
             }
             Command::ResetStatement(id) => {
                 let reset = self.statements.get(id, "mysqld_stmt_reset").map(|statement| {
-                    statement.long_data.clear();
+                    statement.forget_values();
                     statement.close_cursor();
                 });
                 self.done(reset);
@@ -102,12 +102,16 @@ impl Desk<'_> {
                 return Next::Answered;
             }
         };
+        if let Some(error) = statement.take_refusal() {
+            self.failed(&error);
+            return Next::Answered;
+        }
         let done = statement.insert(self.session, execute).await;
         let work = match &done {
             Ok(None) => Some(statement::work_of(execute, statement)),
             Ok(Some(_)) | Err(_) => None,
         };
-        statement.long_data.clear();
+        statement.forget_values();
         match (done, work) {
             (_, Some(Ok(parameters))) => {
                 let id = execute.statement_id;
@@ -188,7 +192,8 @@ impl Desk<'_> {
         };
         let added = insert.refresh(self.session).map(drop).and_then(|()| {
             let kind = Kind::Insert(Box::new(insert));
-            self.statements.add(Prepared::new(sql, parameters, kind))
+            let holdings = &self.session.holdings;
+            self.statements.add(Prepared::new(sql, parameters, kind, holdings)?)
         });
         match added {
             Ok(id) => results::prepared(self.writer, id, parameters, &[], self.session),

@@ -91,6 +91,7 @@ impl Channel<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
+                    self.writer.reply_to(expected.wrapping_add(1));
                     let code = ErrorCode::PacketMalformed;
                     return Err(Refused::Told(Error::new(code, error.to_string())));
                 }
@@ -303,19 +304,17 @@ impl NewUser {
 
 /// Makes a session that of another user, as if it were new.
 pub fn become_user(session: &mut Session, account: Account, user: &NewUser) {
-    session.client.account = account;
     session.client.user = user.user.clone();
     if let Some(collation) = user.collation {
         session.client.collation = collation;
     }
-    session.database = None;
+    session.move_to_account(account);
     session.process.describe(|details| {
         details.account = Some(session.client.account.clone());
         details.user = user.user.clone();
         details.database = None;
         details.attributes = user.attributes.clone();
     });
-    session.reset();
 }
 
 /// Whether the server may listen at an address: while `root` has no password, only where

@@ -1,18 +1,28 @@
 //! Prepared statements of a connection.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_ingest::decode::params::{Params, PreparedRows};
 use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
+use crate::accounts::{Holdings, Kept};
 use crate::insert::{self, Done, Reply, Target};
 use crate::session::Session;
 use crate::statement::PreparedQuery;
 
 /// Parameters of a statement at most: the reply counts them in 16 bits.
 pub const PARAMETERS_MAX: usize = 0xffff;
+/// What a kept statement takes besides its text, about.
+const STATEMENT_BYTES: usize = 4 << 10;
+/// What a parameter takes: its type, in two forms.
+const PARAMETER_BYTES: usize = 8;
+/// What the tree and the plan of a statement take for each byte of its text, about.
+const TREE_BYTES_PER_BYTE: usize = 64;
+/// A copy of a packet above this size is not kept.
+const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 /// Statements of a connection at most.
 const STATEMENTS_MAX: usize = 16_382;
 
@@ -25,11 +35,17 @@ pub struct Prepared {
     /// What it is.
     pub kind: Kind,
     /// Parameters that came in pieces.
-    pub long_data: LongData,
+    long_data: LongData,
+    /// Why pieces were not taken; their command has no answer.
+    refused: Option<Error>,
+    /// The memory of all this but the rows of a cursor.
+    kept: Kept,
+    /// The part of it that the statement itself takes.
+    own_bytes: u64,
     /// Types of parameters as clients bind them, for inserts.
     insert_types: Vec<u16>,
     /// The same for everything else.
-    pub types: Vec<ParamType>,
+    types: Vec<ParamType>,
     scratch: Vec<u8>,
 }
 
@@ -81,16 +97,68 @@ impl PreparedInsert {
 
 impl Prepared {
     /// A statement of this kind.
-    pub fn new(sql: String, parameters: u16, kind: Kind) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// 1041 where the account keeps too much.
+    pub fn new(sql: String, parameters: u16, kind: Kind, holdings: &Arc<Holdings>) -> Result<Self> {
+        let copies = match kind {
+            Kind::Insert(_) => 2,
+            Kind::Other(_) => TREE_BYTES_PER_BYTE,
+        };
+        let parameter_bytes = usize::from(parameters) * PARAMETER_BYTES;
+        let own_bytes = (STATEMENT_BYTES + sql.len() * copies + parameter_bytes) as u64;
+        let mut kept = Kept::nothing(holdings);
+        kept.resize(own_bytes)?;
+        Ok(Self {
             sql,
             parameters,
             kind,
             long_data: LongData::default(),
+            refused: None,
+            kept,
+            own_bytes,
             insert_types: Vec::new(),
             types: Vec::new(),
             scratch: Vec::new(),
+        })
+    }
+
+    /// Takes a piece of a parameter. What is wrong with it is told by the execution.
+    pub fn take_long_data(&mut self, parameter: u16, piece: &[u8], bytes_max: usize) {
+        if self.refused.is_some() {
+            return;
         }
+        let bytes = self.long_data.bytes_with(piece.len()) as u64;
+        match self.kept.resize(self.own_bytes + bytes) {
+            Ok(()) => self.long_data.append(parameter, piece, bytes_max),
+            Err(error) => {
+                self.forget_values();
+                self.refused = Some(error);
+            }
+        }
+    }
+
+    /// Why a piece of a parameter was not taken, if one was not.
+    pub fn take_refusal(&mut self) -> Option<Error> {
+        self.refused.take()
+    }
+
+    /// Forgets what belongs to one execution: parameters that came in pieces, and a large copy.
+    pub fn forget_values(&mut self) {
+        self.refused = None;
+        if self.scratch.capacity() > SCRATCH_BYTES_KEPT {
+            self.scratch = Vec::new();
+        }
+        if self.kept.bytes() > self.own_bytes {
+            self.long_data.clear();
+            self.kept.resize(self.own_bytes).expect("less than before is there");
+        }
+    }
+
+    /// What an execution reads its parameters by: the types that were bound, which it may
+    /// change, and the values that came in pieces.
+    pub fn parameter_parts(&mut self) -> (&mut Vec<ParamType>, &LongData) {
+        (&mut self.types, &self.long_data)
     }
 
     /// Runs an INSERT; `None` when it holds what the scanner does not know, or is none.

@@ -14,6 +14,7 @@ use freshet_wire::{PacketWriter, Param, StatusFlags};
 use sqlparser::ast::{self, Expr, Query};
 
 use super::{Patience, Reader, Reply, bounded};
+use crate::accounts::Kept;
 use crate::mysql::prepared::{Kind, Prepared};
 use crate::mysql::results::{self, Encoding, Gone, Output};
 use crate::session::Session;
@@ -238,7 +239,7 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
     let mut prepared = PreparedQuery { parsed, plan: None, columns: Vec::new(), cursor: None };
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;
-    Ok(Prepared::new(sql, parameters, Kind::Other(Box::new(prepared))))
+    Prepared::new(sql, parameters, Kind::Other(Box::new(prepared)), &session.holdings)
 }
 
 /// The columns of a statement's result, planned with values yet to come.
@@ -380,19 +381,23 @@ async fn execute_query(
         let reply = Reply::Stream(columns, rows);
         return super::answer(session, reply, Encoding::Binary, false, output).await;
     }
-    let batches = match kept(session, rows).await {
-        Ok(batches) => batches,
+    let (batches, memory) = match kept(session, rows).await {
+        Ok(kept) => kept,
         Err(error) => return Ok(Err(error)),
     };
     let definitions = results::definitions(&columns, session);
     output.writer.cursor(&definitions, session.status(), session.diagnostics.count_u16());
-    prepared.cursor = Some(CursorRows { columns, batches, row: 0 });
+    prepared.cursor = Some(CursorRows { columns, batches, row: 0, memory });
     Ok(Ok(()))
 }
 
 /// All rows of a result, for a cursor.
-async fn kept(session: &Session, mut rows: freshet_query::Rows) -> Result<VecDeque<RecordBatch>> {
+async fn kept(
+    session: &Session,
+    mut rows: freshet_query::Rows,
+) -> Result<(VecDeque<RecordBatch>, Kept)> {
     let (mut batches, mut bytes) = (VecDeque::new(), 0);
+    let mut memory = Kept::nothing(&session.holdings);
     while let Some(batch) = bounded(session, rows.next()).await? {
         bytes += batch.get_array_memory_size();
         if bytes > CURSOR_BYTES_MAX {
@@ -402,9 +407,10 @@ async fn kept(session: &Session, mut rows: freshet_query::Rows) -> Result<VecDeq
                  most; read it without a cursor"
             );
         }
+        memory.resize(bytes as u64)?;
         batches.push_back(batch);
     }
-    Ok(batches)
+    Ok((batches, memory))
 }
 
 async fn begin(
@@ -425,6 +431,7 @@ pub struct CursorRows {
     columns: Vec<ResultColumn>,
     batches: VecDeque<RecordBatch>,
     row: usize,
+    memory: Kept,
 }
 
 impl CursorRows {
@@ -447,6 +454,8 @@ impl CursorRows {
             left -= taken;
             self.row += taken;
             if self.row == batch.num_rows() {
+                let left = self.memory.bytes().saturating_sub(batch.get_array_memory_size() as u64);
+                self.memory.resize(left).expect("less than before is there");
                 self.batches.pop_front();
                 self.row = 0;
             }

@@ -48,8 +48,7 @@ async fn assign(session: &mut Session, assignment: &Assignment) -> Result<()> {
                 Some(expr) => query::value(session, expr, Vec::new()).await?,
                 None => Value::Null,
             };
-            Arc::make_mut(&mut session.user_variables).insert(name.clone(), value);
-            Ok(())
+            session.set_user_variable(name, value)
         }
         SetTarget::Names { charset, collation } => {
             names(session, charset.as_deref(), collation.as_deref())

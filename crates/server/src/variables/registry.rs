@@ -374,7 +374,7 @@ pub const ALL: &[Variable] = &[
         "net_read_timeout",
         Kind::Int { min: 1, max: 31536000 },
         "30",
-        "Accepted, without effect.",
+        "Seconds that a client may be silent in the middle of a packet.",
     ),
     both(
         "net_write_timeout",

@@ -7,6 +7,9 @@ use freshet_wire::Collation;
 
 use super::{Kind, Variable, Warning};
 
+/// Longest text of a variable.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// The modes that `sql_mode` may name.
 const SQL_MODES: [&str; 22] = [
     "ALLOW_INVALID_DATES",
@@ -45,7 +48,7 @@ impl Variable {
             Kind::Int { min, max } => self.integer(value, min, max),
             Kind::Ratio => self.ratio(value).map(|ratio| (Value::Double(ratio), None)),
             Kind::OneOf(names) => self.one_of(value, names).map(|name| (name, None)),
-            Kind::Text => Ok((Value::Text(text(value)), None)),
+            Kind::Text => self.text(value).map(|text| (Value::Text(text), None)),
             Kind::SqlMode => self.sql_mode(value).map(|mode| (Value::Text(mode), None)),
             Kind::Zone => self.zone(value).map(|zone| (Value::Text(zone), None)),
             Kind::Charset { nullable } => charset(value, nullable).map(|name| (name, None)),
@@ -56,6 +59,19 @@ impl Variable {
     fn refuse(&self, value: &Value) -> Error {
         let (name, value) = (self.name, shown(value));
         err!(VariableValue, "Variable '{name}' can't be set to the value of '{value}'")
+    }
+
+    fn text(&self, value: &Value) -> Result<String> {
+        let text = text(value);
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(err!(
+                VariableValue,
+                "Variable '{}' can't be set to a text of {} bytes; it has at most {TEXT_BYTES_MAX}",
+                self.name,
+                text.len()
+            ));
+        }
+        Ok(text)
     }
 
     fn switch(&self, value: &Value) -> Result<bool> {

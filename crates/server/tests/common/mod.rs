@@ -50,7 +50,7 @@ impl TestServer {
         Self::on(tempfile::tempdir().unwrap(), Settings::local(), size, shape)
     }
 
-    fn on(
+    pub fn on(
         dir: tempfile::TempDir,
         settings: Settings,
         size: impl FnOnce(&mut EngineConfig),
@@ -101,6 +101,11 @@ impl TestServer {
             self.engine.stop().await.unwrap();
         });
         runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+
+    /// The memory that is kept for clients between their commands.
+    pub fn kept(&self) -> freshet_base::budget::Budget {
+        self.server.as_ref().unwrap().shared().accounts.kept().clone()
     }
 
     /// A connection as root, without a database.

@@ -9,20 +9,21 @@ use freshet_ingest::{Bulk, Engine, LoadBuffer, TableState};
 use freshet_schema::TableSchema;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::accounts::{Holdings, Receiving};
+
 /// Memory is taken in steps of at least this, so that few parts ask for it.
 const MEMORY_STEP_BYTES: usize = 64 << 10;
 
-/// Memory of writes that one load holds, taken before it is needed.
+/// Memory of writes that one load holds for what has come of it, taken before it is needed.
 pub(super) struct Memory<'a> {
     engine: &'a Engine,
     deadline: Deadline,
-    permit: Permit,
+    receiving: Receiving,
 }
 
 impl<'a> Memory<'a> {
-    fn new(engine: &'a Engine, deadline: Deadline) -> Self {
-        let permit = engine.admission().memory().acquire_over(0);
-        Self { engine, deadline, permit }
+    fn new(engine: &'a Engine, holdings: &Arc<Holdings>, deadline: Deadline) -> Self {
+        Self { engine, deadline, receiving: Receiving::nothing(holdings, engine) }
     }
 
     /// Holds at least `bytes` from here on; waits for them where it must.
@@ -30,33 +31,24 @@ impl<'a> Memory<'a> {
     /// # Errors
     /// `OutOfRoom`.
     pub(super) async fn cover(&mut self, bytes: usize) -> Result<()> {
-        let held = self.permit.bytes();
+        let held = self.receiving.bytes();
         let Some(missing) = (bytes as u64).checked_sub(held).filter(|&missing| missing > 0) else {
             return Ok(());
         };
         let step = missing.max(MEMORY_STEP_BYTES as u64);
-        let admission = self.engine.admission();
-        let more = match admission.memory().try_acquire(step) {
-            Some(more) => more,
-            None => {
-                let patience = self.engine.config().load_patience;
-                let soon = Deadline::after(&**self.engine.clock(), patience);
-                admission.memory_until(step, soon.min(self.deadline)).await?
-            }
-        };
-        self.permit.merge(more);
-        Ok(())
+        let patience = self.engine.config().load_patience;
+        let soon = Deadline::after(&**self.engine.clock(), patience);
+        self.receiving.grow(step, self.engine, soon.min(self.deadline)).await
     }
 
     /// Holds at least `bytes` from here on, which are in use already.
     pub(super) fn cover_now(&mut self, bytes: usize) {
-        self.permit.resize_over(self.permit.bytes().max(bytes as u64));
+        self.receiving.resize_over(self.receiving.bytes().max(bytes as u64));
     }
 
     /// Hands over what it holds.
     pub(super) fn take(&mut self) -> Permit {
-        let bytes = self.permit.bytes();
-        self.permit.split(bytes)
+        self.receiving.hand_over()
     }
 }
 
@@ -78,6 +70,7 @@ pub(super) enum Gathered {
 /// Takes the rows of one load, in order.
 pub(super) struct Sink<'a> {
     engine: &'a Engine,
+    holdings: &'a Arc<Holdings>,
     table: &'a Arc<TableState>,
     schema: &'a Arc<TableSchema>,
     deadline: Deadline,
@@ -95,6 +88,7 @@ pub(super) struct Sink<'a> {
 impl<'a> Sink<'a> {
     pub(super) fn new(
         engine: &'a Engine,
+        holdings: &'a Arc<Holdings>,
         table: &'a Arc<TableState>,
         schema: &'a Arc<TableSchema>,
         deadline: Deadline,
@@ -103,6 +97,7 @@ impl<'a> Sink<'a> {
     ) -> Self {
         Self {
             engine,
+            holdings,
             table,
             schema,
             deadline,
@@ -118,7 +113,7 @@ impl<'a> Sink<'a> {
 
     /// Memory for rows that come here.
     pub(super) fn memory(&self) -> Memory<'a> {
-        Memory::new(self.engine, self.deadline)
+        Memory::new(self.engine, self.holdings, self.deadline)
     }
 
     /// Waits for its turn among large loads: before it holds much memory.
