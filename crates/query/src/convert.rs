@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, Date32Array, Float64Array,
-    Int64Array, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, Date32Array, Decimal128Array,
+    Decimal256Array, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
+    TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
-    Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, UInt64Type,
+    DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, Float32Type, Float64Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, UInt64Type, i256,
 };
 use datafusion::common::{Result, exec_err};
 
@@ -26,6 +28,11 @@ pub fn is_text(ty: &DataType) -> bool {
 pub fn is_binary(ty: &DataType) -> bool {
     matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
+
+/// Digits of a date and time as a number.
+const TEMPORAL_DIGITS: u8 = 20;
+/// Digits that a DECIMAL of 256 bits has at most.
+const WIDE_DIGITS: u8 = DECIMAL256_MAX_PRECISION;
 
 /// Microseconds without zone, which is what DATETIME is.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -161,14 +168,19 @@ pub fn int(array: &ArrayRef) -> Result<Int64Array> {
             let values = array.as_primitive::<Decimal128Type>();
             values.iter().map(|value| value.map(|v| rounded(v, scale))).collect()
         }
+        DataType::Decimal256(precision, _) => {
+            let whole = cast(array, &DataType::Decimal256(*precision, 0))?;
+            let held = |v: i256| v.to_i128().map_or(i64::MAX, |v| rounded(v, 0));
+            whole.as_primitive::<Decimal256Type>().iter().map(|value| value.map(held)).collect()
+        }
         DataType::UInt64 => array
             .as_primitive::<UInt64Type>()
             .iter()
             .map(|value| value.map(u64::cast_signed))
             .collect(),
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
-            #[allow(clippy::cast_possible_truncation)] // at most 14 digits
-            double(array)?.iter().map(|value| value.map(|v| v.trunc() as i64)).collect()
+            let whole = |v: i128| i64::try_from(v / 1_000_000).expect("at most 14 digits");
+            temporal_digits(array)?.iter().map(|value| value.map(whole)).collect()
         }
         _ => cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
     })
@@ -190,43 +202,60 @@ pub fn round_half_up(value: i128, unit: i128) -> i128 {
     }
 }
 
+/// `value / 10^digits`, rounded half away from zero.
+pub fn round_half_up_wide(value: i256, digits: u32) -> i256 {
+    let unit = i256::from_i128(10).wrapping_pow(digits);
+    let half = unit.wrapping_div(i256::from_i128(2));
+    let magnitude = value.wrapping_abs().wrapping_add(half).wrapping_div(unit);
+    if value < i256::ZERO { magnitude.wrapping_neg() } else { magnitude }
+}
+
 /// A column as doubles.
 pub fn double(array: &ArrayRef) -> Result<Float64Array> {
     Ok(match array.data_type() {
         ty if is_text(ty) || is_binary(ty) => {
             text(array)?.iter().map(|value| value.map(number_prefix)).collect()
         }
+        DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            let digits = Arc::new(temporal_digits(array)?) as ArrayRef;
+            cast(&digits, &DataType::Float64)?.as_primitive::<Float64Type>().clone()
+        }
+        _ => cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
+    })
+}
+
+/// 20240102 of a date, 20240102030405.6 of a date and time: decimals with six digits behind the
+/// point.
+fn temporal_digits(array: &ArrayRef) -> Result<Decimal128Array> {
+    const UNIT: i128 = 1_000_000;
+    let day =
+        |parts: Parts| i128::from(parts.year) * 10_000 + i128::from(parts.month * 100 + parts.day);
+    let values: Decimal128Array = match array.data_type() {
         DataType::Date32 => {
             let values = array.as_primitive::<Date32Type>();
-            values.iter().map(|value| value.map(|v| digits_of(Parts::of_day(v), true))).collect()
-        }
-        DataType::Timestamp(_, _) => {
-            datetime(array)?.iter().map(|v| v.map(|v| digits_of(Parts::of(v), false))).collect()
+            values.iter().map(|value| value.map(|v| day(Parts::of_day(v)) * UNIT)).collect()
         }
         DataType::Duration(_) => {
             let values = cast(array, &TIME)?;
             let values = values.as_primitive::<DurationMicrosecondType>();
             values.iter().map(|value| value.map(time_digits)).collect()
         }
-        _ => cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
-    })
+        _ => {
+            let digits = |micros| {
+                let parts = Parts::of(micros);
+                let clock = parts.hour * 10_000 + parts.minute * 100 + parts.second;
+                (day(parts) * UNIT + i128::from(clock)) * UNIT + i128::from(parts.micros)
+            };
+            datetime(array)?.iter().map(|value| value.map(digits)).collect()
+        }
+    };
+    Ok(values.with_precision_and_scale(TEMPORAL_DIGITS, 6)?)
 }
 
-/// 20240102 of a date, 20240102030405.6 of a date and time.
-fn digits_of(parts: Parts, date_only: bool) -> f64 {
-    let day = f64::from(parts.year) * 1e4 + f64::from(parts.month * 100 + parts.day);
-    if date_only {
-        return day;
-    }
-    let clock = f64::from(parts.hour * 10_000 + parts.minute * 100 + parts.second);
-    day * 1e6 + clock + f64::from(parts.micros) / 1e6
-}
-
-#[allow(clippy::cast_precision_loss)] // a TIME has at most 13 digits
-fn time_digits(micros: i64) -> f64 {
+fn time_digits(micros: i64) -> i128 {
     let seconds = micros.abs() / SECOND;
     let clock = seconds / 3600 * 10_000 + seconds / 60 % 60 * 100 + seconds % 60;
-    let value = clock as f64 + (micros.abs() % SECOND) as f64 / 1e6;
+    let value = i128::from(clock) * 1_000_000 + i128::from(micros.abs() % SECOND);
     if micros < 0 { -value } else { value }
 }
 
@@ -287,25 +316,27 @@ pub fn decimal(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
         DataType::Float32 | DataType::Float64 => Arc::new(text(array)?) as ArrayRef,
         ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
-            Arc::new(text(&(Arc::new(double(array)?) as ArrayRef))?) as ArrayRef
+            Arc::new(temporal_digits(array)?) as ArrayRef
         }
         _ => Arc::clone(array),
     };
     let limit = 10_i128.pow(u32::from(precision)) - 1;
     let unit = u32::try_from(scale).unwrap_or(0);
-    let values: arrow::array::Decimal128Array = match source.data_type() {
+    let values: Decimal128Array = match source.data_type() {
         DataType::Decimal128(_, from) => {
             let from = u32::try_from(*from).unwrap_or(0);
             let values = source.as_primitive::<Decimal128Type>();
             values.iter().map(|v| v.map(|v| rescaled(v, from, unit, limit))).collect()
         }
-        DataType::Decimal256(_, from) => {
-            let from = u32::try_from(*from).unwrap_or(0);
-            let values = source.as_primitive::<Decimal256Type>();
-            values
-                .iter()
-                .map(|v| v.map(|v| rescaled(v.to_i128().unwrap_or(limit), from, unit, limit)))
-                .collect()
+        DataType::Decimal256(from, _) => {
+            let values = cast(&source, &DataType::Decimal256(*from, scale))?;
+            let values = values.as_primitive::<Decimal256Type>();
+            let held = |v: i256| match v.to_i128() {
+                Some(v) => v.clamp(-limit, limit),
+                None if v < i256::ZERO => -limit,
+                None => limit,
+            };
+            values.iter().map(|v| v.map(held)).collect()
         }
         DataType::Utf8View => source
             .as_string_view()
@@ -334,31 +365,84 @@ fn rescaled(value: i128, from: u32, to: u32, limit: i128) -> i128 {
     scaled.unwrap_or(value.signum() * limit).clamp(-limit, limit)
 }
 
-/// The longest start of `text` that is a number, as an unscaled decimal.
-pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
+/// A column as decimals of 256 bits and this scale, rounded half away from zero.
+pub fn wide_decimal(array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
+    let wanted = DataType::Decimal256(WIDE_DIGITS, scale);
+    let source = match array.data_type() {
+        DataType::Float32 | DataType::Float64 => Arc::new(text(array)?) as ArrayRef,
+        ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
+        DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            Arc::new(temporal_digits(array)?) as ArrayRef
+        }
+        DataType::Boolean => Arc::new(int(array)?) as ArrayRef,
+        _ => Arc::clone(array),
+    };
+    if !is_text(source.data_type()) {
+        return Ok(cast(&source, &wanted)?);
+    }
+    let scale = u32::try_from(scale).unwrap_or(0);
+    let values = source.as_string_view().iter();
+    let values: Decimal256Array = values.map(|v| v.map(|v| wide_prefix(v, scale))).collect();
+    Ok(Arc::new(values.with_data_type(wanted)))
+}
+
+/// The longest start of `text` that is a number, times `10^scale`: whether it is negative, and
+/// its digits, rounded half away from zero by the last.
+fn scaled_digits(text: &str, scale: u32) -> (bool, Vec<u8>, bool) {
+    const EXPONENT_MAX: i64 = 1000;
     let text = text.trim_start();
     let (negative, body) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
-    let plain = body.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-    if matches!(body.as_bytes().get(plain), Some(b'e' | b'E')) {
-        let value = number_prefix(text) * 10_f64.powi(scale.cast_signed());
-        #[allow(clippy::cast_possible_truncation)] // `as` saturates
-        return (value.round() as i128).clamp(-limit, limit);
-    }
-    let (whole, part) = body[..plain].split_once('.').unwrap_or((&body[..plain], ""));
-    let mut value = 0_i128;
-    let mut push = |digit: u8| value = value.saturating_mul(10).saturating_add(digit.into());
-    whole.bytes().for_each(|byte| push(byte - b'0'));
-    let part = part.split('.').next().unwrap_or("").as_bytes();
-    (0..scale as usize).for_each(|place| push(part.get(place).map_or(0, |byte| byte - b'0')));
-    if part.get(scale as usize).is_some_and(|byte| *byte >= b'5') {
-        value = value.saturating_add(1);
-    }
-    let value = value.min(limit);
+    let digits_in = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let (whole, rest) = body.split_at(digits_in(body));
+    let (part, rest) = match rest.strip_prefix('.') {
+        Some(rest) => rest.split_at(digits_in(rest)),
+        None => ("", rest),
+    };
+    let exponent = rest.strip_prefix(['e', 'E']).map_or(0, |power| {
+        let sign = usize::from(power.starts_with(['+', '-']));
+        let end = sign + digits_in(&power[sign..]);
+        let limit = if power.starts_with('-') { -EXPONENT_MAX } else { EXPONENT_MAX };
+        if end > sign { power[..end].parse().unwrap_or(limit) } else { 0 }
+    });
+    let exponent = exponent.clamp(-EXPONENT_MAX, EXPONENT_MAX);
+    let digits = [whole.as_bytes(), part.as_bytes()].concat();
+    let point = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(scale);
+    let Ok(kept) = usize::try_from(point) else { return (negative, Vec::new(), false) };
+    let up = digits.get(kept).is_some_and(|digit| *digit >= b'5');
+    // What is only zeros has no digits, however large its exponent.
+    let first = digits.iter().position(|digit| *digit != b'0').unwrap_or(kept).min(kept);
+    let kept = (first..kept).map(|at| digits.get(at).map_or(0, |digit| digit - b'0'));
+    (negative, kept.collect(), up)
+}
+
+/// The longest start of `text` that is a number, as an unscaled decimal.
+pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
+    let (negative, digits, up) = scaled_digits(text, scale);
+    let value = digits
+        .into_iter()
+        .fold(0_i128, |value, digit| value.saturating_mul(10).saturating_add(digit.into()));
+    let value = value.saturating_add(up.into()).min(limit);
     if negative { -value } else { value }
+}
+
+/// The same with 256 bits.
+fn wide_prefix(text: &str, scale: u32) -> i256 {
+    let (negative, digits, up) = scaled_digits(text, scale);
+    let nine = i256::from_i128(9);
+    let mut value = i256::ZERO;
+    let fits = digits.len() <= WIDE_DIGITS.into();
+    for digit in digits.into_iter().take(WIDE_DIGITS.into()) {
+        let digit = if fits { i256::from_i128(digit.into()) } else { nine };
+        value = value.wrapping_mul(i256::from_i128(10)).wrapping_add(digit);
+    }
+    if fits && up {
+        value = value.wrapping_add(i256::ONE);
+    }
+    if negative { value.wrapping_neg() } else { value }
 }
 
 #[cfg(test)]

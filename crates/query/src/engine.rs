@@ -31,6 +31,7 @@ use sqlparser::ast::{Query, Statement};
 use crate::checked;
 use crate::error::{external, mapped};
 use crate::functions::{self, operators::MySqlOperators};
+use crate::grouping;
 use crate::interrupt;
 use crate::limits;
 use crate::result::{self, ResultColumn};
@@ -280,6 +281,7 @@ impl Planner {
         let logical = planner
             .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
             .map_err(mapped)?;
+        let logical = grouping::as_shown(logical).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let logical = match untyped {

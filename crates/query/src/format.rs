@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use arrow::datatypes::i256;
+
 use crate::temporal::{Parts, SECOND};
 
 /// Digits before the point, or up to the first that is not zero behind it, up to which a DOUBLE
@@ -76,6 +78,19 @@ pub fn decimal(out: &mut String, unscaled: i128, scale: u32) {
     let unit = 10_u128.pow(scale);
     let width = scale as usize;
     write!(out, "{}.{:0width$}", digits / unit, digits % unit).expect("a String takes everything");
+}
+
+/// The same of 256 bits.
+pub fn large(out: &mut String, unscaled: i256, scale: u32) {
+    let digits = unscaled.wrapping_abs().to_string();
+    let width = scale as usize + 1;
+    let digits = format!("{digits:0>width$}");
+    let (whole, part) = digits.split_at(digits.len() - scale as usize);
+    out.push_str(if unscaled < i256::ZERO { "-" } else { "" });
+    out.push_str(whole);
+    if scale > 0 {
+        write!(out, ".{part}").expect("a String takes everything");
+    }
 }
 
 /// A DATE of days since 1970.

@@ -17,8 +17,10 @@ pub mod net;
 pub mod number;
 pub mod operators;
 pub mod regexp;
+pub mod rounding;
 pub mod row;
 pub mod string;
+pub mod sum;
 pub mod typed;
 pub mod udf;
 pub mod vector;
@@ -63,7 +65,7 @@ pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     static ALL: OnceLock<Vec<Arc<AggregateUDF>>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let extremes = ["min", "max"].into_iter().filter_map(extreme::extreme);
-        extremes.chain([group_concat::group_concat()]).map(Arc::new).collect()
+        extremes.chain([group_concat::group_concat(), sum::sum()]).map(Arc::new).collect()
     });
     all.iter().find(|function| function.name() == name).cloned()
 }
@@ -72,6 +74,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
     [
         typed::all(),
         number::all(),
+        rounding::all(),
         math::all(),
         string::all(),
         regexp::all(),

@@ -22,6 +22,7 @@ pub mod engine;
 pub mod error;
 pub mod format;
 pub mod functions;
+mod grouping;
 mod interrupt;
 mod learned;
 pub mod limits;

@@ -17,6 +17,7 @@ use freshet_base::{Result, err};
 use freshet_schema::{ColumnType, DeclaredKeyKind, Table, TableSchema};
 use serde::{Deserialize, Serialize};
 
+use crate::convert::{round_half_up, round_half_up_wide};
 use crate::functions::meaning;
 use crate::{convert, format};
 
@@ -82,6 +83,8 @@ pub mod flags {
 
 /// Decimals of a number whose point is anywhere.
 const ANY_DECIMALS: u8 = 31;
+/// Digits that MySQL's DECIMAL has at most.
+const DECIMAL_DIGITS_MAX: u8 = 65;
 /// Length said of text whose length nobody knows.
 const TEXT_LENGTH: u32 = 65_535;
 /// Most bytes of a character.
@@ -291,7 +294,7 @@ fn computed(name: String, field: &Field) -> ResultColumn {
     if meaning::is_json(field) {
         return typed(name, ColumnType::Json);
     }
-    let described = described(name, field.data_type());
+    let described = described(name, &meaning::shown_type(field));
     let Some(digits) = meaning::shown_digits(field) else { return described };
     let shown = Some(digits);
     match described.ty {
@@ -318,6 +321,9 @@ fn described(name: String, ty: &DataType) -> ResultColumn {
         DataType::Float32 => number(name, ResultType::Float, 12, ANY_DECIMALS),
         DataType::Float64 => number(name, ResultType::Double, 23, ANY_DECIMALS),
         DataType::Decimal128(precision, scale) => decimal(name, *precision, scale.unsigned_abs()),
+        DataType::Decimal256(precision, scale) => {
+            decimal(name, (*precision).min(DECIMAL_DIGITS_MAX), scale.unsigned_abs())
+        }
         DataType::Date32 => temporal(name, ResultType::Date, 10, 0),
         DataType::Timestamp(_, _) => temporal(name, ResultType::DateTime, 19, 0),
         DataType::Duration(_) => temporal(name, ResultType::Time, 10, 0),
@@ -390,10 +396,10 @@ pub enum Cells {
     Float(Float32Array),
     /// Doubles, with the digits behind the point that are shown.
     Double(Float64Array, Option<u8>),
-    /// Decimals, with the digits behind their point.
-    Decimal(Decimal128Array, u32),
-    /// LARGEINT and sums of it, with the digits behind the point.
-    Large(Decimal256Array),
+    /// Decimals, with the digits behind their point, and those of them that are shown.
+    Decimal(Decimal128Array, [u32; 2]),
+    /// The same of more than 38 digits, and LARGEINT.
+    Large(Decimal256Array, [u32; 2]),
     /// Days since 1970.
     Date(Date32Array),
     /// Microseconds since 1970, with the digits of the second that are shown; `None` where
@@ -444,10 +450,11 @@ impl Cells {
             }
             DataType::Decimal128(_, scale) => {
                 let values = array.as_primitive::<Decimal128Type>().clone();
-                Self::Decimal(values, scale.unsigned_abs().into())
+                Self::Decimal(values, digits(*scale, column))
             }
-            DataType::Decimal256(_, _) => {
-                Self::Large(array.as_primitive::<Decimal256Type>().clone())
+            DataType::Decimal256(_, scale) => {
+                let values = array.as_primitive::<Decimal256Type>().clone();
+                Self::Large(values, digits(*scale, column))
             }
             DataType::Date32 => Self::Date(array.as_primitive::<Date32Type>().clone()),
             DataType::Timestamp(_, _) => {
@@ -475,7 +482,7 @@ impl Cells {
             Self::Float(array) => array,
             Self::Double(array, _) => array,
             Self::Decimal(array, _) => array,
-            Self::Large(array) => array,
+            Self::Large(array, _) => array,
             Self::Date(array) => array,
             Self::DateTime(array, _) => array,
             Self::Time(array, _) => array,
@@ -487,6 +494,20 @@ impl Cells {
     /// Whether the cell of a row is NULL.
     pub fn is_null(&self, row: usize) -> bool {
         self.array().is_none_or(|array| array.is_null(row))
+    }
+
+    /// Appends the cell of a row with all digits that it has behind the point, shown or not.
+    ///
+    /// # Panics
+    /// When the cell is NULL.
+    pub fn exact(&self, row: usize, out: &mut Vec<u8>) {
+        let mut text = String::new();
+        match self {
+            Self::Decimal(array, [has, _]) => format::decimal(&mut text, array.value(row), *has),
+            Self::Large(array, [has, _]) => format::large(&mut text, array.value(row), *has),
+            _ => return self.text(row, out),
+        }
+        out.extend_from_slice(text.as_bytes());
     }
 
     /// Appends the cell of a row as text, exactly as MySQL prints it.
@@ -510,8 +531,14 @@ impl Cells {
             Self::Double(array, Some(digits)) => {
                 text = format!("{:.width$}", array.value(row), width = usize::from(*digits));
             }
-            Self::Decimal(array, scale) => format::decimal(&mut text, array.value(row), *scale),
-            Self::Large(array) => text = array.value_as_string(row),
+            Self::Decimal(array, [has, shown]) => {
+                let value = round_half_up(array.value(row), 10_i128.pow(has - shown));
+                format::decimal(&mut text, value, *shown);
+            }
+            Self::Large(array, [has, shown]) => {
+                let value = round_half_up_wide(array.value(row), has - shown);
+                format::large(&mut text, value, *shown);
+            }
             Self::Date(array) => format::date(&mut text, array.value(row)),
             Self::DateTime(array, fsp) => {
                 let micros = array.value(row);
@@ -525,6 +552,12 @@ impl Cells {
         }
         out.extend_from_slice(text.as_bytes());
     }
+}
+
+/// The digits behind the point that values have, and those that their column shows.
+fn digits(scale: i8, column: &ResultColumn) -> [u32; 2] {
+    let has = u32::from(scale.unsigned_abs());
+    [has, has.min(column.decimals.into())]
 }
 
 /// A batch whose rows are texts, for the answers of SHOW and the like.

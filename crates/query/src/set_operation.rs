@@ -18,7 +18,7 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, TableFactor};
 
 use crate::error::external;
 use crate::functions::call;
-use crate::functions::meaning::digits;
+use crate::functions::meaning::{as_shown, digits, shown_type};
 use crate::functions::typed::{common_of, converted};
 use crate::result::copy_name;
 use crate::rewrite::set_operation::{is_bare_set_operation, is_nameless, query_of};
@@ -111,7 +111,8 @@ fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
         let mut names =
             std::iter::once(wanted.clone()).chain((2..).map(|copy| copy_name(wanted, copy)));
         let name = names.find(|name| taken.insert(name.clone())).expect("names do not end");
-        let ty = common_of(fields.clone().map(|field| field.data_type()));
+        let types = fields.clone().map(|field| shown_type(field)).collect::<Vec<_>>();
+        let ty = common_of(&types);
         let digits = match ty {
             DataType::Timestamp(_, _) | DataType::Duration(_) => {
                 let known = fields.filter(|field| *field.data_type() != DataType::Null);
@@ -128,7 +129,7 @@ fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
 fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
     let items = part.schema().iter().zip(columns).map(|((qualifier, field), common)| {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        let typed = converted(column, field.data_type(), &common.ty);
+        let typed = converted(as_shown(column, field), &shown_type(field), &common.ty);
         let shown = match (common.digits, &common.ty) {
             (Some(wanted), _) if digits(field, None) == Some(wanted) => typed,
             (Some(wanted), DataType::Timestamp(_, _)) => {

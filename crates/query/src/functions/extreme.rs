@@ -1,4 +1,4 @@
-//! MIN and MAX, whose result shows as many digits of the second as their argument.
+//! MIN and MAX, whose result shows as many digits behind the point as their argument.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature, StatisticsArgs,
 };
 
-use super::meaning::{time_digits, with_digits};
+use super::meaning::{joined_scale, time_digits, with_digits};
 
 /// The function of this name, which is `min` or `max`.
 pub fn extreme(name: &str) -> Option<AggregateUDF> {
@@ -34,7 +34,8 @@ impl AggregateUDFImpl for Extreme {
     fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
         let field = self.inner.return_field(arg_fields)?;
         let digits = arg_fields.first().and_then(|arg| time_digits(arg));
-        Ok(Arc::new(with_digits(field.as_ref().clone(), digits)))
+        let field = with_digits(field.as_ref().clone(), digits);
+        Ok(Arc::new(joined_scale(field, arg_fields.iter())))
     }
 
     fn name(&self) -> &str {

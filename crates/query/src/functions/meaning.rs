@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
 };
 use freshet_schema::ColumnType;
 
+use super::typed::{converted, decimal_of_digits, exact_digits, is_decimal};
 use crate::convert::is_text;
 use crate::result::Origin;
 
@@ -145,6 +146,53 @@ impl ScalarUDFImpl for Showing {
     }
 }
 
+/// How many digits behind the point of an exact number are shown: those it has, or fewer.
+pub fn scale(field: &Field) -> Option<u8> {
+    let (_, has) = exact_digits(field.data_type())?;
+    let has = has.unsigned_abs();
+    Some(shown_digits(field).map_or(has, |shown| shown.min(has)))
+}
+
+/// Whether the values of a field are exact and have more digits behind the point than they show.
+pub fn hides_digits(field: &Field) -> bool {
+    let has = exact_digits(field.data_type()).map(|(_, scale)| scale.unsigned_abs());
+    has.is_some() && has > scale(field)
+}
+
+/// The field, its exact values showing so many digits behind the point of those that they have.
+pub fn with_scale(field: Field, shown: u8) -> Field {
+    let hides = |(_, has): (u8, i8)| has.unsigned_abs() > shown;
+    let hidden =
+        is_decimal(field.data_type()) && exact_digits(field.data_type()).is_some_and(hides);
+    with_digits(field, hidden.then_some(shown))
+}
+
+/// The type that holds what the values of a field show.
+pub fn shown_type(field: &Field) -> DataType {
+    match (exact_digits(field.data_type()), scale(field)) {
+        (Some((precision, has)), Some(shown)) if hides_digits(field) => {
+            decimal_of_digits(i16::from(precision) - i16::from(has), shown.cast_signed())
+        }
+        _ => field.data_type().clone(),
+    }
+}
+
+/// An expression of a field, its values rounded to the digits that they show.
+pub fn as_shown(expr: Expr, field: &Field) -> Expr {
+    converted(expr, field.data_type(), &shown_type(field))
+}
+
+/// The field of exact values that are joined of these, showing as many digits as any of them.
+pub fn joined_scale<'a>(field: Field, joined: impl Iterator<Item = &'a FieldRef> + Clone) -> Field {
+    if !joined.clone().any(|joined| hides_digits(joined)) {
+        return field;
+    }
+    match joined.filter_map(|joined| scale(joined)).max() {
+        Some(shown) => with_scale(field, shown),
+        None => field,
+    }
+}
+
 /// How many digits of the second values show, where they are times and all show as many.
 pub fn time_digits(field: &Field) -> Option<u8> {
     let time = matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_));
@@ -154,7 +202,7 @@ pub fn time_digits(field: &Field) -> Option<u8> {
 /// How many digits of the second the values of an argument have: of a text, or of a number whose
 /// point is anywhere, nobody knows, so all. `None` where each value says it.
 pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
-    if let Some(said) = shown_digits(field) {
+    if let Some(said) = shown_digits(field).filter(|_| !is_decimal(field.data_type())) {
         return Some(said);
     }
     match field.data_type() {
@@ -162,7 +210,7 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
             ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Some(fsp),
             _ => None,
         },
-        DataType::Decimal128(_, scale) => Some(scale.unsigned_abs().min(DIGITS_MAX)),
+        ty if is_decimal(ty) => scale(field).map(|scale| scale.min(DIGITS_MAX)),
         ty if ty.is_integer() || *ty == DataType::Date32 => Some(0),
         ty if is_text(ty) => {
             let Some(Some(Some(text))) = literal.map(ScalarValue::try_as_str) else {

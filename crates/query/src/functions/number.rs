@@ -1,78 +1,207 @@
-//! Arithmetic whose result type depends on its operands: `/`, DIV, MOD, ROUND and the like.
+//! Arithmetic whose result type depends on its operands: `/`, DIV, MOD, and the rest of it where
+//! it needs more than DataFusion's.
+//!
+//! A DECIMAL may have more digits behind the point than it shows, as MySQL keeps them inside an
+//! expression: its type says what it has, its field (`meaning`) what it shows. They are rounded
+//! where the value leaves the expression.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array,
+    ArrayRef, ArrowNativeTypeOp, AsArray, Float64Array, Int64Array, PrimitiveArray, UInt64Array,
 };
-use arrow::datatypes::{DataType, Decimal128Type, i256};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Field, i256};
+use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, exec_err};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
-use super::typed::integer_digits;
-use super::vector::Vector;
-use crate::convert::{self, round_half_up};
+use super::meaning;
+use super::typed::{decimal_of_digits, integer_digits};
+use super::udf::{Does, Udf};
+use crate::convert;
 
 /// MySQL's `div_precision_increment`: digits that `/` adds behind the point.
 const DIVISION_DIGITS: i8 = 4;
-/// The most digits of a DECIMAL.
-const PRECISION_MAX: i16 = 38;
-/// The most digits behind the point of a computed DECIMAL, as in MySQL.
-const SCALE_MAX: i8 = 30;
+/// The most digits behind the point of a computed DECIMAL that are shown, as in MySQL.
+pub(super) const SCALE_MAX: i8 = 30;
+/// The most digits behind the point that a product keeps, as in MySQL.
+const PRODUCT_SCALE_MAX: i8 = 31;
+/// MySQL keeps the digits of a quotient in words of so many.
+const WORD_DIGITS: i8 = 9;
+/// The most digits of a DECIMAL of 128 bits.
+const NARROW_DIGITS: i16 = 38;
 
 /// What numbers an operand takes part with.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Number {
-    Int(u8),
-    Decimal(u8, i8),
+pub(super) enum Number {
+    Int { digits: u8, unsigned: bool },
+    Decimal(Digits),
     Double,
 }
 
+/// Digits of a decimal.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Digits {
+    /// Before the point.
+    pub whole: i16,
+    /// Behind it.
+    pub scale: i8,
+    /// Those behind it that are shown.
+    pub shown: i8,
+}
+
 impl Number {
-    fn of(ty: &DataType) -> Self {
+    fn of(field: &Field) -> Self {
+        match Self::of_type(field.data_type()) {
+            Self::Decimal(digits) => {
+                let shown = meaning::scale(field).map_or(digits.scale, |shown| shown.cast_signed());
+                Self::Decimal(Digits { shown, ..digits })
+            }
+            other => other,
+        }
+    }
+
+    pub fn of_type(ty: &DataType) -> Self {
         match ty {
-            DataType::Decimal128(precision, scale) => Self::Decimal(*precision, *scale),
-            DataType::Null | DataType::Date32 => Self::Int(19),
-            ty => integer_digits(ty).map_or(Self::Double, Self::Int),
+            DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+                let whole = i16::from(*precision) - i16::from(*scale);
+                Self::Decimal(Digits { whole, scale: *scale, shown: *scale })
+            }
+            DataType::Null | DataType::Date32 => Self::Int { digits: 19, unsigned: false },
+            ty => integer_digits(ty).map_or(Self::Double, |digits| Self::Int {
+                digits,
+                unsigned: *ty == DataType::UInt64,
+            }),
         }
     }
 
-    /// Precision and scale as a decimal.
-    fn digits(self) -> (u8, i8) {
+    /// The digits as a decimal.
+    pub fn digits(self) -> Digits {
         match self {
-            Self::Int(digits) => (digits, 0),
-            Self::Decimal(precision, scale) => (precision, scale),
-            Self::Double => (38, 0),
+            Self::Int { digits, .. } => Digits { whole: digits.into(), scale: 0, shown: 0 },
+            Self::Decimal(digits) => digits,
+            Self::Double => Digits { whole: NARROW_DIGITS, scale: 0, shown: 0 },
         }
     }
 }
 
-fn decimal_type(precision: i16, scale: i8) -> DataType {
-    let precision = precision.clamp(i16::from(scale).max(1), PRECISION_MAX);
-    DataType::Decimal128(u8::try_from(precision).expect("clamped"), scale)
+/// The type of a result, and how many digits behind the point of it are shown.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Typed {
+    pub ty: DataType,
+    pub shown: Option<i8>,
 }
 
-fn divide_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
-    let (left, right) = (Number::of(types[0]), Number::of(types[1]));
-    if left == Number::Double || right == Number::Double {
-        return Ok(DataType::Float64);
+impl From<DataType> for Typed {
+    fn from(ty: DataType) -> Self {
+        Self { ty, shown: None }
     }
-    let ((p1, s1), (_, s2)) = (left.digits(), right.digits());
-    let scale = (s1 + DIVISION_DIGITS).min(SCALE_MAX);
-    Ok(decimal_type(i16::from(p1) - i16::from(s1) + i16::from(s2) + i16::from(scale), scale))
+}
+
+pub(super) fn decimal(whole: i16, scale: i8, shown: i8) -> Typed {
+    Typed { ty: decimal_of_digits(whole.max(0), scale), shown: Some(shown.min(scale)) }
+}
+
+/// The type of a result, from the operands and those that are literals.
+pub(super) type Returns = fn(&[Number], &[Option<&ScalarValue>]) -> Result<Typed>;
+/// What it does to columns of equal length.
+pub(super) type Eval = fn(&[ArrayRef], &DataType) -> Result<ArrayRef>;
+
+/// A function of numbers.
+#[derive(Debug)]
+pub(super) struct Arithmetic {
+    returns: Returns,
+    eval: Eval,
+}
+
+impl Arithmetic {
+    pub fn udf(
+        name: &'static str,
+        arity: (usize, usize),
+        returns: Returns,
+        eval: Eval,
+    ) -> ScalarUDF {
+        Udf::scalar(name, arity, Volatility::Immutable, Self { returns, eval })
+    }
+}
+
+impl Does for Arithmetic {
+    fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        let operands = args.arg_fields.iter().map(|field| Number::of(field)).collect::<Vec<_>>();
+        let typed = (self.returns)(&operands, args.scalar_arguments)?;
+        let field = Field::new(name, typed.ty, true);
+        Ok(match typed.shown {
+            Some(shown) => meaning::with_scale(field, shown.unsigned_abs()),
+            None => field,
+        })
+    }
+
+    fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        (self.eval)(&arrays, args.return_field.data_type())
+    }
+}
+
+/// Whether so many bits are needed that only 256 will do.
+pub(super) fn is_wide(args: &[ArrayRef], ty: &DataType) -> bool {
+    let wide = |ty: &DataType| matches!(ty, DataType::Decimal256(_, _));
+    wide(ty) || args.iter().any(|arg| wide(arg.data_type()))
+}
+
+/// A column as decimals of the scale that it has, and that scale.
+pub(super) fn decimals<T: DecimalType>(array: &ArrayRef) -> Result<(PrimitiveArray<T>, u32)> {
+    let scale = Number::of_type(array.data_type()).digits().scale;
+    let wanted = T::TYPE_CONSTRUCTOR(T::MAX_PRECISION, scale);
+    let array = match array.data_type() {
+        DataType::Boolean | DataType::Date32 => Arc::new(convert::int(array)?) as ArrayRef,
+        _ => Arc::clone(array),
+    };
+    let values = cast(&array, &wanted)?;
+    Ok((values.as_primitive::<T>().clone(), scale.unsigned_abs().into()))
 }
 
 /// Both columns as decimals of the scales they have.
-fn decimals(args: &[ArrayRef]) -> Result<[(Decimal128Array, u32); 2]> {
-    let one = |array: &ArrayRef| -> Result<(Decimal128Array, u32)> {
-        let (_, scale) = Number::of(array.data_type()).digits();
-        let values = convert::decimal(array, 38, scale)?;
-        Ok((values.as_primitive::<Decimal128Type>().clone(), scale.unsigned_abs().into()))
-    };
-    Ok([one(&args[0])?, one(&args[1])?])
+fn both<T: DecimalType>(args: &[ArrayRef]) -> Result<[(PrimitiveArray<T>, u32); 2]> {
+    Ok([decimals::<T>(&args[0])?, decimals::<T>(&args[1])?])
 }
 
-fn pairs<'a, A, B, R>(
+/// Both columns as decimals of one scale.
+fn aligned<T: DecimalType>(args: &[ArrayRef], scale: u32) -> Result<[PrimitiveArray<T>; 2]> {
+    let at_scale = |array: &ArrayRef| -> Result<PrimitiveArray<T>> {
+        let (values, from) = decimals::<T>(array)?;
+        let unit = ten::<T::Native>(scale.saturating_sub(from))?;
+        Ok(values.try_unary(|value| value.mul_checked(unit))?)
+    };
+    Ok([at_scale(&args[0])?, at_scale(&args[1])?])
+}
+
+pub(super) fn ten<N: ArrowNativeTypeOp>(power: u32) -> Result<N, ArrowError> {
+    N::usize_as(10).pow_checked(power)
+}
+
+pub(super) fn typed<T: DecimalType>(values: PrimitiveArray<T>, ty: &DataType) -> Result<ArrayRef> {
+    let (DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale)) = *ty
+    else {
+        return exec_err!("decimals are no {ty}");
+    };
+    Ok(Arc::new(values.with_precision_and_scale(precision, scale)?))
+}
+
+/// The values of two columns, pair by pair.
+fn zipped<T: DecimalType>(
+    left: &PrimitiveArray<T>,
+    right: &PrimitiveArray<T>,
+    each: impl Fn(T::Native, T::Native) -> Result<Option<T::Native>, ArrowError>,
+) -> Result<PrimitiveArray<T>> {
+    let pairs = left.iter().zip(right).map(|(left, right)| match (left, right) {
+        (Some(left), Some(right)) => each(left, right),
+        _ => Ok(None),
+    });
+    Ok(pairs.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn pairs<'a, A, B, R>(
     left: impl IntoIterator<Item = Option<A>> + 'a,
     right: impl IntoIterator<Item = Option<B>> + 'a,
     each: impl Fn(A, B) -> Option<R> + 'a,
@@ -80,49 +209,114 @@ fn pairs<'a, A, B, R>(
     left.into_iter().zip(right).map(move |(l, r)| each(l?, r?))
 }
 
-fn divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    let DataType::Decimal128(precision, scale) = *ty else {
-        let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
-        let quotients: Float64Array =
-            pairs(&left, &right, |l, r| (r != 0.0).then(|| l / r)).collect();
-        return Ok(Arc::new(quotients));
+/// The digits of a quotient: those that are shown are four more than the dividend's, those that
+/// it is used with inside an expression fill MySQL's words.
+fn divide_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+    let [left, right] = [operands[0], operands[1]];
+    if left == Number::Double || right == Number::Double {
+        return Ok(DataType::Float64.into());
+    }
+    let (left, right) = (left.digits(), right.digits());
+    let filled = |scale: i8| (scale + WORD_DIGITS - 1) / WORD_DIGITS * WORD_DIGITS;
+    let (words, filling) = (
+        filled(left.scale) + filled(right.scale),
+        filled(left.scale) - left.scale + filled(right.scale) - right.scale,
+    );
+    let shown = (left.shown + DIVISION_DIGITS).min(SCALE_MAX);
+    let kept = filled(words + (DIVISION_DIGITS - filling).max(0));
+    let whole = left.whole + i16::from(right.scale);
+    // 128 bits are faster, and hold what nearly all quotients need.
+    let room = NARROW_DIGITS - whole;
+    let scale = match i8::try_from(room) {
+        Ok(room) if room > shown => kept.min(room),
+        _ => kept,
     };
-    let [(left, s1), (right, s2)] = decimals(args)?;
-    let raise = u32::from(scale.unsigned_abs()) + s2 - s1;
-    let quotients: Decimal128Array = pairs(&left, &right, |l, r| quotient(l, r, raise)).collect();
-    Ok(Arc::new(quotients.with_precision_and_scale(precision, scale)?))
+    Ok(decimal(whole, scale.max(shown), shown))
 }
 
-/// `left * 10^raise / right` rounded half away from zero; NULL when it cannot be said.
-fn quotient(left: i128, right: i128, raise: u32) -> Option<i128> {
+fn divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    if is_wide(args, ty) {
+        return typed(quotients::<Decimal256Type>(args, ty, wide_quotient)?, ty);
+    }
+    if let DataType::Decimal128(_, _) = ty {
+        return typed(quotients::<Decimal128Type>(args, ty, quotient)?, ty);
+    }
+    let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
+    let quotients: Float64Array = pairs(&left, &right, |l, r| (r != 0.0).then(|| l / r)).collect();
+    Ok(Arc::new(quotients))
+}
+
+/// A quotient of 128 bits, the digits that it has no room for cut off; NULL over zero.
+type Quotient<N> = fn(N, N, Raise) -> Result<Option<N>, ArrowError>;
+
+/// By how many digits both sides of a quotient are raised before it is taken.
+#[derive(Clone, Copy)]
+struct Raise {
+    left: u32,
+    right: u32,
+}
+
+fn quotients<T: DecimalType>(
+    args: &[ArrayRef],
+    ty: &DataType,
+    quotient: Quotient<T::Native>,
+) -> Result<PrimitiveArray<T>> {
+    let [(left, s1), (right, s2)] = both::<T>(args)?;
+    let scale = u32::from(Number::of_type(ty).digits().scale.unsigned_abs());
+    let raise =
+        Raise { left: (scale + s2).saturating_sub(s1), right: s1.saturating_sub(scale + s2) };
+    zipped(&left, &right, |left, right| quotient(left, right, raise))
+}
+
+/// `left / right`, both raised, cut; NULL when `right` is zero.
+fn quotient(left: i128, right: i128, raise: Raise) -> Result<Option<i128>, ArrowError> {
     if right == 0 {
-        return None;
+        return Ok(None);
     }
-    if let Some(scaled) = 10_i128.checked_pow(raise).and_then(|unit| left.checked_mul(unit)) {
-        return Some(round_half_up(scaled, right));
+    let raised = |value: i128, by: u32| 10_i128.checked_pow(by)?.checked_mul(value);
+    if let (Some(left), Some(right)) = (raised(left, raise.left), raised(right, raise.right)) {
+        return Ok(Some(left / right));
     }
-    let scaled = i256::from_i128(left).checked_mul(i256::from_i128(10).checked_pow(raise)?)?;
-    let divisor = i256::from_i128(right);
-    let (whole, rest) = (scaled.checked_div(divisor)?, scaled.checked_rem(divisor)?);
-    let up = rest.checked_abs()?.checked_mul(i256::from_i128(2))? >= divisor.checked_abs()?;
-    let sign = if (left < 0) == (right < 0) { 1 } else { -1 };
-    whole.to_i128()?.checked_add(if up { sign } else { 0 })
+    let wide = wide_quotient(i256::from_i128(left), i256::from_i128(right), raise)?;
+    match wide.map(i256::to_i128) {
+        Some(None) => Err(ArrowError::ArithmeticOverflow(format!("{left} / {right}"))),
+        Some(fits) => Ok(fits),
+        None => Ok(None),
+    }
+}
+
+fn wide_quotient(left: i256, right: i256, raise: Raise) -> Result<Option<i256>, ArrowError> {
+    if right == i256::ZERO {
+        return Ok(None);
+    }
+    let (left, right) =
+        (left.mul_checked(ten(raise.left)?)?, right.mul_checked(ten(raise.right)?)?);
+    left.div_checked(right).map(Some)
 }
 
 /// BIGINT, without a sign where an operand has none.
-fn int_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
-    Ok(if types.contains(&&DataType::UInt64) { DataType::UInt64 } else { DataType::Int64 })
+pub(super) fn int_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+    let unsigned = |number: &Number| matches!(number, Number::Int { unsigned: true, .. });
+    let unsigned = operands.iter().any(unsigned);
+    Ok(if unsigned { DataType::UInt64 } else { DataType::Int64 }.into())
 }
 
+/// Operands of DIV: a double is the decimal that it shows.
 fn integer_divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    let doubles = args.iter().any(|arg| Number::of(arg.data_type()) == Number::Double);
-    if doubles {
-        let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
-        #[allow(clippy::cast_possible_truncation)] // saturates
-        let quotients = pairs(&left, &right, |l, r| (r != 0.0).then(|| (l / r).trunc() as i128));
-        return integers(quotients, ty, "DIV");
+    let doubles = args.iter().any(|arg| Number::of_type(arg.data_type()) == Number::Double);
+    if doubles || is_wide(args, ty) {
+        let exact = |array: &ArrayRef| match Number::of_type(array.data_type()) {
+            Number::Double => convert::wide_decimal(array, SCALE_MAX),
+            _ => Ok(Arc::clone(array)),
+        };
+        let args = [exact(&args[0])?, exact(&args[1])?];
+        let wanted = DataType::Decimal256(76, 0);
+        let values =
+            quotients::<Decimal256Type>(&args, &wanted, |l, r, raise| wide_quotient(l, r, raise))?;
+        let values = values.iter().map(|value| value.map(|v| v.to_i128().unwrap_or(i128::MAX)));
+        return integers(values, ty, "DIV");
     }
-    let [(left, s1), (right, s2)] = decimals(args)?;
+    let [(left, s1), (right, s2)] = both::<Decimal128Type>(args)?;
     let (up1, up2) = (10_i128.pow(s2.saturating_sub(s1)), 10_i128.pow(s1.saturating_sub(s2)));
     let quotients =
         pairs(&left, &right, |l, r| l.checked_mul(up1)?.checked_div(r.checked_mul(up2)?));
@@ -130,7 +324,7 @@ fn integer_divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 }
 
 /// Values as integers of 64 bits; what does not fit is refused.
-fn integers(
+pub(super) fn integers(
     values: impl Iterator<Item = Option<i128>>,
     ty: &DataType,
     sign: &str,
@@ -151,29 +345,24 @@ fn integers(
     })
 }
 
-fn modulo_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
-    Ok(match (Number::of(types[0]), Number::of(types[1])) {
-        (Number::Double, _) | (_, Number::Double) => DataType::Float64,
-        (Number::Int(_), Number::Int(_)) => int_type(&types[..1], &[])?,
+fn modulo_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+    Ok(match (operands[0], operands[1]) {
+        (Number::Double, _) | (_, Number::Double) => DataType::Float64.into(),
+        (Number::Int { .. }, Number::Int { .. }) => int_type(&operands[..1], &[])?,
         (left, right) => {
-            let ((p1, s1), (p2, s2)) = (left.digits(), right.digits());
-            decimal_type(i16::from(p1.max(p2)), s1.max(s2))
+            let (left, right) = (left.digits(), right.digits());
+            let scale = left.scale.max(right.scale);
+            decimal(left.whole.max(right.whole), scale, left.shown.max(right.shown))
         }
     })
 }
 
 fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    Ok(match *ty {
-        DataType::Decimal128(precision, scale) => {
-            let left = convert::decimal(&args[0], 38, scale)?;
-            let right = convert::decimal(&args[1], 38, scale)?;
-            let (left, right) =
-                (left.as_primitive::<Decimal128Type>(), right.as_primitive::<Decimal128Type>());
-            let rests: Decimal128Array = pairs(left, right, i128::checked_rem).collect();
-            Arc::new(rests.with_precision_and_scale(precision, scale)?)
-        }
+    Ok(match ty {
+        DataType::Decimal256(_, _) => rests::<Decimal256Type>(args, ty)?,
+        DataType::Decimal128(_, _) => rests::<Decimal128Type>(args, ty)?,
         DataType::Int64 | DataType::UInt64 => {
-            let [(left, _), (right, _)] = decimals(args)?;
+            let [(left, _), (right, _)] = both::<Decimal128Type>(args)?;
             integers(pairs(&left, &right, i128::checked_rem), ty, "%")?
         }
         _ => {
@@ -185,205 +374,94 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// `+`, `-` or `*` on integers that may not fit 64 bits.
-fn checked(
+fn rests<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    let scale = Number::of_type(ty).digits().scale.unsigned_abs();
+    let [left, right] = aligned::<T>(args, scale.into())?;
+    let rests = zipped(&left, &right, |left, right| match right.is_zero() {
+        true => Ok(None),
+        false => left.mod_checked(right).map(Some),
+    });
+    typed(rests?, ty)
+}
+
+/// `+` and `-` of exact numbers.
+fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
+    if operands.iter().all(|number| matches!(number, Number::Int { .. })) {
+        return int_type(operands, literals);
+    }
+    let (left, right) = (operands[0].digits(), operands[1].digits());
+    let (scale, shown) = (left.scale.max(right.scale), left.shown.max(right.shown));
+    Ok(decimal(left.whole.max(right.whole) + 1, scale, shown))
+}
+
+/// `*` of exact numbers.
+fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
+    if operands.iter().all(|number| matches!(number, Number::Int { .. })) {
+        return int_type(operands, literals);
+    }
+    let (left, right) = (operands[0].digits(), operands[1].digits());
+    let shown = (left.shown + right.shown).min(SCALE_MAX);
+    let scale = (left.scale + right.scale).min(PRODUCT_SCALE_MAX);
+    Ok(decimal(left.whole + right.whole, scale, shown))
+}
+
+/// `+` or `-`: on integers that may not fit 64 bits, or on decimals.
+fn added(
     args: &[ArrayRef],
     ty: &DataType,
     sign: &str,
-    each: fn(i128, i128) -> i128,
+    narrow: fn(i128, i128) -> Result<i128, ArrowError>,
+    wide: fn(i256, i256) -> Result<i256, ArrowError>,
 ) -> Result<ArrayRef> {
-    if *ty == DataType::UInt64 {
+    let scale = Number::of_type(ty).digits().scale.unsigned_abs().into();
+    match ty {
+        DataType::Decimal256(_, _) => {
+            let [left, right] = aligned::<Decimal256Type>(args, scale)?;
+            typed(zipped(&left, &right, |l, r| wide(l, r).map(Some))?, ty)
+        }
+        DataType::Decimal128(_, _) => {
+            let [left, right] = aligned::<Decimal128Type>(args, scale)?;
+            typed(zipped(&left, &right, |l, r| narrow(l, r).map(Some))?, ty)
+        }
         // Operands of 64 bits at most: nothing overflows 128.
-        let [(left, _), (right, _)] = decimals(args)?;
-        return integers(pairs(&left, &right, |l, r| Some(each(l, r))), ty, sign);
-    }
-    let (left, right) = (convert::int(&args[0])?, convert::int(&args[1])?);
-    let values = pairs(&left, &right, |l, r| Some(each(l.into(), r.into())));
-    integers(values, ty, sign)
-}
-
-/// The digits that ROUND and TRUNCATE keep, where they are a literal.
-fn kept_digits(literals: &[Option<&ScalarValue>]) -> Option<i64> {
-    match literals.get(1) {
-        None => Some(0),
-        Some(literal) => match (*literal)?.cast_to(&DataType::Int64) {
-            Ok(ScalarValue::Int64(digits)) => digits,
-            _ => None,
-        },
-    }
-}
-
-fn round_type(types: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<DataType> {
-    Ok(match Number::of(types[0]) {
-        Number::Double => DataType::Float64,
-        Number::Int(_) => int_type(types, &[])?,
-        Number::Decimal(precision, scale) => {
-            let wanted = kept_digits(literals).unwrap_or(scale.into()).clamp(0, scale.into());
-            let wanted = i8::try_from(wanted).expect("clamped to a scale");
-            // Rounding up may take one more digit before the point.
-            decimal_type(i16::from(precision) - i16::from(scale) + i16::from(wanted) + 1, wanted)
-        }
-    })
-}
-
-fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
-    let rows = args[0].len();
-    let digits = match args.get(1) {
-        Some(array) => convert::int(array)?,
-        None => Int64Array::from(vec![0; rows]),
-    };
-    Ok(match *ty {
-        DataType::Decimal128(precision, scale) => {
-            let (_, from) = Number::of(args[0].data_type()).digits();
-            let values = convert::decimal(&args[0], 38, from)?;
-            let values = values.as_primitive::<Decimal128Type>();
-            let (from, to) = (i64::from(from), i64::from(scale));
-            let each =
-                |v, d: i64| Some(cut(cut(v, from - d.min(from), up)?, 0, up)? / unit(from - to)?);
-            let rounded: Decimal128Array = pairs(values, &digits, each).collect();
-            Arc::new(rounded.with_precision_and_scale(precision, scale)?)
-        }
-        DataType::Int64 | DataType::UInt64 => {
-            let values = convert::decimal(&args[0], 38, 0)?;
-            let values = values.as_primitive::<Decimal128Type>();
-            integers(pairs(values, &digits, |v, d: i64| cut(v, -d, up)), ty, "ROUND")?
-        }
         _ => {
-            let each = |v: f64, d: i64| Some(round_double(v, d, up));
-            let rounded: Float64Array = pairs(&convert::double(&args[0])?, &digits, each).collect();
-            Arc::new(rounded)
+            let [(left, _), (right, _)] = both::<Decimal128Type>(args)?;
+            integers(pairs(&left, &right, |l, r| narrow(l, r).ok()), ty, sign)
         }
-    })
-}
-
-fn unit(digits: i64) -> Option<i128> {
-    10_i128.checked_pow(u32::try_from(digits.max(0)).ok()?)
-}
-
-/// `value` with its last `places` digits made zero.
-fn cut(value: i128, places: i64, up: bool) -> Option<i128> {
-    if places <= 0 {
-        return Some(value);
     }
-    let Some(unit) = unit(places) else { return Some(0) };
-    let whole = if up { round_half_up(value, unit) } else { value / unit };
-    whole.checked_mul(unit)
 }
 
-fn round_double(value: f64, digits: i64, up: bool) -> f64 {
-    let digits = i32::try_from(digits.clamp(-400, 400)).expect("clamped");
-    let power = 10_f64.powi(digits.abs());
-    let scaled = if digits >= 0 { value * power } else { value / power };
-    if !scaled.is_finite() {
-        return value;
-    }
-    let cut = if up { scaled.round_ties_even() } else { scaled.trunc() };
-    // Adding zero takes the sign from a negative one.
-    (if digits >= 0 { cut / power } else { cut * power }) + 0.0
-}
-
-fn same_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
-    Ok(match Number::of(types[0]) {
-        Number::Double => DataType::Float64,
-        Number::Int(_) => int_type(types, &[])?,
-        Number::Decimal(precision, scale) => DataType::Decimal128(precision, scale),
-    })
-}
-
-fn abs(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    Ok(match *ty {
-        DataType::Decimal128(precision, scale) => {
-            let values = args[0].as_primitive::<Decimal128Type>();
-            let values: Decimal128Array = values.unary(i128::abs);
-            Arc::new(values.with_precision_and_scale(precision, scale)?)
-        }
-        DataType::UInt64 => Arc::clone(&args[0]),
-        DataType::Int64 => {
-            let values: Int64Array = convert::int(&args[0])?.unary(i64::saturating_abs);
-            Arc::new(values)
-        }
+fn product(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    match ty {
+        DataType::Decimal256(_, _) => products::<Decimal256Type>(args, ty),
+        DataType::Decimal128(_, _) => products::<Decimal128Type>(args, ty),
         _ => {
-            Arc::new(convert::double(&args[0])?.unary::<_, arrow::datatypes::Float64Type>(f64::abs))
-        }
-    })
-}
-
-fn whole_type(types: &[&DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
-    Ok(match Number::of(types[0]) {
-        Number::Double => DataType::Float64,
-        Number::Int(_) => int_type(types, &[])?,
-        Number::Decimal(precision, scale) => {
-            let whole = i16::from(precision) - i16::from(scale) + 1;
-            if whole <= 18 { DataType::Int64 } else { decimal_type(whole, 0) }
-        }
-    })
-}
-
-fn whole(
-    args: &[ArrayRef],
-    ty: &DataType,
-    double: fn(f64) -> f64,
-    decimal: fn(i128, i128) -> i128,
-) -> Result<ArrayRef> {
-    match Number::of(args[0].data_type()) {
-        Number::Double => {
-            let values = convert::double(&args[0])?;
-            Ok(Arc::new(values.unary::<_, arrow::datatypes::Float64Type>(double)))
-        }
-        Number::Int(_) if *ty == DataType::UInt64 => Ok(Arc::clone(&args[0])),
-        Number::Int(_) => Ok(Arc::new(convert::int(&args[0])?)),
-        Number::Decimal(_, scale) => {
-            let unit = 10_i128.pow(u32::from(scale.unsigned_abs()));
-            let values = args[0].as_primitive::<Decimal128Type>();
-            let values: Decimal128Array = values.unary(|value| decimal(value, unit));
-            let values = values.with_precision_and_scale(38, 0)?;
-            Ok(arrow::compute::cast(&values, ty)?)
+            let [(left, _), (right, _)] = both::<Decimal128Type>(args)?;
+            integers(pairs(&left, &right, |l: i128, r| Some(l.saturating_mul(r))), ty, "*")
         }
     }
 }
 
-/// `mysql_decimal(value, precision, scale)`.
-fn decimal_of(types: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<DataType> {
-    let literal = |at: usize| match literals.get(at).copied().flatten() {
-        Some(ScalarValue::Int64(Some(value))) => i16::try_from(*value).ok(),
-        _ => None,
-    };
-    match (literal(1), literal(2)) {
-        (Some(precision), Some(scale)) if (0..=precision.min(30)).contains(&scale) => {
-            Ok(decimal_type(precision, i8::try_from(scale).expect("at most 30")))
-        }
-        _ => exec_err!("a DECIMAL of {} arguments has no precision and scale", types.len()),
-    }
-}
-
-fn to_decimal(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    let DataType::Decimal128(precision, scale) = *ty else {
-        return exec_err!("CAST AS DECIMAL returns {ty}");
-    };
-    convert::decimal(&args[0], precision, scale)
+fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+    let [(left, s1), (right, s2)] = both::<T>(args)?;
+    let scale = u32::from(Number::of_type(ty).digits().scale.unsigned_abs());
+    let cut = ten::<T::Native>((s1 + s2).saturating_sub(scale))?;
+    typed(zipped(&left, &right, |l, r| l.mul_checked(r)?.div_checked(cut).map(Some))?, ty)
 }
 
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
-    let ceil = |args: &[ArrayRef], ty: &DataType| {
-        whole(args, ty, |value| value.ceil() + 0.0, |value, unit| -(-value).div_euclid(unit))
-    };
-    let floor = |args: &[ArrayRef], ty: &DataType| whole(args, ty, f64::floor, i128::div_euclid);
     vec![
-        Vector::udf("mysql_divide", (2, 2), divide_type, divide),
-        Vector::udf("mysql_div", (2, 2), int_type, integer_divide),
-        Vector::udf("mod", (2, 2), modulo_type, modulo),
-        Vector::udf("mysql_add", (2, 2), int_type, |a, ty| checked(a, ty, "+", |l, r| l + r)),
-        Vector::udf("mysql_subtract", (2, 2), int_type, |a, ty| checked(a, ty, "-", |l, r| l - r)),
-        Vector::udf("mysql_multiply", (2, 2), int_type, |a, ty| {
-            checked(a, ty, "*", i128::saturating_mul)
+        Arithmetic::udf("mysql_divide", (2, 2), divide_type, divide),
+        Arithmetic::udf("mysql_div", (2, 2), int_type, integer_divide),
+        Arithmetic::udf("mod", (2, 2), modulo_type, modulo),
+        Arithmetic::udf("mysql_add", (2, 2), sum_type, |args, ty| {
+            added(args, ty, "+", i128::add_checked, i256::add_checked)
         }),
-        Vector::udf("round", (1, 2), round_type, |args, ty| rounding(args, ty, true)),
-        Vector::udf("truncate", (2, 2), round_type, |args, ty| rounding(args, ty, false)),
-        Vector::udf("abs", (1, 1), same_type, abs),
-        Vector::udf("ceil", (1, 1), whole_type, ceil),
-        Vector::udf("floor", (1, 1), whole_type, floor),
-        Vector::udf("mysql_decimal", (3, 3), decimal_of, to_decimal),
+        Arithmetic::udf("mysql_subtract", (2, 2), sum_type, |args, ty| {
+            added(args, ty, "-", i128::sub_checked, i256::sub_checked)
+        }),
+        Arithmetic::udf("mysql_multiply", (2, 2), product_type, product),
     ]
 }
 
@@ -392,40 +470,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotients_round_half_away_from_zero() {
-        assert_eq!(quotient(2, 3, 4), Some(6667));
-        assert_eq!(quotient(-1, 2, 0), Some(-1));
-        assert_eq!(quotient(1, 0, 4), None);
-        assert_eq!(quotient(10_i128.pow(37), 10_i128.pow(36), 10), Some(100_000_000_000));
+    fn quotients_are_cut() {
+        let by = |left| Raise { left, right: 0 };
+        assert_eq!(quotient(2, 3, by(9)).unwrap(), Some(666_666_666));
+        assert_eq!(quotient(-1, 2, by(0)).unwrap(), Some(0));
+        assert_eq!(quotient(1, 0, by(4)).unwrap(), None);
+        assert_eq!(quotient(700, 2, Raise { left: 0, right: 2 }).unwrap(), Some(3));
+        let large = quotient(10_i128.pow(37), 10_i128.pow(36), by(10));
+        assert_eq!(large.unwrap(), Some(100_000_000_000));
     }
 
     #[test]
-    fn division_adds_four_digits() {
-        let int = DataType::Int64;
-        let decimal = DataType::Decimal128(15, 2);
-        let ty = |left, right| divide_type(&[left, right], &[None, None]).unwrap();
-        assert_eq!(ty(&int, &int), DataType::Decimal128(23, 4));
-        assert_eq!(ty(&decimal, &int), DataType::Decimal128(19, 6));
-        assert_eq!(ty(&int, &DataType::Utf8View), DataType::Float64);
-    }
-
-    #[test]
-    fn rounding_keeps_or_cuts_digits() {
-        let values: ArrayRef = Arc::new(
-            Decimal128Array::from(vec![Some(125), Some(-125), None])
-                .with_precision_and_scale(5, 2)
-                .unwrap(),
-        );
-        let digits: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 1]));
-        let ty = round_type(
-            &[values.data_type(), &DataType::Int64],
-            &[None, Some(&ScalarValue::Int64(Some(1)))],
-        )
-        .unwrap();
-        assert_eq!(ty, DataType::Decimal128(5, 1));
-        let rounded = rounding(&[values, digits], &ty, true).unwrap();
-        let rounded = rounded.as_primitive::<Decimal128Type>();
-        assert_eq!((rounded.value(0), rounded.value(1), rounded.is_null(2)), (13, -13, true));
-        assert!((round_double(1234.567, -2, true) - 1200.0).abs() < 1e-9);
+    fn division_shows_four_digits_more_and_keeps_words() {
+        let of = |ty: DataType| Number::of_type(&ty);
+        let typed = |left, right| divide_type(&[of(left), of(right)], &[None, None]).unwrap();
+        let (int, decimal) = (DataType::Int64, DataType::Decimal128(15, 2));
+        let whole = typed(int.clone(), int.clone());
+        assert_eq!((whole.ty, whole.shown), (DataType::Decimal128(28, 9), Some(4)));
+        let cents = typed(decimal.clone(), int.clone());
+        assert_eq!((cents.ty, cents.shown), (DataType::Decimal128(22, 9), Some(6)));
+        let both = typed(decimal.clone(), decimal);
+        assert_eq!((both.ty, both.shown), (DataType::Decimal128(33, 18), Some(6)));
+        assert_eq!(typed(int, DataType::Utf8View).ty, DataType::Float64);
     }
 }

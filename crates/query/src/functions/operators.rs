@@ -1,13 +1,13 @@
 //! What operators mean between operands of these types.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::meaning::is_json;
-use super::typed::{common, converted, integer_digits, truth};
+use super::meaning::{digits, hides_digits, is_json};
+use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
 use super::whole::named_shortly;
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::interrupt;
@@ -33,11 +33,14 @@ impl ExprPlanner for MySqlOperators {
             (false, true) => with_json(expr, false, left.data_type()),
             _ => expr,
         };
-        let types = (expr.left.get_type(schema)?, expr.right.get_type(schema)?);
-        let (left_type, right_type) = types;
-        let RawBinaryExpr { op, left, right } = expr;
-        let operands = ((left, &left_type), (right, &right_type));
-        Ok(match planned(&op, operands) {
+        let RawBinaryExpr { op, mut left, mut right } = expr;
+        if is_arithmetic(&op) {
+            (left, right) = (as_exact_number(left, schema)?, as_exact_number(right, schema)?);
+        }
+        let fields = (left.to_field(schema)?.1, right.to_field(schema)?.1);
+        let types = (fields.0.data_type(), fields.1.data_type());
+        let hides = hides_digits(&fields.0) || hides_digits(&fields.1);
+        Ok(match planned(&op, ((left, types.0), (right, types.1)), hides) {
             // Conditions keep their names: what is hidden in them prunes no files.
             Ok(expr) if is_condition(&op) => PlannerResult::Planned(expr),
             Ok(expr) => PlannerResult::Planned(named_shortly(expr)),
@@ -47,6 +50,31 @@ impl ExprPlanner for MySqlOperators {
             }
         })
     }
+}
+
+/// Whether the operands are numbers.
+fn is_arithmetic(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{
+        Divide, DuckIntegerDivide, Minus, Modulo, Multiply, MyIntegerDivide, Plus,
+    };
+    matches!(op, Divide | DuckIntegerDivide | Minus | Modulo | Multiply | MyIntegerDivide | Plus)
+}
+
+/// A date and time, or a time, as the exact number of its digits, where it is known how many of
+/// the second there are.
+fn as_exact_number(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let (_, field) = expr.to_field(schema)?;
+    if !matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_)) {
+        return Ok(expr);
+    }
+    Ok(match digits(&field, None) {
+        None => expr,
+        Some(0) => super::call("mysql_int", vec![expr]),
+        Some(digits) => {
+            let digits = i64::from(digits);
+            super::call("mysql_decimal", vec![expr, lit(CLOCK_DIGITS + digits), lit(digits)])
+        }
+    })
 }
 
 /// Whether the operator gives a truth.
@@ -80,10 +108,18 @@ fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryE
 
 type Operand<'a> = (Expr, &'a DataType);
 
+/// Digits of a date and time to the second.
+const CLOCK_DIGITS: i64 = 14;
+/// What all digits of a date and time are as a number.
+const TEMPORAL_NUMBER: DataType = DataType::Decimal128(20, 6);
+/// The most digits behind the point of a product that DataFusion makes.
+const PRODUCT_SCALE_MAX: i8 = 30;
+
 /// The expression of `left op right`, or the operands back when DataFusion's is right.
 fn planned(
     op: &BinaryOperator,
     (left, right): (Operand<'_>, Operand<'_>),
+    hides: bool,
 ) -> Result<Expr, Box<(Expr, Expr)>> {
     Ok(match op {
         BinaryOperator::Eq => compare(left, Operator::Eq, right),
@@ -96,9 +132,9 @@ fn planned(
         BinaryOperator::And => truth(left.0, left.1).and(truth(right.0, right.1)),
         BinaryOperator::Or => truth(left.0, left.1).or(truth(right.0, right.1)),
         BinaryOperator::Xor => truth(left.0, left.1).not_eq(truth(right.0, right.1)),
-        BinaryOperator::Plus => arithmetic(left, Operator::Plus, right),
-        BinaryOperator::Minus => arithmetic(left, Operator::Minus, right),
-        BinaryOperator::Multiply => arithmetic(left, Operator::Multiply, right),
+        BinaryOperator::Plus => arithmetic(left, Operator::Plus, right, hides),
+        BinaryOperator::Minus => arithmetic(left, Operator::Minus, right, hides),
+        BinaryOperator::Multiply => arithmetic(left, Operator::Multiply, right, hides),
         BinaryOperator::Divide => super::call("mysql_divide", vec![left.0, right.0]),
         BinaryOperator::MyIntegerDivide | BinaryOperator::DuckIntegerDivide => {
             super::call("mysql_div", vec![left.0, right.0])
@@ -168,6 +204,11 @@ fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
         (DataType::Null, _) | (_, DataType::Null) => (owned(left), owned(right)),
         (a, b) if a == b || (is_text(a) && is_text(b)) => (owned(left), owned(right)),
         (a, b) if is_temporal(a) && is_temporal(b) => (to(left, &DATETIME), to(right, &DATETIME)),
+        (a, b) if is_temporal(a) && b.is_numeric() => date_and_number(left, right),
+        (a, b) if is_temporal(b) && a.is_numeric() => {
+            let (right, left) = date_and_number(right, left);
+            (left, right)
+        }
         (a, b) if is_temporal(a) && *b != DataType::Boolean => {
             let right = temporal_operand(right, a);
             (to(left, &right.1), right)
@@ -242,26 +283,46 @@ pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Expr {
     tests.reduce(Expr::or).unwrap_or_else(|| lit(false))
 }
 
+/// A date and a number: an integer that is written as a date is one, all else is compared as
+/// numbers.
+fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (Typed, Typed) {
+    if let Expr::Literal(value, _) = &number.0
+        && number.1.is_integer()
+        && let Ok(ScalarValue::Int64(Some(written))) = value.cast_to(&DataType::Int64)
+        && let Some(micros) = temporal::from_number(written)
+    {
+        let number = date_literal(Some(micros), date.1);
+        return (to(date, &number.1), number);
+    }
+    if number.1.is_floating() {
+        return (to(date, &DataType::Float64), to(number, &DataType::Float64));
+    }
+    let (date, ty) = match date.1 {
+        DataType::Date32 => to(date, &DataType::Int64),
+        _ => to(date, &TEMPORAL_NUMBER),
+    };
+    exact_operands((date, &ty), number)
+}
+
+/// A literal beside a date of this type: as a date where it is one, so that the column stays bare.
+fn date_literal(micros: Option<i64>, with: &DataType) -> Typed {
+    match micros {
+        Some(micros) if *with == DataType::Date32 && micros % DAY == 0 => {
+            (lit(ScalarValue::Date32(Some(temporal::days(micros)))), DataType::Date32)
+        }
+        micros => (lit(ScalarValue::TimestampMicrosecond(micros, None)), DATETIME),
+    }
+}
+
 /// An operand of a comparison with a date: a literal is read at once, so that the column stays
 /// bare and files can be skipped by it.
 fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
-    let literal = match &operand.0 {
-        Expr::Literal(value, _) => match value.try_as_str() {
-            Some(Some(text)) => Some(temporal::parse_datetime(text)),
-            _ => match value.cast_to(&DataType::Int64) {
-                Ok(ScalarValue::Int64(Some(number))) => Some(temporal::from_number(number)),
-                _ => None,
-            },
-        },
-        _ => None,
-    };
-    match literal {
-        Some(Some(micros)) if *with == DataType::Date32 && micros % DAY == 0 => {
-            (lit(ScalarValue::Date32(Some(temporal::days(micros)))), DataType::Date32)
-        }
-        Some(micros) => (lit(ScalarValue::TimestampMicrosecond(micros, None)), DATETIME),
-        None => (converted(operand.0, operand.1, &DATETIME), DATETIME),
+    if let Expr::Literal(value, _) = &operand.0
+        && let Some(Some(text)) = value.try_as_str()
+    {
+        return date_literal(temporal::parse_datetime(text), with);
     }
+    to(operand, &DATETIME)
 }
 
 /// An operand of a comparison of text with a number.
@@ -309,35 +370,60 @@ fn of_bits(operand: Operand<'_>) -> Operand<'_> {
     }
 }
 
-/// `+`, `-` and `*`.
-fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
+/// Whether exact numbers need more than DataFusion's arithmetic: which knows of no digits that are
+/// not shown, and of no more than 38.
+fn needs_ours(left: &DataType, op: Operator, right: &DataType, hides: bool) -> bool {
+    let (Some((p1, s1)), Some((p2, s2))) = (exact_digits(left), exact_digits(right)) else {
+        return false;
+    };
+    let wide = |ty: &DataType| matches!(ty, DataType::Decimal256(_, _));
+    if hides || wide(left) || wide(right) {
+        return true;
+    }
+    let (p1, s1, p2, s2) = (i16::from(p1), i16::from(s1), i16::from(p2), i16::from(s2));
+    match op {
+        // Products that would be wider than 128 bits are refused if they are: columns that are
+        // declared wide seldom hold what is.
+        Operator::Multiply => s1 + s2 > i16::from(PRODUCT_SCALE_MAX),
+        _ => {
+            let needs = (p1 - s1).max(p2 - s2) + s1.max(s2) + 1;
+            needs > i16::from(DECIMAL128_MAX_PRECISION)
+        }
+    }
+}
+
+/// `+`, `-` and `*`, of numbers that may hide digits.
+fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) -> Expr {
     if matches!(left.1, DataType::Interval(_)) || matches!(right.1, DataType::Interval(_)) {
         return binary_expr(left.0, op, right.0);
     }
     let (left, right) = (of_bits(left), of_bits(right));
     let (left_type, right_type) = (left.1, right.1);
     let integers = integer_digits(left_type).is_some() && integer_digits(right_type).is_some();
+    let name = match op {
+        Operator::Plus => "mysql_add",
+        Operator::Minus => "mysql_subtract",
+        _ => "mysql_multiply",
+    };
     if integers {
-        let name = match op {
-            Operator::Plus => "mysql_add",
-            Operator::Minus => "mysql_subtract",
-            _ => "mysql_multiply",
-        };
         return match *left_type == DataType::UInt64 || *right_type == DataType::UInt64 {
             true => super::call(name, vec![left.0, right.0]),
             false => checked(name, left, op, right),
         };
     }
-    let (left, _) = small_decimal((number(left.0, left_type), left_type), right_type);
-    let (right, _) = small_decimal((number(right.0, right_type), right_type), left_type);
-    binary_expr(left, op, right)
+    let (left, left_type) = small_decimal((number(left.0, left_type), left_type), right_type);
+    let (right, right_type) = small_decimal((number(right.0, right_type), right_type), &left_type);
+    match needs_ours(&left_type, op, &right_type, hides) {
+        true => super::call(name, vec![left, right]),
+        false => binary_expr(left, op, right),
+    }
 }
 
 /// Integers of 32 bits and less cannot overflow in 64; wider ones are checked.
 fn checked(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     let needs = match op {
-        Operator::Multiply => digits(&left) + digits(&right),
-        _ => digits(&left).max(digits(&right)) + 1,
+        Operator::Multiply => most_digits(&left) + most_digits(&right),
+        _ => most_digits(&left).max(most_digits(&right)) + 1,
     };
     let wide = |operand: Operand<'_>| match operand.1 {
         DataType::Int64 => operand.0,
@@ -348,7 +434,7 @@ fn checked(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> E
 }
 
 /// How many digits an integer operand has at most.
-fn digits(operand: &Operand<'_>) -> u8 {
+fn most_digits(operand: &Operand<'_>) -> u8 {
     match &operand.0 {
         Expr::Literal(value, _) => match value.cast_to(&DataType::Int64) {
             Ok(ScalarValue::Int64(Some(v))) if v.unsigned_abs() < 1_000_000_000 => 9,
@@ -376,12 +462,11 @@ pub fn negated(operand: Expr, ty: &DataType) -> Expr {
         // What has no sign gets one.
         ty if integer_digits(ty).is_some() => {
             let operand = (cast(operand, DataType::Int64), &DataType::Int64);
-            arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, operand)
+            arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, operand, false)
         }
-        DataType::Decimal128(_, _) => {
-            arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, (operand, ty))
+        ty if is_decimal(ty) => {
+            arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, (operand, ty), false)
         }
-        DataType::Decimal256(_, _) => cast(lit(0_i64), ty.clone()) - operand,
         _ => lit(0.0) - converted(operand, ty, &DataType::Float64),
     }
 }

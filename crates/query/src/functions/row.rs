@@ -9,6 +9,7 @@ use arrow::array::{
     Float64Builder, Int64Array, Int64Builder, StringViewArray, StringViewBuilder,
     TimestampMicrosecondArray, TimestampMicrosecondBuilder, UInt64Builder,
 };
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
@@ -290,10 +291,14 @@ struct Column {
 
 impl Column {
     fn new(arg: &ColumnarValue, kind: Kind, field: &Field, on_bytes: bool) -> Result<Self> {
-        let (array, scalar) = match arg {
+        let (mut array, scalar) = match arg {
             ColumnarValue::Array(array) => (Arc::clone(array), false),
             ColumnarValue::Scalar(value) => (value.to_array()?, true),
         };
+        // A text is what the number shows, a number all that it is.
+        if matches!(kind, Kind::Text | Kind::Bytes | Kind::Json) && meaning::hides_digits(field) {
+            array = cast(&array, &meaning::shown_type(field))?;
+        }
         let digits = meaning::time_digits(field);
         let values = match kind {
             Kind::Text if on_bytes => {

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
-use super::meaning::{most_digits, showing, shown_digits, with_digits};
+use super::meaning::{joined_scale, most_digits, showing, shown_digits, with_digits};
 use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
 
@@ -64,12 +64,16 @@ impl Does for Typed {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let types = args.arg_fields.iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
         let field = Field::new(name, (self.returns)(&types)?, true);
-        if !matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_)) {
-            return Ok(field);
-        }
         let fields = args.arg_fields.iter().zip(args.scalar_arguments.iter().copied());
         let joined = fields.enumerate().filter(|(at, _)| (self.joins)(*at, types.len()));
-        Ok(with_digits(field, most_digits(joined.map(|(_, arg)| arg))))
+        let joined = joined.map(|(_, arg)| arg);
+        Ok(match field.data_type() {
+            DataType::Timestamp(_, _) | DataType::Duration(_) => {
+                with_digits(field, most_digits(joined))
+            }
+            ty if is_decimal(ty) => joined_scale(field, joined.map(|(field, _)| field)),
+            _ => field,
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -100,6 +104,9 @@ impl Does for Typed {
         exec_err!("function '{}' was not expanded by the planner", args.return_field.name())
     }
 }
+
+/// Decimals of so many digits are added in 128 bits, however many rows there are.
+pub const NARROW_SUMMAND_DIGITS: u8 = 28;
 
 /// The digits a column of an integer type needs.
 pub fn integer_digits(ty: &DataType) -> Option<u8> {
@@ -274,12 +281,21 @@ fn expand_case(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
 /// SUM takes integers as DECIMAL, so that it does not overflow, and text as DOUBLE.
 fn sum_type(types: &[DataType]) -> Result<DataType> {
     Ok(match &types[0] {
-        ty if integer_digits(ty).is_some() => {
-            DataType::Decimal128(integer_digits(ty).unwrap_or(20), 0)
+        ty if is_decimal(ty) => ty.clone(),
+        ty => match integer_digits(ty) {
+            Some(digits) => DataType::Decimal128(digits, 0),
+            None => DataType::Float64,
+        },
+    })
+}
+
+/// The different values of a sum are kept as they are added: with room for their sum.
+fn distinct_sum_type(types: &[DataType]) -> Result<DataType> {
+    Ok(match sum_type(types)? {
+        DataType::Decimal128(precision, scale) if precision > NARROW_SUMMAND_DIGITS => {
+            DataType::Decimal256(precision, scale)
         }
-        DataType::Decimal256(_, scale) => DataType::Decimal256(66, *scale),
-        ty @ DataType::Decimal128(_, _) => ty.clone(),
-        _ => DataType::Float64,
+        ty => ty,
     })
 }
 
@@ -287,10 +303,7 @@ fn sum_type(types: &[DataType]) -> Result<DataType> {
 fn negated_type(types: &[DataType]) -> Result<DataType> {
     Ok(match &types[0] {
         ty if integer_digits(ty).is_some() => DataType::Int64,
-        DataType::Decimal128(precision, scale) => {
-            DataType::Decimal128((precision + 1).min(38), *scale)
-        }
-        ty @ DataType::Decimal256(_, _) => ty.clone(),
+        ty if is_decimal(ty) => ty.clone(),
         DataType::Null => DataType::Int64,
         _ => DataType::Float64,
     })
@@ -392,6 +405,9 @@ pub fn all() -> Vec<ScalarUDF> {
         ),
         Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
+        }),
+        Typed::udf("mysql_distinct_summand", (1, 1), distinct_sum_type, |mut args, types| {
+            Ok(converted(args.remove(0), &types[0], &distinct_sum_type(types)?))
         }),
         Typed::udf("mysql_negate", (1, 1), negated_type, |mut args, types| {
             Ok(super::operators::negated(args.remove(0), &types[0]))

@@ -78,8 +78,12 @@ pub fn replaced(name: &str, function: &mut Function) -> Result<Option<Expr>> {
 }
 
 fn summand(function: &mut Function) {
+    let name = match is_distinct(function) {
+        true => "mysql_distinct_summand",
+        false => "mysql_summand",
+    };
     for arg in exprs(function) {
-        *arg = call("mysql_summand", vec![take(arg)]);
+        *arg = call(name, vec![take(arg)]);
     }
 }
 

@@ -157,9 +157,9 @@ fn put_cell(
         Cells::Double(values, _) => put(encoder, Literal::Float(values.value(row))),
         Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),
         Cells::Bytes(values) => put(encoder, Literal::Binary(values.value(row))),
-        Cells::Decimal(..) | Cells::Large(_) => {
+        Cells::Decimal(..) | Cells::Large(..) => {
             text.clear();
-            cells.text(row, text);
+            cells.exact(row, text);
             put(encoder, Literal::Number(text))
         }
         Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) => {

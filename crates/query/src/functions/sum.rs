@@ -1,0 +1,328 @@
+//! SUM: DataFusion's, where 128 bits hold it, and with 256 bits where they may not.
+
+use std::fmt::Debug;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field, FieldRef, i256,
+};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs,
+};
+
+use super::meaning::joined_scale;
+use super::typed::NARROW_SUMMAND_DIGITS;
+
+/// Digits that a sum has more than what it adds, as in MySQL.
+const SUM_DIGITS: u8 = 22;
+
+/// The function of this file.
+pub fn sum() -> AggregateUDF {
+    AggregateUDF::new_from_impl(Sum { inner: sum_udaf() })
+}
+
+/// DataFusion's function, the digits of its result, and sums that may need more than 128 bits.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Sum {
+    inner: Arc<AggregateUDF>,
+}
+
+impl Sum {
+    /// The type of a sum that may need more than 128 bits.
+    fn wide_sum(arg: &DataType) -> Option<DataType> {
+        match arg {
+            DataType::Decimal128(precision, scale) if *precision > NARROW_SUMMAND_DIGITS => {
+                Some(DataType::Decimal256(precision + SUM_DIGITS, *scale))
+            }
+            DataType::Decimal256(precision, scale) => {
+                let precision = (precision + SUM_DIGITS).min(DECIMAL256_MAX_PRECISION);
+                Some(DataType::Decimal256(precision, *scale))
+            }
+            _ => None,
+        }
+    }
+
+    /// The sums of an accumulation that adds up in 256 bits what has 128.
+    fn wide(args: &AccumulatorArgs<'_>) -> Option<DataType> {
+        match args.expr_fields.first()?.data_type() {
+            ty @ DataType::Decimal128(_, _) if !args.is_distinct => Self::wide_sum(ty),
+            _ => None,
+        }
+    }
+}
+
+impl AggregateUDFImpl for Sum {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match arg_types.first().and_then(|ty| Self::wide_sum(ty)) {
+            Some(wide) => Ok(wide),
+            None => self.inner.return_type(arg_types),
+        }
+    }
+
+    fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
+        let types = arg_fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        let field = Field::new(self.name(), self.return_type(&types)?, self.is_nullable());
+        Ok(joined_scale(field, arg_fields.iter()).into())
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        match Self::wide(&args) {
+            Some(ty) => Ok(Box::new(WideSum { sum: None, ty })),
+            None => self.inner.accumulator(args),
+        }
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        match Self::wide(&args) {
+            Some(ty) => Ok(Box::new(WideSums { sums: Vec::new(), seen: Vec::new(), ty })),
+            None => self.inner.create_groups_accumulator(args),
+        }
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        match Self::wide(&args) {
+            Some(ty) => Ok(Box::new(WideSlidingSum { sum: i256::ZERO, count: 0, ty })),
+            None => self.inner.create_sliding_accumulator(args),
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        self.inner.reverse_udf()
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, statistics: &StatisticsArgs<'_>) -> Option<ScalarValue> {
+        self.inner.value_from_stats(statistics)
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+}
+
+/// The values of a column, with 256 bits each.
+fn widened(array: &ArrayRef) -> impl Iterator<Item = Option<i256>> + '_ {
+    let (narrow, wide) = match array.data_type() {
+        DataType::Decimal128(_, _) => (Some(array.as_primitive::<Decimal128Type>()), None),
+        _ => (None, Some(array.as_primitive::<Decimal256Type>())),
+    };
+    let narrow = narrow.into_iter().flat_map(Decimal128Array::iter);
+    let wide = wide.into_iter().flat_map(Decimal256Array::iter);
+    narrow.map(|value| value.map(i256::from_i128)).chain(wide)
+}
+
+fn scalar(sum: Option<i256>, ty: &DataType) -> Result<ScalarValue> {
+    let zero = ScalarValue::new_zero(ty)?;
+    Ok(match zero {
+        ScalarValue::Decimal256(_, precision, scale) => {
+            ScalarValue::Decimal256(sum, precision, scale)
+        }
+        other => other,
+    })
+}
+
+/// The sum of all rows.
+#[derive(Debug)]
+struct WideSum {
+    sum: Option<i256>,
+    ty: DataType,
+}
+
+impl Accumulator for WideSum {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in widened(&values[0]).flatten() {
+            self.sum = Some(self.sum.unwrap_or(i256::ZERO).wrapping_add(value));
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        scalar(self.sum, &self.ty)
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+}
+
+/// The sum of the rows in a frame that moves.
+#[derive(Debug)]
+struct WideSlidingSum {
+    sum: i256,
+    count: usize,
+    ty: DataType,
+}
+
+impl Accumulator for WideSlidingSum {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in widened(&values[0]).flatten() {
+            self.sum = self.sum.wrapping_add(value);
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in widened(&values[0]).flatten() {
+            self.sum = self.sum.wrapping_sub(value);
+            self.count -= 1;
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        scalar((self.count > 0).then_some(self.sum), &self.ty)
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+}
+
+/// The sums of groups.
+#[derive(Debug)]
+struct WideSums {
+    sums: Vec<i256>,
+    /// Which groups have had a value.
+    seen: Vec<bool>,
+    ty: DataType,
+}
+
+impl WideSums {
+    fn add(&mut self, group: usize, value: i256) {
+        self.sums[group] = self.sums[group].wrapping_add(value);
+        self.seen[group] = true;
+    }
+}
+
+impl GroupsAccumulator for WideSums {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        self.sums.resize(total, i256::ZERO);
+        self.seen.resize(total, false);
+        let plain = filter.is_none() && values[0].null_count() == 0;
+        if let (true, DataType::Decimal128(_, _)) = (plain, values[0].data_type()) {
+            let values = values[0].as_primitive::<Decimal128Type>().values();
+            for (group, value) in groups.iter().zip(values.iter()) {
+                self.add(*group, i256::from_i128(*value));
+            }
+            return Ok(());
+        }
+        for (row, (group, value)) in groups.iter().zip(widened(&values[0])).enumerate() {
+            let wanted = filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+            if let (true, Some(value)) = (wanted, value) {
+                self.add(*group, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let (sums, seen) =
+            (emit_to.take_needed(&mut self.sums), emit_to.take_needed(&mut self.seen));
+        let sums = sums.into_iter().zip(seen).map(|(sum, seen)| seen.then_some(sum));
+        let sums = sums.collect::<Decimal256Array>();
+        Ok(Arc::new(sums.with_data_type(self.ty.clone())))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate(emit_to)?])
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.update_batch(values, groups, None, total)
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        let wide = cast(&values[0], &self.ty)?;
+        Ok(vec![match filter {
+            None => wide,
+            Some(filter) => {
+                let left_out = arrow::compute::not(&arrow::compute::prep_null_mask_filter(filter))?;
+                arrow::compute::nullif(&wide, &left_out)?
+            }
+        }])
+    }
+
+    fn size(&self) -> usize {
+        self.sums.capacity() * size_of::<i256>() + self.seen.capacity()
+    }
+}

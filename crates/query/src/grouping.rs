@@ -1,0 +1,98 @@
+//! Numbers that have more digits than they show, where rows are put together: rows are of one
+//! group when they show the same, and a derived table that is computed before it is read holds
+//! what is shown, as in MySQL.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SubqueryAlias,
+};
+
+use crate::functions::meaning;
+
+/// The same plan, its groups made of what values show.
+pub fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let node = match node {
+            LogicalPlan::Aggregate(aggregate) if hides_keys(&aggregate) => {
+                changed = true;
+                LogicalPlan::Aggregate(keys_as_shown(aggregate)?)
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) if hides_columns(&input) => {
+                changed = true;
+                LogicalPlan::Distinct(Distinct::All(Arc::new(columns_as_shown(input)?)))
+            }
+            LogicalPlan::SubqueryAlias(alias)
+                if hides_columns(&alias.input) && is_computed_first(&alias.input) =>
+            {
+                changed = true;
+                let input = Arc::new(columns_as_shown(alias.input)?);
+                LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input, alias.alias)?)
+            }
+            // What stands above has other types now.
+            node if changed => node.recompute_schema()?,
+            node => return Ok(Transformed::no(node)),
+        };
+        Ok(Transformed::yes(node))
+    })?;
+    Ok(plan.data)
+}
+
+/// Whether MySQL computes a derived table before it reads it.
+fn is_computed_first(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::EmptyRelation(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::Window(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Sort(_) => {
+            plan.inputs().into_iter().any(is_computed_first)
+        }
+        _ => false,
+    }
+}
+
+fn hides_keys(aggregate: &Aggregate) -> bool {
+    let hides = |key: &Expr| {
+        let field = key.to_field(aggregate.input.schema());
+        field.is_ok_and(|(_, field)| meaning::hides_digits(&field))
+    };
+    aggregate.group_expr.iter().any(hides)
+}
+
+fn keys_as_shown(aggregate: Aggregate) -> Result<Aggregate> {
+    let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
+    let keys = group_expr.into_iter().map(|key| {
+        let (qualifier, field) = key.to_field(input.schema())?;
+        Ok(match meaning::hides_digits(&field) {
+            true => meaning::as_shown(key, &field).alias_qualified(qualifier, field.name()),
+            false => key,
+        })
+    });
+    let keys = keys.collect::<Result<Vec<_>>>()?;
+    Aggregate::try_new(input, keys, aggr_expr)
+}
+
+fn hides_columns(plan: &LogicalPlan) -> bool {
+    plan.schema().fields().iter().any(|field| meaning::hides_digits(field))
+}
+
+fn columns_as_shown(plan: Arc<LogicalPlan>) -> Result<LogicalPlan> {
+    let columns = plan.schema().iter().map(|(qualifier, field)| {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        match meaning::hides_digits(field) {
+            true => {
+                let shown = meaning::as_shown(column, field);
+                shown.alias_qualified(qualifier.cloned(), field.name())
+            }
+            false => column,
+        }
+    });
+    let columns = columns.collect::<Vec<_>>();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
