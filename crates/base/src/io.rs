@@ -67,6 +67,28 @@ pub trait Fs: Send + Sync + 'static {
     /// process ends; `WouldBlock` when another process has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
+    /// Takes from everybody but its owner every right to use a file or directory; returns whether
+    /// anybody had one. Where there are no users there is nothing to do.
+    fn close(&self, _path: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Makes a directory and those above it, where they are not there yet, and makes the names of
+    /// all of them durable: also of those that an earlier process made and had no time to sync.
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.create_dir_all(path)?;
+        let here = Path::new(".");
+        for dir in path.ancestors().skip(1) {
+            let dir = if dir.as_os_str().is_empty() { here } else { dir };
+            match self.sync_dir(dir) {
+                // Where this process may not look it has made nothing.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let file = self.open(path, Mode::Read)?;

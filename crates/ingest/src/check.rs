@@ -13,7 +13,9 @@ use freshet_storage::side;
 use freshet_wal::{Corruption, Scan, ScanError};
 
 use crate::config::EngineConfig;
+use crate::disk::Disk;
 use crate::engine::World;
+use crate::log_dirs::{BadDir, DirFault};
 use crate::open::{StoppedStore, damaged};
 use crate::record::{self, Body, Record};
 
@@ -42,6 +44,16 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
     let mut report = Report::default();
     check_files(&store, &mut report)?;
     report.findings.extend(side_finding(&store));
+    let bad_dirs = store.bad_log_dirs()?;
+    if !bad_dirs.is_empty() {
+        let finding = |bad: &BadDir| Finding {
+            file: bad.dir.path.clone(),
+            offset: None,
+            what: bad.to_string(),
+        };
+        report.findings.extend(bad_dirs.iter().map(finding));
+        return Ok(report);
+    }
     match store.scan() {
         Ok(scan) => check_log(&store, &scan, &mut report),
         Err(error) => report.findings.push(log_finding(&error)),
@@ -127,6 +139,15 @@ fn log_finding(error: &ScanError) -> Finding {
 /// A loss that only somebody who knows the data can accept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loss {
+    /// A directory of the log cannot be used.
+    LogDir {
+        /// Its name in metadata.
+        name: String,
+        /// The files in it that go with it: none where they can still be read.
+        files: Vec<u64>,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A log file that metadata lists cannot be used: missing, or of another length.
     File {
         /// Its number.
@@ -155,6 +176,13 @@ pub enum Loss {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::LogDir { files, what, .. } if files.is_empty() => {
+                write!(f, "{what}; accepting it lets the server take the directory as it is")
+            }
+            Self::LogDir { files, what, .. } => {
+                let count = files.len();
+                write!(f, "{what}; accepting it gives up the records of {count} log files")
+            }
             Self::File { what, .. } => {
                 write!(f, "{what}; accepting it gives up the records that stood in it")
             }
@@ -184,6 +212,9 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
     if let Some(finding) = side_finding(&store) {
         return Ok(Some(Loss::SideFile { what: finding.to_string() }));
     }
+    if let Some(bad) = store.bad_log_dirs()?.into_iter().next() {
+        return lost_dir(bad).map(Some);
+    }
     match store.scan() {
         Ok(_) => Ok(None),
         Err(ScanError::Corruption(corruption)) => {
@@ -203,14 +234,26 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
 /// # Errors
 /// Those of metadata.
 pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
-    let store = StoppedStore::open(config, world)?;
-    match loss {
+    let disk = Disk::new(&world.fs, config);
+    let store = disk.with_ballast(|| StoppedStore::open(config, world))?;
+    disk.with_ballast(|| match loss {
+        Loss::LogDir { name, files, .. } => store.meta.remove_log_dir(name, files),
         Loss::File { id, .. } => store.meta.remove_log_file(*id),
         Loss::SideFile { .. } => store.meta.remove_side_file(),
         Loss::Records { first, last, .. } => {
             store.meta.accept_hole(AcceptedHole { first: *first, last: *last })
         }
-    }
+    })
+}
+
+fn lost_dir(bad: BadDir) -> Result<Loss> {
+    let what = bad.to_string();
+    let files = match bad.fault {
+        DirFault::Newer(_) => return Err(bad.into_error()),
+        DirFault::Missing | DirFault::Others(_) => bad.dir.files,
+        DirFault::Unmarked | DirFault::Unknown(_) => Vec::new(),
+    };
+    Ok(Loss::LogDir { name: bad.dir.name, files, what })
 }
 
 fn of_tables(tables: &[String]) -> String {

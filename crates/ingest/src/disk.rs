@@ -31,13 +31,14 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk of the data directory. Nothing is kept back before the first tick.
+    /// The disk of the data directory; what an earlier process kept back is kept.
     pub fn new(fs: &FsRef, config: &crate::EngineConfig) -> Self {
         let path = config.data_dir.join("ballast");
         let bytes = BALLAST_BYTES.min(config.wal_file_bytes.bytes());
+        let ballast = Ballast::new(Arc::clone(fs), path, bytes);
         Self {
-            ballast: Ballast::new(Arc::clone(fs), path, bytes),
-            held: AtomicBool::new(false),
+            held: AtomicBool::new(ballast.is_held()),
+            ballast,
             busy: AtomicBool::new(false),
             due: Mutex::new(Duration::ZERO),
         }
@@ -46,6 +47,28 @@ impl Disk {
     /// Whether it is being made.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
+    }
+
+    /// Gives the ballast up when `error` says that the disk is full; returns whether there was
+    /// one, so that it is worth trying again.
+    pub fn give_up_for(&self, error: &Error) -> bool {
+        if error.code() != ErrorCode::DiskFull || !self.held.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        match self.ballast.give_up() {
+            Ok(_) => tracing::warn!("the disk is full: room kept back for flushes is given up"),
+            Err(error) => tracing::error!(%error, "the ballast cannot be given up"),
+        }
+        true
+    }
+
+    /// Does `work`, with the room of the ballast if it takes that: for what must be done even on
+    /// a full disk, such as a start.
+    pub fn with_ballast<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if self.give_up_for(&error) => work(),
+            done => done,
+        }
     }
 }
 
@@ -60,13 +83,12 @@ impl Engine {
 
     /// Gives the ballast up when `error` says that the disk is full.
     pub(crate) fn note_error(&self, error: &Error) {
-        if error.code() != ErrorCode::DiskFull || !self.disk.held.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        match self.disk.ballast.give_up() {
-            Ok(_) => tracing::warn!("the disk is full: room kept back for flushes is given up"),
-            Err(error) => tracing::error!(%error, "the ballast cannot be given up"),
-        }
+        self.disk_gave_room_for(error);
+    }
+
+    /// The same; returns whether there was a ballast, so that it is worth trying again.
+    pub(crate) fn disk_gave_room_for(&self, error: &Error) -> bool {
+        self.disk.give_up_for(error)
     }
 
     /// Whether files may grow that free nothing.

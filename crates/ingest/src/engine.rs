@@ -36,6 +36,7 @@ use crate::disk::Disk;
 use crate::group::EndedGroup;
 use crate::history::History;
 use crate::keeper::Keeper;
+use crate::log_dirs::Lock;
 use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
@@ -88,8 +89,8 @@ pub struct Engine {
     pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
     pub(crate) catalog_generation: AtomicU64,
-    /// Keeps other processes off the store.
-    pub(crate) _lock: Box<dyn Send + Sync>,
+    /// Keep other processes off the store.
+    pub(crate) _locks: Vec<Lock>,
 }
 
 impl Engine {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
 use freshet_base::clock::ClockRef;
-use freshet_base::io::FsRef;
+use freshet_base::io::{FsRef, Mode};
 use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, bail, err};
 use freshet_meta::{
     AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, RunRecord, StoredTable,
@@ -17,7 +17,8 @@ use freshet_storage::flush::Files;
 use freshet_storage::view::{StoreView, TableView, Views};
 use freshet_storage::{DataDir, Rowset, side};
 use freshet_wal::{
-    Hole, LogFile, NewRun, RunBounds, Scan, ScanError, ScanInput, Wal, WalOptions, WalWorld, scan,
+    FileState, Hole, LogFile, NewRun, RunBounds, Scan, ScanError, ScanInput, Wal, WalOptions,
+    WalWorld, scan,
 };
 use imbl::HashMap;
 
@@ -30,13 +31,13 @@ use crate::disk::Disk;
 use crate::engine::{Engine, World};
 use crate::history::History;
 use crate::keeper::{self, Keeper};
-use crate::recycle::{Recycler, side_dir};
+use crate::log_dirs::{self, BadDir, LOCK_FILE, Lock};
+use crate::privacy;
+use crate::recycle::{Recycler, remove_log_file, side_dir};
 use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
 use crate::sweep::Sweeper;
 
-/// The name of the lock that keeps a second server off a store.
-const LOCK_FILE: &str = "LOCK";
 /// The name of the metadata file.
 pub const META_FILE: &str = "meta.redb";
 
@@ -48,15 +49,17 @@ impl Engine {
     /// When another server has the store, when the log or metadata is damaged or of a newer
     /// version, when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
-        let store = StoppedStore::open(&config, &world)?;
+        let disk = Disk::new(&world.fs, &config);
+        let store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
         let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
         step(&world, "recovery-scanned")?;
-        let run = begin_run(&world, &store.meta, &scan)?;
+        let files = store.sort_out(&scan)?;
+        let run = disk.with_ballast(|| begin_run(&world, &store.meta, &scan))?;
         step(&world, "recovery-run-begun")?;
-        let wal = start_wal(&config, &world, &scan, &run)?;
+        let wal = start_wal(&config, &world, files, &run)?;
         let counted = store.tables.iter().map(|t| (t.table.id, t.flushed.version_lsn)).collect();
         let run_starts = store.runs.iter().map(|run| run.first_lsn).collect();
-        let engine = Arc::new(Self::assemble(store, world, wal)?);
+        let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
         let mut replay = Replay::new(&engine, counted, run_starts);
         replay_side(&engine, &mut replay)?;
@@ -76,8 +79,8 @@ impl Engine {
         Ok(engine)
     }
 
-    fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>) -> Result<Self> {
-        let StoppedStore { meta, data, tables: stored, config, lock, .. } = store;
+    fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Disk) -> Result<Self> {
+        let StoppedStore { meta, data, tables: stored, config, locks, .. } = store;
         let catalog = meta.catalog();
         let mut views = HashMap::new();
         let mut states = HashMap::new();
@@ -105,14 +108,14 @@ impl Engine {
             recycler: Recycler::default(),
             compactor: Compactor::default(),
             sweeper: Sweeper::new(config.orphan_grace),
-            disk: Disk::new(&world.fs, &config),
+            disk,
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             dropped_databases: parking_lot::Mutex::default(),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,
-            _lock: lock,
+            _locks: locks,
         })
     }
 
@@ -201,12 +204,7 @@ fn step(world: &World, name: &str) -> Result<()> {
     world.failpoints.pass(name).map_err(|error| Error::io("open the store", error))
 }
 
-fn lock_store(fs: &FsRef, config: &EngineConfig) -> Result<Box<dyn Send + Sync>> {
-    let dir = &config.data_dir;
-    let side = side_dir(dir);
-    for path in config.wal_dirs.iter().chain([dir, &side]) {
-        make_dir(fs, path)?;
-    }
+fn lock_store(fs: &FsRef, dir: &Path) -> Result<Lock> {
     fs.lock(&dir.join(LOCK_FILE)).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => err!(
             Io,
@@ -218,12 +216,8 @@ fn lock_store(fs: &FsRef, config: &EngineConfig) -> Result<Box<dyn Send + Sync>>
 }
 
 fn make_dir(fs: &FsRef, path: &Path) -> Result<()> {
-    let failed = |error| Error::io(format_args!("make directory {}", path.display()), error);
-    fs.create_dir_all(path).map_err(failed)?;
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => fs.sync_dir(parent).map_err(failed),
-        None => Ok(()),
-    }
+    fs.make_dir(path)
+        .map_err(|error| Error::io(format_args!("make directory {}", path.display()), error))
 }
 
 fn open_meta(config: &EngineConfig, world: &World) -> Result<Meta> {
@@ -291,26 +285,65 @@ pub(crate) struct StoppedStore {
     pub tables: Vec<StoredTable>,
     runs: Vec<RunRecord>,
     config: EngineConfig,
-    lock: Box<dyn Send + Sync>,
+    locks: Vec<Lock>,
 }
 
 impl StoppedStore {
-    /// Locks the store in `config.data_dir` and opens its metadata; makes it if there is none.
+    /// Takes the store in `config.data_dir` for a server, with the directories of its log; makes
+    /// what is not there yet.
     ///
     /// # Errors
-    /// When another server has it, or metadata cannot be read.
+    /// When another server has it, a directory is not its own, or metadata cannot be read.
+    pub fn take(config: &EngineConfig, world: &World) -> Result<Self> {
+        let (fs, dir) = (&world.fs, &config.data_dir);
+        make_dir(fs, dir)?;
+        let lock = lock_store(fs, dir)?;
+        if !fs.exists(&dir.join(META_FILE)) {
+            log_dirs::check_new(&**fs, config)?;
+        }
+        privacy::close(world, std::iter::once(dir.as_path()))?;
+        for path in [data_dir(dir).root(), &side_dir(dir)] {
+            make_dir(fs, path)?;
+        }
+        let mut store = Self::with(config, world, lock)?;
+        store.locks.extend(log_dirs::take(config, world, &store.meta)?);
+        let log = store.meta.log_state().dirs.into_iter().map(|name| dir.join(name));
+        privacy::close(world, log.collect::<Vec<_>>().iter().map(PathBuf::as_path))?;
+        Ok(store)
+    }
+
+    /// Opens the store in `config.data_dir` for a tool: makes nothing, and of the log it takes
+    /// directories and sizes from metadata, whatever the settings say.
+    ///
+    /// # Errors
+    /// When there is none, a server has it, or metadata cannot be read.
     pub fn open(config: &EngineConfig, world: &World) -> Result<Self> {
-        let lock = lock_store(&world.fs, config)?;
+        let dir = &config.data_dir;
+        if !world.fs.exists(&dir.join(META_FILE)) {
+            bail!(Io, "there is no store in {}: {META_FILE} is not there", dir.display());
+        }
+        Self::with(config, world, lock_store(&world.fs, dir)?)
+    }
+
+    fn with(config: &EngineConfig, world: &World, lock: Lock) -> Result<Self> {
         let meta = open_meta(config, world)?;
         Ok(Self {
             fs: Arc::clone(&world.fs),
             tables: meta.tables_on_open()?,
             runs: meta.runs()?,
-            data: DataDir::new(config.data_dir.join("data")),
+            data: data_dir(&config.data_dir),
             config: config.clone(),
             meta,
-            lock,
+            locks: vec![lock],
         })
+    }
+
+    /// Directories of the log that cannot be used as they are.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn bad_log_dirs(&self) -> Result<Vec<BadDir>> {
+        log_dirs::faults(&*self.fs, &self.config.data_dir, &self.meta.log_state())
     }
 
     /// Finds the end of the log.
@@ -319,22 +352,62 @@ impl StoppedStore {
     /// [`ScanError`]: what stands in the way of a start.
     pub fn scan(&self) -> Result<Scan, ScanError> {
         let state = self.meta.log_state();
-        // Relative ones stand under the data directory, wherever that has been moved to.
-        let path = |file: &LogFileRecord| self.config.data_dir.join(&file.path);
-        let file = |file: &LogFileRecord| LogFile { id: file.id, path: path(file) };
-        let files = state.files.iter().map(file).collect::<Vec<_>>();
+        let files = state.files.iter().map(|file| self.log_file(file)).collect::<Vec<_>>();
         let hole = |hole: &AcceptedHole| Hole { first: hole.first, last: hole.last };
         let holes = state.holes.iter().map(hole).collect::<Vec<_>>();
         let runs = run_bounds(&self.runs);
         scan(ScanInput {
             fs: Arc::clone(&self.fs),
-            file_bytes: self.config.wal_file_bytes.bytes(),
             files: &files,
             runs: &runs,
             recycled_to: state.recycled_to,
             durable_known: self.durable_known(),
             accepted_holes: &holes,
         })
+    }
+
+    fn log_file(&self, record: &LogFileRecord) -> LogFile {
+        // Relative ones stand under the data directory, wherever that has been moved to.
+        let path = self.config.data_dir.join(&record.path);
+        // Format 2 did not say how long a file is; one that was cut short lacks records then.
+        let is_whole = |bytes: &u64| *bytes > 0 && bytes.is_multiple_of(freshet_wal::BLOCK_BYTES);
+        let len = || self.fs.open(&path, Mode::Read).and_then(|file| file.len_bytes()).ok();
+        let bytes = match record.bytes {
+            0 => len().filter(is_whole).unwrap_or(self.config.wal_file_bytes.bytes()),
+            bytes => bytes,
+        };
+        LogFile { id: record.id, path, bytes }
+    }
+
+    /// The files that the log goes on with. What has another size than new files, or stands where
+    /// no new ones shall, is only read: it goes when its records are recycled, or at once where it
+    /// has none.
+    fn sort_out(&self, scan: &Scan) -> Result<Vec<FileState>> {
+        let is_kept = |file: &LogFile| {
+            let dir = file.path.parent().expect("a log file is in a directory");
+            file.bytes == self.config.wal_file_bytes.bytes()
+                && self.config.wal_dirs.iter().any(|wanted| wanted == dir)
+        };
+        let bytes = scan.files.iter().map(|state| (state.file.id, state.file.bytes));
+        let bytes = bytes.collect::<std::collections::HashMap<_, _>>();
+        self.meta.settle_log(|state| {
+            for file in &mut state.files {
+                file.bytes = bytes.get(&file.id).copied().unwrap_or(file.bytes);
+            }
+        })?;
+        let mut files = Vec::new();
+        for FileState { file, live, .. } in scan.files.iter().cloned() {
+            match (is_kept(&file), live) {
+                (false, None) => {
+                    // On a full disk it may stay; the next start tries again.
+                    if let Err(error) = remove_log_file(&self.fs, &self.meta, &file) {
+                        tracing::warn!(%error, "a log file that is not used any more stays");
+                    }
+                }
+                (is_kept, live) => files.push(FileState { file, live, leaving: !is_kept }),
+            }
+        }
+        Ok(files)
     }
 
     /// The highest LSN that metadata names: everything up to it was durable.
@@ -348,6 +421,11 @@ impl StoppedStore {
         let name = self.meta.log_state().side_file?;
         Some(side_dir(&self.config.data_dir).join(name))
     }
+}
+
+/// Where the files of tables are.
+fn data_dir(store: &Path) -> DataDir {
+    DataDir::new(store.join("data"))
 }
 
 pub(crate) fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -366,7 +444,7 @@ fn begin_run(world: &World, meta: &Meta, scan: &Scan) -> Result<RunRecord> {
 fn start_wal(
     config: &EngineConfig,
     world: &World,
-    scan: &Scan,
+    files: Vec<FileState>,
     run: &RunRecord,
 ) -> Result<Arc<Wal>> {
     let file_bytes = config.wal_file_bytes.bytes();
@@ -385,8 +463,7 @@ fn start_wal(
         on_fatal: Box::new(move |message: &str| on_fatal(message)),
     };
     let new_run = NewRun { run: run.number, salt: run.salt, first_lsn: run.first_lsn };
-    Wal::start(options, wal_world, new_run, scan.files.clone())
-        .map_err(|error| Error::io("open the log", error))
+    Wal::start(options, wal_world, new_run, files).map_err(|error| Error::io("open the log", error))
 }
 
 fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {

@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::{Error, Lsn, Result, TableId, Version, err, task};
-use freshet_meta::{LogFileRecord, RecycleCommit};
+use freshet_base::io::FsRef;
+use freshet_base::{Error, Lsn, Result, TableId, Version, task};
+use freshet_meta::{LogFileRecord, Meta, RecycleCommit};
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::side::{self, SideEntry};
-use freshet_wal::{LogFile, make_file};
+use freshet_wal::{LogFile, Recycled, make_file};
+use parking_lot::Mutex;
 
 use crate::engine::Engine;
+use crate::log_dirs;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
 
@@ -34,6 +37,8 @@ pub(crate) struct Recycler {
     turning: AtomicBool,
     making: AtomicBool,
     refilling: AtomicBool,
+    /// The id of the log file that is made next, from its reservation until it is listed.
+    next_file: Mutex<Option<u64>>,
     /// The LSN up to which the log is wanted back; zero: nothing is.
     wanted: AtomicU64,
 }
@@ -107,21 +112,25 @@ impl Engine {
     /// When the disk has no room.
     pub(crate) fn make_log_file(&self) -> Result<()> {
         self.may_grow()?;
-        let id = self.meta().log_state().files.last().map_or(1, |file| file.id + 1);
+        let mut next_file = self.recycler.next_file.lock();
+        let id = match *next_file {
+            Some(id) => id,
+            None => *next_file.insert(self.meta().next_log_file()?),
+        };
         let dir = self.roomiest_wal_dir();
         let path = dir.join(format!("{id:08}.log"));
-        if let Err(error) = make_file(&**self.fs(), &path, self.config().wal_file_bytes.bytes()) {
+        let bytes = self.config().wal_file_bytes.bytes();
+        if let Err(error) = make_file(&**self.fs(), &path, bytes) {
             // A part of a file would take the room that flushes need on a full disk.
             let _ = self.fs().remove_file(&path);
             return Err(Error::io(format_args!("make log file {}", path.display()), error));
         }
-        // Listed relative where it stands under the data directory, so that that can be moved.
-        let listed = path.strip_prefix(&self.config().data_dir).unwrap_or(&path);
-        let listed = listed.to_str().ok_or_else(|| err!(Io, "{} is no text", path.display()))?;
-        let identity = (self.world.draw)();
-        self.meta().add_log_file(LogFileRecord { id, path: listed.to_owned(), identity })?;
+        let listed = log_dirs::listed(&self.config().data_dir, &path)?;
+        self.meta().add_log_file(LogFileRecord { id, path: listed, bytes })?;
+        *next_file = None;
+        drop(next_file);
         self.wal()
-            .offer_file(LogFile { id, path: path.clone() })
+            .offer_file(LogFile { id, path: path.clone(), bytes })
             .map_err(|e| Error::io(format_args!("open log file {}", path.display()), e))
     }
 
@@ -132,10 +141,8 @@ impl Engine {
         if stats.live_bytes < turn_bytes && stats.room_waiters == 0 {
             return None;
         }
-        // The file being written cannot be used again; of the full ones, all but the youngest
-        // quarter of a turn stay, so that trickling tables are not pushed out at once.
-        let full = stats.live_files.split_last()?.1;
-        full.last().map(|file| file.last)
+        // The file being written cannot be used again.
+        stats.full_to
     }
 
     /// Frees the log up to `up_to`.
@@ -242,8 +249,11 @@ impl Engine {
             };
             let commit = RecycleCommit { recycled_to: up_to, side_file, versions };
             engine.meta().recycle_commit(&commit)?;
-            let recycled = engine.wal().recycle(up_to);
-            tracing::debug!(%up_to, recycled, side_rows = entries.len(), "log recycled");
+            let Recycled { used_again, left } = engine.wal().recycle(up_to);
+            tracing::debug!(%up_to, used_again, side_rows = entries.len(), "log recycled");
+            for file in left {
+                remove_log_file(engine.fs(), engine.meta(), &file)?;
+            }
             engine.remove_side_files()
         })
         .await
@@ -266,6 +276,14 @@ impl Engine {
     pub(crate) fn side_path(&self, name: &str) -> PathBuf {
         side_dir(&self.config().data_dir).join(name)
     }
+}
+
+/// Removes a log file that has no records any more. A crash in between leaves a file that is not
+/// listed, which the next start removes.
+pub(crate) fn remove_log_file(fs: &FsRef, meta: &Meta, file: &LogFile) -> Result<()> {
+    meta.remove_log_file(file.id)?;
+    fs.remove_file(&file.path)
+        .map_err(|error| Error::io(format_args!("remove log file {}", file.path.display()), error))
 }
 
 /// The directory of side files.

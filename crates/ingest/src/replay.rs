@@ -8,7 +8,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use freshet_base::{Error, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, Version, err};
+use freshet_base::{
+    ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, Version,
+    err,
+};
 use freshet_meta::RowsetMeta;
 use freshet_schema::row;
 use freshet_storage::delta::{DeltaEntry, Payload};
@@ -19,6 +22,9 @@ use crate::engine::Engine;
 use crate::group::PendingCut;
 use crate::record::{self, BarrierAction, BarrierStamp, Body, Label, Part, PartStamp, Record};
 use crate::state::TableState;
+
+/// A replay on a full disk tries a flush whenever so much more of the memory is in use.
+const FLUSH_TRIES: u64 = 16;
 
 /// What a replay did, for the log of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,6 +47,8 @@ pub struct Replay<'a> {
     /// Where the runs begin that are still to come, first one last.
     run_starts: Vec<Lsn>,
     last: Lsn,
+    /// On a full disk: the memory in use at which a flush is tried again.
+    flushes_from_bytes: u64,
     done: Replayed,
 }
 
@@ -59,6 +67,7 @@ impl<'a> Replay<'a> {
             open: BTreeMap::new(),
             run_starts,
             last: Lsn::ZERO,
+            flushes_from_bytes: 0,
             done: Replayed::default(),
         }
     }
@@ -304,10 +313,31 @@ impl<'a> Replay<'a> {
         self.engine.views().load().tables.get(&table).map_or(Lsn::ZERO, |view| view.flushed)
     }
 
-    /// Brings rows into files as at any other time when memory runs short.
-    async fn keep_budget(&self) -> Result<()> {
+    /// Brings rows into files as at any other time when memory runs short. Where the disk has no
+    /// room for them they stay in memory, which had them before the start as well.
+    async fn keep_budget(&mut self) -> Result<()> {
         while let Some(largest) = self.engine.largest_under_pressure() {
-            self.engine.settle(&largest, FlushReason::Memory).await?;
+            let memory = self.engine.admission().memory();
+            let (used, limit) = (memory.used_bytes(), memory.limit_bytes());
+            if used < self.flushes_from_bytes {
+                return Ok(());
+            }
+            match self.engine.settle(&largest, FlushReason::Memory).await {
+                Ok(()) => {}
+                Err(error) if self.engine.disk_gave_room_for(&error) => {}
+                Err(error) if error.code() == ErrorCode::DiskFull && used <= limit => {
+                    self.flushes_from_bytes = used + limit / FLUSH_TRIES;
+                }
+                Err(error) if error.code() == ErrorCode::DiskFull => {
+                    return Err(error.context(format_args!(
+                        "the log holds more rows than fit in write_memory ({}), and the disk has \
+                         no room for them: free some space under {}, or raise write_memory",
+                        ByteSize(limit),
+                        self.engine.config().data_dir.display()
+                    )));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

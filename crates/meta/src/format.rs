@@ -6,7 +6,7 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format this code writes.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 
 /// Refuses a store that a newer version wrote, brings an older one up to date, and marks an
 /// empty one as ours.
@@ -38,9 +38,11 @@ pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
 /// - 1 is the first.
 /// - 2 added slow hashes of passwords and the values of columns for rows of before them. What 1
 ///   wrote means the same, but a server of 1 would take a slow hash for no password.
+/// - 3 added what directories and files of the log are. The next start finds out what 2 did not
+///   write; a server of 2 would read all files of the log with the size of its own settings.
 fn upgrade(_store: &dyn MetaStore, from: u32) -> Result<Batch> {
     match from {
-        1 | FORMAT_VERSION => Ok(Batch::default()),
+        1..=FORMAT_VERSION => Ok(Batch::default()),
         _ => bail!(Corruption, "the data directory is of format {from}, which never existed"),
     }
 }
@@ -55,7 +57,7 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"2");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"3");
     }
 
     #[test]
@@ -64,16 +66,16 @@ mod tests {
         let put = vec![(keys::FORMAT.to_owned(), b"1".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"2");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"3");
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"3".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"4".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 3"), "{error}");
+        assert!(error.message().contains("format 4"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

@@ -30,10 +30,11 @@ pub struct RunRecord {
 pub struct LogFileRecord {
     /// Never used again.
     pub id: u64,
-    /// Where it stands.
+    /// Where it stands, in the data directory if it is relative.
     pub path: String,
-    /// Written at its head, so that another file of that name is not taken for it.
-    pub identity: u64,
+    /// What it was made with; 0 where a store of format 2 has not been started since.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// A hole in the log that somebody accepted: replay passes it, versions skip it.
@@ -48,8 +49,18 @@ pub struct AcceptedHole {
 /// The state of the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LogState {
+    /// What each directory of the log says whose it is; 0 before the first start.
+    #[serde(default)]
+    pub store: u64,
+    /// The directories, in the data directory if they are relative. Each carries the number of
+    /// the store.
+    #[serde(default)]
+    pub dirs: Vec<String>,
     /// All log files, ready ones included, in order of ids.
     pub files: Vec<LogFileRecord>,
+    /// Files with this id or a higher one were never made.
+    #[serde(default)]
+    pub next_file: u64,
     /// Records up to here stand in tables' files, the side file or metadata: the log files that
     /// held them are used again.
     pub recycled_to: Lsn,
@@ -75,6 +86,13 @@ pub(crate) fn load(store: &dyn MetaStore) -> Result<LogState> {
     match store.get(keys::LOG)? {
         Some(bytes) => keys::decode(keys::LOG, &bytes),
         None => Ok(LogState::default()),
+    }
+}
+
+impl LogState {
+    /// The id of the next file.
+    pub fn next_file(&self) -> u64 {
+        self.files.last().map_or(1, |file| file.id + 1).max(self.next_file)
     }
 }
 
@@ -123,6 +141,47 @@ impl Meta {
     /// The state of the log.
     pub fn log_state(&self) -> LogState {
         self.log.lock().clone()
+    }
+
+    /// Brings up to date what a start has found out about directories and files; writes nothing
+    /// when that changes nothing.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn settle_log(&self, edit: impl FnOnce(&mut LogState)) -> Result<()> {
+        let mut settled = self.log_state();
+        edit(&mut settled);
+        if settled == self.log_state() {
+            return Ok(());
+        }
+        self.change_log(|state| {
+            *state = settled;
+            Ok(Batch::default())
+        })
+    }
+
+    /// Gives a log file its id before it is made. So what stands in a directory of the log under
+    /// a lower id and is not listed is the rest of a file that was given up or never finished.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn next_log_file(&self) -> Result<u64> {
+        self.change_log(|state| {
+            state.next_file = state.next_file() + 1;
+            Ok(Batch::default())
+        })?;
+        Ok(self.log_state().next_file - 1)
+    }
+
+    /// Takes a directory off the list, with all files in it where somebody has given them up.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn remove_log_dir(&self, dir: &str, files: &[u64]) -> Result<()> {
+        self.settle_log(|state| {
+            state.dirs.retain(|listed| listed != dir);
+            state.files.retain(|file| !files.contains(&file.id));
+        })
     }
 
     /// Lists a log file that was made and synced with its directory.

@@ -1,9 +1,11 @@
 //! Who uses the store in a random run, and the random run itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::ByteSize;
+use freshet_ingest::EngineConfig;
 use freshet_meta::{ColumnPlace, SchemaChange};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
@@ -68,9 +70,7 @@ pub fn run_seed(seed: u64) -> Summary {
 fn draw_plan(sim: &mut Sim) -> Plan {
     let chance = &mut sim.chance;
     let config = &mut sim.config;
-    config.wal_file_bytes = ByteSize::kib(*[128, 256, 512].choose(chance).expect("some"));
-    let files = chance.random_range(5..12);
-    config.wal_bytes_max = ByteSize(config.wal_file_bytes.bytes() * files);
+    draw_log(chance, config);
     config.write_memory_bytes = ByteSize::kib(chance.random_range(192..1024));
     config.snapshot_memory_bytes = ByteSize::kib(*[0, 4, 1024].choose(chance).expect("some"));
     config.flush_bytes = ByteSize::kib(chance.random_range(4..48));
@@ -86,6 +86,13 @@ fn draw_plan(sim: &mut Sim) -> Plan {
         disk_fails: chance.random_bool(0.2),
         disk_fills: chance.random_bool(0.2),
     }
+}
+
+/// Sizes of the log, which may be others in each life.
+fn draw_log(chance: &mut StdRng, config: &mut EngineConfig) {
+    config.wal_file_bytes = ByteSize::kib(*[128, 256, 512].choose(chance).expect("some"));
+    let files = chance.random_range(5..12);
+    config.wal_bytes_max = ByteSize(config.wal_file_bytes.bytes() * files);
 }
 
 fn properties(plan: &Plan) -> [(&'static str, u64); 2] {
@@ -122,6 +129,14 @@ fn live(sim: &mut Sim, plan: &Plan) {
     assert!(executor.run_until(is_over), "everybody waits for somebody else");
     assert!(sim.fatal().is_none() || sim.fs.has_crashed(), "it gave up: {:?}", sim.fatal());
     end(sim);
+    if sim.chance.random_bool(0.2) {
+        draw_log(&mut sim.chance, &mut sim.config);
+    }
+    if sim.chance.random_bool(0.1) {
+        let dirs = [&["/log"][..], &["/store/wal"], &["/store/wal", "/log"]];
+        let dirs = dirs.choose(&mut sim.chance).expect("some");
+        sim.config.wal_dirs = dirs.iter().map(PathBuf::from).collect();
+    }
     if sim.chance.random_bool(0.3) {
         // The next start dies while it recovers, too.
         sim.die_within_calls(60);

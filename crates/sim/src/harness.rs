@@ -8,7 +8,7 @@ use std::time::Duration;
 use freshet_base::fail::Failpoints;
 use freshet_base::metrics::Metrics;
 use freshet_base::{ByteSize, ErrorCode, Lsn, Result};
-use freshet_ingest::{Engine, EngineConfig, World};
+use freshet_ingest::{Engine, EngineConfig, STORE_FILE, World};
 use freshet_storage::delta::Freshness;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -278,6 +278,8 @@ impl Sim {
             }
         }
         let log = meta.log_state();
+        let marks = log.dirs.iter().map(|dir| self.config.data_dir.join(dir).join(STORE_FILE));
+        named.extend(marks);
         named.extend(log.files.iter().map(|file| self.config.data_dir.join(&file.path)));
         let side = self.config.data_dir.join("side");
         named.extend(log.side_file.iter().map(|name| side.join(name)));

@@ -86,9 +86,9 @@ impl Drop for Log {
 }
 
 fn file(fs: &FsRef, dir: &Path, id: u64, options: &WalOptions) -> FileState {
-    let file = LogFile { id, path: dir.join(id.to_string()) };
+    let file = LogFile { id, path: dir.join(id.to_string()), bytes: options.file_bytes };
     make_file(&**fs, &file.path, options.file_bytes).unwrap();
-    FileState { file, live: None }
+    FileState { file, live: None, leaving: false }
 }
 
 /// The time for `rounds` of `under_way` records on each thread.

@@ -19,6 +19,8 @@ pub struct LogFile {
     pub id: u64,
     /// Where it stands.
     pub path: PathBuf,
+    /// What it was made with; files of one log may differ.
+    pub bytes: u64,
 }
 
 /// Makes a log file of `file_bytes` zeros and returns once it and its name are on the device.
@@ -56,15 +58,14 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens a file that was made with `file_bytes`.
-    pub(crate) fn open(fs: &dyn Fs, log_file: LogFile, file_bytes: u64) -> io::Result<Self> {
+    pub(crate) fn open(fs: &dyn Fs, log_file: LogFile) -> io::Result<Self> {
         let file = fs.open(&log_file.path, Mode::Direct)?;
         let len_bytes = file.len_bytes()?;
-        if len_bytes != file_bytes {
-            let path = log_file.path.display();
+        if len_bytes != log_file.bytes {
+            let (path, expected) = (log_file.path.display(), log_file.bytes);
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("log file {path} has {len_bytes} bytes, expected {file_bytes}"),
+                format!("log file {path} has {len_bytes} bytes, expected {expected}"),
             ));
         }
         Ok(Self { log_file, file })

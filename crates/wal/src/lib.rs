@@ -39,7 +39,7 @@ pub use file::{LogFile, make_file};
 pub use horizon::{Horizon, HorizonWatch};
 pub use reader::{Record, Records};
 pub use record::{FRAME_HEADER_BYTES, KIND_IDLE, Payload, STAMP_BYTES_MAX};
-pub use recycle::LiveFile;
+pub use recycle::{LiveFile, Recycled};
 pub use room::Room;
 pub use scan::{
     Corruption, DamagedRecord, FileState, Hole, LiveRecords, Place, RunBounds, Scan, ScanError,

@@ -118,14 +118,15 @@ impl<'a> Iterator for Walk<'a> {
 /// Whole log files, one at a time.
 pub(crate) struct FileReader {
     fs: FsRef,
-    file_bytes: u64,
     buffer: AlignedBuffer,
 }
 
 impl FileReader {
-    pub(crate) fn new(fs: FsRef, file_bytes: u64) -> Self {
-        let capacity = usize::try_from(file_bytes).expect("a log file fits in memory");
-        Self { fs, file_bytes, buffer: AlignedBuffer::new(capacity) }
+    /// A reader with memory for the largest of `files`.
+    pub(crate) fn new(fs: FsRef, files: &[LogFile]) -> Self {
+        let bytes = files.iter().map(|file| file.bytes).max().unwrap_or(0);
+        let capacity = usize::try_from(bytes).expect("a log file fits in memory");
+        Self { fs, buffer: AlignedBuffer::new(capacity) }
     }
 
     pub(crate) fn fs(&self) -> &dyn Fs {
@@ -140,13 +141,8 @@ impl FileReader {
             file.drop_cache().map_err(failed)?;
         }
         let len_bytes = file.len_bytes().map_err(failed)?;
-        if len_bytes != self.file_bytes {
-            let expected_bytes = self.file_bytes;
-            return Err(ScanError::WrongLength {
-                file: log_file.clone(),
-                len_bytes,
-                expected_bytes,
-            });
+        if len_bytes != log_file.bytes {
+            return Err(ScanError::WrongLength { file: log_file.clone(), len_bytes });
         }
         let buffer = self.buffer.resize_for_read(len_bytes as usize);
         file.read_exact_at(buffer, 0).map_err(failed)

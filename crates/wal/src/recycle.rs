@@ -35,14 +35,31 @@ impl Current {
     }
 }
 
+/// A file that the writer has left behind.
+struct Full {
+    file: OpenFile,
+    live: LiveFile,
+    /// Handed back instead of used again.
+    leaving: bool,
+}
+
 /// All files of the log.
 pub(crate) struct Files {
     file_bytes: u64,
     /// Zeroed or recycled; used from the front.
     ready: VecDeque<OpenFile>,
     current: Option<Current>,
-    /// Left behind by the writer, in the order of their records.
-    full: VecDeque<(OpenFile, LiveFile)>,
+    /// In the order of their records.
+    full: VecDeque<Full>,
+}
+
+/// What became of files whose records are elsewhere now.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recycled {
+    /// How many are used again.
+    pub used_again: u64,
+    /// Those that the log has no use for any more.
+    pub left: Vec<LogFile>,
 }
 
 /// Where a piece goes, and whether the writer left its file for another.
@@ -57,20 +74,27 @@ impl Files {
         Self { file_bytes, ready: VecDeque::new(), current: None, full: VecDeque::new() }
     }
 
+    /// Adds a file to write in.
     pub(crate) fn add_ready(&mut self, file: OpenFile) {
+        assert_eq!(file.log_file.bytes, self.file_bytes, "the log writes files of one size");
         self.ready.push_back(file);
     }
 
     /// Adds a file with records of earlier runs, in the order of the records.
-    pub(crate) fn add_full(&mut self, file: OpenFile, live: LiveFile) {
-        let in_order = self.full.back().is_none_or(|(_, before)| before.last < live.last);
+    pub(crate) fn add_full(&mut self, file: OpenFile, live: LiveFile, leaving: bool) {
+        let in_order = self.full.back().is_none_or(|before| before.live.last < live.last);
         assert!(in_order, "files follow each other as their records do");
-        self.full.push_back((file, live));
+        assert!(leaving || live.file.bytes == self.file_bytes, "the log writes files of one size");
+        self.full.push_back(Full { file, live, leaving });
     }
 
-    /// Goes on behind the last record of the last full file; returns the bytes left there.
+    /// Goes on behind the last record of the last full file, unless that leaves; returns the
+    /// bytes left there.
     pub(crate) fn resume_last(&mut self) -> u64 {
-        let Some((file, live)) = self.full.pop_back() else { return 0 };
+        if self.full.back().is_none_or(|last| last.leaving) {
+            return 0;
+        }
+        let Some(Full { file, live, .. }) = self.full.pop_back() else { return 0 };
         let records = Some((live.first, live.last));
         self.current = Some(Current { file, position: live.used_bytes, records });
         self.file_bytes - live.used_bytes
@@ -96,7 +120,7 @@ impl Files {
 
     fn leave(&mut self, current: Current) {
         match current.live() {
-            Some(live) => self.full.push_back((current.file, live)),
+            Some(live) => self.full.push_back(Full { file: current.file, live, leaving: false }),
             None => self.ready.push_back(current.file),
         }
     }
@@ -109,12 +133,19 @@ impl Files {
         current.position += block_bytes;
     }
 
-    /// Makes files ready again whose records are all at or below `up_to`; returns how many.
-    pub(crate) fn recycle(&mut self, up_to: Lsn) -> u64 {
-        let mut recycled = 0;
-        while self.full.front().is_some_and(|(_, live)| live.last <= up_to) {
-            self.ready.extend(self.full.pop_front().map(|(file, _)| file));
-            recycled += 1;
+    /// Makes files ready again whose records are all at or below `up_to`, but for those that
+    /// leave.
+    pub(crate) fn recycle(&mut self, up_to: Lsn) -> Recycled {
+        let mut recycled = Recycled::default();
+        while self.full.front().is_some_and(|full| full.live.last <= up_to) {
+            match self.full.pop_front() {
+                Some(Full { leaving: true, live, .. }) => recycled.left.push(live.file),
+                Some(Full { file, .. }) => {
+                    self.ready.push_back(file);
+                    recycled.used_again += 1;
+                }
+                None => {}
+            }
         }
         recycled
     }
@@ -123,13 +154,20 @@ impl Files {
         self.ready.len()
     }
 
+    /// How many there are, without those that leave.
     pub(crate) fn total(&self) -> usize {
-        self.ready.len() + self.full.len() + usize::from(self.current.is_some())
+        let full = self.full.iter().filter(|full| !full.leaving).count();
+        self.ready.len() + full + usize::from(self.current.is_some())
+    }
+
+    /// The last record in a file that the writer has left behind.
+    pub(crate) fn full_to(&self) -> Option<Lsn> {
+        self.full.back().map(|full| full.live.last)
     }
 
     /// The files with records, in the order of the records.
     pub(crate) fn live(&self) -> Vec<LiveFile> {
-        let full = self.full.iter().map(|(_, live)| live.clone());
+        let full = self.full.iter().map(|full| full.live.clone());
         full.chain(self.current.as_ref().and_then(Current::live)).collect()
     }
 }

@@ -42,8 +42,6 @@ pub struct Hole {
 pub struct ScanInput<'a> {
     /// Where the files stand.
     pub fs: FsRef,
-    /// Bytes of one file.
-    pub file_bytes: u64,
     /// All log files.
     pub files: &'a [LogFile],
     /// All runs that may have records above `recycled_to`.
@@ -98,14 +96,12 @@ pub enum ScanError {
         /// The file.
         file: LogFile,
     },
-    /// A file that metadata lists has another length than a log file.
+    /// A file has another length than metadata says.
     WrongLength {
         /// The file.
         file: LogFile,
         /// Its length.
         len_bytes: u64,
-        /// What it should be.
-        expected_bytes: u64,
     },
     /// A file cannot be read, or its tail cannot be written again.
     Io {
@@ -134,9 +130,9 @@ impl fmt::Display for ScanError {
             Self::Missing { file } => {
                 write!(f, "log file {} is missing; put it back", file.path.display())
             }
-            Self::WrongLength { file, len_bytes, expected_bytes } => {
-                let path = file.path.display();
-                write!(f, "log file {path} has {len_bytes} bytes instead of {expected_bytes}")
+            Self::WrongLength { file, len_bytes } => {
+                let (path, expected) = (file.path.display(), file.bytes);
+                write!(f, "log file {path} has {len_bytes} bytes instead of {expected}")
             }
             Self::Io { file, source } => {
                 write!(f, "log file {} cannot be used: {source}", file.path.display())
@@ -205,6 +201,9 @@ pub struct FileState {
     pub file: LogFile,
     /// Its records; `None` if it is ready to be written from its start.
     pub live: Option<LiveRecords>,
+    /// Set for a file that is not to be written any more: it is read until its records are
+    /// recycled, and then handed back.
+    pub leaving: bool,
 }
 
 /// A log that was read, found whole, and brought to the device again.
@@ -221,7 +220,6 @@ pub struct Scan {
     runs: Arc<Runs>,
     extents: Vec<Extent>,
     fs: FsRef,
-    file_bytes: u64,
 }
 
 /// Reads all files of a log and finds its end: the last record before the first one missing.
@@ -232,7 +230,7 @@ pub struct Scan {
 /// [`ScanError`]; nothing was written then.
 pub fn scan(input: ScanInput<'_>) -> Result<Scan, ScanError> {
     let runs = Runs::new(input.runs, input.recycled_to);
-    let mut reader = FileReader::new(Arc::clone(&input.fs), input.file_bytes);
+    let mut reader = FileReader::new(Arc::clone(&input.fs), input.files);
     let index = Index::read(input.files, &runs, &mut reader)?;
     let durable_lsn = durable_lsn(&input, index.durable_named);
     let log = index.assemble(&input, durable_lsn).map_err(ScanError::Corruption)?;
@@ -245,7 +243,6 @@ pub fn scan(input: ScanInput<'_>) -> Result<Scan, ScanError> {
         runs: Arc::new(runs),
         extents: log.extents,
         fs: input.fs,
-        file_bytes: input.file_bytes,
     };
     scan.write_tail_again(&mut reader)?;
     Ok(scan)
@@ -404,7 +401,7 @@ fn file_states(files: &[LogFile], extents: &[Extent]) -> Vec<FileState> {
             let used_bytes = next_block(last.end as u64);
             LiveRecords { first: extent.first, last: last.last, used_bytes }
         });
-        FileState { file: file.clone(), live }
+        FileState { file: file.clone(), live, leaving: false }
     };
     files.iter().enumerate().map(state).collect()
 }
@@ -412,7 +409,7 @@ fn file_states(files: &[LogFile], extents: &[Extent]) -> Vec<FileState> {
 impl Scan {
     /// The records of the log in LSN order. Holds one file in memory.
     pub fn records(&self) -> Records {
-        let reader = FileReader::new(Arc::clone(&self.fs), self.file_bytes);
+        let reader = FileReader::new(Arc::clone(&self.fs), &self.log_files);
         let (files, runs) = (Arc::clone(&self.log_files), Arc::clone(&self.runs));
         Records::new(reader, files, runs, self.extents.clone())
     }

@@ -309,15 +309,17 @@ impl Store {
 
     pub fn try_make_file(&mut self) -> io::Result<LogFile> {
         let id = self.files.len() as u64;
-        let file = LogFile { id, path: PathBuf::from(format!("/log/{id}")) };
-        make_file(&self.fs, &file.path, self.options.file_bytes)?;
+        let bytes = self.options.file_bytes;
+        let file = LogFile { id, path: PathBuf::from(format!("/log/{id}")), bytes };
+        make_file(&self.fs, &file.path, bytes)?;
         self.files.push(file.clone());
         Ok(file)
     }
 
     /// The first start, with `files` files.
     pub fn first_start(&mut self, files: usize) -> Running {
-        let files = (0..files).map(|_| FileState { file: self.make_file(), live: None }).collect();
+        let state = |file| FileState { file, live: None, leaving: false };
+        let files = (0..files).map(|_| state(self.make_file())).collect();
         self.start(files)
     }
 
@@ -342,7 +344,6 @@ impl Store {
         let fs: FsRef = Arc::new(self.fs.clone());
         scan(ScanInput {
             fs,
-            file_bytes: self.options.file_bytes,
             files: &self.files,
             runs: &self.runs,
             recycled_to: self.recycled_to,
@@ -371,6 +372,18 @@ impl Store {
     pub fn start_after(&mut self, scan: &Scan) -> Running {
         self.next_run(scan.end_lsn);
         self.start(scan.files.clone())
+    }
+
+    /// Recovers with files of another size than before.
+    pub fn recover_with(&mut self, options: WalOptions) -> (Running, Vec<Kept>) {
+        let scan = self.scan().unwrap();
+        self.next_run(scan.end_lsn);
+        self.options = options;
+        let leaves = |file: &LogFile| file.bytes != self.options.file_bytes;
+        let states = scan.files.iter().filter(|state| !leaves(&state.file) || state.live.is_some());
+        let states =
+            states.map(|state| FileState { leaving: leaves(&state.file), ..state.clone() });
+        (self.start(states.collect()), read_all(&scan))
     }
 }
 

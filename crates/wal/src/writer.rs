@@ -23,7 +23,7 @@ use crate::file::{LogFile, OpenFile};
 use crate::horizon::Horizon;
 use crate::queue::{Entry, Frame, Queue};
 use crate::record::{FRAME_HEADER_BYTES, Header, KIND_IDLE, Payload, STAMP_BYTES_MAX, frame_bytes};
-use crate::recycle::{Files, LiveFile};
+use crate::recycle::{Files, LiveFile, Recycled};
 use crate::room::{Class, Ledger, Room, charge_bytes};
 use crate::scan::FileState;
 
@@ -129,6 +129,9 @@ pub struct WalStats {
     pub durable_lsn: Lsn,
     /// Files with records not recycled, in LSN order; the last one may still be written.
     pub live_files: Vec<LiveFile>,
+    /// The last record in a file that the writer has left behind: recycled up to it, all such
+    /// files are free.
+    pub full_to: Option<Lsn>,
     /// Files ready to be written.
     pub ready_files: usize,
     /// How many files there may be.
@@ -182,8 +185,8 @@ pub struct Wal {
 
 impl Wal {
     /// Opens the log for a new run, after recovery or, with no files, for the first time.
-    /// `files` is what [`scan()`](crate::scan()) found, in any order. Nothing is written before
-    /// [`Wal::run`] is driven.
+    /// `files` is what [`scan()`](crate::scan()) found, in any order; those of another size than
+    /// `options` say must leave. Nothing is written before [`Wal::run`] is driven.
     ///
     /// # Errors
     /// A file that cannot be opened or has another length.
@@ -229,14 +232,14 @@ impl Wal {
         states.sort_by_key(|state| state.live.map(|live| live.last));
         let mut files = self.files.lock();
         let mut ready_files = 0;
-        for FileState { file, live } in states {
+        for FileState { file, live, leaving } in states {
             let open = self.open(file.clone())?;
             match live {
                 None => {
                     files.add_ready(open);
                     ready_files += 1;
                 }
-                Some(records) => files.add_full(open, records.of(file)),
+                Some(records) => files.add_full(open, records.of(file), leaving),
             }
         }
         self.ledger.resume_file(files.resume_last());
@@ -247,7 +250,7 @@ impl Wal {
     }
 
     fn open(&self, file: LogFile) -> io::Result<OpenFile> {
-        OpenFile::open(&*self.world.fs, file, self.options.file_bytes)
+        OpenFile::open(&*self.world.fs, file)
     }
 
     /// Appends a record and returns its LSN; it is durable once the horizon reaches that.
@@ -390,27 +393,29 @@ impl Wal {
         })
     }
 
-    /// Uses files again whose records are all at or below `up_to`; returns how many. Metadata
-    /// already says that the log is recycled to there.
+    /// Uses files again whose records are all at or below `up_to`, and hands back those that
+    /// leave. Metadata already says that the log is recycled to there.
     ///
     /// # Panics
     /// When `up_to` is not durable.
-    pub fn recycle(&self, up_to: Lsn) -> usize {
+    pub fn recycle(&self, up_to: Lsn) -> Recycled {
         assert!(up_to <= self.horizon.get(), "only what is durable is recycled");
         let recycled = self.files.lock().recycle(up_to);
-        self.ledger.add_files(recycled);
-        usize::try_from(recycled).expect("files are counted in memory")
+        self.ledger.add_files(recycled.used_again);
+        recycled
     }
 
     /// What the log holds.
     pub fn stats(&self) -> WalStats {
         let next_lsn = self.log.lock().next_lsn;
-        let (live_files, ready_files) = {
+        let (live_files, full_to, ready_files) = {
             let files = self.files.lock();
-            (files.live(), files.ready())
+            (files.live(), files.full_to(), files.ready())
         };
-        let full_bytes = live_files.len().saturating_sub(1) as u64 * self.options.file_bytes;
-        let last_bytes = live_files.last().map_or(0, |file| file.used_bytes);
+        let (last_bytes, full_bytes) = match live_files.split_last() {
+            Some((last, full)) => (last.used_bytes, full.iter().map(|file| file.file.bytes).sum()),
+            None => (0, 0),
+        };
         WalStats {
             next_lsn,
             durable_lsn: self.horizon.get(),
@@ -418,6 +423,7 @@ impl Wal {
             files_max: self.options.files_max(),
             live_bytes: full_bytes + last_bytes,
             live_files,
+            full_to,
             free_bytes: self.ledger.free_bytes(),
             room_waiters: self.ledger.waiting(),
         }

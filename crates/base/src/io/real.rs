@@ -5,13 +5,16 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FlockOperation, OFlags};
 
 use super::{Entry, File, FileRef, Fs, Mode};
+
+/// The rights of a file's group and of everybody else.
+const OTHERS: u32 = 0o077;
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Default, Debug)]
@@ -94,6 +97,15 @@ impl Fs for RealFs {
 
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+
+    fn close(&self, path: &Path) -> io::Result<bool> {
+        let mode = fs::metadata(path)?.permissions().mode();
+        let is_open = mode & OTHERS != 0;
+        if is_open {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS))?;
+        }
+        Ok(is_open)
     }
 
     fn available_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -183,6 +195,17 @@ mod tests {
         let start = memory.as_ptr().align_offset(super::super::DIRECT_ALIGN_BYTES);
         file.write_all_at(&memory[start..start + 4096], 4096).unwrap();
         assert_eq!(RealFs.read(&path).unwrap()[4096..], [7u8; 4096]);
+    }
+
+    #[test]
+    fn what_is_closed_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        RealFs.open(&path, Mode::CreateNew).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o654)).unwrap();
+        assert!(RealFs.close(&path).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!RealFs.close(&path).unwrap());
     }
 
     #[test]

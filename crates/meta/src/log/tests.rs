@@ -41,7 +41,7 @@ fn runs_are_numbered_and_never_share_a_salt() {
 fn log_files_are_listed_across_starts() {
     let store = Arc::new(MemStore::new());
     let meta = open(&store);
-    let file = |id| LogFileRecord { id, path: format!("/wal/{id}"), identity: id * 3 };
+    let file = |id| LogFileRecord { id, path: format!("/wal/{id}"), bytes: id << 20 };
     for id in 1..=3 {
         meta.add_log_file(file(id)).unwrap();
     }
@@ -50,6 +50,8 @@ fn log_files_are_listed_across_starts() {
     meta.accept_hole(AcceptedHole { first: Lsn(5), last: Lsn(6) }).unwrap();
     let state = open(&store).log_state();
     assert_eq!(state, meta.log_state());
+    assert_eq!((meta.next_log_file().unwrap(), meta.next_log_file().unwrap()), (4, 5));
+    assert_eq!(open(&store).next_log_file().unwrap(), 6, "also of a file that was never listed");
     assert_eq!(state.files, [file(1), file(3)]);
     assert_eq!(state.holes.len(), 1);
 }

@@ -4,6 +4,7 @@
 mod damage;
 mod ddl;
 mod merges;
+mod misuse;
 mod room;
 mod sequences;
 

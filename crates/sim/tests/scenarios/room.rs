@@ -334,6 +334,51 @@ fn recycling_may_die_in_every_call() {
 }
 
 #[test]
+fn a_start_on_a_full_disk_needs_no_flush_that_memory_could_do_without() {
+    for death in [Death::ProcessEnd, Death::PowerCut] {
+        let mut sim = store(59);
+        sim.end_life(Death::ProcessEnd);
+        sim.config.write_memory_bytes = ByteSize::kib(128);
+        sim.config.flush_bytes = ByteSize::mib(64);
+        sim.config.load_patience = Duration::from_millis(300);
+        sim.open();
+        // The log gets all its files, and nothing holds them.
+        sim.failpoints.arm("flush-before-write", 0, FULL);
+        sim.fs.set_faulty_dir(std::path::Path::new("/store/side"));
+        sim.fs.fail_next(u64::MAX, 0);
+        act(&sim, |mut client| async move {
+            client.disk_fails = true;
+            fill_until_refused(&client, "b").await;
+        });
+        sim.failpoints.disarm("flush-before-write");
+        sim.fs.fail_next(0, 0);
+        act(&sim, |client| async move { client.sleep(Duration::from_secs(30)).await });
+        // Full, and full again when the ballast and what merges free is used up as well.
+        for _ in 0..50 {
+            sim.fs.set_capacity_bytes(sim.fs.used_bytes());
+            let taken = act(&sim, |client| async move { client.load("a", 100, Off, None).await });
+            if taken == Some(Outcome::Refused) {
+                break;
+            }
+        }
+        let memory = sim.engine().admission().memory();
+        let (used, limit) = (memory.used_bytes(), memory.limit_bytes());
+        assert!(used * 10 > limit * 7, "{used} of {limit} in use");
+        sim.end_life(death);
+        sim.fs.set_capacity_bytes(sim.fs.used_bytes());
+        sim.open();
+        sim.fs.set_capacity_bytes(1 << 40);
+        let taken = act(&sim, |client| async move {
+            client.sleep(Duration::from_secs(20)).await;
+            client.load("a", 3, Off, None).await
+        });
+        assert!(is_acknowledged(taken), "{taken:?}");
+        sim.crash(Death::PowerCut);
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
 fn a_start_on_a_full_disk_serves_what_there_is() {
     let mut sim = store(58);
     act(&sim, |client| async move { client.load("a", 30, Off, None).await });

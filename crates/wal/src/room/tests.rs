@@ -109,9 +109,9 @@ impl Disk {
 
     fn add_file(&mut self) {
         let path = format!("/{}", self.made).into();
-        let log_file = LogFile { id: self.made, path };
+        let log_file = LogFile { id: self.made, path, bytes: FILE_BYTES };
         make_file(&self.fs, &log_file.path, FILE_BYTES).unwrap();
-        self.files.add_ready(OpenFile::open(&self.fs, log_file, FILE_BYTES).unwrap());
+        self.files.add_ready(OpenFile::open(&self.fs, log_file).unwrap());
         self.ledger.add_files(1);
         self.made += 1;
     }

@@ -162,8 +162,8 @@ fn files_are_asked_for_offered_and_recycled() {
     // The last file is in use: a record is let in only where its file is there already.
     assert!(running.wal.try_reserve(14_000).is_none());
     assert!(running.wal.try_reserve_privileged(14_000).is_some());
-    assert_eq!(running.wal.recycle(Lsn(3)), 0, "4 is in the first file, too");
-    assert_eq!(running.wal.recycle(Lsn(6)), 1, "the file being written stays");
+    assert_eq!(running.wal.recycle(Lsn(3)).used_again, 0, "4 is in the first file, too");
+    assert_eq!(running.wal.recycle(Lsn(6)).used_again, 1, "the file being written stays");
     assert!(running.wal.try_reserve(14_000).is_some() && !running.wal.needs_file());
     let file = store.make_file();
     running.wal.offer_file(file).unwrap();
@@ -177,6 +177,41 @@ fn files_are_asked_for_offered_and_recycled() {
     assert!(running.wal.offer_file(cut).is_err());
 }
 
+#[test]
+fn files_of_another_size_are_read_and_never_written_again() {
+    let mut store = Store::small();
+    let mut running = store.first_start(8);
+    let mut kept = (0..20).map(|n| running.append(1, &[n; 3 * BLOCK])).collect::<Vec<_>>();
+    running.drive();
+    running.stop();
+    let sizes = [8, 64, 32];
+    for (turn, blocks) in sizes.into_iter().enumerate() {
+        let bytes = blocks * BLOCK as u64;
+        let kept_bytes = bytes / 8;
+        let options = WalOptions {
+            file_bytes: bytes,
+            wal_bytes_max: 8 * bytes,
+            kept_bytes,
+            ..store.options.clone()
+        };
+        let (mut running, records) = store.recover_with(options);
+        assert_eq!(records, kept, "turn {turn}");
+        assert!(running.wal.needs_file(), "those that leave are not counted");
+        running.wal.offer_file(store.make_file()).unwrap();
+        kept.push(running.append(1, &[100; BLOCK / 2]));
+        running.drive();
+        assert_eq!(running.durable(), kept.last().unwrap().lsn);
+        if turn == 2 {
+            let live = running.wal.stats().live_files.len();
+            let recycled = running.wal.recycle(Lsn(kept.last().unwrap().lsn.get() - 1));
+            assert_eq!((recycled.used_again, recycled.left.len()), (0, live - 1), "{recycled:?}");
+            assert!(recycled.left.iter().all(|file| file.bytes != bytes));
+            assert_eq!(running.wal.stats().live_files.len(), 1);
+        }
+        running.stop();
+    }
+}
+
 /// Threads that append as fast as they can, on real files, under a writer thread.
 #[test]
 #[allow(clippy::disallowed_methods)]
@@ -185,7 +220,7 @@ fn threads_append_in_one_order() {
     let fs: FsRef = Arc::new(freshet_base::io::RealFs);
     let options = WalOptions { file_bytes: 4 << 20, wal_bytes_max: 64 << 20, ..small_reserves() };
     let files: Vec<LogFile> = (0..4)
-        .map(|id| LogFile { id, path: dir.path().join(id.to_string()) })
+        .map(|id| LogFile { id, path: dir.path().join(id.to_string()), bytes: 4 << 20 })
         .inspect(|file| crate::make_file(&*fs, &file.path, options.file_bytes).unwrap())
         .collect();
     let world = WalWorld {
@@ -196,7 +231,8 @@ fn threads_append_in_one_order() {
         on_fatal: Box::new(|message| panic!("{message}")),
     };
     let run = NewRun { run: Run(1), salt: 7, first_lsn: Lsn(1) };
-    let states = files.iter().map(|file| FileState { file: file.clone(), live: None }).collect();
+    let states = files.iter().cloned().map(|file| FileState { file, live: None, leaving: false });
+    let states = states.collect();
     let wal = Wal::start(options.clone(), world, run, states).unwrap();
     let writer = {
         let wal = Arc::clone(&wal);
@@ -225,7 +261,6 @@ fn threads_append_in_one_order() {
     let bounds = crate::RunBounds { run: Run(1), salt: 7, first_lsn: Lsn(1), last_lsn: None };
     let scan = crate::scan(crate::ScanInput {
         fs,
-        file_bytes: options.file_bytes,
         files: &files,
         runs: &[bounds],
         recycled_to: Lsn::ZERO,

@@ -1,0 +1,83 @@
+//! Keeps a store from other users of the machine: what it holds are rows, and hashes of passwords.
+//!
+//! What this process makes is closed from the beginning, by the mask that the binary sets. What an
+//! earlier version or somebody's copy has left open is closed at the start.
+
+use std::path::Path;
+
+use freshet_base::io::{Entry, Fs};
+use freshet_base::{Error, Result};
+
+use crate::engine::World;
+use crate::log_dirs::{LOCK_FILE, STORE_FILE};
+use crate::open::META_FILE;
+
+/// Everything that stands in the directory of a store.
+const OF_A_STORE: [&str; 9] =
+    [META_FILE, LOCK_FILE, "ballast", "ballast.tmp", "data", "side", "wal", "spill", "error_log"];
+
+/// Closes the directories of a store and of its log, with all that is in them.
+///
+/// # Errors
+/// When what others may read cannot be closed, because it belongs to somebody else.
+pub(crate) fn close<'a>(world: &World, dirs: impl Iterator<Item = &'a Path>) -> Result<()> {
+    let fs = &*world.fs;
+    for dir in dirs {
+        let closed = close_dir(fs, dir)?;
+        if closed > 0 {
+            tracing::warn!(
+                "other users of this machine could use {closed} files and directories of the \
+                 store in {}; they cannot any more",
+                dir.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What is in a directory that is closed nobody else can reach, so that is looked at no further.
+/// One in which there is something else as well (`/tmp`, somebody's home) stays as it is, and what
+/// of a store is in it is closed.
+fn close_dir(fs: &dyn Fs, dir: &Path) -> Result<u64> {
+    let entries = list(fs, dir)?;
+    let (ours, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_ours);
+    let mut closed = 0;
+    if others.is_empty() {
+        if !fs.close(dir).map_err(|error| failed(dir, error))? {
+            return Ok(0);
+        }
+        closed += 1;
+    }
+    for entry in ours {
+        closed += close_all(fs, &entry)?;
+    }
+    Ok(closed)
+}
+
+fn close_all(fs: &dyn Fs, entry: &Entry) -> Result<u64> {
+    let path = &entry.path;
+    if !fs.close(path).map_err(|error| failed(path, error))? {
+        return Ok(0);
+    }
+    let mut closed = 1;
+    if entry.is_dir {
+        for entry in list(fs, path)? {
+            closed += close_all(fs, &entry)?;
+        }
+    }
+    Ok(closed)
+}
+
+fn is_ours(entry: &Entry) -> bool {
+    let name = entry.path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    OF_A_STORE.contains(&name) || name == STORE_FILE || name.ends_with(".log")
+}
+
+fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<Entry>> {
+    fs.list(dir).map_err(|error| Error::io(format_args!("read {}", dir.display()), error))
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    let doing = "take from other users of this machine the right to use";
+    Error::io(format_args!("{doing} {}", path.display()), error)
+}
