@@ -172,25 +172,31 @@ impl Config {
         }
     }
 
-    /// The settings of a server that was given these sources.
+    /// The settings of a server that was given these sources, and the variables of the environment
+    /// that have the prefix of settings and are none, with what they may have been meant for.
     ///
     /// # Errors
     /// Everything that is wrong with them, one line each.
-    pub fn load(sources: &Sources<'_>) -> Result<Self, Vec<String>> {
+    pub fn load(sources: &Sources<'_>) -> Result<(Self, Vec<String>), Vec<String>> {
         let mut config = Self::default();
-        let mut problems = Vec::new();
+        let (mut problems, mut passed_over) = (Vec::new(), Vec::new());
         if let Some((path, text)) = &sources.file {
             apply_file(&mut config, path, text, &mut problems);
         }
         for (name, value) in sources.environment {
-            apply_environment(&mut config, name, value, &mut problems);
+            let Some(setting) = name.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
+            let setting = setting.to_ascii_lowercase();
+            match find(&setting) {
+                Some(_) => apply(&mut config, name, &setting, value, &mut problems),
+                None => passed_over.push(unknown(name, &setting)),
+            }
         }
         for (name, value) in sources.flags {
             let place = format!("--{}", name.replace('_', "-"));
             apply(&mut config, &place, name, value, &mut problems);
         }
         config.check(&mut problems);
-        if problems.is_empty() { Ok(config) } else { Err(problems) }
+        if problems.is_empty() { Ok((config, passed_over)) } else { Err(problems) }
     }
 
     /// What no single setting can see.
@@ -250,19 +256,22 @@ fn apply_file(config: &mut Config, path: &Path, text: &str, problems: &mut Vec<S
     }
 }
 
-fn apply_environment(config: &mut Config, name: &str, value: &str, problems: &mut Vec<String>) {
-    let Some(setting) = name.strip_prefix(ENVIRONMENT_PREFIX) else { return };
-    apply(config, name, &setting.to_ascii_lowercase(), value, problems);
-}
-
 fn apply(config: &mut Config, place: &str, name: &str, value: &str, problems: &mut Vec<String>) {
-    let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
-        problems.push(format!("{place}: there is no setting '{name}'{}", did_you_mean(name)));
+    let Some(setting) = find(name) else {
+        problems.push(unknown(place, name));
         return;
     };
     if let Err(problem) = (setting.set)(config, value) {
         problems.push(format!("{place}: {name}: {problem}"));
     }
+}
+
+fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+fn unknown(place: &str, name: &str) -> String {
+    format!("{place}: there is no setting '{name}'{}", did_you_mean(name))
 }
 
 /// A setting whose name is nearly the one that was written.
@@ -288,7 +297,8 @@ pub fn document() -> String {
         the environment (`FRESHET_` and the name in upper case), or a flag (`--set name=value`; \
         `--data-dir`, `--mysql-listen`, `--http-listen` and `--log` are flags of their own). \
         Flags go over the environment, the environment goes over the file. \
-        Unknown names are errors; all problems are reported at once.\n\n\
+        Unknown names are errors, and all problems are reported at once; a variable of the \
+        environment that is no setting is told and passed over.\n\n\
         Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\
         | setting | default | what it does |\n| --- | --- | --- |\n"
         .to_owned();

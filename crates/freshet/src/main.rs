@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use rustix::fs::Mode;
 
 use crate::config::{Config, Sources};
 
@@ -114,6 +115,9 @@ impl ServerArgs {
 }
 
 fn main() -> ExitCode {
+    // What a server makes are rows and hashes of passwords: nobody else's business, from the
+    // moment in which a file has a name.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(Cli::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -144,7 +148,8 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
     done.map_err(|error| vec![error.message().to_owned()])
 }
 
-/// The configuration that file, environment and flags say.
+/// The configuration that file, environment and flags say. What of the environment is no setting
+/// is told and passed over: it may be somebody else's.
 fn configured(args: &ServerArgs) -> Result<Config, Vec<String>> {
     let flags = args.settings().map_err(|problem| vec![problem])?;
     let environment = environment();
@@ -157,11 +162,15 @@ fn configured(args: &ServerArgs) -> Result<Config, Vec<String>> {
         None => None,
     };
     let settings = environment.into_iter().filter(|(name, _)| name != CONFIG_VARIABLE);
-    Config::load(&Sources {
+    let (config, passed_over) = Config::load(&Sources {
         file: path.as_deref().zip(text.as_deref()),
         environment: &settings.collect::<Vec<_>>(),
         flags: &flags,
-    })
+    })?;
+    for variable in passed_over {
+        eprintln!("freshet: warning: {variable}; it is passed over");
+    }
+    Ok(config)
 }
 
 /// Names the configuration file.

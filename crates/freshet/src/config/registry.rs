@@ -50,10 +50,12 @@ settings! {
         http_listen: parse::address;
     group_commit_wal_path = "",
         "Directories of log files, absolute, with `;` between them; empty means `wal` in the data \
-         directory. Each new file goes where most room is.",
+         directory. Each new file goes where most room is. A directory is of one store; it may be \
+         another at any start, and what stands where the log was is read from there.",
         wal_dirs: parse::directories;
     wal_file_bytes = "64MiB",
-        "Size of one log file; a record is at most a quarter of it.",
+        "Size of one log file; a record is at most a quarter of it. It may be another at any \
+         start: files of before are read, and go when their records are in files of tables.",
         wal_file_bytes: |text| parse::size_within(text, ByteSize::mib(1), ByteSize::gib(1));
     wal_bytes_max = "4GiB",
         "Size of all log files; it also bounds the time of recovery.",

@@ -42,7 +42,11 @@ impl Disk {
 
     /// Leaves `left_kib` of room.
     fn fill(&self, left_kib: u64) {
-        let mut filler = File::create(self.filler()).unwrap();
+        self.fill_with(&self.filler(), left_kib);
+    }
+
+    fn fill_with(&self, filler: &Path, left_kib: u64) {
+        let mut filler = File::create(filler).unwrap();
         let mut bytes = 0;
         while filler.write_all(&[1; 4096]).is_ok() {
             bytes += 4096;
@@ -133,6 +137,49 @@ fn a_full_disk_of_everything_loses_nothing() {
     let Some(disk) = Disk::mount(world.setup.data_dir.join("../disk"), 32) else { return };
     world.setup.data_dir = disk.0.join("data");
     survives_a_full(&disk, &world.setup);
+}
+
+#[test]
+fn a_full_disk_with_memory_full_of_rows_starts_again() {
+    let mut world = world();
+    let Some(disk) = Disk::mount(world.setup.data_dir.join("../disk"), 32) else { return };
+    world.setup.data_dir = disk.0.join("data");
+    let setup = world.setup.clone().with("load_patience", "300ms").with("flush_bytes", "64MiB");
+    let setup = setup.with("write_memory", "2MiB");
+    let (mut server, mut client) = started(&setup);
+    // The log has its files, and nothing holds them.
+    let mut rows = insert_until_refused(&mut client);
+    client.query("FLUSH TABLES torture.events_0").unwrap();
+    let mut fillers = Vec::new();
+    let mut refused_at_once = false;
+    while !refused_at_once {
+        // Again and again: room that was kept back is given up when the disk is full.
+        let filler = disk.0.join(format!("filler-{}", fillers.len()));
+        disk.fill_with(&filler, 0);
+        fillers.push(filler);
+        let more = insert_until_refused(&mut client);
+        refused_at_once = more == 0;
+        rows += more;
+    }
+    let refused = insert(&mut client, 1).unwrap_err().to_string();
+    eprintln!("{refused}");
+    assert!(refused.contains("memory for writes is full"), "{refused}");
+    server.kill();
+    disk.fill_with(&disk.0.join("filler-last"), 0);
+    let mut server = setup.start().unwrap();
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    assert_eq!(count(&mut client) as u64, rows);
+    for filler in &fillers {
+        std::fs::remove_file(filler).unwrap();
+    }
+    let deadline = Instant::now() + END_PATIENCE;
+    while insert(&mut client, 1).is_err() {
+        assert!(Instant::now() < deadline, "loads go on when there is room");
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(count(&mut client) as u64, rows + 1);
+    server.stop().unwrap();
+    setup.check_files().unwrap();
 }
 
 #[test]

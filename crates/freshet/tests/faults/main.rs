@@ -6,6 +6,8 @@
 mod damage;
 mod disks;
 mod memory;
+mod misuse;
+mod privacy;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
