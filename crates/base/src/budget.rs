@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::channel::oneshot;
-use parking_lot::Mutex;
 
 use crate::clock::{Clock, Deadline, until};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A number of bytes that many share and nobody exceeds.
 #[derive(Clone)]

@@ -19,6 +19,7 @@ pub mod ids;
 pub mod io;
 pub mod metrics;
 pub mod size;
+pub mod sync;
 pub mod task;
 
 pub use error::{Error, ErrorCode, Result, Retry};

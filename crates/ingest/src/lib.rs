@@ -50,7 +50,7 @@ pub use append::{Appended, LabelClaim, Load, LoadBuffer, PartBody, PartLoad};
 pub use bulk::Bulk;
 pub use config::EngineConfig;
 pub use engine::{Engine, World};
-pub use freshet_wal::{Horizon, HorizonWatch};
+pub use freshet_wal::{Acks, Horizon, HorizonWatch};
 pub use log_dirs::STORE_FILE;
 pub use open::META_FILE;
 pub use state::TableState;

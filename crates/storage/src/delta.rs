@@ -6,13 +6,11 @@
 //! sees a prefix of it by LSN.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use freshet_schema::TableSchema;
-use parking_lot::Mutex;
 
 mod entries;
 mod node;
@@ -27,6 +25,7 @@ pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 
 use crate::rowset::Rowset;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A node is sealed at this many bytes.
 const NODE_BYTES: usize = 1 << 20;

@@ -35,6 +35,8 @@ pub mod sort;
 mod testing;
 pub mod view;
 
+use freshet_base::sync;
+
 pub use error::{Error, Result};
 pub use layout::DataDir;
 pub use rowset::Rowset;

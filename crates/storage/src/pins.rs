@@ -7,15 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use freshet_base::budget::Budget;
 use freshet_base::{ByteSize, Error, ErrorCode, Retry, TableId};
-use parking_lot::Mutex;
 
 use crate::delta::Chunk;
 use crate::snapshot::{Reach, Snapshot};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 /// The snapshots that are open.
 pub struct Pins {

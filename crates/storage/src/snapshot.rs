@@ -7,13 +7,13 @@ use arrow::array::RecordBatch;
 use freshet_base::{ColumnId, Lsn, TableId};
 use freshet_meta::Catalog;
 use freshet_schema::{Table, TableSchema};
-use parking_lot::Mutex;
 
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::error::Result;
 use crate::pins::{Pin, TooOld};
 use crate::rowset::Rowset;
 use crate::segment::ColumnRange;
+use crate::sync::Mutex;
 use crate::view::{StoreView, TableView};
 
 /// Exactly the log up to its horizon.

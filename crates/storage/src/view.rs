@@ -8,12 +8,12 @@ use freshet_base::{Lsn, PartitionId, TableId, TabletId, Version};
 use freshet_meta::Catalog;
 use freshet_schema::{Table, TableSchema};
 use imbl::HashMap;
-use parking_lot::Mutex;
 
 use crate::delta::{Delta, Freshness, Node};
 use crate::pins::Pins;
 use crate::rowset::Rowset;
 use crate::snapshot::{Reach, Snapshot};
+use crate::sync::Mutex;
 
 /// The files of a tablet, up to its table's flushed LSN.
 #[derive(Clone)]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use freshet_base::Lsn;
 use futures::task::AtomicWaker;
-use parking_lot::Mutex;
+
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// The highest LSN that is durable; cloning shares it.
 #[derive(Clone)]

@@ -16,6 +16,7 @@
 //! Test it with `cargo test -p freshet-wal`; measure it with
 //! `cargo bench -p freshet-wal`.
 
+pub mod acks;
 #[cfg(test)]
 mod batches;
 mod buffer;
@@ -35,6 +36,9 @@ pub mod scan;
 mod testing;
 pub mod writer;
 
+use freshet_base::sync;
+
+pub use acks::Acks;
 pub use file::{LogFile, make_file};
 pub use horizon::{Horizon, HorizonWatch};
 pub use reader::{Record, Records};

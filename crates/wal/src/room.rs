@@ -7,15 +7,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use freshet_base::budget::NoRoom;
 use freshet_base::clock::{Clock, Deadline, until};
 use futures::channel::oneshot;
-use parking_lot::Mutex;
 
 use crate::file::next_block;
 use crate::record::frame_bytes;
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// What is known of the space of all files.
 pub(crate) struct Ledger {

@@ -1,16 +1,15 @@
 //! The links of a delta: an arena that is written, and the chunk that it becomes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, TxnId};
 use freshet_schema::TableSchema;
-use parking_lot::Mutex;
 
 use super::roll::Rolled;
 use crate::rowset::Rowset;
+use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 
 /// A part of the delta. Whoever holds a node keeps everything behind it.
 #[derive(Default)]

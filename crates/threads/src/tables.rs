@@ -1,0 +1,309 @@
+//! Scenarios of a table that is written, read and flushed at once. Keys of rows are their LSNs,
+//! and a rowset stands for the LSNs that it covers: what a snapshot shows must be exactly the
+//! records up to its horizon, each in one place.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use freshet_base::budget::Budget;
+use freshet_base::io::{FsRef, RealFs};
+use freshet_base::{
+    ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
+    TabletId, TxnId, Version,
+};
+use freshet_meta::{Catalog, RowsetMeta, SegmentMeta};
+use freshet_schema::{
+    Column, ColumnType, Distribution, KeyModel, Partition, Properties, RowWriter, SchemaHistory,
+    Table, TableForm, TableSchema,
+};
+use freshet_storage::Rowset;
+use shuttle::thread;
+
+use crate::delta::{Delta, DeltaEntry, Freshness, Payload};
+use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::view::{StoreView, TableView, Views};
+
+const TABLE: TableId = TableId(7);
+const TABLET: TabletId = TabletId(8);
+/// Records of a scenario.
+const RECORDS: u64 = 6;
+/// Memory that a record takes in the delta.
+const RECORD_BYTES: u64 = 100;
+
+/// `k BIGINT`, sorted by `k`.
+static SCHEMA: LazyLock<Arc<TableSchema>> = LazyLock::new(|| {
+    let column = Column::new(ColumnId(1), "k", ColumnType::BigInt { unsigned: false });
+    Arc::new(TableSchema::new(SchemaVersion(1), vec![column], vec![0]))
+});
+
+fn table() -> Table {
+    let partition = Partition {
+        id: PartitionId(1),
+        name: "t".to_owned(),
+        incarnation: Incarnation(1),
+        tablets: vec![TABLET],
+    };
+    Table {
+        id: TABLE,
+        db: DbId(1),
+        name: "t".to_owned(),
+        form: TableForm::Olap,
+        key_model: KeyModel::Duplicate,
+        key_columns: 1,
+        declared_keys: Vec::new(),
+        history: SchemaHistory::new(SCHEMA.as_ref().clone()),
+        next_column: ColumnId(2),
+        partitions: vec![partition],
+        distribution: Distribution::Random,
+        buckets_auto: false,
+        properties: Properties::default(),
+        comment: String::new(),
+        created_micros: 0,
+    }
+}
+
+/// A rowset that covers the records behind `from` up to `to`; nobody opens its file.
+fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
+    let rows = to.get() - from.get();
+    let segment = SegmentMeta {
+        id: SegmentId(0),
+        file: "none".to_owned(),
+        rows,
+        bytes: 0,
+        data_bytes: 0,
+        footer_checksum: 0,
+    };
+    let meta = RowsetMeta {
+        id: RowsetId(to.get()),
+        tablet: TABLET,
+        lsn_first: from.next(),
+        lsn_last: to,
+        schema_version: SchemaVersion(1),
+        segments: vec![segment],
+        rows,
+        keys: None,
+    };
+    let fs: FsRef = Arc::new(RealFs);
+    Arc::new(Rowset::new(&fs, Path::new("/"), meta, &SCHEMA))
+}
+
+/// A store of one table whose log is durable at once.
+struct Store {
+    views: Views,
+    delta: Arc<Delta>,
+    horizon: AtomicU64,
+    writes: Budget,
+}
+
+impl Store {
+    fn new(snapshot_bytes: u64) -> Arc<Self> {
+        let table = Arc::new(table());
+        let delta = Arc::new(Delta::new(TABLE, table.history.versions()));
+        let view = TableView {
+            schema: Arc::clone(&SCHEMA),
+            flushed: Lsn::ZERO,
+            version: Version(1),
+            tablets: TableView::empty_tablets(&table),
+            head: delta.head(),
+            delta: Arc::clone(&delta),
+            table,
+        };
+        let tables = imbl::HashMap::unit(TABLE, Arc::new(view));
+        let store = StoreView { catalog: Arc::new(Catalog::default()), tables };
+        let store = Arc::new(Self {
+            views: Views::new(store, Budget::new("snapshots", snapshot_bytes)),
+            delta,
+            horizon: AtomicU64::new(0),
+            writes: Budget::new("writes", u64::MAX),
+        });
+        (1..=RECORDS / 2).for_each(|lsn| store.append(lsn));
+        store
+    }
+
+    /// One record of one row, which is durable a moment later.
+    fn append(&self, lsn: u64) {
+        let mut bytes = Vec::new();
+        let mut rows = RowWriter::new(1, &mut bytes);
+        rows.begin_row();
+        rows.put_encoded(&lsn.to_le_bytes());
+        rows.end_row();
+        let entry = DeltaEntry {
+            lsn: Lsn(lsn),
+            txn: TxnId(lsn),
+            ends_group: true,
+            schema_version: SchemaVersion(1),
+            rows: 1,
+            payload: Payload::Copied(&bytes),
+        };
+        drop(self.delta.push_rows(entry, self.writes.acquire_over(RECORD_BYTES)));
+        self.horizon.store(lsn, Ordering::SeqCst);
+    }
+
+    /// Appends what [`Store::new`] has not.
+    fn append_rest(&self) {
+        (RECORDS / 2 + 1..=RECORDS).for_each(|lsn| self.append(lsn));
+    }
+
+    /// What is in the delta and durable becomes a rowset. One at a time.
+    fn flush(&self) {
+        let cut = self.delta.cut();
+        while self.horizon.load(Ordering::SeqCst) < cut.get() {
+            thread::yield_now();
+        }
+        let from = self.views.load().tables[&TABLE].flushed;
+        if from >= cut {
+            return;
+        }
+        self.views.settle(&self.delta, cut, |store, head| {
+            let mut next = TableView::clone(&store.tables[&TABLE]);
+            next.flushed = cut;
+            next.head = head;
+            next.tablets[0].rowsets.push(rowset(from, cut));
+            store.tables.insert(TABLE, Arc::new(next));
+        });
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.views.pin(Freshness::Committed, || {
+            let horizon = Lsn(self.horizon.load(Ordering::SeqCst));
+            // The swap of a view is nothing that the scheduler sees: it may come here.
+            thread::yield_now();
+            horizon
+        })
+    }
+
+    /// What a snapshot shows of the table: exactly the records up to its horizon, each once.
+    fn check(snapshot: &Snapshot) {
+        let table = snapshot.table(TABLE).expect("it fits").expect("it is there");
+        assert_eq!(table.horizon, snapshot.horizon, "files reach above the horizon");
+        check(&table);
+    }
+
+    /// When all is flushed and no snapshot is open, nothing is held.
+    fn check_end(&self) {
+        self.flush();
+        assert_eq!(self.views.pins().count(), 0, "a snapshot is open");
+        assert_eq!(self.writes.used_bytes(), 0, "memory of writes did not come back");
+        assert_eq!(self.views.pins().memory().used_bytes(), 0, "memory of snapshots did not");
+        assert_eq!(self.delta.stats().rows, 0);
+        Self::check(&self.snapshot());
+    }
+}
+
+/// Exactly the records up to the horizon, each once.
+fn check(table: &TableSnapshot) {
+    let covers = |rowset: &Arc<Rowset>| {
+        let meta = rowset.meta();
+        meta.lsn_first.get()..=meta.lsn_last.get()
+    };
+    let mut seen = table.rowsets.iter().flat_map(covers).collect::<Vec<_>>();
+    for batch in table.delta_batches().expect("rows are rows") {
+        let keys = batch.column(0).as_primitive::<Int64Type>().values();
+        seen.extend(keys.iter().map(|key| key.cast_unsigned()));
+    }
+    assert_eq!(seen, (1..=table.horizon.get()).collect::<Vec<_>>(), "at {}", table.horizon);
+}
+
+/// Readers copy, seal and convert what a writer pushes, while somebody cuts.
+pub fn chunks() {
+    let store = Store::new(u64::MAX);
+    let read: fn(&Store) = |store| (0..2).for_each(|_| Store::check(&store.snapshot()));
+    let cut: fn(&Store) = |store| assert!(store.delta.cut() <= store.delta.last());
+    let convert: fn(&Store) = |store| {
+        let chunks = store.delta.chunks(&store.delta.head());
+        chunks.iter().for_each(|chunk| chunk.roll());
+    };
+    run(&store, [Store::append_rest, cut, read, convert]);
+}
+
+/// Snapshots are opened, read twice and dropped while flushes take the table off its delta.
+pub fn pins() {
+    let store = Store::new(u64::MAX);
+    let read: fn(&Store) = |store| {
+        for _ in 0..2 {
+            let snapshot = store.snapshot();
+            Store::check(&snapshot);
+            let table = snapshot.table(TABLE).expect("it fits").expect("it is there");
+            // From the delta, or from what it was handed meanwhile.
+            Store::check(&snapshot);
+            drop(snapshot);
+            check(&table);
+        }
+    };
+    run(&store, [Store::append_rest, read, read, flush_some]);
+}
+
+/// One snapshot is opened while one record comes and is flushed: few threads, so that more of
+/// their orders are tried.
+pub fn pinning() {
+    let store = Store::new(u64::MAX);
+    let writer = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            store.append_rest();
+            store.flush();
+        })
+    };
+    Store::check(&store.snapshot());
+    writer.join().expect("it ends");
+    store.check_end();
+}
+
+/// Snapshots that stay open hold on to nothing of a delta once a flush has ended: what comes
+/// later is not kept for them.
+pub fn detaching() {
+    let store = Store::new(u64::MAX);
+    let opened = Arc::new(Mutex::new(Vec::new()));
+    let open = || {
+        let (store, opened) = (Arc::clone(&store), Arc::clone(&opened));
+        thread::spawn(move || {
+            for _ in 0..2 {
+                let snapshot = store.snapshot();
+                opened.lock().push(snapshot);
+            }
+        })
+    };
+    let flush = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            let head = store.delta.head();
+            store.flush();
+            assert_eq!(Arc::strong_count(&head), 1, "a snapshot still looks at the delta");
+        })
+    };
+    for thread in [open(), open(), flush] {
+        thread.join().expect("it ends");
+    }
+    opened.lock().drain(..).for_each(|snapshot| Store::check(&snapshot));
+    store.append_rest();
+    store.check_end();
+}
+
+/// The same with no memory for snapshots: one that is closed says so, and is never torn.
+pub fn closing() {
+    let store = Store::new(0);
+    let read: fn(&Store) = |store| {
+        for _ in 0..2 {
+            let snapshot = store.snapshot();
+            let tables = (0..4).map_while(|_| snapshot.table(TABLE).ok());
+            tables.for_each(|table| check(&table.expect("it is there")));
+        }
+    };
+    run(&store, [Store::append_rest, read, read, flush_some]);
+}
+
+fn flush_some(store: &Store) {
+    (0..3).for_each(|_| store.flush());
+}
+
+fn run(store: &Arc<Store>, actors: [fn(&Store); 4]) {
+    let threads = actors.map(|act| {
+        let store = Arc::clone(store);
+        thread::spawn(move || act(&store))
+    });
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    store.check_end();
+}

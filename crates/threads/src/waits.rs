@@ -1,0 +1,112 @@
+//! Scenarios of those who wait: for memory, for room in the log, for its sync.
+
+use std::sync::Arc;
+
+use freshet_base::Lsn;
+use futures::FutureExt;
+use shuttle::future::block_on;
+use shuttle::thread;
+
+use crate::base::budget::Budget;
+use crate::horizon::Horizon;
+use crate::never::{LATER, Never};
+use crate::wal::acks::Acks;
+use crate::wal::room::{Class, Ledger, charge_bytes};
+
+/// Several want more than there is, again and again, and one of them gives up: nobody gets what
+/// another has, nobody is forgotten, and all of it comes back.
+pub fn budget() {
+    const LIMIT_BYTES: u64 = 100;
+    let budget = Budget::new("test", LIMIT_BYTES);
+    let patient = [60, 40, 90].map(|bytes| {
+        let budget = budget.clone();
+        thread::spawn(move || {
+            for _ in 0..2 {
+                let mut permit = block_on(budget.acquire(bytes, &Never, LATER)).expect("it waits");
+                assert!(budget.used_bytes() <= LIMIT_BYTES, "more is given than there is");
+                permit.shrink_to(bytes / 2);
+                thread::yield_now();
+            }
+        })
+    });
+    let impatient = {
+        let budget = budget.clone();
+        thread::spawn(move || {
+            let asked = Box::pin(budget.acquire(70, &Never, LATER));
+            drop(asked.now_or_never());
+            drop(budget.try_acquire(10));
+        })
+    };
+    patient.into_iter().chain([impatient]).for_each(|thread| thread.join().expect("it ends"));
+    assert_eq!((budget.used_bytes(), budget.waiting()), (0, 0));
+}
+
+/// Loads and a record that frees room take theirs while records are written and a file is made
+/// ready: each is served in the end, and what was promised is written or given back.
+pub fn ledger() {
+    const BLOCK: u64 = crate::BLOCK_BYTES;
+    const LOAD_BYTES: usize = BLOCK as usize;
+    let ledger = Arc::new(Ledger::new(16 * BLOCK, 4 * BLOCK, 2 * BLOCK));
+    ledger.resume_file(10 * BLOCK);
+    let loads = [true, false, true].map(|written| {
+        let ledger = Arc::clone(&ledger);
+        thread::spawn(move || {
+            let room = block_on(ledger.reserve(LOAD_BYTES, &Never, LATER)).expect("it waits");
+            assert_eq!(room.charge_bytes(), charge_bytes(LOAD_BYTES));
+            if written {
+                let charge_bytes = room.into_charge();
+                ledger.written(charge_bytes, charge_bytes);
+            }
+        })
+    });
+    let frees = {
+        let ledger = Arc::clone(&ledger);
+        thread::spawn(move || {
+            // It waits for nobody; a file is ready a moment later.
+            drop(ledger.try_reserve(100, Class::Privileged));
+            ledger.add_files(1);
+        })
+    };
+    loads.into_iter().chain([frees]).for_each(|thread| thread.join().expect("it ends"));
+    assert_eq!(ledger.waiting(), 0);
+    // What two loads wrote is gone from the file, all else is there again.
+    let left_bytes = 10 * BLOCK - 2 * charge_bytes(LOAD_BYTES);
+    let sure_bytes = left_bytes.saturating_sub(4 * BLOCK) + 12 * BLOCK - 2 * BLOCK;
+    assert_eq!(ledger.free_bytes(), sure_bytes);
+}
+
+/// The log's thread moves the horizon while others begin to wait for it, each on its own and
+/// through the one that serves a thread of connections: all are woken, none too early.
+pub fn horizon() {
+    const LAST: Lsn = Lsn(4);
+    let horizon = Horizon::new(Lsn(0));
+    let acks = Arc::new(Acks::new(&horizon));
+    let mut threads = Vec::new();
+    for lsn in [Lsn(1), Lsn(3), LAST] {
+        let (horizon, acks) = (horizon.clone(), Arc::clone(&acks));
+        threads.push(thread::spawn(move || {
+            block_on(acks.durable(lsn));
+            assert!(horizon.get() >= lsn, "acknowledged before it is durable");
+        }));
+    }
+    for lsn in [Lsn(2), LAST] {
+        let horizon = horizon.clone();
+        threads.push(thread::spawn(move || {
+            block_on(horizon.wait(lsn));
+            assert!(horizon.get() >= lsn, "resolved before it is durable");
+        }));
+    }
+    let mut watch = horizon.subscribe();
+    threads.push(thread::spawn(move || {
+        let mut seen = Lsn::ZERO;
+        while seen < LAST {
+            seen = block_on(acks.turn(&mut watch, seen));
+        }
+    }));
+    threads.push(thread::spawn(move || {
+        horizon.advance(Lsn(2));
+        horizon.advance(Lsn(3));
+        horizon.advance(LAST);
+    }));
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}
