@@ -14,12 +14,14 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::interrupt;
+use crate::membership::Membership;
 use crate::yielding::YieldBehindJoins;
 
-/// The passes that give expressions their types.
+/// The passes that give expressions their types, behind ours.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
-    Analyzer::new().rules.into_iter().map(checked).collect()
+    let ours: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Membership);
+    [ours].into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 
 /// The passes over logical plans.

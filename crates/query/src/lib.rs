@@ -27,6 +27,7 @@ mod interrupt;
 mod learned;
 pub mod limits;
 pub mod listing;
+mod membership;
 pub mod parameters;
 pub mod parser;
 pub mod provider;

@@ -176,6 +176,11 @@ impl ColumnType {
         matches!(self, Self::VarBinary { .. } | Self::Blob)
     }
 
+    /// Whether values are numbers.
+    pub const fn is_numeric(self) -> bool {
+        self.is_integer() || matches!(self, Self::Float | Self::Double | Self::Decimal { .. })
+    }
+
     /// Whether the type is an integer, BOOLEAN and LARGEINT included.
     pub const fn is_integer(self) -> bool {
         matches!(

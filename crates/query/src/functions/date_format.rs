@@ -105,6 +105,9 @@ struct Reading {
     weekday: Option<u32>,
 }
 
+/// The signs of a format that stand for parts of a date.
+const DATES: &str = "dejMmcbUuVvWwaXxYy";
+
 /// Reads `text` in MySQL's `format`, as microseconds since 1970 or since midnight.
 pub fn parsed(text: &str, format: &str) -> Option<i64> {
     let mut reading = Reading::default();
@@ -114,7 +117,8 @@ pub fn parsed(text: &str, format: &str) -> Option<i64> {
         // What a text that ends early does not give is zero: it may lack its time.
         rest = rest.trim_start();
         if rest.is_empty() {
-            break;
+            reading.date |= sign == '%' && signs.next().is_some_and(|sign| DATES.contains(sign));
+            continue;
         }
         if sign == '%' {
             rest = reading.take(signs.next()?, rest)?;
@@ -275,7 +279,7 @@ fn parsed_type(_: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<Dat
     let has = |signs: &str| {
         format.split('%').skip(1).filter_map(|part| part.chars().next()).any(|s| signs.contains(s))
     };
-    Ok(match (has("dejMmcbUuVvWwaXxYy"), has("fHhIiklprSsT")) {
+    Ok(match (has(DATES), has("fHhIiklprSsT")) {
         (true, false) => DataType::Date32,
         (false, true) => convert::TIME,
         _ => convert::DATETIME,
@@ -356,6 +360,7 @@ mod tests {
         let midnight = parse_datetime("2024-01-15 00:00:00");
         assert_eq!(parsed("2024-01-15", "%Y-%m-%d %H:%i:%s"), midnight, "a text that ends early");
         assert_eq!(parsed("2024-01", "%Y-%m-%d"), None, "there is no day 0");
+        assert_eq!(parsed("", "%Y-%m-%d"), None, "there is no day 0");
         assert_eq!(parsed("abc", "%Y"), None);
         assert_eq!(parsed("9:30", "%H:%i"), Some((9 * 3600 + 30 * 60) * SECOND));
     }

@@ -16,6 +16,8 @@ const DOUBLE_POWERS: [f64; 19] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18,
 ];
+/// Doubles that are shown without an exponent.
+const DOUBLES_SHOWN_PLAIN: std::ops::Range<f64> = 1e-15..1e15;
 /// Longest text of a number that is made here: a double, or 39 digits with sign and point.
 const TEXT_BYTES_MAX: usize = 400;
 
@@ -175,7 +177,7 @@ pub fn put_number(
         _ if text.iter().any(|byte| matches!(byte, b'e' | b'E')) => {
             let value = parse_f64(text).filter(|value| value.is_finite());
             let out_of_range = BadValue::OutOfRange { below: number.negative };
-            put_shown(column, format_args!("{}", value.ok_or(out_of_range)?), rules, out)
+            put_double_text(column, value.ok_or(out_of_range)?, rules, out)
         }
         _ => put_text(column, &plain(text), Encoding::Utf8, rules, out),
     }
@@ -288,9 +290,22 @@ pub fn put_f64(
             }
             return put_shown(column, format_args!("{value}"), rules, out);
         }
-        _ => return put_shown(column, format_args!("{value}"), rules, out),
+        _ => return put_double_text(column, value, rules, out),
     }
     Ok(Put::Value)
+}
+
+/// Appends the cell of a double as text, as MySQL shows it: with an exponent where it is large.
+fn put_double_text(
+    column: &Column,
+    value: f64,
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    match value == 0.0 || DOUBLES_SHOWN_PLAIN.contains(&value.abs()) {
+        true => put_shown(column, format_args!("{value}"), rules, out),
+        false => put_shown(column, format_args!("{value:e}"), rules, out),
+    }
 }
 
 /// `value * 10^scale` as an integer, where rounding cannot depend on digits that a double

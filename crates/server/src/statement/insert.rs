@@ -165,9 +165,20 @@ fn put_cell(
         Cells::Null | Cells::Date(_) | Cells::DateTime(..) | Cells::Time(..) => {
             text.clear();
             cells.text(row, text);
-            put(encoder, Literal::Text(text))
+            let text = &*text;
+            encoder.put(Literal::Text(text), |column, rules, out| match column.ty.is_numeric() {
+                true => value::put(column, Literal::Number(&digits_of(text)), rules, out),
+                false => value::put(column, Literal::Text(text), rules, out),
+            })
         }
     }
+}
+
+/// The number that a date or a time is: its digits, with its sign and its fraction.
+fn digits_of(time: &[u8]) -> Vec<u8> {
+    let (sign, rest) = time.split_at(usize::from(time.starts_with(b"-")));
+    let digits = rest.iter().filter(|byte| byte.is_ascii_digit() || **byte == b'.');
+    sign.iter().chain(digits).copied().collect()
 }
 
 /// Loads the rows of a query: as one record when they are few, through files when many.

@@ -1,0 +1,137 @@
+//! Conditions on membership of a subquery with MySQL's NULL.
+//!
+//! DataFusion makes a join of `a IN (..)` that knows whether there is a match, and says false where
+//! MySQL says NULL: where it cannot be known because `a` or a value of the subquery is NULL. As a
+//! condition of its own that is as good. Under any other expression it is not, and neither is
+//! `NOT IN` of a subquery that depends on the row, or of a left side that is known: there the
+//! cases are spelled out, each as a question that is never NULL.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when,
+};
+use datafusion::optimizer::AnalyzerRule;
+use freshet_base::err;
+
+use crate::error::external;
+
+/// The name of the only column of a subquery that depends on the row: it may not be called as a
+/// column that joins it.
+const MEMBER: &str = "#member";
+
+/// So many conditions are spelled out at most. Each asks its subquery up to three times, and each
+/// of those again what stands in it.
+const CASES_MAX: usize = 256;
+
+/// The pass that makes conditions on membership know NULL.
+#[derive(Debug)]
+pub struct Membership;
+
+impl AnalyzerRule for Membership {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        with_nulls(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "membership_with_nulls"
+    }
+}
+
+fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut count = 0;
+    let changed = plan.transform_down_with_subqueries(|node| {
+        let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
+        let schema = Arc::clone(filter.input.schema());
+        let conditions = split_conjunction_owned(filter.predicate);
+        let conditions = conditions.into_iter().map(|part| condition(part, &schema, &mut count));
+        let conditions = conditions.collect::<Result<Vec<_>>>()?;
+        let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
+        Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+    });
+    changed.map(|changed| changed.data)
+}
+
+/// A condition for which false is as good as NULL.
+fn condition(part: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
+    let membership = match part {
+        Expr::InSubquery(membership) => membership,
+        Expr::Not(inner) => match *inner {
+            Expr::InSubquery(membership) => {
+                InSubquery { negated: !membership.negated, ..membership }
+            }
+            inner => return nested(Expr::Not(Box::new(inner)), schema, count),
+        },
+        other => return nested(other, schema, count),
+    };
+    let depends = !membership.subquery.outer_ref_columns.is_empty();
+    let known = membership.expr.column_refs().is_empty();
+    match membership.negated && (depends || known) {
+        true => cases(membership, schema, count),
+        false => Ok(Expr::InSubquery(apart(membership)?)),
+    }
+}
+
+fn nested(expr: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
+    let changed = expr.transform_up(|expr| match expr {
+        Expr::InSubquery(membership) => cases(membership, schema, count).map(Transformed::yes),
+        other => Ok(Transformed::no(other)),
+    });
+    changed.map(|changed| changed.data)
+}
+
+/// True where there is a match, NULL where there may be one, and false.
+fn cases(membership: InSubquery, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
+    *count += 1;
+    if *count > CASES_MAX {
+        return Err(external(err!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'more than {CASES_MAX} conditions IN \
+             (subquery) inside of other expressions or of one another'"
+        )));
+    }
+    let negated = membership.negated;
+    let positive = apart(InSubquery { negated: false, ..membership })?;
+    let subquery = &positive.subquery;
+    let rows = &subquery.subquery;
+    let value = Expr::Column(Column::from(rows.schema().qualified_field(0)));
+    let mut unsure = Vec::new();
+    if positive.expr.nullable(schema).unwrap_or(true) {
+        unsure.push((*positive.expr).clone().is_null().and(exists(subquery, Arc::clone(rows))));
+    }
+    if rows.schema().field(0).is_nullable() {
+        let nulls = LogicalPlanBuilder::from(rows.as_ref().clone()).filter(value.is_null())?;
+        unsure.push(exists(subquery, Arc::new(nulls.build()?)));
+    }
+    let found = Expr::InSubquery(positive);
+    let known = match unsure.into_iter().reduce(Expr::or) {
+        None => found,
+        Some(unsure) => when(found, lit(true))
+            .when(unsure, lit(ScalarValue::Boolean(None)))
+            .otherwise(lit(false))?,
+    };
+    Ok(if negated { Expr::Not(Box::new(known)) } else { known })
+}
+
+/// The same question of a subquery whose column has a name of its own.
+fn apart(membership: InSubquery) -> Result<InSubquery> {
+    if membership.subquery.outer_ref_columns.is_empty() {
+        return Ok(membership);
+    }
+    let rows = membership.subquery.subquery;
+    let value = Expr::Column(Column::from(rows.schema().qualified_field(0)));
+    let rows = LogicalPlanBuilder::from(rows.as_ref().clone()).project([value.alias(MEMBER)])?;
+    let subquery = Subquery { subquery: Arc::new(rows.build()?), ..membership.subquery };
+    Ok(InSubquery { subquery, ..membership })
+}
+
+/// Whether a subquery, or what was made of it, has rows.
+fn exists(subquery: &Subquery, rows: Arc<LogicalPlan>) -> Expr {
+    let subquery = Subquery { subquery: rows, ..subquery.clone() };
+    Expr::Exists(Exists { subquery, negated: false })
+}
