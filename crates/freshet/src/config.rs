@@ -72,6 +72,8 @@ pub struct Config {
     pub flush_bytes_min: ByteSize,
     /// Bytes of one transaction at most; `None` means a quarter of the memory of writes.
     pub transaction_bytes_max: Option<ByteSize>,
+    /// Bytes of all open transactions at most; `None` means half of the memory of writes.
+    pub transactions_memory: Option<Memory>,
     /// How long a load waits for room.
     pub load_patience: Duration,
     /// Whether rowsets are merged.
@@ -148,6 +150,7 @@ impl Config {
             flush_bytes: ByteSize(0),
             flush_bytes_min: ByteSize(0),
             transaction_bytes_max: None,
+            transactions_memory: None,
             load_patience: Duration::ZERO,
             compaction: false,
             orphan_grace: Duration::ZERO,

@@ -155,6 +155,9 @@ pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
     if let Some(bytes) = config.transaction_bytes_max {
         engine.transaction_bytes_max = bytes;
     }
+    if let Some(memory) = config.transactions_memory {
+        engine.transactions_memory_bytes = memory.of(total);
+    }
     EngineConfig {
         wal_file_bytes: config.wal_file_bytes,
         wal_bytes_max: config.wal_bytes_max,

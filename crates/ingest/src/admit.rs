@@ -12,6 +12,8 @@ use freshet_base::{ByteSize, Error, ErrorCode, Result, Retry};
 use freshet_meta::LABEL_CHARS_MAX;
 use freshet_wal::{Room, Wal};
 
+use crate::transaction::Held;
+
 /// What a load takes in memory besides its encoded rows: its place in the delta.
 const LOAD_OVERHEAD_BYTES: u64 = 64;
 /// What a record of one table takes besides its rows: the stamp, and the longest label that a
@@ -30,14 +32,16 @@ pub struct Admitted {
 /// Lets loads in.
 pub struct Admission {
     memory: Budget,
+    transactions: Budget,
     wal: Arc<Wal>,
     clock: ClockRef,
 }
 
 impl Admission {
-    /// Lets in what fits `memory` and the room of `wal`.
-    pub fn new(memory: Budget, wal: Arc<Wal>, clock: ClockRef) -> Self {
-        Self { memory, wal, clock }
+    /// Lets in what fits `memory` and the room of `wal`; open transactions hold at most the part
+    /// of it that `transactions` counts.
+    pub fn new(memory: Budget, transactions: Budget, wal: Arc<Wal>, clock: ClockRef) -> Self {
+        Self { memory, transactions, wal, clock }
     }
 
     /// The memory of all writes.
@@ -103,6 +107,31 @@ impl Admission {
             )
             .with_retry(Retry::After(Duration::from_millis(400)))),
         }
+    }
+
+    /// Takes memory for rows of an open transaction, waiting until `deadline`. Its client may be
+    /// silent for minutes, so all transactions together leave others a part.
+    ///
+    /// # Errors
+    /// `OutOfRoom` (1041, retryable).
+    pub async fn hold(&self, bytes: u64, deadline: Deadline) -> Result<Held> {
+        let limit = ByteSize(self.transactions.limit_bytes());
+        let share = self.transactions.acquire(bytes, &*self.clock, deadline).await;
+        let share = share.map_err(|_| {
+            Error::new(
+                ErrorCode::OutOfRoom,
+                format!(
+                    "open transactions hold {} of the {limit} that they may all together, and {} \
+                     more are wanted; COMMIT smaller ones, retry when others have ended, or raise \
+                     transactions_memory",
+                    ByteSize(self.transactions.used_bytes()),
+                    ByteSize(bytes)
+                ),
+            )
+            .with_retry(Retry::After(Duration::from_secs(1)))
+        })?;
+        let memory = self.memory_until(bytes, deadline).await?;
+        Ok(Held { memory, share })
     }
 
     fn log_full(&self, why: NoRoom) -> Error {

@@ -36,6 +36,9 @@ pub struct EngineConfig {
     pub sorted_bytes_max: ByteSize,
     /// Most encoded bytes of one transaction.
     pub transaction_bytes_max: ByteSize,
+    /// Most encoded bytes of all open transactions: the rest of the memory of writes is left to
+    /// loads that end.
+    pub transactions_memory_bytes: ByteSize,
     /// How long a load waits for memory and log room.
     pub load_patience: Duration,
     /// Whether rowsets are merged in the background.
@@ -64,6 +67,7 @@ impl EngineConfig {
             stretch_bytes: ByteSize::mib(32),
             sorted_bytes_max: ByteSize::mib(256),
             transaction_bytes_max: ByteSize(write_memory_bytes.bytes() / 4),
+            transactions_memory_bytes: ByteSize(write_memory_bytes.bytes() / 2),
             load_patience: Duration::from_secs(30),
             compaction: true,
             orphan_grace: Duration::from_secs(600),

@@ -251,7 +251,7 @@ pub(crate) fn database_name(catalog: &Catalog, table: &Table) -> String {
 }
 
 /// The database of a table, by name; empty where there is none any more.
-fn database_of(catalog: &Catalog, id: TableId) -> String {
+pub(crate) fn database_of(catalog: &Catalog, id: TableId) -> String {
     catalog.table_by_id(id).map_or_else(String::new, |table| database_name(catalog, table))
 }
 

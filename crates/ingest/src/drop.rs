@@ -32,8 +32,10 @@ impl Engine {
         };
         let id = database.id;
         if !self.is_database_dropped(id) {
-            let tables = database.tables.values().filter_map(|table| self.table_state(table.id));
-            self.append_database_drop(id, &tables.collect::<Vec<_>>()).await?;
+            // Those that no name leads to yet go as well.
+            let mut tables = self.table_states();
+            tables.retain(|table| table.db == id);
+            self.append_database_drop(id, &tables).await?;
         }
         let settled = self.settle_database_drop(id).await;
         Ok(settled

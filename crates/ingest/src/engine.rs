@@ -41,6 +41,7 @@ use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
 use crate::sweep::Sweeper;
+use crate::unlisted::GoingCount;
 
 /// The part of the write budget above which the largest delta is flushed.
 const PRESSURE_PERCENT: u64 = 60;
@@ -87,6 +88,8 @@ pub struct Engine {
     pub(crate) names: futures::lock::Mutex<()>,
     /// Databases that the log has dropped and metadata still has, with their records.
     pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
+    /// How many tables that were given up are on their way out.
+    pub(crate) going: GoingCount,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
     pub(crate) catalog_generation: AtomicU64,
     /// Keep other processes off the store.
@@ -248,7 +251,9 @@ impl Engine {
     /// Whether work that nobody waits for is under way.
     fn is_busy(&self) -> bool {
         let (recycler, compactor) = (&self.recycler, &self.compactor);
-        recycler.is_busy() || compactor.is_busy() || self.sweeper.is_busy() || self.disk.is_busy()
+        let going = self.going.load(Ordering::Acquire) > 0;
+        let kept = recycler.is_busy() || compactor.is_busy() || self.sweeper.is_busy();
+        kept || self.disk.is_busy() || going
     }
 
     fn memory_short(&self) -> bool {

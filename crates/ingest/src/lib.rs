@@ -43,6 +43,7 @@ pub mod settle;
 pub mod state;
 mod sweep;
 pub mod transaction;
+mod unlisted;
 mod world;
 
 pub use admit::{Admission, Admitted};
@@ -54,4 +55,5 @@ pub use freshet_wal::{Acks, Horizon, HorizonWatch};
 pub use log_dirs::STORE_FILE;
 pub use open::META_FILE;
 pub use state::TableState;
-pub use transaction::Transaction;
+pub use transaction::{Held, Transaction};
+pub use unlisted::{Making, Unlisted};

@@ -37,6 +37,7 @@ use crate::recycle::{Recycler, remove_log_file, side_dir};
 use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
 use crate::sweep::Sweeper;
+use crate::unlisted::GoingCount;
 
 /// The name of the metadata file.
 pub const META_FILE: &str = "meta.redb";
@@ -50,8 +51,9 @@ impl Engine {
     /// version, when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
         let disk = Disk::new(&world.fs, &config);
-        let store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
+        let mut store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
         let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
+        disk.with_ballast(|| store.drop_unlisted())?;
         step(&world, "recovery-scanned")?;
         let files = store.sort_out(&scan)?;
         let run = disk.with_ballast(|| begin_run(&world, &store.meta, &scan))?;
@@ -95,7 +97,9 @@ impl Engine {
         }
         let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
         let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
-        let admission = Admission::new(memory, Arc::clone(&wal), Arc::clone(&world.clock));
+        let open = config.transactions_memory_bytes.bytes();
+        let open = Budget::new("memory of open transactions", open);
+        let admission = Admission::new(memory, open, Arc::clone(&wal), Arc::clone(&world.clock));
         let files = Files { fs: Arc::clone(&world.fs), dir: data, pool: Arc::clone(&world.pool) };
         Ok(Self {
             meta,
@@ -112,6 +116,7 @@ impl Engine {
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             dropped_databases: parking_lot::Mutex::default(),
+            going: GoingCount::new(0),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,

@@ -28,7 +28,23 @@ struct Part {
     incarnation: Incarnation,
     rows: u32,
     bytes: Vec<u8>,
-    permit: Permit,
+    held: Held,
+}
+
+/// What rows of a transaction hold until it ends.
+#[derive(Debug)]
+pub struct Held {
+    /// Their memory, which goes with them.
+    pub memory: Permit,
+    /// Their part of what all open transactions may hold.
+    pub share: Permit,
+}
+
+impl Held {
+    fn merge(&mut self, other: Self) {
+        self.memory.merge(other.memory);
+        self.share.merge(other.share);
+    }
 }
 
 impl Transaction {
@@ -42,16 +58,16 @@ impl Transaction {
         self.parts.iter().map(|part| part.bytes.len()).sum()
     }
 
-    /// Adds the rows of `buffer`, for which `permit` holds the memory.
+    /// Adds the rows of `buffer`, whose memory is held.
     pub fn add(
         &mut self,
         table: &Arc<TableState>,
         schema: &Arc<TableSchema>,
         rows: u32,
         buffer: &LoadBuffer,
-        permit: Permit,
+        held: Held,
     ) {
-        let part = self.part(table, schema, permit);
+        let part = self.part(table, schema, held);
         if part.schema.version == schema.version {
             part.bytes.extend_from_slice(buffer.rows());
         } else {
@@ -76,11 +92,11 @@ impl Transaction {
         &mut self,
         table: &Arc<TableState>,
         schema: &Arc<TableSchema>,
-        permit: Permit,
+        held: Held,
     ) -> &mut Part {
         match self.parts.iter().position(|part| part.table.id == table.id) {
             Some(at) => {
-                self.parts[at].permit.merge(permit);
+                self.parts[at].held.merge(held);
                 &mut self.parts[at]
             }
             None => {
@@ -91,7 +107,7 @@ impl Transaction {
                     incarnation,
                     rows: 0,
                     bytes: Vec::new(),
-                    permit,
+                    held,
                 });
                 self.parts.last_mut().expect("just pushed")
             }
@@ -163,7 +179,7 @@ impl Engine {
     /// Writes the rows of a part to synced files that its record will name.
     async fn spill(&self, part: Part) -> Result<PartLoad> {
         let mut bulk = self.bulk(&part.table, &part.schema)?;
-        bulk.push(self, part.bytes, part.rows, part.permit).await?;
+        bulk.push(self, part.bytes, part.rows, part.held.memory).await?;
         bulk.finish(self).await
     }
 
@@ -197,7 +213,7 @@ impl Part {
             table: self.table,
             schema: self.schema,
             rows: self.rows,
-            body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.permit },
+            body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
         }
     }
 }

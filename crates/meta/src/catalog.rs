@@ -105,12 +105,12 @@ impl Catalog {
         self.databases.get(database)?.tables.get(table)
     }
 
-    /// The table of this id.
+    /// The table of this id, listed or not.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get(&id)
     }
 
-    /// All tables, in no order.
+    /// All tables, in no order, and also those that no name leads to yet.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
@@ -178,9 +178,7 @@ impl Catalog {
     }
 
     pub(crate) fn remove_database(&mut self, database: &Database) {
-        for table in database.tables.values() {
-            self.tables.remove(&table.id);
-        }
+        self.tables.retain(|_, table| table.db != database.id);
         self.database_names.remove(&database.id);
         self.databases.remove(&database.name);
     }
@@ -188,13 +186,17 @@ impl Catalog {
     /// Puts a table in, in place of the one of its id, if there is one.
     pub(crate) fn put_table(&mut self, table: Arc<Table>) {
         self.remove_table(table.id);
-        let database = self.database_mut(table.db);
-        database.tables.insert(table.name.clone(), table.clone());
+        if !table.unlisted {
+            let database = self.database_mut(table.db);
+            database.tables.insert(table.name.clone(), table.clone());
+        }
         self.tables.insert(table.id, table);
     }
 
     pub(crate) fn remove_table(&mut self, id: TableId) {
-        if let Some(table) = self.tables.remove(&id) {
+        if let Some(table) = self.tables.remove(&id)
+            && !table.unlisted
+        {
             self.database_mut(table.db).tables.remove(&table.name);
         }
     }

@@ -87,7 +87,7 @@ impl Meta {
                 let Some(database) = catalog.database_by_id(id).cloned() else {
                     return Ok((None, None));
                 };
-                let tables = database.tables.values().cloned().collect::<Vec<_>>();
+                let tables = catalog.tables_of(id);
                 let mut batch = Batch { delete: vec![keys::database(id)], ..Batch::default() };
                 for table in &tables {
                     self.delete_table(&mut batch, table)?;
@@ -114,6 +114,45 @@ impl Meta {
         spec: &TableSpec,
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
+        self.create(database, spec, if_not_exists, false)
+    }
+
+    /// CREATE TABLE of one that no name leads to until [`Self::list_table`].
+    ///
+    /// # Errors
+    /// As [`Self::create_table`].
+    pub fn create_unlisted(
+        &self,
+        database: &str,
+        spec: &TableSpec,
+        if_not_exists: bool,
+    ) -> Result<Created<Table>> {
+        self.create(database, spec, if_not_exists, true)
+    }
+
+    /// Lets the name of an unlisted table lead to it.
+    ///
+    /// # Errors
+    /// 1050 where another table has taken the name, 1146 where the database was dropped.
+    pub fn list_table(&self, id: TableId) -> Result<Arc<Table>> {
+        self.change_table(id, |catalog, table| {
+            let home = catalog.database_by_id(table.db).expect("a table has a database");
+            if home.tables.contains_key(&table.name) {
+                bail!(TableExists, "Table '{}' already exists", table.name);
+            }
+            table.unlisted = false;
+            Ok(Vec::new())
+        })
+        .map(|(table, _)| table)
+    }
+
+    fn create(
+        &self,
+        database: &str,
+        spec: &TableSpec,
+        if_not_exists: bool,
+        unlisted: bool,
+    ) -> Result<Created<Table>> {
         self.change(|catalog| {
             if is_reserved_database(database) {
                 bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
@@ -132,7 +171,8 @@ impl Meta {
                 bail!(Unknown, "there are {TABLES_MAX} tables, which is the limit");
             }
             let warnings = std::mem::take(&mut planned.warnings);
-            let object = Arc::new(self.table_of(home.id, spec, planned)?);
+            let table = self.table_of(home.id, spec, planned)?;
+            let object = Arc::new(Table { unlisted, ..table });
             let put = vec![
                 (keys::table(object.id), keys::encode(object.as_ref())),
                 (keys::flushed(object.id), keys::encode(&Flushed::new())),
@@ -168,6 +208,7 @@ impl Meta {
             properties: planned.properties,
             comment: spec.comment.clone(),
             created_micros: self.clock.0.wall_micros(),
+            unlisted: false,
         })
     }
 
@@ -266,6 +307,14 @@ impl Meta {
 }
 
 impl Catalog {
+    /// The tables of a database, listed or not.
+    pub fn tables_of(&self, database: DbId) -> Vec<Arc<Table>> {
+        let mut tables: Vec<_> =
+            self.tables().filter(|table| table.db == database).cloned().collect();
+        tables.sort_unstable_by_key(|table| table.id);
+        tables
+    }
+
     /// The database of this name, for DROP DATABASE; `None` where it is missing and may be.
     ///
     /// # Errors

@@ -68,6 +68,7 @@ fn has_default(ty: ColumnType) -> bool {
 fn default(value: &DefaultValue, ty: ColumnType) -> String {
     match (value, ty) {
         (DefaultValue::Literal(literal), _) => text(literal),
+        (DefaultValue::Bits(digits), _) => format!("0x{digits}"),
         (DefaultValue::CurrentDate, _) => "CURRENT_DATE".to_owned(),
         (
             DefaultValue::CurrentTimestamp,

@@ -38,6 +38,23 @@ const NESTING_MAX: usize = 200;
 /// The most statements of one text.
 const STATEMENTS_MAX: usize = 10_000;
 
+/// The hex digits of the bytes that the digits of `b'101'` fill from the right; `None` where they
+/// are none.
+pub fn hex_of_bits(bits: &str) -> Option<String> {
+    if !bits.bytes().all(|bit| matches!(bit, b'0' | b'1')) {
+        return None;
+    }
+    let nibbles = bits.as_bytes().rchunks(4).rev().map(|digits| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        u8::from_str_radix(digits, 2).ok().map(|nibble| format!("{nibble:X}"))
+    });
+    let mut hex = nibbles.collect::<Option<String>>()?;
+    if hex.len() % 2 == 1 {
+        hex.insert(0, '0');
+    }
+    Some(hex)
+}
+
 /// A statement.
 #[allow(clippy::large_enum_variant)] // One of them lives as long as it is carried out.
 #[derive(Clone, PartialEq, Debug)]

@@ -57,6 +57,7 @@ fn table() -> Arc<Table> {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        unlisted: false,
     })
 }
 

@@ -9,8 +9,8 @@ use arrow::compute::{is_not_null, take};
 use freshet_base::ColumnId;
 
 use crate::row::{Put, RowWriter};
-use crate::value::{Encoding, put_text, put_zero};
-use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema};
+use crate::value::{Encoding, put_binary, put_text, put_zero};
+use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema, bytes_of_hex};
 
 /// The rows of `batch`, which has the columns of `from`, with the columns of `to`.
 ///
@@ -56,14 +56,18 @@ fn constant(column: &Column, rows: usize) -> ArrayRef {
     let mut writer = RowWriter::new(1, &mut bytes);
     writer.begin_row();
     let written = writer.cell(|out| {
-        let literal = match (&column.before, &column.default) {
-            (Some(text), _) | (None, Some(DefaultValue::Literal(text))) => Some(text),
+        let rules = Rules::default();
+        let put = match (&column.before, &column.default) {
+            (Some(text), _) | (None, Some(DefaultValue::Literal(text))) => {
+                put_text(column, text.as_bytes(), Encoding::Utf8, &rules, out).ok()
+            }
+            (None, Some(DefaultValue::Bits(digits))) => {
+                let bytes = bytes_of_hex(digits).unwrap_or_default();
+                put_binary(column, &bytes, &rules, out).ok()
+            }
             _ => None,
         };
-        if let Some(text) = literal
-            && let Ok(put) =
-                put_text(column, text.as_bytes(), Encoding::Utf8, &Rules::default(), out)
-        {
+        if let Some(put) = put {
             return Ok::<_, std::convert::Infallible>(put);
         }
         if column.nullable {

@@ -39,6 +39,8 @@ pub enum LengthUnit {
 pub enum DefaultValue {
     /// A literal, in the text form that an INSERT would take.
     Literal(String),
+    /// The bytes of a hex or bit literal, as hex digits.
+    Bits(String),
     /// CURRENT_TIMESTAMP, at the column's precision.
     CurrentTimestamp,
     /// CURRENT_DATE.
@@ -50,6 +52,15 @@ impl DefaultValue {
     pub fn asks_clock(&self) -> bool {
         matches!(self, Self::CurrentTimestamp | Self::CurrentDate)
     }
+}
+
+/// The bytes that hex digits stand for; `None` where they are none. An odd one stands alone.
+pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let mut bytes = digits.as_bytes().rchunks(2).map(byte).collect::<Option<Vec<_>>>()?;
+    bytes.reverse();
+    is_hex.then_some(bytes)
 }
 
 /// A column of one schema version.
@@ -368,6 +379,10 @@ pub struct Table {
     pub comment: String,
     /// When it was created, microseconds since 1970-01-01 UTC.
     pub created_micros: i64,
+    /// Whether no name leads to it yet: it is being filled with its first rows. One that a crash
+    /// left so goes with the next start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlisted: bool,
 }
 
 impl Table {

@@ -14,7 +14,7 @@ mod numeric;
 mod text;
 
 use crate::row::Put;
-use crate::{Column, ColumnType, DefaultValue, Zone};
+use crate::{Column, ColumnType, DefaultValue, Zone, bytes_of_hex};
 
 pub use bad::BadValue;
 pub use lax::adjust;
@@ -123,6 +123,10 @@ pub fn put_default(
         None => return Err(BadDefault::Missing),
         Some(DefaultValue::Literal(text)) => {
             put_text(column, text.as_bytes(), Encoding::Utf8, rules, out)
+        }
+        Some(DefaultValue::Bits(digits)) => {
+            let bytes = bytes_of_hex(digits).unwrap_or_default();
+            put_binary(column, &bytes, rules, out)
         }
         Some(DefaultValue::CurrentTimestamp) => text::put_instant(column, now, rules, out),
         Some(DefaultValue::CurrentDate) => {

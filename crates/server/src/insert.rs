@@ -62,9 +62,23 @@ impl Target {
         let database = session.database_of(database)?;
         session.authorize(Privilege::Insert, Object::Table(database, table))?;
         let (state, table) = engine.resolve(database, table)?;
+        Self::of(session, generation, database, (state, table), columns)
+    }
+
+    /// The target of a table that is at hand.
+    ///
+    /// # Errors
+    /// Columns without a value.
+    pub fn of<N: AsRef<str>>(
+        session: &Session,
+        generation: u64,
+        database: &str,
+        (state, table): (Arc<TableState>, Arc<Table>),
+        columns: Option<&[N]>,
+    ) -> Result<Self> {
         let rules = *session.settings.rules(table.form);
         let filter_ratio = session.settings.filter_ratio(table.form);
-        let now = engine.clock().wall_micros();
+        let now = session.shared.engine.clock().wall_micros();
         let plan = InsertPlan::new(table.schema(), columns, now, &rules)?;
         let plan = plan.filtering(filter_ratio.is_some());
         let others = &table.properties.others;
@@ -288,6 +302,15 @@ pub enum Reply {
     Alone,
     /// As a load of its own, under a label that the client gave.
     Labelled(LabelClaim),
+    /// As a load of its own that no transaction takes: the first rows of a table that is made.
+    First,
+}
+
+impl Reply {
+    /// Whether the rows go to the session's transaction.
+    pub fn joins_transaction(&self, session: &Session) -> bool {
+        session.is_transactional() && !matches!(self, Self::First)
+    }
 }
 
 /// Loads the `rows` of the session's buffer: into the open transaction, or into the log. On
@@ -304,18 +327,20 @@ pub async fn load(
     let Ok(count) = u32::try_from(rows) else {
         bail!(OutOfRoom, "a statement may have at most {} rows", u32::MAX)
     };
-    transaction::check_writable(session)?;
+    if !matches!(reply, Reply::First) {
+        transaction::check_writable(session)?;
+    }
     if count == 0 {
         session.info.clear();
         session.row_count = 0;
         return Ok(0);
     }
-    if session.is_transactional() {
+    if reply.joins_transaction(session) {
         return transaction::add(session, target, count, reply).await;
     }
     let (mode, label) = match reply {
         Reply::Grouped if target.groups => (session.settings.group_commit, None),
-        Reply::Grouped | Reply::Alone => (GroupCommitMode::Off, None),
+        Reply::Grouped | Reply::Alone | Reply::First => (GroupCommitMode::Off, None),
         Reply::Labelled(claim) => (GroupCommitMode::Off, Some(claim)),
     };
     let given = label.as_ref().map(|label| label.claim.label().to_owned());
@@ -388,7 +413,7 @@ pub async fn load_files(
 ) -> Result<u64> {
     let label = match reply {
         Reply::Labelled(claim) => Some(claim),
-        Reply::Grouped | Reply::Alone => None,
+        Reply::Grouped | Reply::Alone | Reply::First => None,
     };
     let given = label.as_ref().map(|label| label.claim.label().to_owned());
     let appended = append_files(session, bulk, label).await?;

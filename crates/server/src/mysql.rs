@@ -7,3 +7,4 @@ pub mod listener;
 pub mod login;
 pub mod prepared;
 pub mod results;
+pub mod text;

@@ -248,15 +248,10 @@ pub async fn add(session: &mut Session, target: &Target, rows: u32, reply: Reply
     }
     let bytes = session.buffer.rows().len();
     engine.check_transaction(&open.rows.lock(), bytes)?;
-    let permit = match engine.admission().memory().try_acquire(bytes as u64) {
-        Some(permit) => permit,
-        None => {
-            let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
-            engine.admission().memory_until(bytes as u64, patience).await?
-        }
-    };
+    let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
+    let held = engine.admission().hold(bytes as u64, patience).await?;
     let schema = target.plan.schema();
-    open.rows.lock().add(&target.state, schema, rows, &session.buffer, permit);
+    open.rows.lock().add(&target.state, schema, rows, &session.buffer, held);
     let text = format!("{{'label':'{}', 'status':'PREPARE', 'txnId':''}}", open.label_text);
     session.info.set(text);
     session.row_count = i64::from(rows);

@@ -172,9 +172,11 @@ impl Client {
             let schema = definition.schema();
             let mut buffer = LoadBuffer::default();
             rows::encode(ids.clone(), negative, schema, buffer.begin());
-            let permit = self.memory(buffer.payload_bytes() + 64).await?;
+            let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
+            let bytes = buffer.payload_bytes() as u64 + 64;
+            let held = engine.admission().hold(bytes, patience).await?;
             let rows = u32::try_from(count).expect("transfers are small");
-            transaction.add(&state, schema, rows, &buffer, permit);
+            transaction.add(&state, schema, rows, &buffer, held);
             parts.push((state, definition, negative));
         }
         let patience = engine.config().load_patience;

@@ -289,6 +289,7 @@ fn table(schema: TableSchema) -> Table {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        unlisted: false,
     }
 }
 

@@ -56,6 +56,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        unlisted: false,
     }
 }
 

@@ -62,6 +62,7 @@ fn table() -> Table {
         properties: Properties::default(),
         comment: String::new(),
         created_micros: 0,
+        unlisted: false,
     }
 }
 

@@ -71,6 +71,11 @@ pub fn optional_size(text: &str) -> Parsed<Option<ByteSize>> {
     if text.trim().is_empty() { Ok(None) } else { size(text).map(Some) }
 }
 
+/// Memory, or nothing.
+pub fn optional_memory(text: &str) -> Parsed<Option<Memory>> {
+    if text.trim().is_empty() { Ok(None) } else { memory(text).map(Some) }
+}
+
 /// An address to listen at.
 pub fn address(text: &str) -> Parsed<SocketAddr> {
     let resolved = text.to_socket_addrs().map_err(|_| {

@@ -100,6 +100,11 @@ settings! {
     transaction_bytes_max = "",
         "Rows of one transaction at most, in bytes; empty means a quarter of `write_memory`.",
         transaction_bytes_max: parse::optional_size;
+    transactions_memory = "",
+        "Rows of all open transactions together, in bytes or of the memory that the process may \
+         use; empty means half of `write_memory`. What needs more waits for `load_patience` and \
+         is refused, so that idle transactions leave the rest to other writers.",
+        transactions_memory: parse::optional_memory;
     load_patience = "30s",
         "How long a load waits for memory and for room in the log before it is refused.",
         load_patience: parse::duration;

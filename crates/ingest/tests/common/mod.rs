@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
+use freshet_base::clock::Deadline;
 use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Result, TableId};
 use freshet_ingest::{Appended, Engine, EngineConfig, Load, LoadBuffer, Transaction, World};
@@ -145,9 +146,10 @@ pub fn add(engine: &Engine, transaction: &mut Transaction, table: &str, rows: &[
     let (state, definition) = engine.resolve("d", table).unwrap();
     let mut buffer = LoadBuffer::default();
     encode(&mut buffer, rows);
-    let permit = engine.admission().memory().try_acquire(1024).unwrap();
+    let deadline = Deadline::after(&**engine.clock(), Duration::from_secs(10));
+    let held = block_on(engine.admission().hold(1024, deadline)).unwrap();
     let count = u32::try_from(rows.len()).unwrap();
-    transaction.add(&state, definition.schema(), count, &buffer, permit);
+    transaction.add(&state, definition.schema(), count, &buffer, held);
 }
 
 /// All rows of a snapshot, files first.

@@ -77,6 +77,10 @@ fn default(written: &ColumnSpec, column: &Column) -> Result<Option<DefaultValue>
     }
 }
 
+fn is_taken(column: &Column) -> bool {
+    value::put_default(column, 0, &Rules::default(), &mut Vec::new()).is_ok()
+}
+
 /// Refuses a default that the column cannot hold.
 fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
     let (fits, shown) = match value {
@@ -86,10 +90,8 @@ fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
             (of_time, "CURRENT_TIMESTAMP".to_owned())
         }
         DefaultValue::CurrentDate => (column.ty == ColumnType::Date, "CURRENT_DATE".to_owned()),
-        DefaultValue::Literal(text) => {
-            let put = value::put_default(column, 0, &Rules::default(), &mut Vec::new());
-            (put.is_ok(), format!("'{text}'"))
-        }
+        DefaultValue::Literal(text) => (is_taken(column), format!("'{text}'")),
+        DefaultValue::Bits(digits) => (is_taken(column), format!("0x{digits}")),
     };
     if !fits {
         let (name, ty) = (&column.name, column.ty);

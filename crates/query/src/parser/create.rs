@@ -10,6 +10,7 @@ use sqlparser::ast::Query;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, TableName, refuse};
+use super::hex_of_bits;
 use super::types::column_type;
 
 /// CREATE TABLE.
@@ -252,6 +253,9 @@ fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
     if cursor.words("FALSE") {
         return Ok(DefaultValue::Literal("0".to_owned()));
     }
+    if let Some(bits) = bits(cursor)? {
+        return Ok(DefaultValue::Bits(bits));
+    }
     let sign = if cursor.token(&Token::Minus) { "-" } else { "" };
     if let Some(text) = cursor.text_opt() {
         return Ok(DefaultValue::Literal(text));
@@ -260,6 +264,22 @@ fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
     let literal = format!("{sign}{digits}");
     cursor.parser.advance_token();
     Ok(DefaultValue::Literal(literal))
+}
+
+/// The digits of a hex or bit literal, if one comes next. An introducer before a literal changes
+/// none of its bytes.
+fn bits(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    if matches!(&cursor.peek().token, Token::Word(word) if word.value.starts_with('_')) {
+        cursor.parser.advance_token();
+    }
+    let digits = match &cursor.peek().token {
+        Token::HexStringLiteral(digits) => Some(digits.to_uppercase()),
+        Token::SingleQuotedByteStringLiteral(bits) => hex_of_bits(bits),
+        _ => return Ok(None),
+    };
+    let Some(digits) = digits else { return Err(cursor.error()) };
+    cursor.parser.advance_token();
+    Ok(Some(digits))
 }
 
 fn optional_parens(cursor: &mut Cursor<'_>) -> Result<()> {

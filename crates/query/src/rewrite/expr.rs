@@ -9,6 +9,7 @@ use super::values::{
     as_text, binary, call, case, double, int, literal, null, of_variable, take, text, truth,
 };
 use super::{Rewriter, function};
+use crate::parser::hex_of_bits;
 use crate::session::Scope;
 
 /// How long a chain of AND or OR stays as it is.
@@ -148,16 +149,9 @@ fn bits_of(ident: &Ident) -> Option<&str> {
 
 /// `b'101'` is the bytes that its digits fill from the right.
 fn bytes_of_bits(bits: &str) -> Result<Expr> {
-    let nibbles = bits.as_bytes().rchunks(4).rev().map(|digits| {
-        let digits = std::str::from_utf8(digits).ok()?;
-        u8::from_str_radix(digits, 2).ok().map(|nibble| format!("{nibble:X}"))
-    });
-    let Some(mut hex) = nibbles.collect::<Option<String>>() else {
+    let Some(hex) = hex_of_bits(bits) else {
         bail!(Syntax, "You have an error in your SQL syntax; near 'b\'{bits}\'' at line 1");
     };
-    if hex.len() % 2 == 1 {
-        hex.insert(0, '0');
-    }
     Ok(literal(Value::HexStringLiteral(hex)))
 }
 

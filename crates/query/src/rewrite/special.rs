@@ -2,7 +2,7 @@
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
-    BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, ValueWithSpan,
+    BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, Value, ValueWithSpan,
 };
 
 use super::expr::{extracted, in_list, not};
@@ -12,7 +12,9 @@ use super::values::{call, int, literal, take, text, truth};
 pub fn special(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => *expr = take(inner),
-        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => *expr = take(value),
+        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => {
+            *expr = introduced(&prefix.value, take(value));
+        }
         Expr::Interval(_) => bail!(
             Syntax,
             "You have an error in your SQL syntax; INTERVAL stands beside + or - or in a date \
@@ -30,6 +32,21 @@ pub fn special(expr: &mut Expr) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A literal behind the name of a character set. Bytes are a string of bytes behind any of them;
+/// text is one where that makes a difference.
+fn introduced(charset: &str, value: Expr) -> Expr {
+    let binary = charset.eq_ignore_ascii_case("_binary");
+    let bytes = match &value {
+        Expr::Value(value) => match &value.value {
+            Value::HexStringLiteral(_) => true,
+            Value::SingleQuotedString(text) => binary && !text.is_ascii(),
+            _ => false,
+        },
+        _ => false,
+    };
+    if bytes { call("mysql_binary", vec![value]) } else { value }
 }
 
 /// IS TRUE and its like, over whatever may be one.

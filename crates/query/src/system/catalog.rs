@@ -162,6 +162,7 @@ fn default(column: &Column) -> Cell {
     match &column.default {
         None => Cell::Null,
         Some(DefaultValue::Literal(text)) => text.as_str().into(),
+        Some(DefaultValue::Bits(digits)) => format!("0x{digits}").into(),
         Some(DefaultValue::CurrentTimestamp) => "CURRENT_TIMESTAMP".into(),
         Some(DefaultValue::CurrentDate) => "CURRENT_DATE".into(),
     }

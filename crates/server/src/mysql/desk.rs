@@ -5,7 +5,7 @@ use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, Status
 
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
-use crate::mysql::{login, results};
+use crate::mysql::{login, results, text};
 use crate::session::Session;
 use crate::statement::{self, Work};
 use crate::{insert, show, transaction};
@@ -158,9 +158,13 @@ impl Desk<'_> {
         loop {
             let done = match insert::text(self.session, rest, *self.multi_statements).await {
                 Ok(Some(done)) => done,
-                Ok(None) => {
-                    return Next::Run(Work::Query(String::from_utf8_lossy(rest).into_owned()));
-                }
+                Ok(None) => match text::utf8(rest, self.session.settings.dialect) {
+                    Ok(sql) => return Next::Run(Work::Query(sql.into_owned())),
+                    Err(error) => {
+                        self.failed(&error);
+                        return Next::Answered;
+                    }
+                },
                 Err(error) => {
                     self.failed(&error);
                     return Next::Answered;
@@ -179,21 +183,22 @@ impl Desk<'_> {
     /// Prepares: an INSERT of parameters right here, everything else where queries are planned.
     fn prepare(&mut self, sql: &[u8]) -> Next {
         let dialect = self.session.settings.dialect;
-        let sql = String::from_utf8_lossy(sql).into_owned();
-        let parameters = match placeholders(sql.as_bytes(), dialect) {
-            Ok(parameters) => parameters,
+        let known = placeholders(sql, dialect)
+            .and_then(|parameters| Ok((parameters, text::utf8(sql, dialect)?.into_owned())));
+        let (parameters, text) = match known {
+            Ok(known) => known,
             Err(error) => {
                 self.failed(&error);
                 return Next::Answered;
             }
         };
-        let Some(mut insert) = PreparedInsert::parse(&sql, dialect) else {
-            return Next::Run(Work::Prepare { sql, parameters });
+        let Some(mut insert) = PreparedInsert::parse(sql, dialect) else {
+            return Next::Run(Work::Prepare { sql: text, parameters });
         };
         let added = insert.refresh(self.session).map(drop).and_then(|()| {
             let kind = Kind::Insert(Box::new(insert));
             let holdings = &self.session.holdings;
-            self.statements.add(Prepared::new(sql, parameters, kind, holdings)?)
+            self.statements.add(Prepared::new(text, parameters, kind, holdings)?)
         });
         match added {
             Ok(id) => results::prepared(self.writer, id, parameters, &[], self.session),

@@ -10,6 +10,7 @@ use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
 use crate::accounts::{Holdings, Kept};
 use crate::insert::{self, Done, Reply, Target};
+use crate::mysql::text;
 use crate::session::Session;
 use crate::statement::PreparedQuery;
 
@@ -69,15 +70,15 @@ pub struct PreparedInsert {
 
 impl PreparedInsert {
     /// Looks at a statement once; `None` when it is no such INSERT. Builds no tree.
-    pub fn parse(sql: &str, dialect: Dialect) -> Option<Self> {
-        let head = parse_head(sql.as_bytes(), dialect)?;
+    pub fn parse(sql: &[u8], dialect: Dialect) -> Option<Self> {
+        let head = parse_head(sql, dialect)?;
         let columns = head.columns.map(|names| names.into_iter().map(Into::into).collect());
         Some(Self {
             database: head.database.map(Into::into),
             table: head.table.into(),
             columns,
             label: head.label.map(Into::into),
-            rows: PreparedRows::new(&sql.as_bytes()[head.values_at..], dialect),
+            rows: PreparedRows::new(&sql[head.values_at..], dialect),
             target: None,
         })
     }
@@ -296,60 +297,13 @@ impl Statements {
 /// # Errors
 /// 1390 above 65,535.
 pub fn placeholders(sql: &[u8], dialect: Dialect) -> Result<u16> {
-    let mut count = 0usize;
-    let mut at = 0;
-    while let Some(found) = memchr_any(&sql[at..]) {
-        at += found;
-        match sql[at] {
-            b'?' => {
-                count += 1;
-                at += 1;
-            }
-            quote @ (b'\'' | b'"' | b'`') => {
-                let escapes = quote != b'`' && !dialect.no_backslash_escapes;
-                at = end_of_quoted(sql, at + 1, quote, escapes);
-            }
-            _ => at = behind_comment(sql, at),
-        }
-    }
+    let count = text::placeholders(sql, dialect);
     u16::try_from(count).map_err(|_| {
         Error::new(
             ErrorCode::TooManyPlaceholders,
             format!("Prepared statement contains too many placeholders ({count}, at most 65535)"),
         )
     })
-}
-
-/// The next byte that may be a placeholder, or may hide one.
-fn memchr_any(sql: &[u8]) -> Option<usize> {
-    sql.iter().position(|byte| matches!(byte, b'?' | b'\'' | b'"' | b'`' | b'#' | b'-' | b'/'))
-}
-
-fn end_of_quoted(sql: &[u8], mut at: usize, quote: u8, escapes: bool) -> usize {
-    while let Some(byte) = sql.get(at) {
-        match *byte {
-            b'\\' if escapes => at += 2,
-            byte if byte == quote => return at + 1,
-            _ => at += 1,
-        }
-    }
-    sql.len()
-}
-
-/// The place behind the comment at `at`, or behind the byte there when it begins none.
-fn behind_comment(sql: &[u8], at: usize) -> usize {
-    let rest = &sql[at..];
-    let line_end = || rest.iter().position(|byte| *byte == b'\n').map_or(sql.len(), |n| at + n + 1);
-    match rest {
-        [b'#', ..] | [b'-', b'-', b' ' | b'\t' | b'\n' | b'\r', ..] | [b'-', b'-'] => line_end(),
-        // The bodies of `/*!` comments are executed.
-        [b'/', b'*', b'!', ..] => at + 3,
-        [b'/', b'*', comment @ ..] => {
-            let end = comment.windows(2).position(|pair| pair == b"*/");
-            end.map_or(sql.len(), |end| at + 2 + end + 2)
-        }
-        _ => at + 1,
-    }
 }
 
 /// An error of the codec about arguments, as an error of the server.
@@ -365,18 +319,6 @@ pub fn protocol(error: freshet_wire::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn placeholders_are_counted_outside_of_text_and_comments() {
-        let dialect = Dialect::default();
-        let count = |sql: &str| placeholders(sql.as_bytes(), dialect).unwrap();
-        assert_eq!(count("insert into t values (?, ?)"), 2);
-        assert_eq!(count("select '?', \"?\", `?`, ?"), 1);
-        assert_eq!(count("select 'it''s ?', '\\'?', ?"), 1);
-        assert_eq!(count("select ? -- ?\n, ? # ?\n, ? /* ? */ - ?"), 4);
-        assert_eq!(count("select 1 /*! + ? */"), 1);
-        assert_eq!(count("select '?"), 0);
-    }
 
     #[test]
     fn too_many_placeholders_are_refused_by_number() {

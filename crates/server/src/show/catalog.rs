@@ -271,6 +271,7 @@ fn extra_of(table: &Table, at: usize, column: &Column) -> &'static str {
 fn default_of(column: &Column) -> Option<String> {
     match column.default.as_ref()? {
         DefaultValue::Literal(text) => Some(text.clone()),
+        DefaultValue::Bits(digits) => Some(format!("0x{digits}")),
         DefaultValue::CurrentTimestamp => Some("CURRENT_TIMESTAMP".to_owned()),
         DefaultValue::CurrentDate => Some("CURRENT_DATE".to_owned()),
     }

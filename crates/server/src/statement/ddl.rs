@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
+use freshet_ingest::Making;
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, Object, Privilege, SchemaChange,
     TableSpec, show_create_table,
@@ -13,7 +14,9 @@ use freshet_schema::value::instant_literal;
 use freshet_schema::{ColumnType, TableForm};
 
 use super::{Reply, insert, query, shield};
+use crate::insert::{self as road, Target};
 use crate::session::Session;
+use crate::transaction;
 
 /// Changes what there is.
 ///
@@ -83,6 +86,7 @@ async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Rep
     };
     spec.name = name.clone();
     if let Some(select) = &create.query {
+        session.authorize(Privilege::Insert, Object::Table(&database, &name))?;
         return create_as(session, database, spec, create, select).await;
     }
     let existed = create_from(session, database, spec, create.if_not_exists).await?;
@@ -117,7 +121,8 @@ fn spec_like(session: &Session, like: &TableName) -> Result<TableSpec> {
     }
 }
 
-/// CREATE TABLE .. AS SELECT: columns follow from the query, its rows are one load.
+/// CREATE TABLE .. AS SELECT: columns follow from the query, its rows are one load that belongs to
+/// no transaction. The table's name leads to it when its rows are durable.
 async fn create_as(
     session: &mut Session,
     database: String,
@@ -125,7 +130,10 @@ async fn create_as(
     create: &CreateTable,
     select: &sqlparser::ast::Query,
 ) -> Result<Reply> {
+    transaction::check_writable(session)?;
     let (columns, rows) = query::run(session, select, &[], Vec::new()).await?;
+    // A transaction that was opened by this would not see the table.
+    transaction::roll_back(session);
     if spec.columns.is_empty() {
         spec.columns = columns.iter().map(column_spec).collect();
     }
@@ -133,18 +141,27 @@ async fn create_as(
         spec.distribution = Some(DistributionSpec::Random);
         spec.buckets = BucketsSpec::Auto;
     }
-    let table = TableName { database: Some(database.clone()), table: spec.name.clone() };
-    if create_from(session, database, spec, create.if_not_exists).await? {
-        let note = format!("Table '{}' already exists", table.table);
-        session.diagnostics.push("Note", 1050, note);
-        return Ok(Reply::done());
-    }
-    let loaded = insert::from_rows(session, &table, None, None, columns, rows).await;
-    if loaded.is_err() {
-        // A table that could not be filled is not left behind.
-        drop_tables(session, &[table], true).await?;
-    }
-    loaded
+    let engine = Arc::clone(&session.shared.engine);
+    let (name, if_not_exists) = (spec.name.clone(), create.if_not_exists);
+    let home = database.clone();
+    let begun = async move { engine.create_unlisted(&home, spec, if_not_exists).await };
+    let table = match shield(session, begun).await? {
+        Making::Begun(table, warnings) => {
+            warn(session, warnings);
+            table
+        }
+        Making::Exists => {
+            session.diagnostics.push("Note", 1050, format!("Table '{name}' already exists"));
+            return Ok(Reply::done());
+        }
+    };
+    let at_hand = (Arc::clone(table.state()), Arc::clone(table.table()));
+    let generation = session.shared.engine.catalog_generation();
+    let target = Target::of::<&str>(session, generation, &database, at_hand, None)?;
+    let loaded = insert::from_rows(session, target, road::Reply::First, columns, rows).await?;
+    let lsn = session.acked;
+    shield(session, async move { table.list(lsn).await }).await?;
+    Ok(loaded)
 }
 
 fn column_spec(column: &ResultColumn) -> ColumnSpec {

@@ -6,10 +6,10 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Result, bail};
 use freshet_ingest::Bulk;
 use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
-use freshet_query::parser::{Insert, InsertSource, TableName};
+use freshet_query::parser::{Insert, InsertSource, TableName, hex_of_bits};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::{Parameter, RecordBatch, Rows};
-use freshet_schema::{Literal, value};
+use freshet_schema::{Literal, bytes_of_hex, value};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
 
 use super::{Reply, bounded, query};
@@ -36,7 +36,9 @@ pub async fn insert(
             // Names are looked at before the query runs.
             target(session, &insert.table, columns)?;
             let (result, rows) = query::run(session, select, &[], parameters).await?;
-            from_rows(session, &insert.table, columns, label, result, rows).await
+            let target = target(session, &insert.table, columns)?;
+            let reply = reply_of(session, &target, label).await?;
+            from_rows(session, target, reply, result, rows).await
         }
     }
 }
@@ -56,6 +58,10 @@ async fn reply_of(session: &Session, target: &Target, label: Option<&str>) -> Re
 enum Given<'a> {
     Default,
     Literal(Literal<'a>),
+    /// The bytes of a hex or bit literal.
+    Bits(Vec<u8>),
+    /// A string of bytes.
+    Bytes(Vec<u8>),
     Evaluated(usize),
 }
 
@@ -95,12 +101,37 @@ async fn values(
 
 fn given<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> Given<'a> {
     let Some(expr) = value else { return Given::Default };
-    match literal(expr) {
-        Some(literal) => Given::Literal(literal),
+    if let Some(literal) = literal(expr) {
+        return Given::Literal(literal);
+    }
+    match bytes_of(expr) {
+        Some(bytes) => bytes,
         None => {
             exprs.push(expr.clone());
             Given::Evaluated(exprs.len() - 1)
         }
+    }
+}
+
+/// A literal of bytes, with or without an introducer before it.
+fn bytes_of<'a>(expr: &Expr) -> Option<Given<'a>> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::HexStringLiteral(digits) => bytes_of_hex(digits).map(Given::Bits),
+            Value::SingleQuotedByteStringLiteral(bits) => {
+                bytes_of_hex(&hex_of_bits(bits)?).map(Given::Bits)
+            }
+            _ => None,
+        },
+        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => match literal(value) {
+            Some(Literal::Text(text)) => Some(Given::Bytes(text.to_vec())),
+            Some(_) => None,
+            None => match bytes_of(value)? {
+                Given::Bits(bytes) => Some(Given::Bytes(bytes)),
+                _ => None,
+            },
+        },
+        _ => None,
     }
 }
 
@@ -130,6 +161,8 @@ fn encode_given(
         match given {
             Given::Default => encoder.put_default()?,
             Given::Literal(literal) => put(encoder, *literal)?,
+            Given::Bits(bytes) => put(encoder, Literal::Binary(bytes))?,
+            Given::Bytes(bytes) => put(encoder, Literal::Text(bytes))?,
             Given::Evaluated(at) => put_cell(encoder, &cells[*at], 0, &mut Vec::new())?,
         }
     }
@@ -187,18 +220,15 @@ fn digits_of(time: &[u8]) -> Vec<u8> {
 /// Values, planning, room; nothing was loaded then.
 pub async fn from_rows(
     session: &mut Session,
-    table: &TableName,
-    columns: Option<&[String]>,
-    label: Option<&str>,
+    mut target: Target,
+    reply: road::Reply,
     result: Vec<ResultColumn>,
     mut rows: Rows,
 ) -> Result<Reply> {
-    let mut target = target(session, table, columns)?;
     target.begin_statement(session.shared.engine.clock().wall_micros());
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
-    let reply = reply_of(session, &target, label).await?;
     let mut gathered = Gathered::default();
     session.buffer.begin();
     let mut encoded = Vec::new();
@@ -210,7 +240,7 @@ pub async fn from_rows(
         gathered.buffered += taken;
         gathered.warnings.append(warnings);
         gathered.hold(session, encoded.len()).await?;
-        if session.is_transactional() {
+        if reply.joins_transaction(session) {
             transaction::check_room(session, encoded.len())?;
         } else if !session.shared.engine.takes_record_of(encoded.len()) {
             gathered.spill(session, &target, &mut encoded).await?;
@@ -218,7 +248,9 @@ pub async fn from_rows(
     }
     road::settle_query(session, &target, gathered.taken, std::mem::take(&mut gathered.warnings))?;
     if gathered.bulk.is_some() {
-        transaction::check_writable(session)?;
+        if !matches!(reply, road::Reply::First) {
+            transaction::check_writable(session)?;
+        }
         gathered.spill(session, &target, &mut encoded).await?;
         let bulk = gathered.bulk.take().expect("just looked at");
         let affected = road::load_files(session, bulk, reply, gathered.taken, &target);

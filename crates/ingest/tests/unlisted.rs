@@ -1,0 +1,144 @@
+//! Tables that are made with their rows: there with all of them, or not at all, wherever it ends.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Store, create_table, insert, int_column, rows_of, wait_until};
+use freshet_base::clock::Deadline;
+use freshet_base::{ErrorCode, Lsn};
+use freshet_ingest::{Engine, LoadBuffer, Making, Transaction, Unlisted};
+use freshet_meta::{BucketsSpec, DistributionSpec, TableSpec};
+use freshet_schema::{GroupCommitMode, TableForm};
+use freshet_storage::delta::Freshness;
+use futures::executor::block_on;
+
+fn begun(engine: &Arc<Engine>, name: &str) -> Unlisted {
+    let spec = TableSpec {
+        distribution: Some(DistributionSpec::Random),
+        buckets: BucketsSpec::Count(2),
+        ..TableSpec::new(name, TableForm::Olap, vec![int_column("a"), int_column("b")])
+    };
+    match block_on(engine.create_unlisted("d", spec, false)).unwrap() {
+        Making::Begun(table, _) => table,
+        Making::Exists => panic!("'{name}' is there"),
+    }
+}
+
+/// Loads 100 rows, as one record or through files.
+fn fill(engine: &Arc<Engine>, table: &Unlisted, through_files: bool) -> Lsn {
+    let mut buffer = LoadBuffer::default();
+    let bytes = buffer.begin();
+    for a in 0..100_i32 {
+        bytes.push(0);
+        bytes.extend_from_slice(&a.to_le_bytes());
+        bytes.extend_from_slice(&(a * 10).to_le_bytes());
+    }
+    let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
+    let schema = table.table().schema();
+    if through_files {
+        let bytes = buffer.rows().to_vec();
+        let memory = engine.admission().memory().try_acquire(bytes.len() as u64).unwrap();
+        let mut bulk = engine.bulk(table.state(), schema).unwrap();
+        block_on(bulk.push(engine, bytes, 100, memory)).unwrap();
+        let began_in = bulk.began_in();
+        let parts = vec![block_on(bulk.finish(engine)).unwrap()];
+        let room = block_on(engine.room_for(&parts, deadline)).unwrap();
+        return engine.append_parts(parts, &[began_in], None, room).unwrap().lsn;
+    }
+    let held = block_on(engine.admission().hold(4096, deadline)).unwrap();
+    let mut transaction = Transaction::default();
+    transaction.add(table.state(), schema, 100, &buffer, held);
+    let patience = engine.config().load_patience;
+    block_on(engine.commit(transaction, None, patience)).unwrap().unwrap().lsn
+}
+
+fn names(engine: &Engine) -> Vec<String> {
+    engine.catalog().database("d").unwrap().tables.keys().cloned().collect()
+}
+
+/// Lets the process end while the table is being made.
+fn crash(store: &Store, engine: Arc<Engine>, table: Unlisted) -> Arc<Engine> {
+    block_on(engine.halt());
+    drop(table);
+    store.crash(engine);
+    store.open()
+}
+
+#[test]
+fn a_crash_leaves_nothing_of_a_table_without_a_name() {
+    for (through_files, flushed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let store = Store::new();
+        let engine = store.open();
+        let other = create_table(&engine, "t");
+        insert(&engine, "t", GroupCommitMode::Async, &[(1, 10)]);
+        let table = begun(&engine, "u");
+        let lsn = fill(&engine, &table, through_files);
+        insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
+        block_on(engine.horizon().wait(lsn));
+        if flushed {
+            block_on(engine.flush_table(table.state())).unwrap();
+        }
+        assert_eq!(names(&engine), ["t"]);
+        let id = table.table().id;
+        let engine = crash(&store, engine, table);
+        assert_eq!(names(&engine), ["t"]);
+        assert!(engine.table_state(id).is_none() && engine.catalog().table_by_id(id).is_none());
+        assert_eq!(rows_of(&engine, other, Freshness::Committed), [(1, 10), (2, 20)]);
+        // Its name is free, and nothing of its rows comes back under it, at the next start neither.
+        let next = create_table(&engine, "u");
+        insert(&engine, "u", GroupCommitMode::Off, &[(7, 70)]);
+        store.crash(engine);
+        let engine = store.open();
+        assert_eq!(rows_of(&engine, next, Freshness::Committed), [(7, 70)]);
+        store.stop(engine);
+    }
+}
+
+#[test]
+fn a_table_that_has_its_name_has_its_rows_after_a_crash() {
+    for through_files in [false, true] {
+        let store = Store::new();
+        let engine = store.open();
+        create_table(&engine, "t");
+        let table = begun(&engine, "u");
+        let id = table.table().id;
+        let lsn = fill(&engine, &table, through_files);
+        block_on(table.list(lsn)).unwrap();
+        assert_eq!(rows_of(&engine, id, Freshness::Committed).len(), 100);
+        store.crash(engine);
+        let engine = store.open();
+        assert_eq!(names(&engine), ["t", "u"]);
+        assert_eq!(rows_of(&engine, id, Freshness::Committed).len(), 100);
+        store.stop(engine);
+    }
+}
+
+#[test]
+fn one_that_is_given_up_goes_and_gives_its_memory_back() {
+    let store = Store::new();
+    let engine = store.open();
+    create_table(&engine, "t");
+    let table = begun(&engine, "u");
+    let id = table.table().id;
+    fill(&engine, &table, false);
+    drop(table);
+    wait_until("it is gone", || engine.catalog().table_by_id(id).is_none());
+    wait_until("its memory is back", || engine.admission().memory().used_bytes() == 0);
+    // Another one that took the name first keeps it.
+    let late = begun(&engine, "u");
+    let early = begun(&engine, "u");
+    let lsn = fill(&engine, &early, false);
+    block_on(early.list(lsn)).unwrap();
+    let lsn = fill(&engine, &late, false);
+    let error = block_on(late.list(lsn)).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::TableExists);
+    wait_until("one is left", || engine.table_states().len() == 2);
+    assert_eq!(names(&engine), ["t", "u"]);
+    // A database takes those along that are being made in it.
+    let table = begun(&engine, "v");
+    block_on(engine.drop_database("d", false)).unwrap();
+    assert_eq!(block_on(table.list(Lsn::ZERO)).unwrap_err().code(), ErrorCode::NoSuchTable);
+    wait_until("nothing is left", || engine.table_states().is_empty());
+    store.stop(engine);
+}
