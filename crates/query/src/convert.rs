@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, Date32Array, Decimal128Array,
     Decimal256Array, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -67,14 +67,8 @@ pub fn number_prefix(text: &str) -> f64 {
 
 /// The longest start of `text` that is an integer.
 pub fn integer_prefix(text: &str) -> i64 {
-    let text = text.trim();
-    if let Ok(value) = text.parse::<i64>() {
-        return value;
-    }
-    let sign = usize::from(text.starts_with(['+', '-']));
-    let digits = text.as_bytes()[sign..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let limit = if text.starts_with('-') { i64::MIN } else { i64::MAX };
-    if digits == 0 { 0 } else { text[..sign + digits].parse().unwrap_or(limit) }
+    let value = whole_prefix(text);
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// A column as text; a time shows the digits of the second that it needs.
@@ -184,6 +178,41 @@ pub fn int(array: &ArrayRef) -> Result<Int64Array> {
         }
         _ => cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
     })
+}
+
+/// A column as integers of 64 bits without sign; what is below zero is the bits that it has.
+pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
+    let held = |value: i128| match i64::try_from(value) {
+        Ok(value) => value.cast_unsigned(),
+        Err(_) if value < 0 => i64::MIN.cast_unsigned(),
+        Err(_) => u64::try_from(value).unwrap_or(u64::MAX),
+    };
+    Ok(match array.data_type() {
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().clone(),
+        ty if is_text(ty) || is_binary(ty) => {
+            text(array)?.iter().map(|value| value.map(|v| held(whole_prefix(v)))).collect()
+        }
+        #[allow(clippy::cast_possible_truncation)] // `as` saturates, as MySQL does.
+        DataType::Float32 | DataType::Float64 => {
+            let rounded = |v: f64| held(v.round_ties_even() as i128);
+            double(array)?.iter().map(|value| value.map(rounded)).collect()
+        }
+        DataType::Decimal128(_, scale) => {
+            let unit = 10_i128.pow(u32::try_from(*scale).unwrap_or(0));
+            let values = array.as_primitive::<Decimal128Type>();
+            values.iter().map(|value| value.map(|v| held(round_half_up(v, unit)))).collect()
+        }
+        _ => int(array)?.iter().map(|value| value.map(i64::cast_unsigned)).collect(),
+    })
+}
+
+/// The longest start of `text` that is an integer, as far as 128 bits reach.
+fn whole_prefix(text: &str) -> i128 {
+    let text = text.trim_start();
+    let sign = usize::from(text.starts_with(['+', '-']));
+    let digits = text.as_bytes()[sign..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let limit = if text.starts_with('-') { i128::MIN } else { i128::MAX };
+    if digits == 0 { 0 } else { text[..sign + digits].parse().unwrap_or(limit) }
 }
 
 /// A decimal rounded half away from zero to an integer, held inside 64 bits.

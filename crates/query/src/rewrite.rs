@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod cast;
+mod division;
 mod expr;
 mod function;
 mod having;
@@ -14,6 +15,7 @@ mod special;
 mod subquery;
 mod values;
 
+pub use division::refusing_zero;
 pub use select::is_system;
 
 use std::ops::ControlFlow;

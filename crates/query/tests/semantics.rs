@@ -412,3 +412,29 @@ fn placeholders_are_bound_at_execution() {
     assert_eq!(bench.prepared(sql, &typed, values.clone()).unwrap(), [["2"]]);
     assert_eq!(bench.prepared(sql, &[None, None, None], values).unwrap(), [["2"]]);
 }
+
+#[test]
+fn parameters_are_compared_and_divided_as_literals_are() {
+    use datafusion::common::ScalarValue;
+    let bench = Bench::new();
+    let sql = "SELECT NULLIF(?, ?), ? IN (?, ?), ? / ? * ?, ? <=> ?";
+    let int = |value| ScalarValue::Int64(Some(value));
+    let text = |value: &str| ScalarValue::Utf8View(Some(value.to_owned()));
+    let answer = |values: Vec<ScalarValue>| {
+        let known = |value: &ScalarValue| match value {
+            ScalarValue::Null => None,
+            value => Some(value.data_type()),
+        };
+        let types = values.iter().map(known).collect::<Vec<_>>();
+        bench.prepared(sql, &types, values).unwrap().remove(0)
+    };
+    let quotient = [int(1), int(3), int(100)];
+    let tested = [[int(0), text("0"), int(7)].to_vec(), [text("x"), text("7")].to_vec()].concat();
+    let values = [tested, quotient.to_vec(), vec![int(1), text("1.0")]].concat();
+    assert_eq!(answer(values.clone()), ["NULL", "1", "33.3333", "1"]);
+    let mut nulls = values;
+    for at in [1, 4, 6, 9] {
+        nulls[at] = ScalarValue::Null;
+    }
+    assert_eq!(answer(nulls), ["0", "NULL", "NULL", "0"]);
+}

@@ -80,6 +80,8 @@ pub struct Settings {
     pub dialect: Dialect,
     /// What changes how text is parsed.
     pub mode: SqlMode,
+    /// Whether an INSERT into a table of MySQL's form fails where it divides by zero.
+    refuses_zero_divisors: bool,
     /// How OLAP tables take bad values.
     pub rules_olap: Rules,
     /// How tables of the MySQL form take bad values.
@@ -154,6 +156,7 @@ impl Settings {
                 ansi_quotes: has("ANSI_QUOTES"),
                 no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
             },
+            refuses_zero_divisors: strict && has("ERROR_FOR_DIVISION_BY_ZERO"),
             rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
             rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
             filter_ratio: (!insert_strict).then_some(ratio),
@@ -179,6 +182,11 @@ impl Settings {
             TableForm::Olap => &self.rules_olap,
             TableForm::MySql => &self.rules_mysql,
         }
+    }
+
+    /// Whether an INSERT into a table of this form fails where it divides by zero.
+    pub fn refuses_zero_divisors(&self, form: TableForm) -> bool {
+        self.refuses_zero_divisors && form == TableForm::MySql
     }
 
     /// Which part of an INSERT's rows a table of this form may leave out.

@@ -1,10 +1,15 @@
 //! Functions of numbers whose result type is fixed.
 
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use super::meaning::Digits;
 use super::row::{Kind, Out, Row, RowFunction};
+use super::vector::Vector;
+use crate::convert;
 
 const D: &[Kind] = &[Kind::Double];
 const I: &[Kind] = &[Kind::Int];
@@ -143,7 +148,7 @@ fn of_bits() -> Vec<ScalarUDF> {
     ]
 }
 
-fn of_numbers() -> [RowFunction; 10] {
+fn of_numbers() -> [RowFunction; 9] {
     let of = RowFunction::new;
     let one_or_two = (1, 2);
     [
@@ -167,9 +172,6 @@ fn of_numbers() -> [RowFunction; 10] {
         })
         .volatile(),
         of("mysql_int", I, (1, 1), Kind::Int, |row| Some(Out::Int(row.int(0)))),
-        of("mysql_unsigned", I, (1, 1), Kind::UInt, |row| {
-            Some(Out::UInt(row.int(0).cast_unsigned()))
-        }),
         of("mysql_double", D, (1, 1), Kind::Double, |row| Some(Out::Double(row.double(0)))),
         of("mysql_bits", &[Kind::Bytes], (1, 1), Kind::UInt, |row| {
             let last = row.bytes(0).iter().rev().take(8).rev();
@@ -181,7 +183,13 @@ fn of_numbers() -> [RowFunction; 10] {
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let numbers = of_numbers().map(RowFunction::udf);
-    curves().into_iter().chain(of_bits()).chain(numbers).collect()
+    let unsigned = Vector::udf(
+        "mysql_unsigned",
+        (1, 1),
+        |_, _| Ok(DataType::UInt64),
+        |args, _| Ok(Arc::new(convert::unsigned(&args[0])?)),
+    );
+    curves().into_iter().chain(of_bits()).chain(numbers).chain([unsigned]).collect()
 }
 
 #[cfg(test)]

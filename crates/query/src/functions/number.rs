@@ -8,18 +8,24 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, ArrowNativeTypeOp, AsArray, Float64Array, Int64Array, PrimitiveArray, UInt64Array,
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, Float64Array, Int64Array, PrimitiveArray,
+    UInt64Array,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Field, i256};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, DecimalType, Field, UInt64Type, i256,
+};
 use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
+
+use freshet_base::err;
 
 use super::meaning;
 use super::typed::{decimal_of_digits, integer_digits};
 use super::udf::{Does, Udf};
 use crate::convert;
+use crate::error::external;
 
 /// MySQL's `div_precision_increment`: digits that `/` adds behind the point.
 const DIVISION_DIGITS: i8 = 4;
@@ -71,7 +77,7 @@ impl Number {
             DataType::Null | DataType::Date32 => Self::Int { digits: 19, unsigned: false },
             ty => integer_digits(ty).map_or(Self::Double, |digits| Self::Int {
                 digits,
-                unsigned: *ty == DataType::UInt64,
+                unsigned: ty.is_unsigned_integer(),
             }),
         }
     }
@@ -159,6 +165,17 @@ pub(super) fn decimals<T: DecimalType>(array: &ArrayRef) -> Result<(PrimitiveArr
     };
     let values = cast(&array, &wanted)?;
     Ok((values.as_primitive::<T>().clone(), scale.unsigned_abs().into()))
+}
+
+/// A column of integers.
+pub(super) fn whole_numbers(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
+    Ok(match array.data_type() {
+        DataType::UInt64 => {
+            let values = array.as_primitive::<UInt64Type>();
+            values.iter().map(|value| value.map(i128::from)).collect()
+        }
+        _ => convert::int(array)?.iter().map(|value| value.map(i128::from)).collect(),
+    })
 }
 
 /// Both columns as decimals of the scales they have.
@@ -362,8 +379,8 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         DataType::Decimal256(_, _) => rests::<Decimal256Type>(args, ty)?,
         DataType::Decimal128(_, _) => rests::<Decimal128Type>(args, ty)?,
         DataType::Int64 | DataType::UInt64 => {
-            let [(left, _), (right, _)] = both::<Decimal128Type>(args)?;
-            integers(pairs(&left, &right, i128::checked_rem), ty, "%")?
+            let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
+            integers(pairs(left, right, i128::checked_rem), ty, "%")?
         }
         _ => {
             let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
@@ -425,8 +442,8 @@ fn added(
         }
         // Operands of 64 bits at most: nothing overflows 128.
         _ => {
-            let [(left, _), (right, _)] = both::<Decimal128Type>(args)?;
-            integers(pairs(&left, &right, |l, r| narrow(l, r).ok()), ty, sign)
+            let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
+            integers(pairs(left, right, |l, r| narrow(l, r).ok()), ty, sign)
         }
     }
 }
@@ -436,8 +453,8 @@ fn product(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         DataType::Decimal256(_, _) => products::<Decimal256Type>(args, ty),
         DataType::Decimal128(_, _) => products::<Decimal128Type>(args, ty),
         _ => {
-            let [(left, _), (right, _)] = both::<Decimal128Type>(args)?;
-            integers(pairs(&left, &right, |l: i128, r| Some(l.saturating_mul(r))), ty, "*")
+            let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
+            integers(pairs(left, right, |l, r| Some(l.saturating_mul(r))), ty, "*")
         }
     }
 }
@@ -449,12 +466,36 @@ fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef
     typed(zipped(&left, &right, |l, r| l.mul_checked(r)?.div_checked(cut).map(Some))?, ty)
 }
 
+/// Refuses rows that divide by zero.
+fn refuse_zero(args: &[ArrayRef]) -> Result<()> {
+    let divisors = convert::double(&args[1])?;
+    let zero = |row: usize| divisors.is_valid(row) && divisors.value(row) == 0.0;
+    let nulls = args[0].logical_nulls();
+    let divided = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    match (0..divisors.len()).any(|row| divided(row) && zero(row)) {
+        true => Err(external(err!(DivisionByZero, "Division by 0"))),
+        false => Ok(()),
+    }
+}
+
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     vec![
         Arithmetic::udf("mysql_divide", (2, 2), divide_type, divide),
         Arithmetic::udf("mysql_div", (2, 2), int_type, integer_divide),
         Arithmetic::udf("mod", (2, 2), modulo_type, modulo),
+        Arithmetic::udf("mysql_divide_strict", (2, 2), divide_type, |args, ty| {
+            refuse_zero(args)?;
+            divide(args, ty)
+        }),
+        Arithmetic::udf("mysql_div_strict", (2, 2), int_type, |args, ty| {
+            refuse_zero(args)?;
+            integer_divide(args, ty)
+        }),
+        Arithmetic::udf("mysql_mod_strict", (2, 2), modulo_type, |args, ty| {
+            refuse_zero(args)?;
+            modulo(args, ty)
+        }),
         Arithmetic::udf("mysql_add", (2, 2), sum_type, |args, ty| {
             added(args, ty, "+", i128::add_checked, i256::add_checked)
         }),
@@ -462,6 +503,15 @@ pub fn all() -> Vec<ScalarUDF> {
             added(args, ty, "-", i128::sub_checked, i256::sub_checked)
         }),
         Arithmetic::udf("mysql_multiply", (2, 2), product_type, product),
+        Arithmetic::udf(
+            "mysql_opposite",
+            (1, 1),
+            |_, _| Ok(DataType::Int64.into()),
+            |args, ty| {
+                let values = whole_numbers(&args[0])?.into_iter();
+                integers(values.map(|value| value.map(|value| -value)), ty, "-")
+            },
+        ),
     ]
 }
 

@@ -406,8 +406,8 @@ fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) 
         _ => "mysql_multiply",
     };
     if integers {
-        return match *left_type == DataType::UInt64 || *right_type == DataType::UInt64 {
-            true => super::call(name, vec![left.0, right.0]),
+        return match left_type.is_unsigned_integer() || right_type.is_unsigned_integer() {
+            true => unsigned(name, left, op, right),
             false => checked(name, left, op, right),
         };
     }
@@ -431,6 +431,28 @@ fn checked(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> E
     };
     let (left, right) = (wide(left), wide(right));
     if needs > 19 { super::call(name, vec![left, right]) } else { binary_expr(left, op, right) }
+}
+
+/// Integers of which one has no sign, and so has none the result: what is below zero is refused.
+fn unsigned(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
+    let needs = match op {
+        Operator::Multiply => most_digits(&left) + most_digits(&right),
+        _ => most_digits(&left).max(most_digits(&right)) + 1,
+    };
+    let fits = needs <= 19 && op != Operator::Minus;
+    if !(fits && is_never_negative(&left) && is_never_negative(&right)) {
+        return super::call(name, vec![left.0, right.0]);
+    }
+    binary_expr(cast(left.0, DataType::UInt64), op, cast(right.0, DataType::UInt64))
+}
+
+fn is_never_negative(operand: &Operand<'_>) -> bool {
+    match &operand.0 {
+        Expr::Literal(value, _) => {
+            matches!(value.cast_to(&DataType::Int64), Ok(ScalarValue::Int64(Some(0..))))
+        }
+        _ => operand.1.is_unsigned_integer(),
+    }
 }
 
 /// How many digits an integer operand has at most.
@@ -460,6 +482,7 @@ fn number(expr: Expr, ty: &DataType) -> Expr {
 pub fn negated(operand: Expr, ty: &DataType) -> Expr {
     match ty {
         // What has no sign gets one.
+        ty if ty.is_unsigned_integer() => super::call("mysql_opposite", vec![operand]),
         ty if integer_digits(ty).is_some() => {
             let operand = (cast(operand, DataType::Int64), &DataType::Int64);
             arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, operand, false)

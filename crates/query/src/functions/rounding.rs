@@ -154,7 +154,7 @@ fn abs(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     Ok(match *ty {
         DataType::Decimal256(_, _) => of::<Decimal256Type>(&args[0], ty)?,
         DataType::Decimal128(_, _) => of::<Decimal128Type>(&args[0], ty)?,
-        DataType::UInt64 => Arc::clone(&args[0]),
+        DataType::UInt64 => cast(&args[0], ty)?,
         DataType::Int64 => {
             let values = convert::int(&args[0])?;
             let values = values.iter().map(|value| value.map(|v| i128::from(v).abs()));
@@ -181,7 +181,7 @@ fn whole(args: &[ArrayRef], ty: &DataType, double: fn(f64) -> f64, up: bool) -> 
             let values = convert::double(&args[0])?;
             Ok(Arc::new(values.unary::<_, arrow::datatypes::Float64Type>(double)))
         }
-        Number::Int { unsigned: true, .. } => Ok(Arc::clone(&args[0])),
+        Number::Int { unsigned: true, .. } => Ok(cast(&args[0], ty)?),
         Number::Int { .. } => Ok(Arc::new(convert::int(&args[0])?)),
         Number::Decimal(_) if is_wide(args, ty) => wholes::<Decimal256Type>(&args[0], ty, up),
         Number::Decimal(_) => wholes::<Decimal128Type>(&args[0], ty, up),

@@ -1,10 +1,11 @@
 //! SUM: DataFusion's, where 128 bits hold it, and with 256 bits where they may not.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal256Array};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field, FieldRef, i256,
@@ -105,7 +106,7 @@ impl AggregateUDFImpl for Sum {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         match Self::wide(&args) {
-            Some(ty) => Ok(Box::new(WideSums { sums: Vec::new(), seen: Vec::new(), ty })),
+            Some(ty) => Ok(Box::new(WideSums::new(ty))),
             None => self.inner.create_groups_accumulator(args),
         }
     }
@@ -149,15 +150,48 @@ impl AggregateUDFImpl for Sum {
     }
 }
 
-/// The values of a column, with 256 bits each.
-fn widened(array: &ArrayRef) -> impl Iterator<Item = Option<i256>> + '_ {
-    let (narrow, wide) = match array.data_type() {
-        DataType::Decimal128(_, _) => (Some(array.as_primitive::<Decimal128Type>()), None),
-        _ => (None, Some(array.as_primitive::<Decimal256Type>())),
+/// A sum in 128 bits as long as they hold it, and in 256 once they did not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spilling {
+    narrow: i128,
+    wide: i256,
+}
+
+impl Spilling {
+    fn add(&mut self, value: i128) {
+        match self.narrow.checked_add(value) {
+            Some(sum) => self.narrow = sum,
+            None => {
+                self.wide = self.sum();
+                self.narrow = value;
+            }
+        }
+    }
+
+    fn sum(&self) -> i256 {
+        self.wide.wrapping_add(i256::from_i128(self.narrow))
+    }
+}
+
+/// The sum of a column, and how many values it has.
+fn total(array: &ArrayRef) -> (i256, usize) {
+    let count = array.len() - array.null_count();
+    let sum = match array.data_type() {
+        DataType::Decimal128(_, _) => {
+            let array = array.as_primitive::<Decimal128Type>();
+            let mut sum = Spilling::default();
+            match array.null_count() {
+                0 => array.values().iter().for_each(|value| sum.add(*value)),
+                _ => array.iter().flatten().for_each(|value| sum.add(value)),
+            }
+            sum.sum()
+        }
+        _ => {
+            let values = array.as_primitive::<Decimal256Type>().iter().flatten();
+            values.fold(i256::ZERO, i256::wrapping_add)
+        }
     };
-    let narrow = narrow.into_iter().flat_map(Decimal128Array::iter);
-    let wide = wide.into_iter().flat_map(Decimal256Array::iter);
-    narrow.map(|value| value.map(i256::from_i128)).chain(wide)
+    (sum, count)
 }
 
 fn scalar(sum: Option<i256>, ty: &DataType) -> Result<ScalarValue> {
@@ -179,8 +213,9 @@ struct WideSum {
 
 impl Accumulator for WideSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in widened(&values[0]).flatten() {
-            self.sum = Some(self.sum.unwrap_or(i256::ZERO).wrapping_add(value));
+        let (sum, count) = total(&values[0]);
+        if count > 0 {
+            self.sum = Some(self.sum.unwrap_or(i256::ZERO).wrapping_add(sum));
         }
         Ok(())
     }
@@ -212,18 +247,16 @@ struct WideSlidingSum {
 
 impl Accumulator for WideSlidingSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in widened(&values[0]).flatten() {
-            self.sum = self.sum.wrapping_add(value);
-            self.count += 1;
-        }
+        let (sum, count) = total(&values[0]);
+        self.sum = self.sum.wrapping_add(sum);
+        self.count += count;
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in widened(&values[0]).flatten() {
-            self.sum = self.sum.wrapping_sub(value);
-            self.count -= 1;
-        }
+        let (sum, count) = total(&values[0]);
+        self.sum = self.sum.wrapping_sub(sum);
+        self.count -= count;
         Ok(())
     }
 
@@ -248,19 +281,51 @@ impl Accumulator for WideSlidingSum {
     }
 }
 
-/// The sums of groups.
+/// The sums of groups: in 128 bits, which nearly all sums fit.
 #[derive(Debug)]
 struct WideSums {
-    sums: Vec<i256>,
+    sums: Vec<i128>,
+    /// What 128 bits did not hold, by group.
+    spilled: BTreeMap<usize, i256>,
     /// Which groups have had a value.
     seen: Vec<bool>,
     ty: DataType,
 }
 
 impl WideSums {
-    fn add(&mut self, group: usize, value: i256) {
-        self.sums[group] = self.sums[group].wrapping_add(value);
+    fn new(ty: DataType) -> Self {
+        Self { sums: Vec::new(), spilled: BTreeMap::new(), seen: Vec::new(), ty }
+    }
+
+    #[inline]
+    fn add(&mut self, group: usize, value: i128) {
         self.seen[group] = true;
+        match self.sums[group].checked_add(value) {
+            Some(sum) => self.sums[group] = sum,
+            None => self.spill(group, i256::from_i128(value)),
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self, group: usize, value: i256) {
+        self.seen[group] = true;
+        let sum = i256::from_i128(std::mem::take(&mut self.sums[group])).wrapping_add(value);
+        let spilled = self.spilled.entry(group).or_default();
+        *spilled = spilled.wrapping_add(sum);
+    }
+
+    fn add_wide(&mut self, group: usize, value: i256) {
+        match value.to_i128() {
+            Some(value) => self.add(group, value),
+            None => self.spill(group, value),
+        }
+    }
+
+    /// Takes what was spilled of the first groups; those behind them move to the front.
+    fn take_spilled(&mut self, groups: usize) -> BTreeMap<usize, i256> {
+        let kept = self.spilled.split_off(&groups);
+        let kept = kept.into_iter().map(|(group, sum)| (group - groups, sum)).collect();
+        std::mem::replace(&mut self.spilled, kept)
     }
 }
 
@@ -272,30 +337,36 @@ impl GroupsAccumulator for WideSums {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        self.sums.resize(total, i256::ZERO);
+        self.sums.resize(total, 0);
         self.seen.resize(total, false);
-        let plain = filter.is_none() && values[0].null_count() == 0;
-        if let (true, DataType::Decimal128(_, _)) = (plain, values[0].data_type()) {
-            let values = values[0].as_primitive::<Decimal128Type>().values();
-            for (group, value) in groups.iter().zip(values.iter()) {
-                self.add(*group, i256::from_i128(*value));
+        let wanted = |row: usize| {
+            values[0].is_valid(row)
+                && filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+        };
+        let all = filter.is_none() && values[0].null_count() == 0;
+        let rows = groups.iter().copied().enumerate().filter(|(row, _)| all || wanted(*row));
+        match values[0].data_type() {
+            DataType::Decimal128(_, _) => {
+                let values = values[0].as_primitive::<Decimal128Type>().values();
+                rows.for_each(|(row, group)| self.add(group, values[row]));
             }
-            return Ok(());
-        }
-        for (row, (group, value)) in groups.iter().zip(widened(&values[0])).enumerate() {
-            let wanted = filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-            if let (true, Some(value)) = (wanted, value) {
-                self.add(*group, value);
+            _ => {
+                let values = values[0].as_primitive::<Decimal256Type>().values();
+                rows.for_each(|(row, group)| self.add_wide(group, values[row]));
             }
         }
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let (sums, seen) =
-            (emit_to.take_needed(&mut self.sums), emit_to.take_needed(&mut self.seen));
-        let sums = sums.into_iter().zip(seen).map(|(sum, seen)| seen.then_some(sum));
-        let sums = sums.collect::<Decimal256Array>();
+        let sums = emit_to.take_needed(&mut self.sums);
+        let seen = emit_to.take_needed(&mut self.seen);
+        let spilled = self.take_spilled(sums.len());
+        let sum = |(group, (sum, seen)): (usize, (i128, bool))| {
+            let spilled = spilled.get(&group).copied().unwrap_or_default();
+            seen.then(|| spilled.wrapping_add(i256::from_i128(sum)))
+        };
+        let sums = sums.into_iter().zip(seen).enumerate().map(sum).collect::<Decimal256Array>();
         Ok(Arc::new(sums.with_data_type(self.ty.clone())))
     }
 
@@ -323,6 +394,7 @@ impl GroupsAccumulator for WideSums {
     }
 
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<i256>() + self.seen.capacity()
+        let spilled = self.spilled.len() * size_of::<(usize, i256)>();
+        self.sums.capacity() * size_of::<i128>() + self.seen.capacity() + spilled
     }
 }

@@ -419,7 +419,16 @@ pub fn all() -> Vec<ScalarUDF> {
             "mysql_signed",
             (1, 1),
             |_| Ok(DataType::Int64),
-            |mut args, types| Ok(converted(args.remove(0), &types[0], &DataType::Int64)),
+            |mut args, types| {
+                let arg = args.remove(0);
+                Ok(match &types[0] {
+                    // Above the largest are the bits of what is below zero.
+                    ty if is_text(ty) || is_binary(ty) || *ty == DataType::UInt64 => {
+                        super::call("mysql_int", vec![super::call("mysql_unsigned", vec![arg])])
+                    }
+                    ty => converted(arg, ty, &DataType::Int64),
+                })
+            },
         ),
         greatest_or_least("greatest", "greatest"),
         greatest_or_least("least", "least"),

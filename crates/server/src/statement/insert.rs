@@ -8,6 +8,7 @@ use freshet_ingest::Bulk;
 use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
 use freshet_query::parser::{Insert, InsertSource, TableName, hex_of_bits};
 use freshet_query::result::{Cells, ResultColumn};
+use freshet_query::rewrite::refusing_zero;
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{Literal, bytes_of_hex, value};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
@@ -34,8 +35,12 @@ pub async fn insert(
         InsertSource::Query(select) => {
             let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
             // Names are looked at before the query runs.
-            target(session, &insert.table, columns)?;
-            let (result, rows) = query::run(session, select, &[], parameters).await?;
+            let form = target(session, &insert.table, columns)?.table.form;
+            let mut select = select.clone();
+            if session.settings.refuses_zero_divisors(form) {
+                refusing_zero(&mut select);
+            }
+            let (result, rows) = query::run(session, &select, &[], parameters).await?;
             let target = target(session, &insert.table, columns)?;
             let reply = reply_of(session, &target, label).await?;
             from_rows(session, target, reply, result, rows).await
@@ -76,6 +81,9 @@ async fn values(
     let mut exprs = Vec::new();
     let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
     let given = given.collect::<Vec<Vec<_>>>();
+    if session.settings.refuses_zero_divisors(target.table.form) {
+        exprs.iter_mut().for_each(refusing_zero);
+    }
     let plain = exprs.is_empty() && insert.label.is_none();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
