@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::clock::Deadline;
@@ -17,7 +19,7 @@ use parking_lot::Mutex;
 /// Accounts that nobody uses are forgotten when there are so many.
 const FORGOTTEN_FROM: usize = 1024;
 /// When to come again where others of the account have to finish first.
-const RETRY_AFTER: std::time::Duration = std::time::Duration::from_millis(400);
+const RETRY_AFTER: Duration = Duration::from_millis(400);
 
 /// How much memory may wait for clients.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,36 @@ pub struct Holdings {
     kept_of_all: Budget,
     /// Of what is coming in; it is memory of writes as well.
     receiving: Budget,
+    /// Stream loads.
+    loads: AtomicUsize,
+}
+
+/// The turn of a stream load; dropped, it is another one's.
+pub struct LoadTurn(Arc<Holdings>);
+
+impl Holdings {
+    /// A turn for one more stream load of the account, which may have `loads_max`.
+    ///
+    /// # Errors
+    /// 1041.
+    pub fn begin_load(self: &Arc<Self>, loads_max: usize) -> Result<LoadTurn> {
+        let more = |loads: usize| (loads < loads_max).then_some(loads + 1);
+        match self.loads.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(_) => Ok(LoadTurn(Arc::clone(self))),
+            Err(loads) => Err(err!(
+                OutOfRoom,
+                "{loads} loads of {} run already (account_stream_loads_max); send it again",
+                self.account
+            )
+            .with_retry(Retry::After(Duration::from_secs(1)))),
+        }
+    }
+}
+
+impl Drop for LoadTurn {
+    fn drop(&mut self) {
+        self.0.loads.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Accounts {
@@ -76,6 +108,7 @@ impl Accounts {
             kept: Budget::new("account_memory", self.kept_bytes_max),
             kept_of_all: self.kept.clone(),
             receiving: Budget::new("account_receive_memory", self.receiving_bytes_max),
+            loads: AtomicUsize::new(0),
         });
         all.insert(account.clone(), Arc::clone(&holdings));
         holdings
@@ -222,9 +255,11 @@ impl Receiving {
     }
 
     /// The memory of what has come and no longer waits for the client.
-    pub fn hand_over(&mut self) -> Permit {
-        self.of_account.shrink_to(0);
-        let bytes = self.of_writes.bytes();
+    ///
+    /// # Panics
+    /// When it is less.
+    pub fn hand_over(&mut self, bytes: u64) -> Permit {
+        self.of_account.shrink_to(self.of_account.bytes() - bytes);
         self.of_writes.split(bytes)
     }
 }

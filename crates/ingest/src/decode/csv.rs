@@ -2,6 +2,8 @@
 
 mod record;
 
+use std::ops::Deref;
+
 use freshet_base::{Result, bail};
 use freshet_schema::value::{Encoding, put_text};
 use freshet_schema::{Literal, Rules};
@@ -83,13 +85,16 @@ pub fn split_at_line(body: &[u8], near: usize, format: &CsvFormat) -> Option<usi
     Some(near + end + format.delimiter.len())
 }
 
-/// Decodes a body that comes in parts of any size.
-pub struct CsvDecoder<'a> {
+/// Decodes a body that comes in parts of any size. It borrows its plan where the body is decoded
+/// in one go, and has a share of it where it moves between threads.
+pub struct CsvDecoder<P> {
     format: CsvFormat,
-    source: &'a SourcePlan,
+    source: P,
     rules: Rules,
     /// What came behind the last complete line.
     tail: Vec<u8>,
+    /// How much of its front is known to be UTF-8.
+    tail_valid: usize,
     record: Record,
     at_start: bool,
     lines_to_skip: u64,
@@ -100,9 +105,9 @@ pub struct CsvDecoder<'a> {
     warnings: Warnings,
 }
 
-impl<'a> CsvDecoder<'a> {
+impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
     /// A decoder of lines whose fields are those of `source`.
-    pub fn new(format: CsvFormat, source: &'a SourcePlan, rules: &Rules) -> Self {
+    pub fn new(format: CsvFormat, source: P, rules: &Rules) -> Self {
         assert!(!format.separator.is_empty() && !format.delimiter.is_empty(), "checked by headers");
         Self {
             lines_to_skip: format.skip_lines,
@@ -111,6 +116,7 @@ impl<'a> CsvDecoder<'a> {
             source,
             rules: *rules,
             tail: Vec::new(),
+            tail_valid: 0,
             at_start: true,
             lines: 0,
             rows: 0,
@@ -134,7 +140,8 @@ impl<'a> CsvDecoder<'a> {
             if !self.tail.is_empty() || self.at_start && bytes.len() < BYTE_ORDER_MARK.len() {
                 bytes = self.complete_tail(bytes, out)?;
             } else {
-                let taken = self.decode(bytes, false, out)?;
+                let (taken, valid) = self.decode(bytes, 0, false, out)?;
+                self.tail_valid = valid;
                 return self.keep(&bytes[taken..]);
             }
         }
@@ -144,14 +151,20 @@ impl<'a> CsvDecoder<'a> {
     /// Decodes the last line, which may lack its delimiter.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let tail = std::mem::take(&mut self.tail);
-        let taken = self.decode(&tail, true, out)?;
+        let (taken, _) = self.decode(&tail, self.tail_valid, true, out)?;
         assert_eq!(taken, tail.len(), "the end of the body ends the last line");
         Ok(())
     }
 
     /// Bytes that wait for what follows them.
     pub fn waiting_bytes(&self) -> usize {
-        self.tail.len()
+        self.tail.len() + self.record.field_bytes()
+    }
+
+    /// Bytes that were looked at.
+    #[cfg(test)]
+    fn work(&self) -> u64 {
+        self.record.work.bytes
     }
 
     /// Rows appended.
@@ -184,9 +197,9 @@ impl<'a> CsvDecoder<'a> {
             return Ok(&bytes[end..]);
         }
         let mut tail = std::mem::take(&mut self.tail);
-        let taken = self.decode(&tail, false, out)?;
+        let (taken, valid) = self.decode(&tail, self.tail_valid, false, out)?;
         tail.drain(..taken);
-        self.tail = tail;
+        (self.tail, self.tail_valid) = (tail, valid);
         Ok(&bytes[end..])
     }
 
@@ -203,14 +216,22 @@ impl<'a> CsvDecoder<'a> {
         Ok(())
     }
 
-    /// Decodes the complete lines at the front of `bytes` and returns their length; `last`
-    /// says that nothing follows.
-    fn decode(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Result<usize> {
+    /// Decodes the complete lines at the front of `bytes`, of which `valid` are known to be UTF-8;
+    /// `last` says that nothing follows. Returns their length, and how much behind them is UTF-8.
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        valid: usize,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, usize)> {
         let mut at = 0;
         if std::mem::take(&mut self.at_start) && bytes.starts_with(BYTE_ORDER_MARK) {
             at = BYTE_ORDER_MARK.len();
         }
-        let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+        let fresh = valid_bytes(&bytes[valid..]);
+        self.record.work.add(fresh);
+        let valid = valid + fresh;
         let encoder = RowEncoder::new(&self.source.plan, &self.rules, out);
         let mut encoder = encoder.counting_from(self.rows as u64 + 1);
         while at < bytes.len() {
@@ -238,9 +259,10 @@ impl<'a> CsvDecoder<'a> {
                 self.rejects.add(self.lines, line, || why.to_owned());
                 continue;
             }
-            if let Err(fault) = self.record.encode(line, self.source, &self.format, &mut encoder) {
+            let encoded = self.record.encode(line, &self.source, &self.format, &mut encoder);
+            if let Err(fault) = encoded {
                 encoder.abort_row();
-                let (record, source, format) = (&self.record, self.source, &self.format);
+                let (record, source, format) = (&self.record, &self.source, &self.format);
                 self.rejects.add(self.lines, line, || match *fault {
                     Fault::Count { .. } => record.count_reason(line, source, format),
                     fault => reason(&fault, &source.plan),
@@ -249,8 +271,13 @@ impl<'a> CsvDecoder<'a> {
         }
         self.rows += encoder.rows();
         self.warnings.append(encoder.into_warnings());
-        Ok(at)
+        Ok((at, valid.saturating_sub(at)))
     }
+}
+
+/// How many bytes at the front are UTF-8.
+fn valid_bytes(bytes: &[u8]) -> usize {
+    std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len)
 }
 
 /// Writes one field as the next value.

@@ -8,7 +8,7 @@ use freshet_base::{Result, bail};
 use freshet_schema::Rules;
 use serde_json::value::RawValue;
 
-use super::{RowEncoder, SourcePlan, Warnings};
+use super::{RowEncoder, SourcePlan, Warnings, Work};
 use crate::rejects::Rejects;
 use array::{ArrayCut, Piece};
 use object::ObjectReader;
@@ -43,6 +43,9 @@ pub struct JsonDecoder<'a> {
     source: &'a SourcePlan,
     rules: Rules,
     tail: Vec<u8>,
+    /// No delimiter begins before this in the line that waits.
+    searched: usize,
+    work: Work,
     array: ArrayCut,
     objects: u64,
     rows: usize,
@@ -58,6 +61,8 @@ impl<'a> JsonDecoder<'a> {
             source,
             rules: *rules,
             tail: Vec::new(),
+            searched: 0,
+            work: Work::default(),
             array: ArrayCut::default(),
             objects: 0,
             rows: 0,
@@ -185,10 +190,16 @@ impl<'a> JsonDecoder<'a> {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            let (line, taken) = match delimiter.find(rest) {
+            let from = std::mem::take(&mut self.searched).min(rest.len());
+            let found = delimiter.find(&rest[from..]);
+            self.work.add(found.unwrap_or(rest.len() - from));
+            let (line, taken) = match found.map(|found| from + found) {
                 Some(end) => (&rest[..end], end + delimiter.needle().len()),
                 None if last => (rest, rest.len()),
-                None => break,
+                None => {
+                    self.searched = (rest.len() + 1).saturating_sub(delimiter.needle().len());
+                    break;
+                }
             };
             at += taken;
             let line = line.trim_ascii();

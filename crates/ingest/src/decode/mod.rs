@@ -16,3 +16,23 @@ pub use plan::{InsertPlan, SourcePlan};
 
 #[cfg(test)]
 pub(crate) mod testing;
+
+/// How many bytes a decoder has looked at. Tests hold it to the size of the input: what comes in
+/// pieces must not be looked at again with each of them.
+#[derive(Default)]
+pub(crate) struct Work {
+    #[cfg(test)]
+    pub(crate) bytes: u64,
+}
+
+impl Work {
+    /// So many more.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: usize) {
+        #[cfg(test)]
+        {
+            self.bytes += bytes as u64;
+        }
+        let _ = bytes;
+    }
+}

@@ -3,7 +3,7 @@
 use memchr::memmem::Finder;
 
 use super::{CsvFormat, put_field};
-use crate::decode::{Fault, RowEncoder, SourcePlan};
+use crate::decode::{Fault, RowEncoder, SourcePlan, Work};
 
 /// Where the line at the front of some bytes ends.
 pub(super) enum Cut {
@@ -28,6 +28,42 @@ pub(super) struct Record {
     /// The fields of an enclosed line, one after the other, and where each ends.
     fields: Vec<u8>,
     ends: Vec<usize>,
+    progress: Progress,
+    pub(super) work: Work,
+}
+
+/// How far the line at the front was looked at. A line may come in many pieces, and none of it is
+/// looked at again with each of them.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    place: Place,
+    /// Where that place begins.
+    at: usize,
+    /// No delimiter begins before this, from the place on.
+    delimiter_from: usize,
+    /// Where one does, once it was seen.
+    delimiter_at: Option<usize>,
+    /// No separator begins before this, from the place on.
+    separator_from: usize,
+}
+
+/// What the next byte of an enclosed line belongs to.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    /// A field that begins here.
+    #[default]
+    Start,
+    /// A field between its enclosing bytes.
+    Enclosed,
+    /// The rest of a field, which is all of it when it is not enclosed.
+    Rest,
+}
+
+/// How an enclosed part of a field goes on.
+enum Enclosed {
+    Closed,
+    /// Its end is not there yet.
+    Open,
 }
 
 impl Record {
@@ -43,24 +79,32 @@ impl Record {
             escape: format.escape,
             fields: Vec::new(),
             ends: Vec::new(),
+            progress: Progress::default(),
+            work: Work::default(),
         }
     }
 
-    /// Finds the end of the line at the front of `bytes`.
+    /// Bytes of fields that are kept beside the line.
+    pub(super) fn field_bytes(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Finds the end of the line at the front of `bytes`. Where it is not there yet, the next
+    /// call has the same line at the front, and more of it.
     #[inline]
     pub(super) fn cut(&mut self, bytes: &[u8], last: bool) -> Cut {
         if let Some(enclose) = self.enclose {
             return self.cut_enclosed(bytes, last, enclose);
         }
-        let end = match self.single_delimiter {
-            Some(byte) => memchr::memchr(byte, bytes),
-            None => self.delimiter.find(bytes),
+        let Some(end) = self.find_delimiter(bytes, 0) else {
+            if !last {
+                return Cut::Incomplete;
+            }
+            self.progress = Progress::default();
+            return self.line(bytes, bytes.len(), bytes.len());
         };
-        match end {
-            Some(end) => self.line(bytes, end, end + self.delimiter.needle().len()),
-            None if last => self.line(bytes, bytes.len(), bytes.len()),
-            None => Cut::Incomplete,
-        }
+        self.progress = Progress::default();
+        self.line(bytes, end, end + self.delimiter.needle().len())
     }
 
     #[inline]
@@ -69,40 +113,91 @@ impl Record {
         Cut::Line { length: end - usize::from(returns), taken }
     }
 
-    /// The same where line ends inside of enclosed fields are data.
+    /// Where the first delimiter from `at` on begins.
+    #[inline]
+    fn find_delimiter(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
+        if let Some(found) = self.progress.delimiter_at.filter(|found| *found >= at) {
+            return Some(found);
+        }
+        let from = at.max(self.progress.delimiter_from);
+        let found = match self.single_delimiter {
+            Some(byte) => memchr::memchr(byte, &bytes[from..]),
+            None => self.delimiter.find(&bytes[from..]),
+        };
+        self.work.add(found.unwrap_or(bytes.len() - from));
+        let found = found.map(|found| from + found);
+        self.progress.delimiter_at = found;
+        self.progress.delimiter_from =
+            found.unwrap_or_else(|| from.max(beginnings(bytes, &self.delimiter)));
+        found
+    }
+
+    /// Where the first separator from `at` on begins that ends before `end`.
+    fn find_separator(&mut self, bytes: &[u8], at: usize, end: usize) -> Option<usize> {
+        let from = at.max(self.progress.separator_from).min(end);
+        let found = self.separator.find(&bytes[from..end]);
+        self.work.add(found.unwrap_or(end - from));
+        if found.is_none() {
+            let none_before = beginnings(&bytes[..end], &self.separator);
+            self.progress.separator_from = from.max(none_before);
+        }
+        found.map(|found| from + found)
+    }
+
+    /// The same as [`Self::cut`] where line ends inside of enclosed fields are data.
     fn cut_enclosed(&mut self, bytes: &[u8], last: bool, enclose: u8) -> Cut {
-        self.fields.clear();
-        self.ends.clear();
-        let mut at = 0;
         loop {
-            if bytes.get(at) == Some(&enclose) {
-                match self.take_enclosed(&bytes[at + 1..], enclose) {
-                    Some(taken) => at += 1 + taken,
-                    None if last => return Cut::Unclosed,
-                    None => return Cut::Incomplete,
+            let at = self.progress.at;
+            match self.progress.place {
+                Place::Start if at == bytes.len() && !last => return Cut::Incomplete,
+                Place::Start => {
+                    if at == 0 {
+                        self.fields.clear();
+                        self.ends.clear();
+                    }
+                    let encloses = bytes.get(at) == Some(&enclose);
+                    self.progress.place = if encloses { Place::Enclosed } else { Place::Rest };
+                    self.progress.at += usize::from(encloses);
                 }
-            }
-            // The rest of the field, which is all of it when it is not enclosed.
-            let rest = &bytes[at..];
-            let line_end = self.delimiter.find(rest);
-            let within = &rest[..line_end.unwrap_or(rest.len())];
-            match (self.separator.find(within), line_end) {
-                (Some(end), _) => {
-                    self.push_field(&within[..end]);
-                    at += end + self.separator.needle().len();
-                }
-                (None, None) if !last => return Cut::Incomplete,
-                (None, line_end) => {
-                    let returns = self.trims_return && within.last() == Some(&b'\r');
-                    let field = &within[..within.len() - usize::from(returns)];
-                    self.push_field(field);
-                    let length = at + field.len();
-                    let end = at + within.len();
-                    let taken = line_end.map_or(end, |_| end + self.delimiter.needle().len());
-                    return Cut::Line { length, taken };
-                }
+                Place::Enclosed => match self.take_enclosed(bytes, last, enclose) {
+                    Enclosed::Closed => self.progress.place = Place::Rest,
+                    Enclosed::Open if last => return Cut::Unclosed,
+                    Enclosed::Open => return Cut::Incomplete,
+                },
+                Place::Rest => match self.take_rest(bytes, last) {
+                    None => {}
+                    Some(cut) => return cut,
+                },
             }
         }
+    }
+
+    /// Takes the rest of a field; what came of the line, unless it goes on with another field.
+    fn take_rest(&mut self, bytes: &[u8], last: bool) -> Option<Cut> {
+        let at = self.progress.at;
+        let line_end = self.find_delimiter(bytes, at);
+        // A separator counts where no delimiter can begin inside of it with what is to come.
+        let end = match line_end {
+            Some(end) => end,
+            None if last => bytes.len(),
+            None => self.progress.delimiter_from.min(bytes.len()).max(at),
+        };
+        if let Some(found) = self.find_separator(bytes, at, end) {
+            self.push_field(&bytes[at..found]);
+            self.progress.at = found + self.separator.needle().len();
+            self.progress.place = Place::Start;
+            return None;
+        }
+        if line_end.is_none() && !last {
+            return Some(Cut::Incomplete);
+        }
+        let within = &bytes[at..end];
+        let returns = self.trims_return && within.last() == Some(&b'\r');
+        let field = &within[..within.len() - usize::from(returns)];
+        self.push_field(field);
+        self.progress = Progress::default();
+        let taken = line_end.map_or(end, |_| end + self.delimiter.needle().len());
+        Some(Cut::Line { length: at + field.len(), taken })
     }
 
     fn push_field(&mut self, rest: &[u8]) {
@@ -110,30 +205,35 @@ impl Record {
         self.ends.push(self.fields.len());
     }
 
-    /// Takes an enclosed field from behind its first enclosing byte: how many bytes up to
-    /// behind the last one, or `None` when that is not there.
-    fn take_enclosed(&mut self, bytes: &[u8], enclose: u8) -> Option<usize> {
-        let length_before = self.fields.len();
+    /// Takes what is there of an enclosed part of a field, up to behind the byte that ends it.
+    fn take_enclosed(&mut self, bytes: &[u8], last: bool, enclose: u8) -> Enclosed {
         let escape = self.escape.unwrap_or(enclose);
-        let mut at = 0;
         loop {
-            let Some(found) = memchr::memchr2(enclose, escape, &bytes[at..]) else {
-                self.fields.truncate(length_before);
-                return None;
-            };
-            self.fields.extend_from_slice(&bytes[at..at + found]);
-            at += found;
+            let at = self.progress.at;
+            let found = memchr::memchr2(enclose, escape, &bytes[at..]);
+            let plain = found.unwrap_or(bytes.len() - at);
+            self.work.add(plain);
+            self.fields.extend_from_slice(&bytes[at..at + plain]);
+            let at = at + plain;
+            self.progress.at = at;
+            if found.is_none() || at + 1 == bytes.len() && !last {
+                // What stands behind an escape or an enclosing byte says what it means.
+                return Enclosed::Open;
+            }
             let escaped = bytes.get(at + 1).filter(|next| **next == enclose || **next == escape);
             match escaped {
                 // An escape before itself or the enclosing byte, or that byte doubled.
                 Some(&next) if bytes[at] == escape || next == enclose => {
                     self.fields.push(next);
-                    at += 2;
+                    self.progress.at += 2;
                 }
-                _ if bytes[at] == enclose => return Some(at + 1),
+                _ if bytes[at] == enclose => {
+                    self.progress.at += 1;
+                    return Enclosed::Closed;
+                }
                 _ => {
                     self.fields.push(bytes[at]);
-                    at += 1;
+                    self.progress.at += 1;
                 }
             }
         }
@@ -218,4 +318,9 @@ impl Record {
             values.join(", "),
         )
     }
+}
+
+/// From where on the needle may begin and not be whole yet.
+fn beginnings(bytes: &[u8], needle: &Finder<'_>) -> usize {
+    (bytes.len() + 1).saturating_sub(needle.needle().len())
 }

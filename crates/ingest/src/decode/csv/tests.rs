@@ -152,3 +152,69 @@ fn bodies_are_cut_behind_lines() {
     let enclosed = CsvFormat { enclose: Some(b'"'), ..comma() };
     assert_eq!(split_at_line(body, 1, &enclosed), None);
 }
+
+/// Decodes a body that comes in parts of these sizes, over and over; the decoder too.
+fn load_in_parts(body: &[u8], format: &CsvFormat, sizes: &[usize]) -> (Loaded, u64) {
+    let (schema, rules) = (table(), Rules::default());
+    let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let mut decoder = CsvDecoder::new(format.clone(), &source, &rules);
+    let mut out = Vec::new();
+    let (mut rest, mut sizes) = (body, sizes.iter().cycle());
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at((*sizes.next().unwrap()).clamp(1, rest.len()));
+        decoder.feed(part, &mut out).unwrap();
+        rest = behind;
+    }
+    // An enclosed field may be open at the end.
+    let _ = decoder.finish(&mut out);
+    let work = decoder.work();
+    let (rows, lines) = (show(&schema, &out, decoder.rows()), decoder.lines());
+    let (rejects, warnings) = decoder.into_rejects();
+    (Loaded { rows, lines, rejects, warnings }, work)
+}
+
+#[test]
+fn a_line_is_looked_at_once_however_it_comes() {
+    let bytes = 1 << 16;
+    let enclosed = CsvFormat { enclose: Some(b'"'), ..comma() };
+    let long = CsvFormat { delimiter: b"<end>".to_vec(), ..comma() };
+    let bodies = [
+        ("a quote that is never closed", format!("1,\"{}", "x".repeat(bytes)), &enclosed),
+        ("many fields", "a,".repeat(bytes / 2), &enclosed),
+        ("many enclosed fields", "\"a\",".repeat(bytes / 4), &enclosed),
+        ("a long enclosed line", format!("1,\"{}\",2\n", "\n".repeat(bytes)), &enclosed),
+        ("a long line of a long delimiter", "<en".repeat(bytes / 3), &long),
+        ("a long line", "x".repeat(bytes), &comma()),
+        ("what is no UTF-8", "\u{e9}".repeat(bytes / 2), &enclosed),
+    ];
+    for (what, body, format) in bodies {
+        for part in [50, 4_000, bytes] {
+            let (_, work) = load_in_parts(body.as_bytes(), format, &[part]);
+            assert!(work <= 4 * bytes as u64, "{what} in parts of {part}: {work} bytes looked at");
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn parts_of_any_size_decode_as_the_whole(
+        body in "[\"'\\\\,;a1\r\n\u{e9}]{0,60}",
+        sizes in proptest::collection::vec(1usize..8, 1..6),
+        form in 0usize..6,
+    ) {
+        let quote = CsvFormat { enclose: Some(b'"'), ..comma() };
+        let format = match form {
+            0 => comma(),
+            1 => quote,
+            2 => CsvFormat { escape: None, ..quote },
+            3 => CsvFormat { delimiter: b"\n;".to_vec(), separator: b",\n".to_vec(), ..quote },
+            4 => CsvFormat { delimiter: b"aa".to_vec(), separator: b",a".to_vec(), ..quote },
+            _ => CsvFormat { delimiter: b"\r\n".to_vec(), enclose: None, ..quote },
+        };
+        let whole = load_in_parts(body.as_bytes(), &format, &[usize::MAX]).0;
+        let parts = load_in_parts(body.as_bytes(), &format, &sizes).0;
+        proptest::prop_assert_eq!(whole.rows, parts.rows);
+        proptest::prop_assert_eq!(whole.lines, parts.lines);
+        proptest::prop_assert_eq!(whole.rejects.log(), parts.rejects.log());
+    }
+}

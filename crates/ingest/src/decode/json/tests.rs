@@ -140,3 +140,22 @@ fn numbers_may_stay_text() {
 fn the_last_of_two_equal_keys_counts() {
     assert_eq!(load("{\"id\":1,\"id\":2}", JsonFormat::default(), None).0, ["2|?|-"]);
 }
+
+#[test]
+fn a_line_is_looked_at_once_however_it_comes() {
+    let schema = schema(&[("a", ColumnType::Int { unsigned: false }, true)]);
+    let rules = Rules::default();
+    let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let body = format!("{{\"a\": 1, \"b\": \"{}\"}}", "<en".repeat(20_000)).into_bytes();
+    for delimiter in [&b""[..], b"<end>"] {
+        let format = JsonFormat { delimiter: delimiter.to_vec(), ..JsonFormat::default() };
+        let mut decoder = JsonDecoder::new(format, &source, &rules);
+        let mut out = Vec::new();
+        for part in body.chunks(100) {
+            decoder.feed(part, &mut out).unwrap();
+        }
+        decoder.finish(&mut out).unwrap();
+        assert_eq!(decoder.rows(), 1);
+        assert!(decoder.work.bytes <= 2 * body.len() as u64, "{}", decoder.work.bytes);
+    }
+}

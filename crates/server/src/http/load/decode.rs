@@ -82,12 +82,25 @@ pub(super) async fn decode(
         Way::Pieces(lines) => {
             let (ahead, pending) = mpsc::channel(PIECES_AHEAD);
             let (gathered, lines, is_first) = (first, &lines, true);
-            let cut = Cutter { engine, source, lines, memory, ahead, gathered, is_first };
+            let to_skip = lines.skip_lines;
+            let (from, searched) = (0, 0);
+            let cut = Cutter {
+                engine,
+                source,
+                lines,
+                memory,
+                ahead,
+                gathered,
+                is_first,
+                to_skip,
+                from,
+                searched,
+            };
             let ((), seen) = futures::try_join!(cut.run(body, bounds), collect(pending, sink))?;
             Ok(seen)
         }
         Way::Document => document(engine, body, source, bounds, first, memory, sink).await,
-        Way::Stream => inline(body, source, bounds, vec![first.into()], sink).await,
+        Way::Stream(format) => stream(engine, body, source, format, bounds, (first, memory), sink).await,
     }
 }
 
@@ -97,14 +110,14 @@ enum Way {
     Pieces(CsvFormat),
     /// Whole, once all of it is there.
     Document,
-    /// Part by part by one decoder.
-    Stream,
+    /// Piece by piece by one decoder: what a line is depends on all that came before.
+    Stream(CsvFormat),
 }
 
 fn way_of(format: &LoadFormat) -> Way {
     match format {
         LoadFormat::Csv(csv) if csv.enclose.is_some() || csv.skip_lines > SKIP_LINES_MAX => {
-            Way::Stream
+            Way::Stream(csv.clone())
         }
         LoadFormat::Csv(csv) => Way::Pieces(csv.clone()),
         LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => Way::Document,
@@ -161,6 +174,55 @@ async fn inline(
     memory.cover_now(buffer.payload_bytes());
     sink.last(buffer, rows, memory.take()).await?;
     Ok(decoder.into_seen())
+}
+
+/// Decodes a large body piece by piece on the pool, where it is in nobody's way.
+async fn stream(
+    engine: &Engine,
+    body: &mut Body<'_>,
+    source: &Source,
+    format: CsvFormat,
+    bounds: Bounds,
+    (first, mut memory): (Vec<u8>, Memory<'_>),
+    sink: &mut Sink<'_>,
+) -> Result<Seen> {
+    let decoder = CsvDecoder::new(format, Arc::clone(&source.plan), &source.rules);
+    let (mut decoder, mut piece) = (Box::new(decoder), first);
+    loop {
+        let waiting = decoder.waiting_bytes();
+        let mut ended = false;
+        while piece.len() < PIECE_BYTES && !ended {
+            match body.next(bounds.limit, bounds.deadline).await? {
+                // The piece itself, and about as much for its rows.
+                Some(part) => {
+                    memory.cover(waiting + 2 * (piece.len() + part.len())).await?;
+                    piece.extend_from_slice(&part);
+                }
+                None => ended = true,
+            }
+        }
+        let (bytes, rows_before) = (std::mem::take(&mut piece), decoder.rows());
+        let decode = move || {
+            let mut rows = Vec::new();
+            decoder.feed(&bytes, &mut rows)?;
+            if ended {
+                decoder.finish(&mut rows)?;
+            }
+            Ok((decoder, rows))
+        };
+        let (back, rows): (_, Vec<u8>) = task::run(&**engine.pool(), decode).await?;
+        decoder = back;
+        let count = decoder.rows() - rows_before;
+        if count > 0 {
+            let permit = memory.split(rows.len());
+            memory.cover_now(decoder.waiting_bytes());
+            sink.push(rows, count, permit).await?;
+        }
+        if ended {
+            let (rows, rejects) = (decoder.lines(), decoder.into_rejects().0);
+            return Ok(Seen { rows, rejects });
+        }
+    }
 }
 
 /// One decoded piece.
@@ -256,6 +318,12 @@ struct Cutter<'a> {
     ahead: mpsc::Sender<Pending>,
     gathered: Vec<u8>,
     is_first: bool,
+    /// Lines at the front that the first piece has to hold.
+    to_skip: u64,
+    /// Where the line begins behind which the piece ends at the earliest.
+    from: usize,
+    /// No line ends before this: what was looked at is not looked at again with every part.
+    searched: usize,
 }
 
 impl Cutter<'_> {
@@ -284,22 +352,30 @@ impl Cutter<'_> {
     }
 
     /// Where the next piece ends: behind enough lines, the ones to be skipped included.
-    fn end_of_piece(&self) -> End {
+    fn end_of_piece(&mut self) -> End {
         if self.gathered.len() < PIECE_BYTES {
             return End::Unknown;
         }
-        let mut from = 0;
-        if self.is_first {
-            for _ in 0..self.lines.skip_lines {
-                match split_at_line(&self.gathered, from, self.lines) {
-                    Some(end) => from = end,
-                    None => return self.no_end_behind(from),
-                }
-            }
+        while self.to_skip > 0 {
+            let Some(end) = self.line_end(self.from) else { return self.no_end_behind(self.from) };
+            self.from = end;
+            self.to_skip -= 1;
         }
-        let from = from.max(PIECE_BYTES);
-        split_at_line(&self.gathered, from, self.lines)
-            .map_or_else(|| self.no_end_behind(from), End::At)
+        let from = self.from.max(PIECE_BYTES);
+        let Some(end) = self.line_end(from) else { return self.no_end_behind(from) };
+        (self.from, self.searched) = (0, 0);
+        End::At(end)
+    }
+
+    /// The end of the line that `from` is in.
+    fn line_end(&mut self, from: usize) -> Option<usize> {
+        let from = from.max(self.searched);
+        let end = split_at_line(&self.gathered, from, self.lines);
+        if end.is_none() {
+            let beginning = (self.gathered.len() + 1).saturating_sub(self.lines.delimiter.len());
+            self.searched = from.max(beginning);
+        }
+        end
     }
 
     fn no_end_behind(&self, from: usize) -> End {
@@ -364,7 +440,7 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
 
 /// The decoder of a format.
 enum Decoder<'a> {
-    Csv(Box<CsvDecoder<'a>>),
+    Csv(Box<CsvDecoder<&'a SourcePlan>>),
     Json(Box<JsonDecoder<'a>>),
 }
 

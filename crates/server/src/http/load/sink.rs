@@ -48,7 +48,13 @@ impl<'a> Memory<'a> {
 
     /// Hands over what it holds.
     pub(super) fn take(&mut self) -> Permit {
-        self.receiving.hand_over()
+        self.receiving.hand_over(self.receiving.bytes())
+    }
+
+    /// Hands over `bytes` of what it holds, which it takes if it must: they are in use.
+    pub(super) fn split(&mut self, bytes: usize) -> Permit {
+        self.cover_now(bytes);
+        self.receiving.hand_over(bytes as u64)
     }
 }
 
