@@ -137,6 +137,8 @@ codes! {
     UnknownVariable = 1193 "HY000" 400;
     /// The statement waited too long for its turn.
     LockWaitTimeout = 1205 "HY000" 503;
+    /// The account has as many connections as it may.
+    UserConnections = 1203 "42000" 503;
     /// An argument of the wrong kind or number.
     WrongArguments = 1210 "HY000" 400;
     /// The two sides of a UNION differ in columns.

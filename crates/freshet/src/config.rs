@@ -106,6 +106,20 @@ pub struct Config {
     pub job_threads: usize,
     /// Connections at most.
     pub connections_max: usize,
+    /// Of one account; `None` means three quarters of all.
+    pub user_connections_max: Option<usize>,
+    /// Of one address; `None` means three quarters of all.
+    pub address_connections_max: Option<usize>,
+    /// How long a login may take.
+    pub connect_timeout: Duration,
+    /// Connections of HTTP at most.
+    pub http_connections_max: usize,
+    /// How long the head of a request may take.
+    pub http_header_timeout: Duration,
+    /// Stream loads at the same time.
+    pub loads_max: usize,
+    /// Of one account; `None` means half of them.
+    pub account_loads_max: Option<usize>,
     /// Bytes of one packet at most.
     pub packet_bytes_max: ByteSize,
     /// What the server says it is.
@@ -167,6 +181,13 @@ impl Config {
             plan_threads: 0,
             job_threads: 0,
             connections_max: 0,
+            user_connections_max: None,
+            address_connections_max: None,
+            connect_timeout: Duration::ZERO,
+            http_connections_max: 0,
+            http_header_timeout: Duration::ZERO,
+            loads_max: 0,
+            account_loads_max: None,
             packet_bytes_max: ByteSize(0),
             version: String::new(),
             drain_timeout: Duration::ZERO,

@@ -47,6 +47,11 @@ pub fn run(config: &Config) -> Result<()> {
         http_listen: config.http_listen,
         version: config.version.clone(),
         connections_max: config.connections_max,
+        user_connections_max: config.user_connections_max,
+        address_connections_max: config.address_connections_max,
+        connect_timeout: config.connect_timeout,
+        http_connections_max: config.http_connections_max,
+        http_header_timeout: config.http_header_timeout,
         packet_bytes_max: usize::try_from(config.packet_bytes_max.bytes()).unwrap_or(usize::MAX),
         io_threads: threads(config.io_threads),
         loads: load_limits(config),
@@ -74,6 +79,8 @@ fn load_limits(config: &Config) -> LoadLimits {
         streaming_load_json_max_mb: config.streaming_load_json_mib_max as u64,
         error_log_keep: config.load_error_log_keep,
         error_log_bytes_max: config.load_error_log_bytes_max,
+        loads_max: config.loads_max,
+        account_loads_max: config.account_loads_max,
     }
 }
 

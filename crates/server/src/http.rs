@@ -24,6 +24,7 @@ use error_log::{ErrorLog, ErrorLogLimits};
 
 use crate::accounts::Accounts;
 use crate::mysql::auth::Passwords;
+use crate::places::{PlaceLimits, Places, share_of};
 
 /// Memory that a large load may hold until its rows are in files, about.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
@@ -41,6 +42,10 @@ pub struct LoadLimits {
     pub error_log_keep: Duration,
     /// Most bytes of all of them.
     pub error_log_bytes_max: ByteSize,
+    /// Most loads at the same time.
+    pub loads_max: usize,
+    /// Most loads of one account at the same time; `None` means half of all.
+    pub account_loads_max: Option<usize>,
 }
 
 impl Default for LoadLimits {
@@ -50,6 +55,8 @@ impl Default for LoadLimits {
             streaming_load_json_max_mb: 100,
             error_log_keep: Duration::from_secs(48 * 3600),
             error_log_bytes_max: ByteSize::mib(200),
+            loads_max: 1024,
+            account_loads_max: None,
         }
     }
 }
@@ -59,8 +66,11 @@ impl Default for LoadLimits {
 pub struct HttpConfig {
     /// Most connections.
     pub connections_max: usize,
-    /// Most stream loads at the same time.
-    pub loads_max: usize,
+    /// Most connections of one address; `None` means three quarters of all.
+    pub address_connections_max: Option<usize>,
+    /// How long the head of a request may take, and how long a client may be silent that nobody
+    /// knows; up to twice this.
+    pub header_max: Duration,
     /// The limits of stream loads.
     pub loads: LoadLimits,
     /// Loads with more encoded bytes go to files of their own.
@@ -79,7 +89,8 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             connections_max: 4096,
-            loads_max: 1024,
+            address_connections_max: None,
+            header_max: Duration::from_secs(10),
             loads: LoadLimits::default(),
             record_bytes_max: ByteSize::mib(16),
             silence_max: Duration::from_secs(300),
@@ -98,6 +109,8 @@ pub struct Http {
     config: HttpConfig,
     draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     error_log: ErrorLog,
+    /// Places of connections.
+    places: Arc<Places>,
     /// Loads that may still begin.
     loads: Semaphore,
     /// Large loads that may still begin to write files.
@@ -127,7 +140,8 @@ impl Http {
         let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(2, 64);
         Ok(Arc::new(Self {
             error_log,
-            loads: Semaphore::new(config.loads_max),
+            places: Arc::default(),
+            loads: Semaphore::new(config.loads.loads_max),
             large: Semaphore::new(large),
             engine,
             passwords,
@@ -139,6 +153,21 @@ impl Http {
 
     fn clock(&self) -> &ClockRef {
         self.engine.clock()
+    }
+
+    /// How many connections there may be. Nobody is kept out here who could end the connections
+    /// of others, so none are kept for administrators.
+    fn place_limits(&self) -> PlaceLimits {
+        let all = self.config.connections_max;
+        let share = share_of(all);
+        let of_address = self.config.address_connections_max.unwrap_or(share);
+        PlaceLimits { all, of_address, of_account: Some(share), strangers: 0, admins: 0 }
+    }
+
+    /// The most loads of one account at the same time.
+    fn account_loads_max(&self) -> usize {
+        let loads = &self.config.loads;
+        loads.account_loads_max.unwrap_or(loads.loads_max.div_ceil(2))
     }
 
     fn draw(&self) -> u64 {

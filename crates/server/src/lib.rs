@@ -22,6 +22,7 @@ pub mod insert;
 pub mod io;
 pub mod locks;
 pub mod mysql;
+pub mod places;
 pub mod process;
 pub mod session;
 mod shared;

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod conn;
 pub mod desk;
+pub mod guard;
 pub mod listener;
 pub mod login;
 pub mod prepared;

@@ -1,13 +1,14 @@
-//! Who is connected and what they do: `SHOW PROCESSLIST`, KILL, and the limit on connections.
+//! Who is connected and what they do: `SHOW PROCESSLIST` and KILL.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use freshet_base::clock::Clock;
-use freshet_base::{Result, bail, err};
+use freshet_base::{Result, err};
 use freshet_meta::Account;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
@@ -223,6 +224,15 @@ impl Process {
         self.waker.register(waker);
     }
 
+    /// Resolves when the connection is to end at once.
+    pub async fn killed(&self) {
+        poll_fn(|context| {
+            self.waker.register(context.waker());
+            if self.is_killed() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     /// Resolves when the running statement is to stop, whenever it was told so.
     pub async fn interrupted(&self) {
         let mut told = std::pin::pin!(self.interrupt.notified());
@@ -279,24 +289,16 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// A place for a new connection, if fewer than `connections_max` are taken.
-    pub fn admit(
-        self: &Arc<Self>,
-        peer: String,
-        connections_max: usize,
-        now: Duration,
-    ) -> Result<Registration> {
+    /// Lists a new connection.
+    pub fn register(self: &Arc<Self>, peer: String, now: Duration) -> Registration {
         let mut all = self.all.lock();
-        if all.len() >= connections_max {
-            bail!(TooManyConnections, "Too many connections");
-        }
         let mut id = self.next.fetch_add(1, Ordering::Relaxed);
         while id == 0 || id == u32::MAX || all.contains_key(&id) {
             id = self.next.fetch_add(1, Ordering::Relaxed);
         }
         let process = Arc::new(Process::new(id, peer, now));
         all.insert(id, Arc::clone(&process));
-        Ok(Registration { processes: Arc::clone(self), process })
+        Registration { processes: Arc::clone(self), process }
     }
 
     /// All connections, by id.

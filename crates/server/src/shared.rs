@@ -7,6 +7,7 @@ use std::time::Duration;
 use freshet_base::metrics::Metrics;
 use freshet_base::{ByteSize, Error, Result};
 use freshet_ingest::Engine;
+use freshet_meta::{Account, Object, Privilege, authorize};
 use freshet_query::engine::QueryEngine;
 use freshet_query::session::Value;
 use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
@@ -20,8 +21,9 @@ use crate::io::IoThreads;
 use crate::locks::Locks;
 use crate::mysql::auth::Passwords;
 use crate::mysql::{listener, login};
+use crate::places::{ADMIN_PLACES, PlaceLimits, Places, STRANGER_PLACES, share_of};
 use crate::process::Processes;
-use crate::variables::{self, Globals};
+use crate::variables::Globals;
 
 /// How often silent sessions are looked for.
 const PATIENCE_CHECK: Duration = Duration::from_secs(1);
@@ -40,6 +42,16 @@ pub struct Settings {
     pub version: String,
     /// Connections at most.
     pub connections_max: usize,
+    /// Connections of one account; 0 means any number, `None` three quarters of all.
+    pub user_connections_max: Option<usize>,
+    /// Connections of one address; `None` means three quarters of all.
+    pub address_connections_max: Option<usize>,
+    /// How long a login may take.
+    pub connect_timeout: Duration,
+    /// Connections of HTTP at most.
+    pub http_connections_max: usize,
+    /// How long the head of a request may take.
+    pub http_header_timeout: Duration,
     /// Bytes of a packet at most.
     pub packet_bytes_max: usize,
     /// Threads that serve sockets.
@@ -61,6 +73,11 @@ impl Settings {
             http_listen: any,
             version: "8.0.36".to_owned(),
             connections_max: 4096,
+            user_connections_max: None,
+            address_connections_max: None,
+            connect_timeout: Duration::from_secs(10),
+            http_connections_max: 4096,
+            http_header_timeout: Duration::from_secs(10),
             packet_bytes_max: 64 << 20,
             io_threads: 1,
             loads: LoadLimits::default(),
@@ -81,9 +98,11 @@ pub struct Shared {
     /// Plans and runs queries.
     pub query: Arc<QueryEngine>,
     /// The values that new sessions begin with.
-    pub globals: Globals,
+    pub globals: Arc<Globals>,
     /// Who is connected.
     pub processes: Arc<Processes>,
+    /// Their places.
+    pub places: Arc<Places>,
     /// Sizes and addresses.
     pub settings: Settings,
     /// What the clients of each account hold.
@@ -106,13 +125,25 @@ impl Shared {
         self.engine.metrics()
     }
 
-    /// Connections at most, as SET GLOBAL says now.
-    pub fn connections_max(&self) -> usize {
-        let id = variables::find("max_connections").expect("a variable of the registry");
-        match id.of(&self.globals.load()) {
-            Value::Int(count) => usize::try_from(*count).unwrap_or(0),
-            _ => self.settings.connections_max,
+    /// How many connections there may be, as SET GLOBAL says now.
+    pub fn place_limits(&self) -> PlaceLimits {
+        PlaceLimits {
+            all: self.globals.number("max_connections"),
+            of_address: self.globals.number("max_address_connections"),
+            of_account: Some(self.globals.number("max_user_connections")).filter(|max| *max > 0),
+            strangers: STRANGER_PLACES,
+            admins: ADMIN_PLACES,
         }
+    }
+
+    /// How long a login may take, as SET GLOBAL says now.
+    pub fn connect_timeout(&self) -> Duration {
+        Duration::from_secs(self.globals.number("connect_timeout") as u64)
+    }
+
+    /// Whether an account may come in where others find no place.
+    pub fn is_admin(&self, account: &Account) -> bool {
+        authorize(&self.engine.catalog(), account, Privilege::Super, Object::Server).is_ok()
     }
 
     /// A fresh scramble.
@@ -232,14 +263,19 @@ fn shared(
 ) -> Arc<Shared> {
     let text = |text: &str| Value::Text(text.to_owned());
     let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
-    let globals = Globals::new(&[
+    let share = share_of(settings.connections_max);
+    let globals = Arc::new(Globals::new(&[
         ("version", text(&settings.version)),
         ("version_compile_machine", text(std::env::consts::ARCH)),
         ("port", int(settings.mysql_listen.port().into())),
         ("max_connections", int(settings.connections_max)),
+        ("max_user_connections", int(settings.user_connections_max.unwrap_or(share))),
+        ("max_address_connections", int(settings.address_connections_max.unwrap_or(share))),
+        ("connect_timeout", int(settings.connect_timeout.as_secs() as usize)),
         ("max_allowed_packet", int(settings.packet_bytes_max)),
-    ]);
+    ]));
     let started = engine.clock().now();
+    let passwords = Passwords::new(Arc::clone(&globals));
     let write_bytes = engine.admission().memory().limit_bytes();
     let accounts = Accounts::new(&settings.memory, write_bytes);
     Arc::new(Shared {
@@ -247,9 +283,10 @@ fn shared(
         query,
         globals,
         processes: Arc::default(),
+        places: Arc::default(),
         accounts,
         settings,
-        passwords: Passwords::new(),
+        passwords,
         locks: Arc::default(),
         statements: Handle::current(),
         started,
@@ -262,6 +299,9 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
         mysql_port: mysql.port(),
         version: shared.settings.version.clone(),
         loads: shared.settings.loads.clone(),
+        connections_max: shared.settings.http_connections_max,
+        address_connections_max: shared.settings.address_connections_max,
+        header_max: shared.settings.http_header_timeout,
         record_bytes_max: shared.engine.config().wal_load_bytes_max,
         drain_max: shared.settings.drain_timeout,
         ..HttpConfig::default()

@@ -105,6 +105,18 @@ impl Globals {
         Self { values: RwLock::new(Arc::new(values)) }
     }
 
+    /// The value of a variable that is a number and no less than zero.
+    ///
+    /// # Panics
+    /// When the registry has no such variable.
+    pub fn number(&self, name: &str) -> usize {
+        let id = find(name).expect("a variable of the registry");
+        match id.of(&self.load()) {
+            Value::Int(number) => usize::try_from(*number).unwrap_or(0),
+            other => unreachable!("{name} is a number, and not {other:?}"),
+        }
+    }
+
     /// The values now.
     pub fn load(&self) -> Values {
         Arc::clone(&self.values.read())

@@ -278,14 +278,17 @@ fn who_may_nothing_with_a_table_does_not_see_it() {
 
 #[test]
 fn connections_have_a_limit() {
-    let server = TestServer::with(Settings { connections_max: 2, ..Settings::local() });
-    let _first = server.connect();
-    let second = server.connect();
-    let refused = Client::connect(server.address, "root", "", None).err().unwrap();
+    let address_connections_max = Some(9);
+    let settings = Settings { connections_max: 2, address_connections_max, ..Settings::local() };
+    let server = TestServer::with(settings);
+    let mut first = server.connect();
+    first.run("create user app");
+    let second = Client::connect(server.address, "app", "", None).unwrap();
+    let refused = Client::connect(server.address, "app", "", None).err().unwrap();
     assert_eq!(refused.errno, 1040);
     drop(second);
     let deadline = Instant::now() + Duration::from_secs(60);
-    while Client::connect(server.address, "root", "", None).is_err() {
+    while Client::connect(server.address, "app", "", None).is_err() {
         assert!(Instant::now() < deadline, "a place is free again");
         std::thread::sleep(Duration::from_millis(5));
     }

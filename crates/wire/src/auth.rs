@@ -75,6 +75,9 @@ pub enum Credential {
     /// A salted slow hash: the first login shows the password itself, over RSA or TLS, and then
     /// yields the [`Credential::Sha2Fast`] that the server may keep in memory.
     Sha2Slow(SlowHash),
+    /// Both: a right password is recognised at once, and a wrong one takes as long as it does for
+    /// those who have not logged in before, so that nobody learns from outside who has.
+    Sha2Learned(SlowHash, [u8; 32]),
 }
 
 impl Credential {
@@ -99,7 +102,9 @@ impl Credential {
         match self {
             Self::Empty(plugin) | Self::Never(plugin) => *plugin,
             Self::Native(_) => AuthPlugin::Native,
-            Self::Sha2Fast(_) | Self::Sha2Slow(_) => AuthPlugin::CachingSha2,
+            Self::Sha2Fast(_) | Self::Sha2Slow(_) | Self::Sha2Learned(..) => {
+                AuthPlugin::CachingSha2
+            }
         }
     }
 
@@ -112,6 +117,49 @@ impl Credential {
             Self::Native(stored) => same(stored, &sha1(&[&sha1(&[password])])),
             Self::Sha2Fast(stored) => same(stored, &sha256(&[&sha256(&[password])])),
             Self::Sha2Slow(slow) => slow.accepts(password),
+            Self::Sha2Learned(slow, fast) => {
+                Self::Sha2Fast(*fast).accepts_password(password) || slow.accepts(password)
+            }
+        }
+    }
+
+    /// The same as far as no slow hash is needed to tell.
+    pub fn accepts_quickly(&self, password: &[u8]) -> Option<bool> {
+        match self {
+            Self::Sha2Slow(_) => None,
+            Self::Sha2Learned(_, fast) => {
+                Self::Sha2Fast(*fast).accepts_password(password).then_some(true)
+            }
+            quick => Some(quick.accepts_password(password)),
+        }
+    }
+
+    /// One that nothing proves, and that looks the same from outside. `draw` makes random bytes.
+    #[must_use]
+    pub fn decoy(&self, mut draw: impl FnMut() -> u64) -> Self {
+        let mut bytes = [0; 32];
+        let mut fill = |bytes: &mut [u8]| {
+            for chunk in bytes.chunks_mut(8) {
+                chunk.copy_from_slice(&draw().to_le_bytes()[..chunk.len()]);
+            }
+        };
+        match self {
+            Self::Empty(plugin) | Self::Never(plugin) => Self::Never(*plugin),
+            Self::Native(_) => {
+                let mut stored = [0; 20];
+                fill(&mut stored);
+                Self::Native(stored)
+            }
+            Self::Sha2Fast(_) => {
+                fill(&mut bytes);
+                Self::Sha2Fast(bytes)
+            }
+            Self::Sha2Slow(slow) | Self::Sha2Learned(slow, _) => {
+                let (mut salt, mut digest) = (slow.salt, slow.digest);
+                fill(&mut salt);
+                fill(&mut digest);
+                Self::Sha2Slow(SlowHash { thousand_rounds: slow.thousand_rounds, salt, digest })
+            }
         }
     }
 
@@ -122,7 +170,9 @@ impl Credential {
             Self::Empty(_) => response.is_empty(),
             Self::Never(_) | Self::Sha2Slow(_) => false,
             Self::Native(stored) => native_accepts(stored, scramble, response),
-            Self::Sha2Fast(stored) => sha2_accepts(stored, scramble, response),
+            Self::Sha2Fast(stored) | Self::Sha2Learned(_, stored) => {
+                sha2_accepts(stored, scramble, response)
+            }
         }
     }
 }

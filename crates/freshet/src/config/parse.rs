@@ -102,6 +102,11 @@ pub fn count(text: &str, min: usize, max: usize) -> Parsed<usize> {
     }
 }
 
+/// A count within bounds; empty for one that follows from others.
+pub fn optional_count(text: &str, min: usize, max: usize) -> Parsed<Option<usize>> {
+    if text.trim().is_empty() { Ok(None) } else { count(text, min, max).map(Some) }
+}
+
 /// `true` or `false`.
 pub fn switch(text: &str) -> Parsed<bool> {
     match text.trim().to_ascii_lowercase().as_str() {

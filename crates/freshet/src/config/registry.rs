@@ -153,6 +153,32 @@ settings! {
     max_connections = "4096",
         "Connections of the MySQL protocol at most.",
         connections_max: |text| parse::count(text, 1, 100_000);
+    max_user_connections = "",
+        "Connections of the MySQL protocol of one account at most (1203), 0 for any number; empty \
+         means three quarters of `max_connections`. Accounts with SUPER have more, and four places \
+         above `max_connections`.",
+        user_connections_max: |text| parse::optional_count(text, 0, 100_000);
+    max_address_connections = "",
+        "Connections from one address (of IPv6: one network of 64 bits) at most, for each of the \
+         two protocols; empty means three quarters of all.",
+        address_connections_max: |text| parse::optional_count(text, 1, 100_000);
+    connect_timeout = "10s",
+        "How long a login of the MySQL protocol may take.",
+        connect_timeout: parse::duration;
+    http_max_connections = "4096",
+        "Connections of HTTP at most; one account has three quarters of them. Who comes in when \
+         all are taken replaces the oldest one that has not shown who it is.",
+        http_connections_max: |text| parse::count(text, 1, 100_000);
+    http_header_timeout = "10s",
+        "How long the head of a request may take, and how long a client may be silent before it \
+         has shown who it is; up to twice this.",
+        http_header_timeout: parse::duration;
+    stream_loads_max = "1024",
+        "Stream loads at the same time.",
+        loads_max: |text| parse::count(text, 1, 100_000);
+    account_stream_loads_max = "",
+        "Stream loads of one account at the same time; empty means half of `stream_loads_max`.",
+        account_loads_max: |text| parse::optional_count(text, 1, 100_000);
     max_allowed_packet = "64MiB",
         "Size of a packet of the MySQL protocol at most.",
         packet_bytes_max: |text| parse::size_within(text, ByteSize::kib(16), ByteSize::gib(1));

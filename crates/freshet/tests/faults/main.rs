@@ -249,6 +249,8 @@ fn with_few_descriptors_connections_are_refused_and_service_goes_on() {
         sleep(Duration::from_millis(20));
     }
     assert_eq!(count(&mut client), 1);
+    let told = server.said().matches("cannot accept a connection").count();
+    assert!((1..=2).contains(&told), "told once for each protocol at most, and not {told} times");
 }
 
 #[test]

@@ -97,6 +97,9 @@ impl Load<'_> {
         let account = authenticate(http, &self.head.headers, self.client.address.ip()).await?;
         let object = Object::Table(database, table);
         authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
+        self.client.settle(http, &account)?;
+        let holdings = http.accounts.of(&account);
+        let _turn = holdings.begin_load(http.account_loads_max())?;
         let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;
         let headers = LoadHeaders::parse(&self.head.headers)?;
         self.report.comment.clone_from(&headers.comment);
@@ -119,7 +122,6 @@ impl Load<'_> {
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         self.report.planned = Some(http.clock().now());
         let schema = table.schema();
-        let holdings = http.accounts.of(&account);
         let record_bytes_max = http.record_bytes_max();
         let mut sink =
             Sink::new(engine, &holdings, &state, schema, deadline, record_bytes_max, &http.large);
@@ -338,7 +340,8 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Reply {
 
 impl Http {
     fn too_many_loads(&self) -> Error {
-        err!(OutOfRoom, "{} loads run already; send it again", self.config.loads_max)
+        let loads_max = self.config.loads.loads_max;
+        err!(OutOfRoom, "{loads_max} loads run already (stream_loads_max); send it again")
             .with_retry(freshet_base::Retry::After(std::time::Duration::from_secs(1)))
     }
 

@@ -62,7 +62,10 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
         route => {
             let account = authenticate(http, request.headers(), client.address.ip()).await;
             let answered = match account {
-                Ok(account) => asked(http, client, &account, route, &request).await,
+                Ok(account) => match client.settle(http, &account) {
+                    Ok(()) => asked(http, client, &account, route, &request).await,
+                    Err(error) => Err(error),
+                },
                 Err(error) => Err(error),
             };
             answered.unwrap_or_else(|error| refusal(&error))

@@ -1,12 +1,15 @@
 //! Passwords at login: accounts of the catalog against the plugins of the protocol.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use freshet_base::clock::Clock;
 use freshet_base::{Error, Result, err};
 use freshet_ingest::Engine;
-use freshet_meta::{Account, AuthData, User};
+use freshet_meta::{Account, AuthData, Catalog, User};
 use freshet_wire::PacketWriter;
 use freshet_wire::auth::{AuthPlugin, Credential, PASSWORD_BYTES_MAX, Scramble, SlowHash};
 use freshet_wire::login::{AuthStep, Authenticator, PasswordKey};
@@ -15,6 +18,9 @@ use rsa::pkcs8::{EncodePublicKey, LineEnding};
 use rsa::rand_core::OsRng;
 use rsa::{Oaep, RsaPrivateKey};
 use tokio::runtime::Handle;
+
+use crate::mysql::guard::{Delays, Guard};
+use crate::variables::Globals;
 
 /// Bits of the key that passwords are encrypted with.
 const KEY_BITS: usize = 2048;
@@ -61,21 +67,60 @@ pub struct Passwords {
     key: ServerKey,
     /// By account, each with the slow hash that it belongs to: an ALTER USER makes another one,
     /// and what was learned before counts no more.
-    learned: Mutex<HashMap<Account, (SlowHash, Credential)>>,
+    learned: Mutex<HashMap<Account, (SlowHash, [u8; 32])>>,
+    /// Slows down who guesses.
+    guard: Guard,
+    /// Makes decoys that stay the same for a name.
+    decoys: RandomState,
+    globals: Arc<Globals>,
     /// Where keys are made and slow hashes computed: neither is for threads of sockets.
     threads: Handle,
 }
 
 impl Passwords {
     /// Nothing learned yet; must be called inside the runtime of queries.
-    pub fn new() -> Arc<Self> {
-        let (key, learned) = (ServerKey::default(), Mutex::default());
-        Arc::new(Self { key, learned, threads: Handle::current() })
+    pub fn new(globals: Arc<Globals>) -> Arc<Self> {
+        Arc::new(Self {
+            key: ServerKey::default(),
+            learned: Mutex::default(),
+            guard: Guard::default(),
+            decoys: RandomState::new(),
+            globals,
+            threads: Handle::current(),
+        })
+    }
+
+    /// Waits as long as an attempt has to after those that failed.
+    pub async fn hold_back(&self, clock: &dyn Clock, user: &str, peer: IpAddr) {
+        let number = |name: &str| self.globals.number(name) as u64;
+        let limit = |part: &str| {
+            let name = format!("connection_control_{part}_connection_delay");
+            Duration::from_millis(number(&name))
+        };
+        // Whoever waits must have time to log in behind it.
+        let max = Duration::from_secs(number("connect_timeout")) / 2;
+        let delays = Delays {
+            threshold: number("connection_control_failed_connections_threshold"),
+            min: limit("min"),
+            max: limit("max").min(max),
+        };
+        let delay = self.guard.delay(user, peer, &delays, clock.now());
+        if !delay.is_zero() {
+            clock.sleep(delay).await;
+        }
+    }
+
+    /// Notes what came of an attempt.
+    pub fn judged(&self, clock: &dyn Clock, user: &str, peer: IpAddr, came_in: bool) {
+        match came_in {
+            true => self.guard.came_in(user, peer, clock.now()),
+            false => self.guard.failed(user, peer, clock.now()),
+        }
     }
 
     /// Who a client that calls itself `user` at `host` would be, and what proves it. Unknown
-    /// users get a credential that nothing proves, so that the exchange does not tell them from
-    /// others.
+    /// users get a credential that nothing proves, so that neither the exchange nor its time
+    /// tells them from others.
     pub fn account_of(
         &self,
         engine: &Engine,
@@ -84,10 +129,24 @@ impl Passwords {
         plugin: Option<&str>,
     ) -> (Option<Account>, Credential) {
         let plugin = plugin.and_then(AuthPlugin::from_name).unwrap_or(AuthPlugin::Native);
-        match engine.catalog().user_for(user, host) {
+        let catalog = engine.catalog();
+        match catalog.user_for(user, host) {
             Some(user) => (Some(user.account.clone()), self.credential(user, plugin)),
-            None => (None, Credential::Never(plugin)),
+            None => (None, self.decoy(&catalog, user, plugin)),
         }
+    }
+
+    /// A credential for a name that nobody has: like that of one of the users there are.
+    fn decoy(&self, catalog: &Catalog, name: &str, plugin: AuthPlugin) -> Credential {
+        let users = catalog.users().collect::<Vec<_>>();
+        let Some(at) = self.decoys.hash_one(name).checked_rem(users.len() as u64) else {
+            return Credential::Never(plugin);
+        };
+        let mut part = 0u64;
+        self.credential(users[at as usize], plugin).decoy(|| {
+            part += 1;
+            self.decoys.hash_one((name, part))
+        })
     }
 
     /// What proves a password under the plugin that the client would like.
@@ -111,14 +170,16 @@ impl Passwords {
             return Credential::Never(AuthPlugin::CachingSha2);
         };
         match self.learned.lock().get(&user.account) {
-            Some((of, fast)) if *of == slow => fast.clone(),
+            Some((of, fast)) if *of == slow => Credential::Sha2Learned(slow, *fast),
             _ => Credential::Sha2Slow(slow),
         }
     }
 
     /// Remembers what a full exchange about `proven` taught.
     pub fn learn(&self, account: &Account, proven: &Credential, fast: Credential) {
-        let Credential::Sha2Slow(slow) = proven else { return };
+        let (Credential::Sha2Slow(slow), Credential::Sha2Fast(fast)) = (proven, fast) else {
+            return;
+        };
         let mut learned = self.learned.lock();
         // Accounts come and go; those that are there log in again.
         if learned.len() >= LEARNED_MAX {
@@ -155,14 +216,17 @@ impl Passwords {
         password: &str,
         peer: IpAddr,
     ) -> Result<Account> {
+        let clock = &**engine.clock();
+        self.hold_back(clock, user, peer).await;
         let (account, credential) = self.account_of(engine, user, &host_of(peer), None);
-        let accepted = match &credential {
-            Credential::Sha2Slow(slow) => {
-                let (slow, given) = (slow.clone(), password.to_owned());
-                self.apart(move || slow.accepts(given.as_bytes())).await?
+        let accepted = match credential.accepts_quickly(password.as_bytes()) {
+            Some(accepted) => accepted,
+            None => {
+                let (credential, given) = (credential.clone(), password.to_owned());
+                self.apart(move || credential.accepts_password(given.as_bytes())).await?
             }
-            quick => quick.accepts_password(password.as_bytes()),
         };
+        self.judged(clock, user, peer, accepted && account.is_some());
         let Some(account) = account.filter(|_| accepted) else {
             return Err(denied(user, peer, !password.is_empty()));
         };

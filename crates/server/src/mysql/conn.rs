@@ -25,7 +25,8 @@ use crate::io::Acks;
 use crate::mysql::desk::{Desk, Next};
 use crate::mysql::login;
 use crate::mysql::prepared::{Kind, Prepared, Statements, protocol};
-use crate::process::{Activity, Registration};
+use crate::places::Place;
+use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
 use crate::statement::{self, Answered, Output, Work};
 use crate::transaction;
@@ -49,11 +50,20 @@ pub struct Connection {
     acks: Arc<Acks>,
     shared: Arc<Shared>,
     registration: Registration,
+    seat: Place,
     /// The memory of a large receive buffer.
     receiving: Receiving,
     /// Why the packet that is coming in is thrown away. It is answered at its end, since clients
     /// send all of a packet before they listen.
     unwanted: Option<Error>,
+}
+
+/// What a connection has of what all connections share.
+pub struct Held {
+    /// Its entry in the list.
+    pub registration: Registration,
+    /// Its place.
+    pub seat: Place,
 }
 
 /// Why a connection ends.
@@ -79,8 +89,9 @@ impl Connection {
         writer: PacketWriter,
         session: Box<Session>,
         acks: Arc<Acks>,
-        registration: Registration,
+        held: Held,
     ) -> Self {
+        let Held { registration, seat } = held;
         let shared = Arc::clone(&session.shared);
         let receiving = Receiving::nothing(&session.holdings, &shared.engine);
         let multi_statements = writer.capabilities().contains(Capabilities::MULTI_STATEMENTS);
@@ -94,6 +105,7 @@ impl Connection {
             acks,
             shared,
             registration,
+            seat,
             receiving,
             unwanted: None,
         }
@@ -178,7 +190,8 @@ impl Connection {
             None => (freshet_base::Lsn::ZERO, Duration::from_secs(60)),
         };
         self.acks.durable(acked).await;
-        send(&mut self.socket, self.writer.bytes(), timeout).await?;
+        let process = &self.registration.process;
+        send_unless_killed(&mut self.socket, self.writer.bytes(), timeout, process).await?;
         self.writer.clear();
         Ok(())
     }
@@ -341,7 +354,9 @@ impl Connection {
                 piece = incoming.recv() => match piece {
                     Some(piece) => {
                         self.acks.durable(piece.covers).await;
-                        send(&mut self.socket, &piece.bytes, timeout).await?;
+                        let process = &self.registration.process;
+                        let (socket, bytes) = (&mut self.socket, &piece.bytes);
+                        send_unless_killed(socket, bytes, timeout, process).await?;
                     }
                     None => break,
                 },
@@ -408,7 +423,18 @@ impl Connection {
             reader: &mut self.reader,
             writer: &mut self.writer,
         };
-        let account = match login::prove_anew(channel, &shared, &proof).await {
+        let proven = tokio::select! {
+            biased;
+            proven = login::prove_anew(channel, &shared, &proof) => proven,
+            () = self.registration.process.killed() => return Err(End::Closed),
+            () = shared.engine.clock().sleep(shared.connect_timeout()) => return Err(End::Closed),
+        };
+        let settled = proven.and_then(|account| {
+            let is_admin = shared.is_admin(&account);
+            self.seat.settle(&account, &shared.place_limits(), is_admin)?;
+            Ok(account)
+        });
+        let account = match settled {
             Ok(account) => account,
             Err(login::Refused::Told(error)) => {
                 let message = error.message().to_owned();
@@ -475,6 +501,20 @@ async fn hang_up(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
             Ok(count) => reader.filled(count),
             Err(error) => return End::Io(error),
         }
+    }
+}
+
+/// The same as [`send`]; a client that takes nothing keeps no connection that was killed.
+async fn send_unless_killed(
+    socket: &mut TcpStream,
+    bytes: &[u8],
+    timeout: Duration,
+    process: &Process,
+) -> std::io::Result<()> {
+    tokio::select! {
+        biased;
+        sent = send(socket, bytes, timeout) => sent,
+        () = process.killed() => Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted)),
     }
 }
 

@@ -16,7 +16,9 @@ use crate::mysql::login;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 /// How long to wait when the system has no more file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// A line of the log about that comes no more often.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A socket that listens at `address`.
 ///
@@ -41,6 +43,7 @@ pub async fn accept(
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = std::pin::pin!(stop);
+    let mut trouble = Trouble::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -50,11 +53,35 @@ pub async fn accept(
         match accepted {
             Ok((stream, peer)) => hand_over(stream, peer, &shared, &threads),
             Err(error) => {
+                let clock = shared.engine.clock();
+                trouble.tell(&error, clock.now(), "MySQL protocol");
                 // Usually no file descriptors are left: some come back when clients leave.
-                tracing::warn!(%error, "cannot accept a connection");
-                shared.engine.clock().sleep(ACCEPT_PAUSE).await;
+                shared.places.make_room();
+                clock.sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// Connections that could not be accepted: told at once, and then now and then, since the same
+/// happens many times a second for as long as descriptors are missing.
+#[derive(Default)]
+pub struct Trouble {
+    told: Option<Duration>,
+    untold: u64,
+}
+
+impl Trouble {
+    /// Notes one, and says so in the log if it is time.
+    pub fn tell(&mut self, error: &std::io::Error, now: Duration, protocol: &str) {
+        if self.told.is_some_and(|told| now.saturating_sub(told) < TROUBLE_INTERVAL) {
+            self.untold += 1;
+            return;
+        }
+        let others = std::mem::take(&mut self.untold);
+        tracing::warn!(%error, protocol, others, "cannot accept a connection; more descriptors \
+            (ulimit -n) or fewer connections are needed");
+        self.told = Some(now);
     }
 }
 

@@ -18,12 +18,16 @@ use tokio::net::TcpStream;
 use crate::Shared;
 use crate::io::Acks;
 use crate::mysql::auth::{self, Exchange};
-use crate::mysql::conn::{Connection, End, put_error, send};
+use crate::mysql::conn::{Connection, End, Held, put_error, send};
+use crate::places::Place;
 use crate::process::Registration;
 use crate::session::{Client, Session};
 
-/// A stranger has so long to log in.
-const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A stranger has so long to take what it is told.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Compression by zlib and by zstd, as clients ask for it.
+const COMPRESSION: u32 = Capabilities::COMPRESS.bits() | Capabilities::ZSTD.bits();
 
 /// Serves one client from the greeting to its end.
 pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: IpAddr) {
@@ -31,24 +35,29 @@ pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer
     let mut socket = socket;
     let port = socket.peer_addr().map_or(0, |address| address.port());
     let place = format!("{}:{port}", auth::host_of(peer));
-    let connections_max = shared.connections_max();
-    let registration = match shared.processes.admit(place, connections_max, now) {
-        Ok(registration) => registration,
+    let seat = match shared.places.enter(peer, &shared.place_limits()) {
+        Ok(seat) => seat,
         Err(error) => {
             let mut writer = PacketWriter::new();
             put_error(&mut writer, &error);
             // Who cannot be served and does not read either is let go.
-            let _ = send(&mut socket, writer.bytes(), LOGIN_TIMEOUT).await;
+            let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
             return;
         }
     };
+    let registration = shared.processes.register(place, now);
     shared.metrics().connections.inc();
     let _open = OpenConnection(&shared);
-    let logged_in = log_in(socket, &shared, acks, registration, peer);
-    let ended = match tokio::time::timeout(LOGIN_TIMEOUT, logged_in).await {
-        Ok(Some(connection)) => connection.serve().await,
-        Ok(None) | Err(_) => return,
+    let (sent_away, process) = (seat.sent_away(), Arc::clone(&registration.process));
+    let logged_in = tokio::select! {
+        biased;
+        logged_in = log_in(socket, &shared, acks, registration, seat) => logged_in,
+        () = sent_away => None,
+        () = process.killed() => None,
+        () = shared.engine.clock().sleep(shared.connect_timeout()) => None,
     };
+    let Some(connection) = logged_in else { return };
+    let ended = connection.serve().await;
     if let End::Io(error) = ended {
         tracing::debug!(%peer, %error, "connection lost");
     }
@@ -75,7 +84,7 @@ pub struct Channel<'a> {
 
 impl Channel<'_> {
     async fn flush(&mut self) -> std::result::Result<(), End> {
-        send(self.socket, self.writer.bytes(), LOGIN_TIMEOUT).await?;
+        send(self.socket, self.writer.bytes(), SEND_TIMEOUT).await?;
         self.writer.clear();
         Ok(())
     }
@@ -130,22 +139,24 @@ async fn log_in(
     shared: &Arc<Shared>,
     acks: Arc<Acks>,
     registration: Registration,
-    peer: IpAddr,
+    mut seat: Place,
 ) -> Option<Connection> {
+    let peer = socket.peer_addr().ok()?.ip();
     let mut reader = PacketReader::new(LOGIN_BYTES_MAX);
     let mut writer = PacketWriter::new();
     let channel = Channel { socket: &mut socket, reader: &mut reader, writer: &mut writer };
-    match greet(channel, shared, &registration, peer).await {
+    match greet(channel, shared, &registration, &mut seat, peer).await {
         Ok(session) => {
             reader.set_payload_bytes_max(session.settings.packet_bytes_max);
             let status = session.status();
             writer.ok(&OkPacket { status, ..OkPacket::default() });
-            Some(Connection::new(socket, reader, writer, session, acks, registration))
+            let held = Held { registration, seat };
+            Some(Connection::new(socket, reader, writer, session, acks, held))
         }
         Err(Refused::Told(error)) => {
             put_error(&mut writer, &error);
             // Who is refused and does not read it is let go.
-            let _ = send(&mut socket, writer.bytes(), LOGIN_TIMEOUT).await;
+            let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
             None
         }
         Err(Refused::Gone(_)) => None,
@@ -156,6 +167,7 @@ async fn greet(
     mut channel: Channel<'_>,
     shared: &Arc<Shared>,
     registration: &Registration,
+    seat: &mut Place,
     peer: IpAddr,
 ) -> std::result::Result<Box<Session>, Refused> {
     let scramble = shared.scramble();
@@ -178,10 +190,18 @@ async fn greet(
             return Err(Refused::Told(err!(HandshakeFailed, "the server does not offer TLS")));
         }
     };
+    if request.hello.capabilities.bits() & COMPRESSION != 0 {
+        // All that it sends from here on would be compressed, whatever was offered.
+        return Err(Refused::Told(err!(
+            HandshakeFailed,
+            "Bad handshake: the server does not offer compression; connect without it"
+        )));
+    }
     channel.writer.set_capabilities(request.hello.capabilities & Capabilities::SERVER);
     let proof = Proof { user: request.user, peer, plugin: request.plugin };
     let account =
         prove(&mut channel, shared, &proof, scramble, Some(request.auth_response)).await?;
+    seat.settle(&account, &shared.place_limits(), shared.is_admin(&account))?;
     open_session(&channel, shared, registration, peer, account, &request)
 }
 
@@ -244,7 +264,8 @@ async fn prove(
     response: Option<&[u8]>,
 ) -> std::result::Result<Account, Refused> {
     let host = auth::host_of(proof.peer);
-    let passwords = &shared.passwords;
+    let (passwords, clock) = (&shared.passwords, &**shared.engine.clock());
+    passwords.hold_back(clock, proof.user, proof.peer).await;
     let (account, credential) =
         passwords.account_of(&shared.engine, proof.user, &host, proof.plugin);
     let private = proof.peer.to_canonical().is_loopback();
@@ -257,6 +278,7 @@ async fn prove(
         match step {
             AuthStep::Accepted { learned } => break learned,
             AuthStep::Rejected { password_given } => {
+                passwords.judged(clock, proof.user, proof.peer, false);
                 return Err(auth::denied(proof.user, proof.peer, password_given).into());
             }
             AuthStep::Continue => {
@@ -268,6 +290,7 @@ async fn prove(
             }
         }
     };
+    passwords.judged(clock, proof.user, proof.peer, account.is_some());
     let account =
         account.ok_or_else(|| auth::denied(proof.user, proof.peer, true)).map_err(Refused::Told)?;
     if let Some(fast) = learned {

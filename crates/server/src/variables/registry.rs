@@ -182,6 +182,31 @@ pub const ALL: &[Variable] = &[
         "utf8mb4_general_ci",
         "The collation of new databases.",
     ),
+    global(
+        "connect_timeout",
+        Kind::Int { min: 2, max: 31536000 },
+        "10",
+        "Seconds that a login may take.",
+    ),
+    global(
+        "connection_control_failed_connections_threshold",
+        Kind::Int { min: 0, max: 2147483647 },
+        "3",
+        "Logins of a name from an address that may fail in a row before the next ones are \
+         delayed; ten times as many of all names together. 0 delays nobody.",
+    ),
+    global(
+        "connection_control_max_connection_delay",
+        Kind::Int { min: 1000, max: 2147483647 },
+        "5000",
+        "Milliseconds that a login is delayed at most, and no more than half of `connect_timeout`.",
+    ),
+    global(
+        "connection_control_min_connection_delay",
+        Kind::Int { min: 1000, max: 2147483647 },
+        "1000",
+        "Milliseconds that a login is delayed at least, once it is.",
+    ),
     both("default_storage_engine", Kind::Text, "OLAP", "The engine of tables that name none."),
     both("default_tmp_storage_engine", Kind::Text, "OLAP", "Accepted, without effect."),
     both("delete_without_partition", Kind::Flag, "1", "Accepted, without effect."),
@@ -306,6 +331,12 @@ pub const ALL: &[Variable] = &[
         "0",
         "Names of databases and tables have case.",
     ),
+    global(
+        "max_address_connections",
+        Kind::Int { min: 1, max: 100000 },
+        "3072",
+        "Connections from one address at most.",
+    ),
     begin(
         "max_allowed_packet",
         Kind::Int { min: 1024, max: 1073741824 },
@@ -358,11 +389,11 @@ pub const ALL: &[Variable] = &[
         "Expressions of a query at most, literals left out; a common table expression counts as \
          often as it is read.",
     ),
-    both(
+    begin(
         "max_user_connections",
         Kind::Int { min: 0, max: 4294967295 },
-        "0",
-        "Accepted, without effect.",
+        "3072",
+        "Connections of one account at most (1203); 0 for any number. Administrators have more.",
     ),
     both(
         "net_buffer_length",

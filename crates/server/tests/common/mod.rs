@@ -172,8 +172,12 @@ impl Client {
         Self::log_in(address, login)
     }
 
-    pub fn log_in(address: SocketAddr, mut login: Login<'_>) -> Result<Self, Failure> {
-        let socket = TcpStream::connect(address).unwrap();
+    pub fn log_in(address: SocketAddr, login: Login<'_>) -> Result<Self, Failure> {
+        Self::over(TcpStream::connect(address).unwrap(), login)
+    }
+
+    /// Logs in over a connection.
+    pub fn over(socket: TcpStream, mut login: Login<'_>) -> Result<Self, Failure> {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let mut client =

@@ -11,6 +11,7 @@ use arrow::datatypes::Int32Type;
 use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
+use freshet_meta::{Account, AuthData, GrantObject, Privilege, Privileges};
 use freshet_meta::{BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec};
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::Settings;
@@ -18,6 +19,7 @@ use freshet_server::accounts::Accounts;
 use freshet_server::http::{Http, HttpConfig, serve};
 use freshet_server::io::IoThreads;
 use freshet_server::mysql::auth::Passwords;
+use freshet_server::variables::Globals;
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;
 use futures::executor::block_on;
@@ -61,7 +63,7 @@ impl Site {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.unwrap();
-        let passwords = runtime.block_on(async { Passwords::new() });
+        let passwords = runtime.block_on(async { Passwords::new(Arc::new(Globals::new(&[]))) });
         let accounts = Accounts::new(&Settings::local().memory, 256 << 20);
         let http = Http::new(Arc::clone(&engine), passwords, accounts, config, Arc::new(draw));
         let http = http.unwrap();
@@ -77,6 +79,17 @@ impl Site {
         });
         let (runtime, stop, served) = (Some(runtime), Some(stop), Some(served));
         Self { engine, address, dir, runtime, stop, served }
+    }
+
+    /// Makes a user without a password who may load everywhere.
+    pub fn user(&self, name: &str) {
+        let (root, account) = (Account::anywhere("root"), Account::anywhere(name));
+        let change = self.engine.change_users(move |meta| {
+            meta.create_user(&root, &account, AuthData::default(), false)?;
+            let insert = Privileges::NONE.with(Privilege::Insert);
+            meta.grant(&account, insert, &GrantObject::Server)
+        });
+        block_on(change).unwrap();
     }
 
     /// Loads `body` into `d.t` with these headers, as CSV with commas if they do not say else.

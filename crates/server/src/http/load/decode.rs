@@ -100,7 +100,9 @@ pub(super) async fn decode(
             Ok(seen)
         }
         Way::Document => document(engine, body, source, bounds, first, memory, sink).await,
-        Way::Stream(format) => stream(engine, body, source, format, bounds, (first, memory), sink).await,
+        Way::Stream(format) => {
+            stream(engine, body, source, format, bounds, (first, memory), sink).await
+        }
     }
 }
 
@@ -208,7 +210,7 @@ async fn stream(
             if ended {
                 decoder.finish(&mut rows)?;
             }
-            Ok((decoder, rows))
+            Ok::<_, freshet_base::Error>((decoder, rows))
         };
         let (back, rows): (_, Vec<u8>) = task::run(&**engine.pool(), decode).await?;
         decoder = back;

@@ -1,0 +1,295 @@
+//! Places of connections: limits for accounts and addresses, strangers that say nothing, and the
+//! way in that administrators always have. Loops are bounded and on this machine.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use common::{Client, Failure, TestServer};
+use freshet_server::Settings;
+use freshet_wire::client::Login;
+use freshet_wire::{Capabilities, PacketReader, PacketWriter};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A server with few places and accounts without rights.
+fn few(settings: Settings) -> TestServer {
+    let server = TestServer::with(settings);
+    let mut root = server.connect();
+    for name in ["one", "two", "three"] {
+        root.run(&format!("create user {name}"));
+    }
+    server
+}
+
+fn log_in(server: &TestServer, user: &str) -> Result<Client, Failure> {
+    Client::connect(server.address, user, "", None)
+}
+
+/// Connections of strangers, who say nothing.
+fn strangers(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let connect = |_| {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    };
+    (0..count).map(connect).collect()
+}
+
+/// Whether the server has ended this connection, whatever it said before.
+fn is_ended(socket: &mut TcpStream) -> bool {
+    socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let mut bytes = [0; 4096];
+    loop {
+        match socket.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
+fn one_account_fills_its_part_and_root_comes_in_to_kill() {
+    let address_connections_max = Some(100);
+    let server = few(Settings { connections_max: 8, address_connections_max, ..Settings::local() });
+    eventually("only those below are connected", || server.connect().texts(LIST).len() == 1);
+    let mut ones = (0..6).map(|_| log_in(&server, "one").unwrap()).collect::<Vec<_>>();
+    let refused = log_in(&server, "one").err().unwrap();
+    assert_eq!((refused.errno, &*refused.sqlstate), (1203, "42000"));
+    assert!(refused.message.contains("max_user_connections"), "{}", refused.message);
+    let _twos = [log_in(&server, "two").unwrap(), log_in(&server, "two").unwrap()];
+    assert_eq!(log_in(&server, "three").err().unwrap().errno, 1040, "all places are taken");
+    let mut root = server.connect();
+    for one in &mut ones[..2] {
+        // Its own place counts, so one alone makes no room.
+        let id = one.one("select connection_id()");
+        root.run(&format!("kill {id}"));
+    }
+    eventually("there is a place again", || log_in(&server, "three").is_ok());
+    root.run("set global max_user_connections = 2");
+    assert_eq!(log_in(&server, "two").err().unwrap().errno, 1203);
+    assert_eq!(root.one("select @@global.max_user_connections"), "2");
+}
+
+const LIST: &str = "show processlist";
+
+#[test]
+fn another_login_on_a_connection_counts_for_the_other_account() {
+    let settings = Settings { user_connections_max: Some(1), ..Settings::local() };
+    let server = few(settings);
+    let _two = log_in(&server, "two").unwrap();
+    let mut client = log_in(&server, "one").unwrap();
+    client.writer.command_change_user("two", "", 45);
+    client.send();
+    client.packet(1).unwrap();
+    client.socket.write_all(&[0, 0, 0, 2]).unwrap();
+    let (payload, _) = client.packet(3).unwrap();
+    assert_eq!(u16::from_le_bytes([payload[1], payload[2]]), 1203);
+    eventually("its place is free", || log_in(&server, "one").is_ok());
+}
+
+#[test]
+fn strangers_keep_nobody_out() {
+    let server = few(Settings { connections_max: 8, ..Settings::local() });
+    let mut held = strangers(server.address, 200);
+    let mut one = log_in(&server, "one").unwrap();
+    assert_eq!(one.one("select 1"), "1");
+    assert_eq!(server.connect().one("select 1"), "1");
+    eventually("the first ones had to leave", || is_ended(&mut held[0]));
+}
+
+#[test]
+fn strangers_and_new_logins_have_little_time() {
+    let server = few(Settings { connect_timeout: Duration::from_secs(2), ..Settings::local() });
+    let began = Instant::now();
+    let mut held = strangers(server.address, 1);
+    let mut one = log_in(&server, "one").unwrap();
+    one.run("set wait_timeout = 3600");
+    // It is asked for the password of the other account and never answers.
+    one.writer.command_change_user("two", "", 45);
+    one.send();
+    one.packet(1).unwrap();
+    eventually("it is let go", || is_ended(&mut held[0]) && is_ended(&mut one.socket));
+    assert!(began.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_stalled_login_on_a_connection_can_be_killed() {
+    let server = few(Settings::local());
+    let mut one = log_in(&server, "one").unwrap();
+    let id = one.one("select connection_id()");
+    one.writer.command_change_user("two", "", 45);
+    one.send();
+    one.packet(1).unwrap();
+    server.connect().run(&format!("kill {id}"));
+    let began = Instant::now();
+    eventually("it is ended", || is_ended(&mut one.socket));
+    assert!(began.elapsed() < Duration::from_secs(5), "and not by its time");
+}
+
+#[test]
+fn who_takes_no_answer_can_be_killed() {
+    let server = few(Settings::local());
+    let mut client = server.database("d");
+    client.run("create table t (a text)");
+    client.run(&format!("insert into t values ('{}')", "x".repeat(1 << 20)));
+    client.run("set net_write_timeout = 3600");
+    let id = client.one("select connection_id()");
+    client.writer.command_query(&b"select * from t;".repeat(40));
+    client.send();
+    let mut root = server.connect();
+    std::thread::sleep(Duration::from_millis(500));
+    root.run(&format!("kill {id}"));
+    let is_listed = |row: &Vec<String>| row[0] == id;
+    eventually("it is gone", || !root.texts(LIST).iter().any(is_listed));
+}
+
+#[test]
+fn one_address_has_a_part_of_the_places() {
+    let settings = Settings { address_connections_max: Some(3), ..Settings::local() };
+    let server = few(settings);
+    eventually("only those below are connected", || server.connect().texts(LIST).len() == 1);
+    let _held = ["one", "two", "three"].map(|name| log_in(&server, name).unwrap());
+    let refused = log_in(&server, "one").err().unwrap();
+    assert_eq!(refused.errno, 1040);
+    assert!(refused.message.contains("max_address_connections is 3"), "{}", refused.message);
+    assert_eq!(server.connect().one("select 1"), "1", "administrators come in");
+    let other = from([127, 0, 0, 2], server.address);
+    let mut other = Client::over(other, Login::new("one", "", None)).unwrap();
+    assert_eq!(other.one("select 1"), "1", "and so do other addresses");
+}
+
+/// A connection from another address of this machine.
+fn from(source: [u8; 4], address: SocketAddr) -> TcpStream {
+    use socket2::{Domain, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&address.into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn who_asks_for_compression_is_told_that_there_is_none() {
+    let server = few(Settings::local());
+    for wish in [Capabilities::COMPRESS, Capabilities::ZSTD] {
+        let payload = answer(server.address, "root", wish);
+        assert_eq!((payload[0], u16::from_le_bytes([payload[1], payload[2]])), (0xff, 1043));
+        let message = String::from_utf8_lossy(&payload);
+        assert!(message.contains("compression"), "{message}");
+    }
+}
+
+/// How long the server takes to answer a wrong password, the shortest of a few tries: on a busy
+/// machine others are longer.
+fn refusal(server: &TestServer, user: &str) -> Duration {
+    let tries = (0..5).map(|_| {
+        let began = Instant::now();
+        assert_eq!(knock(server, user, "wrong"), 401);
+        began.elapsed()
+    });
+    tries.min().unwrap()
+}
+
+/// The status of a request by HTTP.
+fn knock(server: &TestServer, user: &str, password: &str) -> u16 {
+    let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
+    let mut socket = TcpStream::connect(server.http_address()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!(
+        "GET /api/bootstrap HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {credentials}\r\n\r\n"
+    );
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    socket.read_exact(&mut status).unwrap();
+    std::str::from_utf8(&status[9..]).unwrap().parse().unwrap()
+}
+
+const THRESHOLD: &str = "set global connection_control_failed_connections_threshold";
+
+#[test]
+fn refusals_take_as_long_for_names_that_nobody_has() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run(&format!("{THRESHOLD} = 0"));
+    root.run("alter user root identified with caching_sha2_password by 'secret'");
+    let (known, unknown) = (refusal(&server, "root"), refusal(&server, "nobody"));
+    assert!(unknown > known / 2, "unknown after {unknown:?}, known after {known:?}");
+    assert_eq!(knock(&server, "root", "secret"), 200);
+    let known = refusal(&server, "root");
+    assert!(known > unknown / 2, "who has come in before is not told either: {known:?}");
+}
+
+#[test]
+fn names_that_nobody_has_are_asked_by_the_plugins_of_others() {
+    let server = TestServer::start();
+    server.connect().run("alter user root identified with caching_sha2_password by 'secret'");
+    assert!(is_switched(server.address, "root") && is_switched(server.address, "nobody"));
+}
+
+/// Whether a client of the older plugin is asked for another one.
+fn is_switched(address: SocketAddr, user: &str) -> bool {
+    answer(address, user, Capabilities::NONE)[0] == 0xfe
+}
+
+/// What the server answers first to a wrong password, and to a client that wants this as well.
+fn answer(address: SocketAddr, user: &str, wish: Capabilities) -> Vec<u8> {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut reader, mut writer) = (PacketReader::new(1 << 20), PacketWriter::new());
+    let greeting = packet(&mut socket, &mut reader, 0);
+    writer.reply_to(1);
+    Login::new(user, "wrong", None).on_packet(&mut writer, &greeting).unwrap();
+    let mut bytes = writer.bytes().to_vec();
+    // Behind the header of its frame a login begins with what the client can do.
+    for (byte, more) in bytes[4..8].iter_mut().zip(wish.bits().to_le_bytes()) {
+        *byte |= more;
+    }
+    socket.write_all(&bytes).unwrap();
+    packet(&mut socket, &mut reader, 2)
+}
+
+fn packet(socket: &mut TcpStream, reader: &mut PacketReader, sequence: u8) -> Vec<u8> {
+    loop {
+        if let Some(packet) = reader.next_packet(sequence).unwrap() {
+            return packet.payload.to_vec();
+        }
+        let count = socket.read(reader.spare()).unwrap();
+        assert!(count > 0, "the server answers");
+        reader.filled(count);
+    }
+}
+
+#[test]
+fn who_guesses_waits_and_nobody_else_does() {
+    let server = few(Settings::local());
+    let mut root = server.connect();
+    root.run("create user four identified by 'secret'");
+    root.run(&format!("{THRESHOLD} = 2"));
+    let took = |user: &str, password: &str| {
+        let began = Instant::now();
+        let refused = Client::connect(server.address, user, password, None).is_err();
+        (refused, began.elapsed() >= Duration::from_secs(1))
+    };
+    assert_eq!([took("four", "a"), took("four", "b")], [(true, false), (true, false)]);
+    assert_eq!(took("four", "c"), (true, true), "the third waits");
+    assert_eq!(took("four", "secret"), (false, true), "and so does a right one behind it");
+    assert_eq!(took("four", "secret"), (false, false), "which ends it");
+    assert_eq!([took("nobody", "a"), took("nobody", "b")], [(true, false), (true, false)]);
+    assert_eq!(took("nobody", "c"), (true, true), "it is the same for names that nobody has");
+    assert_eq!(took("root", ""), (false, false));
+}
