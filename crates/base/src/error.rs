@@ -167,6 +167,8 @@ codes! {
     DerivedAlias = 1248 "42000" 400;
     /// A table named where only the columns of a UNION are.
     TableNotHere = 1250 "42000" 400;
+    /// A result of GROUP_CONCAT above `group_concat_max_len`.
+    GroupConcatCut = 1260 "HY000" 400;
     /// A number outside the column's range.
     OutOfRange = 1264 "22003" 400;
     /// Data cut to fit.
@@ -177,6 +179,8 @@ codes! {
     WrongValue = 1292 "22007" 400;
     /// A statement that cannot be prepared.
     CannotPrepare = 1295 "HY000" 400;
+    /// A result above `max_allowed_packet`.
+    PacketOverflowed = 1301 "HY000" 400;
     /// No such function.
     UnknownFunction = 1305 "42000" 400;
     /// KILL QUERY, or a client that went away.
@@ -225,6 +229,8 @@ codes! {
     InvalidJson = 3140 "22032" 400;
     /// More parts than a statement may have.
     TooLarge = 3170 "HY000" 400;
+    /// A recursive CTE that does not end.
+    RecursionDepth = 3636 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
     /// A label that is used already.

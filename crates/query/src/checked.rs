@@ -15,6 +15,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::interrupt;
 use crate::membership::Membership;
+use crate::recursion::LimitRecursion;
+use crate::wide::SliceWide;
 use crate::yielding::YieldBehindJoins;
 
 /// The passes that give expressions their types, behind ours.
@@ -34,6 +36,8 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.push(Arc::new(YieldBehindJoins));
+    rules.push(Arc::new(SliceWide));
+    rules.push(Arc::new(LimitRecursion));
     let look = || Arc::new(Look) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     rules.into_iter().flat_map(|rule| [look(), rule]).collect()
 }

@@ -30,6 +30,7 @@ use sqlparser::ast::{Query, Statement};
 
 use crate::checked;
 use crate::error::{external, mapped};
+use crate::evaluation::{Bounds, Evaluation, Memory, Warnings};
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt;
@@ -110,6 +111,10 @@ pub struct Plan {
     /// Whether it holds values of the session or of the moment it was planned, so that it is
     /// good for one execution only.
     pub of_session: bool,
+    /// Bounds on its results.
+    bounds: Bounds,
+    /// What folding its constants had to say.
+    warnings: Warnings,
 }
 
 impl Plan {
@@ -136,7 +141,8 @@ impl Plan {
             Ok(Some(table))
         });
         let logical = logical.map_err(mapped)?;
-        Ok(fits.get().then(|| Self { logical, columns: self.columns.clone(), ..*self }))
+        let (columns, warnings) = (self.columns.clone(), self.warnings.clone());
+        Ok(fits.get().then(|| Self { logical, columns, warnings, ..*self }))
     }
 }
 
@@ -189,10 +195,12 @@ impl QueryEngine {
         let lane = lane(&asked)?;
         let prepare = async move {
             let plan = planner.plan(asked, lane)?;
-            let stream = planner.stream(plan.logical, plan.untyped, values).await?;
-            Ok((plan.columns, stream))
+            let columns = plan.columns.clone();
+            let (evaluation, stream) = planner.stream(plan, values).await?;
+            Ok(((columns, evaluation), stream))
         };
-        self.threads.query(lane, prepare).await
+        let ((columns, evaluation), rows) = self.threads.query(lane, prepare).await?;
+        Ok((columns, rows.of(evaluation)))
     }
 
     /// Runs a plan on the tables that it is bound to, with values in place of its placeholders.
@@ -201,9 +209,10 @@ impl QueryEngine {
     /// Wrong number of values; what goes wrong while planning the execution.
     pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
         let planner = Arc::clone(&self.planner);
-        let (logical, untyped) = (plan.logical.clone(), plan.untyped);
-        let prepare = async move { Ok(((), planner.stream(logical, untyped, values).await?)) };
-        self.threads.query(plan.lane, prepare).await.map(|((), rows)| rows)
+        let (lane, plan) = (plan.lane, plan.clone());
+        let prepare = async move { planner.stream(plan, values).await };
+        let (evaluation, rows) = self.threads.query(lane, prepare).await?;
+        Ok(rows.of(evaluation))
     }
 
     /// The plan as EXPLAIN shows it, line by line.
@@ -214,7 +223,9 @@ impl QueryEngine {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
         let shown = async move {
-            let physical = planner.physical(&planner.plan(asked, lane)?.logical).await?;
+            let plan = planner.plan(asked, lane)?;
+            let state = planner.state_of(&planner.evaluation(plan.bounds, plan.warnings));
+            let physical = physical(&state, &plan.logical).await?;
             Ok(displayable(physical.as_ref()).indent(false).to_string())
         };
         self.threads.plan(lane, shown).await.map(lines)
@@ -228,11 +239,14 @@ impl QueryEngine {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
         let prepare = async move {
-            let physical = planner.physical(&planner.plan(asked, lane)?.logical).await?;
-            let stream = planner.begun(&physical)?;
-            Ok((physical, stream))
+            let plan = planner.plan(asked, lane)?;
+            let evaluation = planner.evaluation(plan.bounds, plan.warnings);
+            let physical = physical(&planner.state_of(&evaluation), &plan.logical).await?;
+            let stream = planner.begun(&physical, &evaluation)?;
+            Ok(((physical, evaluation), stream))
         };
-        let (physical, mut rows) = self.threads.query(lane, prepare).await?;
+        let ((physical, evaluation), rows) = self.threads.query(lane, prepare).await?;
+        let mut rows = rows.of(evaluation);
         while rows.next().await?.is_some() {}
         let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
         Ok(lines(shown.to_string()))
@@ -247,6 +261,11 @@ impl QueryEngine {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.threads.plan(Lane::Large, async move { work() }).await
+    }
+
+    /// Memory for what becomes of results, of the budget of queries.
+    pub fn memory(&self) -> Memory {
+        Memory::of(&self.planner.state.runtime_env().memory_pool)
     }
 
     /// Bytes of memory that queries hold now.
@@ -284,40 +303,64 @@ impl Planner {
         let logical = grouping::as_shown(logical).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
+        let bounds = Bounds::of(&session);
+        let evaluation = self.evaluation(bounds, Warnings::default());
         let logical = match untyped {
             true => logical,
-            false => self.state.optimize(&logical).map_err(mapped)?,
+            false => self.state_of(&evaluation).optimize(&logical).map_err(mapped)?,
         };
-        Ok(Plan { logical, untyped, lane, columns, of_session: rewritten.of_session })
+        let (of_session, warnings) = (rewritten.of_session, evaluation.warnings());
+        Ok(Plan { logical, untyped, lane, columns, of_session, bounds, warnings })
     }
 
     /// The rows of a plan with values in place of its placeholders.
     async fn stream(
         &self,
-        mut logical: LogicalPlan,
-        untyped: bool,
+        plan: Plan,
         values: Vec<ScalarValue>,
-    ) -> Result<SendableRecordBatchStream> {
+    ) -> Result<(Evaluation, SendableRecordBatchStream)> {
+        let evaluation = self.evaluation(plan.bounds, plan.warnings);
+        let state = self.state_of(&evaluation);
+        let mut logical = plan.logical;
         if !values.is_empty() {
             let values = ParamValues::from(values);
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
-            logical = match untyped {
-                true => self.state.optimize(&logical).map_err(mapped)?,
+            logical = match plan.untyped {
+                true => state.optimize(&logical).map_err(mapped)?,
                 false => folded(logical).map_err(mapped)?,
             };
         }
-        let physical = self.physical(&logical).await?;
-        self.begun(&physical)
+        let physical = physical(&state, &logical).await?;
+        let stream = self.begun(&physical, &evaluation)?;
+        Ok((evaluation, stream))
     }
 
-    async fn physical(&self, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = self.state.query_planner();
-        planner.create_physical_plan(logical, &self.state).await.map_err(mapped)
-    }
-
-    fn begun(&self, physical: &Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
+    fn begun(
+        &self,
+        physical: &Arc<dyn ExecutionPlan>,
+        evaluation: &Evaluation,
+    ) -> Result<SendableRecordBatchStream> {
+        evaluation.run();
         execute_stream(Arc::clone(physical), Arc::clone(&self.task)).map_err(mapped)
     }
+
+    /// What one statement is planned with, so that its functions find `evaluation`.
+    fn state_of(&self, evaluation: &Evaluation) -> SessionState {
+        let mut state = self.state.clone();
+        state.config_mut().options_mut().extensions.insert(evaluation.clone());
+        let config = Arc::clone(state.config_options());
+        state.execution_props_mut().mark_start_execution(config);
+        state
+    }
+
+    fn evaluation(&self, bounds: Bounds, warnings: Warnings) -> Evaluation {
+        let pool = Arc::clone(&self.state.runtime_env().memory_pool);
+        Evaluation::new(pool, bounds, warnings)
+    }
+}
+
+async fn physical(state: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    state.query_planner().create_physical_plan(logical, state).await.map_err(mapped)
 }
 
 fn session_config(config: &QueryConfig) -> SessionConfig {

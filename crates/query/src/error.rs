@@ -3,6 +3,8 @@
 use datafusion::common::{DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
+use crate::evaluation::TooWide;
+
 /// An error of ours on its way through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -18,6 +20,7 @@ pub fn mapped(error: DataFusionError) -> Error {
         DataFusionError::Shared(inner) => shared(&inner),
         DataFusionError::External(inner) => match inner.downcast::<Error>() {
             Ok(error) => *error,
+            Err(inner) if inner.is::<TooWide>() => memory(&inner.to_string()),
             Err(inner) => err!(Unknown, "{inner}"),
         },
         DataFusionError::ArrowError(inner, _) => arrow(&inner),
@@ -42,6 +45,7 @@ fn shared(error: &DataFusionError) -> Error {
     match error.find_root() {
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
             Some(error) => Error::new(error.code(), error.message()).with_retry(error.retry()),
+            None if inner.is::<TooWide>() => memory(&inner.to_string()),
             None => err!(Unknown, "{inner}"),
         },
         DataFusionError::ArrowError(inner, _) => arrow(inner),

@@ -10,6 +10,7 @@ pub mod interval;
 pub mod json;
 pub mod json_path;
 pub mod json_search;
+pub mod like;
 pub mod math;
 pub mod meaning;
 pub mod misc;
@@ -70,6 +71,11 @@ pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     all.iter().find(|function| function.name() == name).cloned()
 }
 
+/// Names of the functions of this crate.
+pub fn names() -> impl Iterator<Item = String> {
+    ours().map(|function| function.name().to_owned())
+}
+
 fn ours() -> impl Iterator<Item = ScalarUDF> {
     [
         typed::all(),
@@ -78,11 +84,13 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         math::all(),
         string::all(),
         regexp::all(),
+        like::all(),
         interval::all(),
         date::all(),
         clock::all(),
         date_format::all(),
         json::all(),
+        group_concat::all(),
         misc::all(),
         net::all(),
         encode::all(),

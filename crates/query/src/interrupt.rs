@@ -29,6 +29,17 @@ impl Interrupt {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it is to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Shows the mark to what this thread computes until it is dropped.
+    #[must_use]
+    pub fn show(&self) -> Shown {
+        Shown::new(self.clone())
+    }
+
     /// The same computation, which finds the mark wherever it is polled.
     pub async fn around<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = Box::pin(work);
@@ -41,7 +52,7 @@ impl Interrupt {
 }
 
 /// A mark while the thread shows it.
-struct Shown(Option<Interrupt>);
+pub struct Shown(Option<Interrupt>);
 
 impl Shown {
     fn new(mark: Interrupt) -> Self {
@@ -60,12 +71,41 @@ impl Drop for Shown {
 /// # Errors
 /// 1317, which nobody reads.
 pub fn check() -> Result<(), DataFusionError> {
-    let set =
-        |mark: &Option<Interrupt>| mark.as_ref().is_some_and(|mark| mark.0.load(Ordering::Relaxed));
+    let set = |mark: &Option<Interrupt>| mark.as_ref().is_some_and(Interrupt::is_set);
     match CURRENT.with_borrow(set) {
-        true => Err(external(err!(Interrupted, "Query execution was interrupted"))),
+        true => interrupted(),
         false => Ok(()),
     }
+}
+
+/// Looks now and then whether a long computation is still wanted.
+#[derive(Debug, Default)]
+pub struct Work(usize);
+
+impl Work {
+    /// Steps of a computation between two looks.
+    const STEPS: usize = 1 << 20;
+
+    /// So many steps were done.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn done(&mut self, steps: usize) -> Result<(), DataFusionError> {
+        self.0 += steps;
+        if self.0 < Self::STEPS {
+            return Ok(());
+        }
+        self.0 = 0;
+        check()
+    }
+}
+
+/// What a computation ends with that nobody wants.
+///
+/// # Errors
+/// 1317.
+pub fn interrupted() -> Result<(), DataFusionError> {
+    Err(external(err!(Interrupted, "Query execution was interrupted")))
 }
 
 #[cfg(test)]

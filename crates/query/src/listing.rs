@@ -57,7 +57,7 @@ impl QueryEngine {
         }
         let origin = Arc::new(Listing(Arc::new(table), origin));
         let asked = Asked { query, texts: Vec::new(), parameters: Vec::new(), origin };
-        let (_, rows) = self.select(asked, Vec::new()).await?;
+        let (_, mut rows) = self.select(asked, Vec::new()).await?;
         rows.collect().await
     }
 }

@@ -9,6 +9,7 @@ mod dialect;
 mod insert;
 mod set;
 mod show;
+mod size;
 mod types;
 mod users;
 
@@ -28,6 +29,7 @@ use dialect::MySql;
 pub use insert::{Insert, InsertSource};
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
+pub use size::TextSize;
 pub use users::{GrantTarget, Granting, Identified};
 
 use crate::session::SqlMode;
@@ -173,6 +175,7 @@ pub struct Parsed {
 /// what is understood and not done.
 pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
     let dialect = MySql { mode };
+    let sql = &*size::compacted(sql, mode);
     let source = Source::new(sql);
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()

@@ -81,3 +81,14 @@ pub struct Session<'a> {
     /// Variables.
     pub variables: &'a dyn Variables,
 }
+
+impl Session<'_> {
+    /// A system variable that is a number, zero or more.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        match self.variables.system(Scope::Any, name)? {
+            Value::Int(value) => u64::try_from(value).ok(),
+            Value::UInt(value) => Some(value),
+            _ => None,
+        }
+    }
+}

@@ -4,8 +4,17 @@
 pub const SECOND: i64 = 1_000_000;
 /// Microseconds of a day.
 pub const DAY: i64 = 86_400 * SECOND;
+/// Hours of the longest TIME.
+const HOURS_MAX: u64 = 838;
 /// The longest TIME, 838:59:59.
 pub const TIME_MAX: i64 = (838 * 3600 + 59 * 60 + 59) * SECOND;
+/// The dates that there are, from 0000-01-01 to 9999-12-31, in days since 1970.
+pub const DATES: std::ops::RangeInclusive<i32> = -719_528..=2_932_896;
+
+/// Whether microseconds since 1970 are a moment of a date that there is.
+pub fn is_in_calendar(micros: i64) -> bool {
+    i32::try_from(micros.div_euclid(DAY)).is_ok_and(|days| DATES.contains(&days))
+}
 
 /// A calendar date and wall time taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,7 +120,14 @@ pub fn is_leap(year: i32) -> bool {
 
 /// Day of the week, 0 = Monday.
 pub fn weekday(days: i32) -> u32 {
-    u32::try_from((days + 3).rem_euclid(7)).expect("a remainder of seven")
+    u32::try_from((i64::from(days) + 3).rem_euclid(7)).expect("a remainder of seven")
+}
+
+/// Days since 1970 of the first day of a year, whatever year it is.
+pub fn first_day(year: i32) -> i64 {
+    let before = i64::from(year) - 1;
+    let leaps = before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400);
+    i64::from(year) * 365 + leaps - 719_162 - 365
 }
 
 /// Reads a date and time the way MySQL does: `2024-1-2 3:4:5.6`, `20240102030405`, any
@@ -241,14 +257,14 @@ pub fn parse_time(text: &str) -> Option<i64> {
         return parse_datetime(body).map(|micros| micros.rem_euclid(DAY));
     }
     let (days, clock) = match body.split_once(' ') {
-        Some((days, clock)) => (days.trim().parse::<i64>().ok()?, clock.trim()),
+        Some((days, clock)) => (days.trim().parse::<u64>().ok()?, clock.trim()),
         None => (0, body),
     };
     let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
     if !part.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let pieces = whole.split(':').map(str::parse::<i64>).collect::<Result<Vec<_>, _>>().ok()?;
+    let pieces = whole.split(':').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>().ok()?;
     let (hours, minutes, seconds) = match pieces[..] {
         [packed] if days == 0 => (packed / 10_000, packed / 100 % 100, packed % 100),
         [hours] => (hours, 0, 0),
@@ -259,8 +275,10 @@ pub fn parse_time(text: &str) -> Option<i64> {
     if minutes > 59 || seconds > 59 {
         return None;
     }
-    let total = ((days * 24 + hours) * 3600 + minutes * 60 + seconds).checked_mul(SECOND)?;
-    let micros = (total + i64::from(fraction(part.as_bytes()))).min(TIME_MAX);
+    // More hours than a TIME has are as many as it has.
+    let hours = days.saturating_mul(24).saturating_add(hours).min(HOURS_MAX + 1).cast_signed();
+    let seconds = hours * 3600 + (minutes * 60 + seconds).cast_signed();
+    let micros = (seconds * SECOND + i64::from(fraction(part.as_bytes()))).min(TIME_MAX);
     Some(if negative { -micros } else { micros })
 }
 
@@ -328,6 +346,7 @@ mod tests {
         for day in (-719_528..2_932_896).step_by(97) {
             let (year, month, of_month) = civil(day);
             assert_eq!(days_of(year, month, of_month), Some(day));
+            assert_eq!(days_of(year, 1, 1).map(i64::from), Some(first_day(year)));
         }
         assert_eq!(weekday(0), 3, "1970-01-01 was a Thursday");
         let day = |year, month, day| i64::from(days_of(year, month, day).unwrap()) * DAY;

@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::mapped;
+use crate::evaluation::{Evaluation, Warnings};
 use crate::interrupt::Interrupt;
 use plans::Plans;
 
@@ -123,7 +124,7 @@ impl Threads {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING);
         if lane == Lane::Large {
             let (head, stream) = self.plan(lane, prepare).await?;
-            return Ok((head, Rows { batches, task: Some(self.spawn(pump(stream, sender))) }));
+            return Ok((head, Rows::new(batches, self.spawn(pump(stream, sender)))));
         }
         // One task does both: who asks for little is not sent from thread to thread.
         let (prepared, head) = oneshot::channel();
@@ -136,7 +137,7 @@ impl Threads {
             }
         });
         match head.await {
-            Ok(head) => Ok((head, Rows { batches, task: Some(task) })),
+            Ok(head) => Ok((head, Rows::new(batches, task))),
             Err(_) => match task.await {
                 Err(error) => Err(error),
                 Ok(()) => Err(err!(Internal, "a query ended before it began")),
@@ -209,9 +210,34 @@ pub fn panicked(panic: &(dyn Any + Send)) -> Error {
 pub struct Rows {
     batches: mpsc::Receiver<RecordBatch>,
     task: Option<Task<()>>,
+    evaluation: Option<Evaluation>,
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if let Some(evaluation) = &self.evaluation {
+            evaluation.stop();
+        }
+    }
 }
 
 impl Rows {
+    fn new(batches: mpsc::Receiver<RecordBatch>, task: Task<()>) -> Self {
+        Self { batches, task: Some(task), evaluation: None }
+    }
+
+    /// The same as those of an evaluation.
+    #[must_use]
+    pub fn of(mut self, evaluation: Evaluation) -> Self {
+        self.evaluation = Some(evaluation);
+        self
+    }
+
+    /// What evaluating had to say so far.
+    pub fn warnings(&self) -> Warnings {
+        self.evaluation.as_ref().map_or_else(Warnings::default, Evaluation::warnings)
+    }
+
     /// The next rows; `None` at the end.
     ///
     /// # Errors
@@ -234,7 +260,7 @@ impl Rows {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub async fn collect(mut self) -> Result<Vec<RecordBatch>> {
+    pub async fn collect(&mut self) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         while let Some(batch) = self.next().await? {
             batches.push(batch);

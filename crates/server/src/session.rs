@@ -259,6 +259,15 @@ impl Diagnostics {
         }
     }
 
+    /// Adds what evaluating expressions had to say.
+    pub fn evaluated(&mut self, warnings: freshet_query::evaluation::Warnings) {
+        let kept = warnings.first.len() as u64;
+        for (code, message) in warnings.first {
+            self.push("Warning", code.errno(), message);
+        }
+        self.count += warnings.count.saturating_sub(kept);
+    }
+
     /// The count as packets carry it.
     pub fn count_u16(&self) -> u16 {
         u16::try_from(self.count).unwrap_or(u16::MAX)

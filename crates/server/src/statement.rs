@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
 use freshet_base::{Error, ErrorCode, Result, bail, err};
-use freshet_query::parser::{Parsed, ShowWhat, Statement, parse};
+use freshet_query::evaluation::Memory;
+use freshet_query::parser::{Parsed, ShowWhat, Statement, TextSize, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
@@ -33,6 +34,8 @@ use crate::{show, transaction};
 
 /// A text up to this size is parsed where it is: within a millisecond or so.
 const TEXT_BYTES_SHORT: usize = 64 << 10;
+/// What parsing a text of fewer bytes takes is not counted.
+const TEXT_BYTES_UNCOUNTED: usize = 4 << 10;
 
 /// What a connection hands to the threads of statements.
 pub enum Work {
@@ -192,8 +195,8 @@ async fn texts(
     multi: bool,
     output: &mut Output,
 ) -> std::result::Result<(), Gone> {
-    let statements = match parsed(session, sql, multi).await {
-        Ok(statements) => statements,
+    let (statements, _memory) = match parsed(session, sql, multi).await {
+        Ok(parsed) => parsed,
         Err(error) => {
             session.diagnostics.clear();
             failed(session, output, &error);
@@ -215,26 +218,49 @@ async fn texts(
     Ok(())
 }
 
+/// A text that was parsed.
+pub struct Understood {
+    /// The text.
+    pub sql: String,
+    /// What it says.
+    pub statements: Vec<Parsed>,
+    /// Taken for that.
+    pub memory: Memory,
+}
+
 /// Parses a text, apart from here if it is long: others wait for the thread.
 ///
 /// # Errors
-/// Those of the parser; 1317 and 3024.
-pub async fn understood(session: &mut Session, sql: String) -> Result<(String, Vec<Parsed>)> {
+/// Those of the parser; 1038 and 3170 for a text that takes too much to be parsed; 1317 and 3024.
+pub async fn understood(session: &mut Session, sql: String) -> Result<Understood> {
     let mode = session.settings.mode;
+    let memory = session.shared.query.memory();
+    if sql.len() > TEXT_BYTES_UNCOUNTED {
+        let size = TextSize::of(&sql, mode);
+        let tokens_max = reader::tokens_max(&session.shared.globals.load());
+        if size.tokens > tokens_max {
+            bail!(
+                TooLarge,
+                "The statement has more than {tokens_max} words and signs \
+                 (max_statement_tokens); send it in parts"
+            );
+        }
+        memory.grow(size.memory_bytes())?;
+    }
     if sql.len() <= TEXT_BYTES_SHORT {
         let statements = parse(&sql, mode)?;
-        return Ok((sql, statements));
+        return Ok(Understood { sql, statements, memory });
     }
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     let parsed = session.shared.query.compute(move || {
         let statements = parse(&sql, mode)?;
-        Ok((sql, statements))
+        Ok(Understood { sql, statements, memory })
     });
     bounded(session, parsed).await
 }
 
-async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<Vec<Parsed>> {
-    let (_, statements) = understood(session, sql).await?;
+async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<(Vec<Parsed>, Memory)> {
+    let Understood { statements, memory, .. } = understood(session, sql).await?;
     if let (false, [_, second, ..]) = (multi, &statements[..]) {
         let near = second.text.chars().take(80).collect::<String>();
         bail!(
@@ -251,7 +277,7 @@ async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<Vec<P
              '{near}' at line 1"
         );
     }
-    Ok(statements)
+    Ok((statements, memory))
 }
 
 /// Runs one statement and answers it.
@@ -316,6 +342,7 @@ async fn answer(
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
     output.tells_of(session.acked);
+    let bytes_max = session.settings.packet_bytes_max;
     match reply {
         Reply::Done { affected } => {
             let flag = StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more);
@@ -333,7 +360,7 @@ async fn answer(
         }
         Reply::Table(columns, batch) => {
             results::begin(&mut output.writer, &columns, session);
-            let written = results::stream(output, &batch, &columns, encoding).await;
+            let written = results::stream(output, &batch, &columns, encoding, bytes_max).await;
             finish(session, written, batch.num_rows() as u64, more, output)
         }
         Reply::Stream(columns, mut rows) => {
@@ -347,11 +374,12 @@ async fn answer(
                     Err(error) => break Err(error),
                 };
                 count += batch.num_rows() as u64;
-                match results::stream(output, &batch, &columns, encoding).await {
+                match results::stream(output, &batch, &columns, encoding, bytes_max).await {
                     Ok(Ok(())) => {}
                     ended => break ended,
                 }
             };
+            session.diagnostics.evaluated(rows.warnings());
             finish(session, written, count, more, output)
         }
     }

@@ -12,6 +12,7 @@ use super::interval;
 use super::meaning::{self, Digits};
 use super::row::{Kind, Out, Row, RowFunction};
 use super::udf::{Does, Udf};
+use super::vector::column;
 use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
 use crate::zone::Zone;
 use crate::{convert, format};
@@ -94,6 +95,9 @@ fn add_to_text(row: &Row<'_>) -> Option<Out> {
     let mut out = String::new();
     if temporal::has_date(text) {
         let moved = temporal::parse_datetime(text)?.checked_add(row.time(1))?;
+        if !temporal::is_in_calendar(moved) {
+            return None;
+        }
         format::datetime(&mut out, moved, format::fsp_of(moved));
     } else {
         let moved = (temporal::parse_time(text)? + row.time(1)).clamp(-TIME_MAX, TIME_MAX);
@@ -144,8 +148,8 @@ impl Does for UnixTimestamp {
     }
 
     fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
-        let values = convert::datetime(&args.args[0].to_array(rows)?)?;
-        let zones = convert::text(&args.args[1].to_array(rows)?)?;
+        let values = convert::datetime(&column(&args.args[0], rows)?)?;
+        let zones = convert::text(&column(&args.args[1], rows)?)?;
         let utc = values.iter().zip(&zones).map(|(value, zone)| {
             let utc = Zone::parse(zone?)?.utc(value?);
             Some(utc.max(0))

@@ -49,8 +49,8 @@ pub fn named(text: &str, months: bool, short: bool) -> Option<(u32, usize)> {
 /// Day of the year, from 1.
 pub fn day_of_year(days: i32) -> u32 {
     let (year, _, _) = temporal::civil(days);
-    let first = temporal::days_of(year, 1, 1).expect("a year has a first day");
-    u32::try_from(days - first).expect("later than the first day") + 1
+    let since = i64::from(days) - temporal::first_day(year);
+    u32::try_from(since).expect("a day is not before the first of its year") + 1
 }
 
 /// Week and its year under one of MySQL's eight modes.
@@ -61,12 +61,13 @@ pub fn week(days: i32, mode: i64) -> (i32, i64) {
     // the other way round.
     let starts_week = (mode & 4 != 0) == monday_first;
     let (mut year, month, day) = temporal::civil(days);
-    let days_in = |year: i32| if temporal::is_leap(year) { 366 } else { 365 };
-    let mut first = temporal::days_of(year, 1, 1).expect("a year has a first day");
-    let monday_based = temporal::weekday(first).cast_signed();
+    let days_in = |year: i32| if temporal::is_leap(year) { 366_i64 } else { 365 };
+    let days = i64::from(days);
+    let mut first = temporal::first_day(year);
+    let monday_based = (first + 3).rem_euclid(7);
     let mut weekday = if monday_first { monday_based } else { (monday_based + 1) % 7 };
-    let late = |weekday: i32| if starts_week { weekday != 0 } else { weekday >= 4 };
-    if month == 1 && day.cast_signed() <= 7 - weekday {
+    let late = |weekday: i64| if starts_week { weekday != 0 } else { weekday >= 4 };
+    if month == 1 && i64::from(day) <= 7 - weekday {
         if !of_year && late(weekday) {
             return (year, 0);
         }
@@ -84,7 +85,7 @@ pub fn week(days: i32, mode: i64) -> (i32, i64) {
             return (year + 1, 1);
         }
     }
-    (year, i64::from(since / 7 + 1))
+    (year, since / 7 + 1)
 }
 
 fn int(value: impl Into<i64>) -> Option<Out> {
@@ -112,8 +113,8 @@ fn makedate(row: &Row<'_>) -> Option<Out> {
         return None;
     }
     let first = temporal::days_of(i32::try_from(year).ok()?, 1, 1)?;
-    let days = i64::from(first) + day - 1;
-    (days + EPOCH_DAYS <= DAYS_MAX).then_some(days).and_then(date)
+    let days = i64::from(first).checked_add(day - 1)?;
+    (days <= DAYS_MAX - EPOCH_DAYS).then_some(days).and_then(date)
 }
 
 /// `PERIOD_ADD` and `PERIOD_DIFF` count months of `YYYYMM`.
@@ -163,11 +164,13 @@ fn of_dates() -> Vec<RowFunction> {
             let days = row.int(0);
             (366..=DAYS_MAX).contains(&days).then(|| days - EPOCH_DAYS).and_then(date)
         }),
-        RowFunction::new("datediff", DAYS, (2, 2), Kind::Int, |row| int(row.date(0) - row.date(1))),
+        RowFunction::new("datediff", DAYS, (2, 2), Kind::Int, |row| {
+            int(i64::from(row.date(0)) - i64::from(row.date(1)))
+        }),
         RowFunction::new("makedate", I, (2, 2), Kind::Date, makedate),
         RowFunction::new("period_add", I, (2, 2), Kind::Int, |row| {
             let months = period_months(row.int(0)).checked_add(row.int(1))?;
-            int(months.div_euclid(12) * 100 + months.rem_euclid(12) + 1)
+            int(months.div_euclid(12).checked_mul(100)?.checked_add(months.rem_euclid(12) + 1)?)
         }),
         RowFunction::new("period_diff", I, (2, 2), Kind::Int, |row| {
             int(period_months(row.int(0)) - period_months(row.int(1)))

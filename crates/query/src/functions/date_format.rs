@@ -288,7 +288,9 @@ fn parsed_type(_: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<Dat
 
 fn eval_parse(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let (texts, formats) = (convert::text(&args[0])?, convert::text(&args[1])?);
-    let values = texts.iter().zip(formats.iter()).map(|(text, format)| parsed(text?, format?));
+    let values = texts.iter().zip(formats.iter()).map(|(text, format)| {
+        parsed(text?, format?).filter(|micros| temporal::is_in_calendar(*micros))
+    });
     Ok(match ty {
         DataType::Date32 => {
             Arc::new(values.map(|v| v.map(temporal::days)).collect::<Date32Array>())

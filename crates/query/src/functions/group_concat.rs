@@ -1,10 +1,10 @@
 //! GROUP_CONCAT: it keeps its texts with the bytes of what they are ordered by, and sorts them
-//! when they are wanted.
+//! when they are wanted. Of what stands behind the longest result it keeps nothing for long.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, LargeStringArray, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -12,13 +12,22 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ScalarUDF, Signature, Volatility,
 };
+use freshet_base::{ErrorCode, err};
 
+use super::row::{Kind, Out, Row, RowFunction};
 use crate::convert;
+use crate::error::external;
 
-/// `mysql_group_concat(text, separator, options, key, ...)`: options are `distinct`, and `asc` or
-/// `desc` for each key.
+/// Bytes behind the longest result that may gather before texts are sorted and left out.
+const SLACK_BYTES: usize = 64 << 10;
+/// What a text takes besides its bytes.
+const ITEM_BYTES: usize = size_of::<(Vec<u8>, String)>();
+
+/// `mysql_group_concat(text, separator, options, key, ...)`: options are the bytes of the longest
+/// result (a longer one says by its length that it is to be cut), `whole` where it must not be
+/// cut, `distinct`, and `asc` or `desc` for each key.
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct GroupConcat {
     signature: Signature,
@@ -46,10 +55,10 @@ impl AggregateUDFImpl for GroupConcat {
         let field = |name: &str, ty| Arc::new(Field::new(name, ty, true));
         let list = |ty| DataType::new_list(ty, true);
         Ok(vec![
-            field("texts", list(DataType::Utf8)),
-            field("keys", list(DataType::Binary)),
+            field("texts", list(DataType::LargeUtf8)),
+            field("keys", list(DataType::LargeBinary)),
             field("separator", DataType::Utf8),
-            field("distinct", DataType::Boolean),
+            field("options", DataType::Utf8),
         ])
     }
 
@@ -62,17 +71,42 @@ impl AggregateUDFImpl for GroupConcat {
 #[derive(Debug, Default)]
 struct Texts {
     items: Vec<(Vec<u8>, String)>,
+    /// Memory of the items.
     bytes: usize,
+    /// Memory at which they are sorted, and those behind the longest result left out.
+    bytes_pruned: usize,
+    /// Bytes of the result, as far as nothing is left out.
+    result_bytes: usize,
     separator: String,
+    options: String,
+    bytes_max: usize,
     distinct: bool,
+    whole: bool,
+    ordered: bool,
     converter: Option<RowConverter>,
 }
 
 impl Texts {
+    fn set(&mut self, options: &str, separator: &str) {
+        separator.clone_into(&mut self.separator);
+        options.clone_into(&mut self.options);
+        let mut words = options.split(' ');
+        let bytes_max = words.next().and_then(|word| word.parse().ok());
+        self.bytes_max = bytes_max.unwrap_or(usize::MAX);
+        (self.whole, self.distinct, self.ordered) = (false, false, false);
+        for word in words {
+            match word {
+                "whole" => self.whole = true,
+                "distinct" => self.distinct = true,
+                _ => self.ordered = true,
+            }
+        }
+    }
+
     /// Makes keys comparable by their bytes, whatever their types.
-    fn converter(&mut self, options: &str, keys: &[ArrayRef]) -> Result<&RowConverter> {
+    fn converter(&mut self, keys: &[ArrayRef]) -> Result<&RowConverter> {
         if self.converter.is_none() {
-            let orders = options.split(' ').filter(|option| matches!(*option, "asc" | "desc"));
+            let orders = self.options.split(' ').filter(|word| matches!(*word, "asc" | "desc"));
             let field = |(key, order): (&ArrayRef, &str)| {
                 let descending = order == "desc";
                 // NULL is the smallest of all.
@@ -85,18 +119,64 @@ impl Texts {
         Ok(self.converter.as_ref().expect("made above"))
     }
 
-    fn push(&mut self, key: Vec<u8>, text: &str) {
-        self.bytes += key.len() + text.len();
-        self.items.push((key, text.to_owned()));
+    fn push(&mut self, key: Vec<u8>, text: &str) -> Result<()> {
+        let in_order = !self.distinct && !self.ordered;
+        if in_order && self.is_full(self.result_bytes) {
+            return self.check_whole();
+        }
+        // What is cut off in any case is not kept.
+        let end = text.floor_char_boundary(self.bytes_max.saturating_add(4).min(text.len()));
+        self.bytes += ITEM_BYTES + key.len() + end;
+        self.result_bytes += end + self.separator.len();
+        self.items.push((key, text[..end].to_owned()));
+        if !in_order && self.bytes > self.bytes_pruned {
+            self.prune()?;
+        }
+        Ok(())
     }
 
-    /// The texts in their order, each once if that is wanted.
-    fn sorted(&mut self) -> Vec<&str> {
+    /// Sorts the texts, and leaves out those behind the longest result.
+    fn prune(&mut self) -> Result<()> {
         self.items.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let separator_bytes = self.separator.len();
         let mut seen = HashSet::new();
-        let distinct = self.distinct;
-        let texts = self.items.iter().map(|(_, text)| text.as_str());
-        texts.filter(|text| !distinct || seen.insert(*text)).collect()
+        let mut result_bytes = 0_usize;
+        let wanted = self.items.iter().map(|(_, text)| {
+            let shows = result_bytes == 0 || text.len() + separator_bytes > 0;
+            let wanted = !self.is_full(result_bytes)
+                && shows
+                && (!self.distinct || seen.insert(text.as_str()));
+            if wanted {
+                result_bytes += text.len() + separator_bytes;
+            }
+            wanted
+        });
+        let wanted = wanted.collect::<Vec<_>>();
+        let mut wanted = wanted.into_iter();
+        self.items.retain(|_| wanted.next().expect("one for each"));
+        self.result_bytes = result_bytes;
+        let bytes = self.items.iter().map(|(key, text)| ITEM_BYTES + key.len() + text.len());
+        self.bytes = bytes.sum();
+        self.bytes_pruned = self.bytes * 2 + SLACK_BYTES;
+        self.check_whole()
+    }
+
+    /// Whether a result of so many bytes, with a separator behind it, is longer than it may be.
+    fn is_full(&self, result_bytes: usize) -> bool {
+        result_bytes > self.bytes_max.saturating_add(self.separator.len())
+    }
+
+    /// # Errors
+    /// 1301 for a result that must not be cut, and would have to be.
+    fn check_whole(&self) -> Result<()> {
+        if !self.whole || !self.is_full(self.result_bytes) {
+            return Ok(());
+        }
+        Err(external(err!(
+            PacketOverflowed,
+            "Result of an aggregate of JSON was larger than max_allowed_packet ({}) - truncated",
+            self.bytes_max
+        )))
     }
 }
 
@@ -108,43 +188,40 @@ impl Accumulator for Texts {
         if texts.is_empty() {
             return Ok(());
         }
-        let options = convert::text(options)?.value(0).to_owned();
-        convert::text(separators)?.value(0).clone_into(&mut self.separator);
-        self.distinct = options.contains("distinct");
+        let (options, separators) = (convert::text(options)?, convert::text(separators)?);
+        self.set(options.value(0), separators.value(0));
         let texts = convert::text(texts)?;
         let rows = match keys {
             [] => None,
-            keys => Some(self.converter(&options, keys)?.convert_columns(keys)?),
+            keys => Some(self.converter(keys)?.convert_columns(keys)?),
         };
         for (at, text) in texts.iter().enumerate() {
+            let Some(text) = text else { continue };
             let key = rows.as_ref().map_or_else(Vec::new, |rows| rows.row(at).as_ref().to_vec());
-            if let Some(text) = text {
-                self.push(key, text);
-            }
+            self.push(key, text)?;
         }
         Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let (texts, keys) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
-        let separators = states[2].as_string::<i32>();
+        let (separators, options) = (states[2].as_string::<i32>(), states[3].as_string::<i32>());
         for group in (0..texts.len()).filter(|group| texts.is_valid(*group)) {
             let (texts, keys) = (texts.value(group), keys.value(group));
-            let (texts, keys) = (texts.as_string::<i32>(), keys.as_binary::<i32>());
+            let (texts, keys) = (texts.as_string::<i64>(), keys.as_binary::<i64>());
             if !texts.is_empty() {
-                separators.value(group).clone_into(&mut self.separator);
-                self.distinct = states[3].as_boolean().value(group);
+                self.set(options.value(group), separators.value(group));
             }
-            texts.iter().zip(keys).for_each(|(text, key)| {
-                self.push(key.unwrap_or_default().to_vec(), text.unwrap_or_default());
-            });
+            for (text, key) in texts.iter().zip(keys) {
+                self.push(key.unwrap_or_default().to_vec(), text.unwrap_or_default())?;
+            }
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let keys = BinaryArray::from_iter_values(self.items.iter().map(|(key, _)| key));
-        let texts = StringArray::from_iter_values(self.items.iter().map(|(_, text)| text));
+        let keys = LargeBinaryArray::from_iter_values(self.items.iter().map(|(key, _)| key));
+        let texts = LargeStringArray::from_iter_values(self.items.iter().map(|(_, text)| text));
         let list = |items: ArrayRef| {
             let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
             let offsets = OffsetBuffer::from_lengths([items.len()]);
@@ -154,7 +231,7 @@ impl Accumulator for Texts {
             list(Arc::new(texts)),
             list(Arc::new(keys)),
             ScalarValue::Utf8(Some(self.separator.clone())),
-            ScalarValue::Boolean(Some(self.distinct)),
+            ScalarValue::Utf8(Some(self.options.clone())),
         ])
     }
 
@@ -162,11 +239,95 @@ impl Accumulator for Texts {
         if self.items.is_empty() {
             return Ok(ScalarValue::Utf8View(None));
         }
-        let separator = self.separator.clone();
-        Ok(ScalarValue::Utf8View(Some(self.sorted().join(&separator))))
+        self.prune()?;
+        let mut joined = String::with_capacity(self.result_bytes);
+        for (at, (_, text)) in self.items.iter().enumerate() {
+            if at > 0 {
+                joined.push_str(&self.separator);
+            }
+            joined.push_str(text);
+        }
+        Ok(ScalarValue::Utf8View(Some(joined)))
     }
 
     fn size(&self) -> usize {
-        size_of::<Self>() + self.items.capacity() * size_of::<(Vec<u8>, String)>() + self.bytes
+        size_of::<Self>() + self.items.capacity() * ITEM_BYTES + self.bytes
+    }
+}
+
+/// `mysql_group_cut(text, bytes_max, separator)`: the result of GROUP_CONCAT, cut with a warning
+/// where it is too long.
+fn cut(row: &Row<'_>) -> Option<Out> {
+    let (text, separator) = (row.text(0), row.text(2));
+    let bytes_max = usize::try_from(row.int(1)).unwrap_or(usize::MAX);
+    if text.len() <= bytes_max {
+        return Some(Out::Text(text.to_owned()));
+    }
+    let text = &text[..text.floor_char_boundary(bytes_max)];
+    let rows = if separator.is_empty() { 1 } else { text.matches(separator).count() + 1 };
+    row.warn(ErrorCode::GroupConcatCut, || format!("Row {rows} was cut by GROUP_CONCAT()"));
+    Some(Out::Text(text.to_owned()))
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    let kinds: &[Kind] = &[Kind::Text, Kind::Int, Kind::Text];
+    vec![RowFunction::new("mysql_group_cut", kinds, (3, 3), Kind::Text, cut).udf()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(options: &str) -> Texts {
+        let mut texts = Texts::default();
+        texts.set(options, ",");
+        texts
+    }
+
+    fn result(texts: &mut Texts) -> String {
+        match texts.evaluate().unwrap() {
+            ScalarValue::Utf8View(Some(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_longest_result_is_not_kept() {
+        for options in ["1024", "1024 asc", "1024 distinct", "1024 distinct desc"] {
+            let mut texts = texts(options);
+            for at in 0..200_000_u32 {
+                let key = if options.ends_with("sc") { at.to_be_bytes().to_vec() } else { vec![] };
+                texts.push(key, &at.to_string()).unwrap();
+            }
+            assert!(texts.size() < 2 << 20, "{options}: {}", texts.size());
+            let result = result(&mut texts);
+            assert!(result.starts_with("0,1,2,3") && result.len() > 1024, "{options}: {result}");
+        }
+    }
+
+    #[test]
+    fn each_text_once_and_in_order_whenever_it_came() {
+        let mut texts = texts("100 distinct asc");
+        for at in (0..50_000_u32).rev() {
+            texts.push((at % 7).to_be_bytes().to_vec(), &format!("t{}", at % 7)).unwrap();
+        }
+        assert_eq!(result(&mut texts), "t0,t1,t2,t3,t4,t5,t6");
+    }
+
+    #[test]
+    fn what_fits_exactly_is_cut_only_if_more_follows() {
+        for (count, bytes) in [(3, 20), (4, 27)] {
+            let mut texts = texts("20");
+            (0..count).for_each(|_| texts.push(Vec::new(), "[1, 2]").unwrap());
+            assert_eq!(result(&mut texts).len(), bytes);
+        }
+    }
+
+    #[test]
+    fn what_must_be_whole_is_refused() {
+        let mut texts = texts("20 whole");
+        let pushed = (0..20).try_for_each(|_| texts.push(Vec::new(), "[1, 2]"));
+        assert!(pushed.is_err());
     }
 }

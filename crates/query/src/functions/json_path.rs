@@ -1,5 +1,7 @@
 //! JSON paths: `$.key`, `$."key"`, `$[0]`, `$[last]`, `$[*]`, `$.*`, `$**.key`.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,10 +42,16 @@ impl Path {
         self.0.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::Deep))
     }
 
-    /// The values it names in a document.
+    /// The values it names in a document, each once, in their order.
     pub fn find<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
-        self.0.iter().fold(vec![document], |found, leg| {
-            found.into_iter().flat_map(|value| step(value, leg)).collect()
+        self.0.iter().fold(vec![document], |found, leg| match leg {
+            Leg::Deep => {
+                let mut all = Vec::new();
+                let mut seen = HashSet::new();
+                found.into_iter().for_each(|value| below(value, &mut seen, &mut all));
+                all
+            }
+            leg => found.into_iter().flat_map(|value| step(value, leg)).collect(),
         })
     }
 
@@ -149,6 +157,19 @@ fn position(len: usize, leg: &Leg) -> Option<usize> {
     }
 }
 
+/// A value and all that is in it; what was seen was seen with all that is in it.
+fn below<'a>(value: &'a Value, seen: &mut HashSet<*const Value>, all: &mut Vec<&'a Value>) {
+    if !seen.insert(std::ptr::from_ref(value)) {
+        return;
+    }
+    all.push(value);
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| below(item, seen, all)),
+        Value::Object(members) => members.values().for_each(|item| below(item, seen, all)),
+        _ => {}
+    }
+}
+
 fn step<'a>(value: &'a Value, leg: &Leg) -> Vec<&'a Value> {
     match (leg, value) {
         (Leg::Key(key), Value::Object(members)) => members.get(key).into_iter().collect(),
@@ -159,16 +180,6 @@ fn step<'a>(value: &'a Value, leg: &Leg) -> Vec<&'a Value> {
         }
         // A scalar is its own first element.
         (Leg::Index(0) | Leg::FromEnd(0), other) => vec![other],
-        (Leg::Deep, value) => {
-            let mut all = vec![value];
-            let children: Vec<&Value> = match value {
-                Value::Array(items) => items.iter().collect(),
-                Value::Object(members) => members.values().collect(),
-                _ => Vec::new(),
-            };
-            all.extend(children.into_iter().flat_map(|child| step(child, leg)));
-            all
-        }
         _ => Vec::new(),
     }
 }
@@ -205,6 +216,7 @@ mod tests {
             ("$.a.b[*]", "[10,20,30]"),
             ("$**.b", "[[10,20,30],2]"),
             ("$.nothing", "[]"),
+            ("$**.a**.b", "[[10,20,30]]"),
         ] {
             let found = Path::parse(path).unwrap().find(&document);
             assert_eq!(serde_json::to_string(&found).unwrap(), wanted, "{path}");

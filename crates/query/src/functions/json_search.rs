@@ -1,9 +1,12 @@
 //! JSON_SEARCH.
 
-use datafusion::common::Result;
+use std::ops::ControlFlow;
+
+use datafusion::common::{DataFusionError, Result};
 use serde_json::Value;
 
 use super::json::{document, json};
+use super::like::Pattern;
 use super::regexp;
 use super::row::{Out, Row};
 
@@ -18,17 +21,41 @@ pub fn search(row: &Row<'_>) -> Result<Option<Out>> {
         true => regexp::with_escape(row.text(2), row.text(3)),
         false => row.text(2).to_owned(),
     };
-    let mut found = Vec::new();
-    search_in(&document, &mut String::from("$"), &pattern, &mut found);
-    found.retain(|at| row.count() < 5 || (4..row.count()).any(|arg| is_below(at, row.text(arg))));
-    if row.text(1).eq_ignore_ascii_case("one") {
-        found.truncate(1);
+    let mut search = Search {
+        pattern: Pattern::new(&pattern),
+        below: (4..row.count()).map(|arg| row.text(arg)).collect(),
+        one: row.text(1).eq_ignore_ascii_case("one"),
+        bytes_left: row.bytes_max(),
+        found: Vec::new(),
+    };
+    match search.within(&document, &mut String::from("$")) {
+        ControlFlow::Break(Full::TooLong) => return Ok(Some(Out::TooLong)),
+        ControlFlow::Break(Full::Unwanted(error)) => return Err(error),
+        ControlFlow::Break(Full::Found) | ControlFlow::Continue(()) => {}
     }
+    let mut found = search.found;
     Ok(match found.len() {
         0 => None,
-        1 => json(&Value::String(found.remove(0))),
-        _ => json(&found.into_iter().map(Value::String).collect()),
+        1 => json(row, &Value::String(found.remove(0))),
+        _ => json(row, &found.into_iter().map(Value::String).collect()),
     })
+}
+
+struct Search<'a> {
+    pattern: Pattern,
+    below: Vec<&'a str>,
+    one: bool,
+    /// Bytes that places may still take.
+    bytes_left: usize,
+    found: Vec<String>,
+}
+
+/// Why a search ends early.
+#[derive(Debug)]
+enum Full {
+    Found,
+    TooLong,
+    Unwanted(DataFusionError),
 }
 
 /// Whether the place `at` is the one that `path` names, or inside it.
@@ -36,25 +63,44 @@ fn is_below(at: &str, path: &str) -> bool {
     at.strip_prefix(path.trim()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-fn search_in(value: &Value, at: &mut String, pattern: &str, found: &mut Vec<String>) {
-    let kept = at.len();
-    match value {
-        Value::String(text) if regexp::is_like(text, pattern) => found.push(at.clone()),
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                at.push_str(&format!("[{index}]"));
-                search_in(item, at, pattern, found);
-                at.truncate(kept);
+impl Search<'_> {
+    fn within(&mut self, value: &Value, at: &mut String) -> ControlFlow<Full> {
+        let kept = at.len();
+        match value {
+            Value::String(text) => match self.pattern.matches(text) {
+                Ok(true) => self.keep(at)?,
+                Ok(false) => {}
+                Err(error) => return ControlFlow::Break(Full::Unwanted(error)),
+            },
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    at.push_str(&format!("[{index}]"));
+                    self.within(item, at)?;
+                    at.truncate(kept);
+                }
             }
-        }
-        Value::Object(members) => {
-            for (key, item) in members {
-                at.push_str(&leg(key));
-                search_in(item, at, pattern, found);
-                at.truncate(kept);
+            Value::Object(members) => {
+                for (key, item) in members {
+                    at.push_str(&leg(key));
+                    self.within(item, at)?;
+                    at.truncate(kept);
+                }
             }
+            _ => {}
         }
-        _ => {}
+        ControlFlow::Continue(())
+    }
+
+    fn keep(&mut self, at: &str) -> ControlFlow<Full> {
+        if !self.below.is_empty() && !self.below.iter().any(|path| is_below(at, path)) {
+            return ControlFlow::Continue(());
+        }
+        let Some(left) = self.bytes_left.checked_sub(at.len()) else {
+            return ControlFlow::Break(Full::TooLong);
+        };
+        self.bytes_left = left;
+        self.found.push(at.to_owned());
+        if self.one { ControlFlow::Break(Full::Found) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -71,9 +117,16 @@ mod tests {
     #[test]
     fn places_are_found_and_told_as_paths() {
         let document = serde_json::from_str(r#"{"a b": ["x", {"c": "xy"}]}"#).unwrap();
-        let mut found = Vec::new();
-        search_in(&document, &mut String::from("$"), "x%", &mut found);
-        assert_eq!(found, [r#"$."a b"[0]"#, r#"$."a b"[1].c"#]);
+        let mut search = Search {
+            pattern: Pattern::new("x%"),
+            below: Vec::new(),
+            one: false,
+            bytes_left: 100,
+            found: Vec::new(),
+        };
+        let ended = search.within(&document, &mut String::from("$"));
+        assert!(ended.is_continue());
+        assert_eq!(search.found, [r#"$."a b"[0]"#, r#"$."a b"[1].c"#]);
         assert!(is_below("$[1].x", "$[1]"));
         assert!(!is_below("$[10]", "$[1]"));
     }

@@ -75,7 +75,8 @@ fn is_sine(value: f64) -> bool {
 /// `CONV(number, from, to)`.
 fn conv(row: &Row<'_>) -> Option<Out> {
     let (from, to) = (row.int(1), row.int(2));
-    let base = |base: i64| u32::try_from(base.abs()).ok().filter(|base| (2..=36).contains(base));
+    let base =
+        |base: i64| u32::try_from(base.unsigned_abs()).ok().filter(|base| (2..=36).contains(base));
     let (from_base, to_base) = (base(from)?, base(to)?);
     let text = row.text(0).trim();
     let (negative, digits) = match text.strip_prefix('-') {

@@ -67,7 +67,7 @@ fn text_or<'a>(row: &'a Row<'_>, arg: usize, otherwise: &'a str) -> &'a str {
 
 /// The byte at which the character of this position, from 1, starts.
 fn byte_at(text: &str, position: i64) -> usize {
-    let skip = usize::try_from(position - 1).unwrap_or(0);
+    let skip = usize::try_from(position.saturating_sub(1)).unwrap_or(0);
     text.char_indices().nth(skip).map_or(text.len(), |(at, _)| at)
 }
 
@@ -77,60 +77,75 @@ fn like(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Bool(matched)))
 }
 
+/// A part of what replaces a match.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
 /// What replaces a match: a group is `$` and digits, whatever letter stands behind them, and a
 /// backslash takes the meaning from the sign that follows it.
-fn replacement(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+fn replacement(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
     let mut signs = text.chars().peekable();
     while let Some(sign) = signs.next() {
         match sign {
-            '\\' => match signs.next() {
-                Some('$') => out.push_str("$$"),
-                Some(other) => out.push(other),
-                None => {}
-            },
+            '\\' => plain.extend(signs.next()),
             '$' if signs.peek().is_some_and(char::is_ascii_digit) => {
-                out.push_str("${");
+                let mut group = 0_usize;
                 while let Some(digit) = signs.next_if(char::is_ascii_digit) {
-                    out.push(digit);
+                    let digit = digit.to_digit(10).expect("a digit") as usize;
+                    group = group.saturating_mul(10).saturating_add(digit);
                 }
-                out.push('}');
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                pieces.push(Piece::Group(group));
             }
-            '$' => out.push_str("$$"),
-            other => out.push(other),
+            other => plain.push(other),
         }
     }
-    out
+    pieces.push(Piece::Text(plain));
+    pieces
 }
 
 /// `REGEXP_REPLACE(text, pattern, new[, position[, occurrence[, flags]]])`.
 fn replace(row: &Row<'_>) -> Result<Option<Out>> {
-    let (body, new) = (row.text(0), &replacement(row.text(2))[..]);
+    let (body, new) = (row.text(0), replacement(row.text(2)));
     let from = byte_at(body, row.int_or(3, 1));
     let occurrence = usize::try_from(row.int_or(4, 0)).unwrap_or(0);
-    let replaced = with_pattern(row.text(1), text_or(row, 5, ""), |regex| {
+    with_pattern(row.text(1), text_or(row, 5, ""), |regex| {
         let tail = &body[from..];
-        if occurrence == 0 {
-            return format!("{}{}", &body[..from], regex.replace_all(tail, new));
-        }
-        match regex.captures_iter(tail).nth(occurrence - 1) {
-            Some(found) => {
-                let whole = found.get(0).expect("group 0 is the match");
-                let mut out = body[..from + whole.start()].to_owned();
-                found.expand(new, &mut out);
-                out + &tail[whole.end()..]
+        let (skip, count) = match occurrence {
+            0 => (0, usize::MAX),
+            wanted => (wanted - 1, 1),
+        };
+        let mut out = body[..from].to_owned();
+        let mut behind = 0;
+        for found in regex.captures_iter(tail).skip(skip).take(count) {
+            let whole = found.get_match();
+            out.push_str(&tail[behind..whole.start()]);
+            behind = whole.end();
+            for piece in &new {
+                out.push_str(match piece {
+                    Piece::Text(text) => text,
+                    Piece::Group(group) => found.get(*group).map_or("", |group| group.as_str()),
+                });
+                if out.len() > row.bytes_max() {
+                    return Some(Out::TooLong);
+                }
             }
-            None => body.to_owned(),
         }
-    })?;
-    Ok(Some(Out::Text(replaced)))
+        out.push_str(&tail[behind..]);
+        Some(Out::Text(out))
+    })
 }
 
 /// `REGEXP_SUBSTR(text, pattern[, position[, occurrence[, flags]]])`.
 fn substr(row: &Row<'_>) -> Result<Option<Out>> {
     let body = row.text(0);
     let from = byte_at(body, row.int_or(2, 1));
-    let skip = usize::try_from(row.int_or(3, 1) - 1).unwrap_or(0);
+    let skip = usize::try_from(row.int_or(3, 1).saturating_sub(1)).unwrap_or(0);
     with_pattern(row.text(1), text_or(row, 4, ""), |regex| {
         regex.find_iter(&body[from..]).nth(skip).map(|found| Out::Text(found.as_str().to_owned()))
     })
@@ -140,7 +155,7 @@ fn substr(row: &Row<'_>) -> Result<Option<Out>> {
 fn instr(row: &Row<'_>) -> Result<Option<Out>> {
     let body = row.text(0);
     let from = byte_at(body, row.int_or(2, 1));
-    let skip = usize::try_from(row.int_or(3, 1) - 1).unwrap_or(0);
+    let skip = usize::try_from(row.int_or(3, 1).saturating_sub(1)).unwrap_or(0);
     let found = with_pattern(row.text(1), "", |regex| {
         regex.find_iter(&body[from..]).nth(skip).map(|found| from + found.start())
     })?;
@@ -164,40 +179,6 @@ pub fn with_escape(pattern: &str, escape: &str) -> String {
         }
     }
     out
-}
-
-/// Whether `text` is like a pattern of `%`, `_` and `\`.
-pub fn is_like(text: &str, pattern: &str) -> bool {
-    let (text, pattern) = (text.chars().collect::<Vec<_>>(), pattern.chars().collect::<Vec<_>>());
-    let (mut at, mut sign) = (0, 0);
-    // Where to go on when the text under the last `%` was taken too short.
-    let mut retry = None;
-    while at < text.len() {
-        match pattern.get(sign) {
-            Some('%') => {
-                retry = Some((at, sign));
-                sign += 1;
-                continue;
-            }
-            Some('_') => {
-                (at, sign) = (at + 1, sign + 1);
-                continue;
-            }
-            Some('\\') if pattern.get(sign + 1) == Some(&text[at]) => {
-                (at, sign) = (at + 1, sign + 2);
-                continue;
-            }
-            Some(wanted) if *wanted == text[at] => {
-                (at, sign) = (at + 1, sign + 1);
-                continue;
-            }
-            _ => {}
-        }
-        let Some((start, percent)) = retry else { return false };
-        retry = Some((start + 1, percent));
-        (at, sign) = (start + 1, percent + 1);
-    }
-    pattern[sign.min(pattern.len())..].iter().all(|sign| *sign == '%')
 }
 
 /// The functions of this file.
@@ -228,26 +209,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn like_knows_percent_underscore_and_backslash() {
-        for (text, pattern, wanted) in [
-            ("abc", "a%", true),
-            ("abc", "_b_", true),
-            ("abc", "b%", false),
-            ("a%c", "a\\%c", true),
-            ("abc", "a\\%c", false),
-            ("aXbXc", "%b%c", true),
-            ("", "%", true),
-            ("", "_", false),
-        ] {
-            assert_eq!(is_like(text, pattern), wanted, "{text} LIKE {pattern}");
-        }
-    }
-
-    #[test]
     fn another_escape_becomes_the_backslash() {
         assert_eq!(with_escape("a|%b\\|", "|"), "a\\%b\\\\\\");
         assert_eq!(with_escape("a\\%", ""), "a\\\\%");
-        assert_eq!(replacement("<$1a>\\$2$"), "<${1}a>$$2$$");
+        let text = |text: &str| Piece::Text(text.to_owned());
+        assert_eq!(replacement("<$1a>\\$2$"), [text("<"), Piece::Group(1), text("a>$2$")]);
     }
 
     #[test]

@@ -61,7 +61,11 @@ fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
         },
         DataType::Int64 | DataType::UInt64 => {
             let (values, _) = decimals::<Decimal128Type>(&args[0])?;
-            integers(pairs(&values, &digits, |v, d: i64| cut(v, -d, up)), ty, "ROUND")?
+            integers(
+                pairs(&values, &digits, |v, d: i64| cut(v, d.saturating_neg(), up)),
+                ty,
+                "ROUND",
+            )?
         }
         _ => {
             let each = |v: f64, d: i64| Some(round_double(v, d, up));

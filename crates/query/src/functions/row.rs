@@ -1,27 +1,37 @@
 //! Functions given as what they do to one row: arguments are converted column by column as
 //! MySQL converts them, NULL in gives NULL out.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryViewArray, BinaryViewBuilder, BooleanBuilder, Date32Array,
-    Date32Builder, DurationMicrosecondArray, DurationMicrosecondBuilder, Float64Array,
-    Float64Builder, Int64Array, Int64Builder, StringViewArray, StringViewBuilder,
-    TimestampMicrosecondArray, TimestampMicrosecondBuilder, UInt64Builder,
+    Array, ArrayRef, BinaryViewArray, BooleanBuilder, Date32Array, Date32Builder,
+    DurationMicrosecondArray, DurationMicrosecondBuilder, Float64Array, Float64Builder,
+    GenericByteViewBuilder, Int64Array, Int64Builder, StringViewArray, TimestampMicrosecondArray,
+    TimestampMicrosecondBuilder, UInt64Builder,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, Field, FieldRef, StringViewType};
 use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
 };
-use serde_json::Value;
+
+use freshet_base::ErrorCode;
 
 use super::meaning::{self, Digits};
 use super::udf::{Does, Udf};
+use crate::evaluation::{Evaluation, Meter};
 use crate::{convert, temporal};
 
 pub use super::udf::MANY;
+
+/// Whether the values of a batch are still wanted is looked at once for so many rows.
+const ROWS_BETWEEN_CHECKS: usize = 64;
+
+/// Memory of a row that is not worth asking the budget for.
+const UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// What an argument is converted to, or a result is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -86,6 +96,8 @@ pub enum Out {
     Time(i64),
     /// A truth value.
     Bool(bool),
+    /// Text or bytes above `max_allowed_packet`, which were not made: NULL, with a warning.
+    TooLong,
 }
 
 /// What a function does to one row; `None` is NULL.
@@ -227,17 +239,25 @@ impl Does for RowDoes {
             .enumerate()
             .map(|(at, (arg, field))| Column::new(arg, self.kind(at), field, on_bytes))
             .collect::<Result<Vec<_>>>()?;
+        let evaluation = Evaluation::of(&args.config_options);
+        let _shown = evaluation.show()?;
         let mut sink = Sink::new(result, rows);
+        let mut meter = Meter::new(&evaluation, args.return_field.name(), rows);
         for at in 0..rows {
-            let row = Row { columns: &columns, at };
+            if at % ROWS_BETWEEN_CHECKS == 0 {
+                evaluation.check()?;
+            }
+            let held = RefCell::new(None);
+            let row = Row { columns: &columns, at, evaluation: &evaluation, held };
             let null = !self.sees_null && (0..columns.len()).any(|column| row.null(column));
-            sink.push(match self.does {
+            let out = match self.does {
                 _ if null => None,
                 Body::Plain(body) => body(&row),
                 Body::Try(body) => body(&row)?,
-            });
+            };
+            sink.push(out, &mut meter)?;
         }
-        Ok(sink.finish())
+        Ok(sink.finish(meter))
     }
 }
 
@@ -253,10 +273,14 @@ enum Values {
 
 /// What a text was before it was made text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Source {
+pub enum Source {
+    /// Text.
     Text,
+    /// JSON.
     Json,
+    /// A truth value.
     Bool,
+    /// A number.
     Number,
 }
 
@@ -334,6 +358,9 @@ impl Column {
 pub struct Row<'a> {
     columns: &'a [Column],
     at: usize,
+    evaluation: &'a Evaluation,
+    /// Memory taken for the row, until it is done.
+    held: RefCell<Option<MemoryReservation>>,
 }
 
 macro_rules! accessor {
@@ -383,6 +410,37 @@ impl Row<'_> {
         time, Time, i64
     );
 
+    /// `max_allowed_packet`: the most bytes of a result.
+    pub fn bytes_max(&self) -> usize {
+        self.evaluation.bounds().packet_bytes_max
+    }
+
+    /// Keeps a warning of the statement.
+    pub fn warn(&self, code: ErrorCode, message: impl FnOnce() -> String) {
+        self.evaluation.warn(code, message);
+    }
+
+    /// Takes memory from the budget of queries until the row is done.
+    ///
+    /// # Errors
+    /// When there is not that much.
+    pub fn hold(&self, bytes: usize) -> Result<()> {
+        let mut held = self.held.borrow_mut();
+        match &mut *held {
+            Some(held) => held.try_grow(bytes)?,
+            None => *held = Some(self.evaluation.take(bytes)?),
+        }
+        Ok(())
+    }
+
+    /// The same where it is worth counting.
+    ///
+    /// # Errors
+    /// As [`Self::hold`].
+    pub fn hold_more(&self, bytes: usize) -> Result<()> {
+        if bytes > UNCOUNTED_BYTES { self.hold(bytes) } else { Ok(()) }
+    }
+
     /// How many arguments there are.
     pub fn count(&self) -> usize {
         self.columns.len()
@@ -394,19 +452,9 @@ impl Row<'_> {
         column.array().is_null(if column.scalar { 0 } else { self.at })
     }
 
-    /// An argument of kind `Text` as a JSON value: its JSON where it is JSON, else the text,
-    /// number or truth value that it is.
-    pub fn value(&self, arg: usize) -> Value {
-        if self.null(arg) {
-            return Value::Null;
-        }
-        let text = self.text(arg);
-        let parsed = match self.columns[arg].source {
-            Source::Text => None,
-            Source::Bool => Some(Value::Bool(text == "1")),
-            Source::Json | Source::Number => serde_json::from_str(text).ok(),
-        };
-        parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+    /// What an argument of kind `Text` was before it was made text.
+    pub fn source(&self, arg: usize) -> Source {
+        self.columns[arg].source
     }
 
     /// An integer argument, or this when it is not given.
@@ -416,8 +464,8 @@ impl Row<'_> {
 }
 
 enum Sink {
-    Text(StringViewBuilder),
-    Bytes(BinaryViewBuilder),
+    Text(GenericByteViewBuilder<StringViewType>),
+    Bytes(GenericByteViewBuilder<BinaryViewType>),
     Int(Int64Builder),
     UInt(UInt64Builder),
     Double(Float64Builder),
@@ -430,8 +478,8 @@ enum Sink {
 impl Sink {
     fn new(kind: Kind, rows: usize) -> Self {
         match kind {
-            Kind::Text | Kind::Json => Self::Text(StringViewBuilder::with_capacity(rows)),
-            Kind::Bytes => Self::Bytes(BinaryViewBuilder::with_capacity(rows)),
+            Kind::Text | Kind::Json => Self::Text(GenericByteViewBuilder::with_capacity(rows)),
+            Kind::Bytes => Self::Bytes(GenericByteViewBuilder::with_capacity(rows)),
             Kind::Int => Self::Int(Int64Builder::with_capacity(rows)),
             Kind::UInt => Self::UInt(UInt64Builder::with_capacity(rows)),
             Kind::Double => Self::Double(Float64Builder::with_capacity(rows)),
@@ -442,11 +490,25 @@ impl Sink {
         }
     }
 
-    fn push(&mut self, out: Option<Out>) {
+    fn push(&mut self, out: Option<Out>, meter: &mut Meter<'_>) -> Result<()> {
+        if let Some(Out::TooLong) = out {
+            meter.too_long();
+            self.push_null();
+            return Ok(());
+        }
         match (self, out) {
-            (Self::Text(sink), Some(Out::Text(value))) => sink.append_value(value),
-            (Self::Bytes(sink), Some(Out::Bytes(value))) => sink.append_value(value),
-            (Self::Bytes(sink), Some(Out::Text(value))) => sink.append_value(bytes_of(&value)),
+            (Self::Text(sink), Some(Out::Text(value))) => match meter.add(value.len())? {
+                true => sink.append_value(value),
+                false => sink.append_null(),
+            },
+            (Self::Bytes(sink), Some(Out::Bytes(value))) => match meter.add(value.len())? {
+                true => sink.append_value(value),
+                false => sink.append_null(),
+            },
+            (Self::Bytes(sink), Some(Out::Text(value))) => match meter.add(value.len())? {
+                true => sink.append_value(bytes_of(&value)),
+                false => sink.append_null(),
+            },
             (Self::Int(sink), Some(Out::Int(value))) => sink.append_value(value),
             (Self::UInt(sink), Some(Out::UInt(value))) => sink.append_value(value),
             (Self::Double(sink), Some(Out::Double(value))) => sink.append_value(value),
@@ -460,23 +522,30 @@ impl Sink {
             }
             (Self::Time(sink), Some(Out::Time(value))) => sink.append_value(value),
             (Self::Bool(sink), Some(Out::Bool(value))) => sink.append_value(value),
-            (Self::Text(sink), None) => sink.append_null(),
-            (Self::Bytes(sink), None) => sink.append_null(),
-            (Self::Int(sink), None) => sink.append_null(),
-            (Self::UInt(sink), None) => sink.append_null(),
-            (Self::Double(sink), None) => sink.append_null(),
-            (Self::DateTime(sink), None) => sink.append_null(),
-            (Self::Date(sink), None) => sink.append_null(),
-            (Self::Time(sink), None) => sink.append_null(),
-            (Self::Bool(sink), None) => sink.append_null(),
+            (sink, None) => sink.push_null(),
             (_, Some(out)) => panic!("a function returned {out:?} and declared another kind"),
+        }
+        Ok(())
+    }
+
+    fn push_null(&mut self) {
+        match self {
+            Self::Text(sink) => sink.append_null(),
+            Self::Bytes(sink) => sink.append_null(),
+            Self::Int(sink) => sink.append_null(),
+            Self::UInt(sink) => sink.append_null(),
+            Self::Double(sink) => sink.append_null(),
+            Self::DateTime(sink) => sink.append_null(),
+            Self::Date(sink) => sink.append_null(),
+            Self::Time(sink) => sink.append_null(),
+            Self::Bool(sink) => sink.append_null(),
         }
     }
 
-    fn finish(self) -> ArrayRef {
+    fn finish(self, meter: Meter<'_>) -> ArrayRef {
         match self {
-            Self::Text(mut sink) => Arc::new(sink.finish()),
-            Self::Bytes(mut sink) => Arc::new(sink.finish()),
+            Self::Text(sink) => metered(sink, meter),
+            Self::Bytes(sink) => metered(sink, meter),
             Self::Int(mut sink) => Arc::new(sink.finish()),
             Self::UInt(mut sink) => Arc::new(sink.finish()),
             Self::Double(mut sink) => Arc::new(sink.finish()),
@@ -486,4 +555,12 @@ impl Sink {
             Self::Bool(mut sink) => Arc::new(sink.finish()),
         }
     }
+}
+
+/// The values, which hold what was taken for them.
+fn metered<T: ByteViewType>(mut sink: GenericByteViewBuilder<T>, meter: Meter<'_>) -> ArrayRef {
+    if let Some(held) = meter.finish() {
+        sink.append_block(held);
+    }
+    Arc::new(sink.finish())
 }

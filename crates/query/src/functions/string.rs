@@ -10,12 +10,13 @@ use super::row::{Kind, MANY, Out, Row, RowFunction};
 const T: &[Kind] = &[Kind::Text];
 const B: &[Kind] = &[Kind::Bytes];
 
-/// The longest text that REPEAT, LPAD and the like make; MySQL answers NULL above
-/// `max_allowed_packet`.
-const TEXT_BYTES_MAX: usize = 64 << 20;
-
 fn text(value: impl Into<String>) -> Option<Out> {
     Some(Out::Text(value.into()))
+}
+
+/// The text that `make` makes, unless its bytes are more than a result may have.
+pub fn of_bytes_at_most(row: &Row<'_>, bytes: usize, make: impl FnOnce() -> String) -> Option<Out> {
+    if bytes > row.bytes_max() { Some(Out::TooLong) } else { text(make()) }
 }
 
 fn count(value: usize) -> Option<Out> {
@@ -75,16 +76,28 @@ fn pad(row: &Row<'_>, left: bool) -> Option<Out> {
     if wanted <= have {
         return text(slice(body, 0, wanted));
     }
-    if fill.is_empty() || wanted > TEXT_BYTES_MAX {
+    if fill.is_empty() {
         return None;
     }
-    let filling = fill.chars().cycle().take(wanted - have).collect::<String>();
-    text(if left { filling + body } else { body.to_owned() + &filling })
+    let missing = wanted - have;
+    let whole = missing / chars(fill);
+    let rest = slice(fill, 0, missing % chars(fill));
+    let bytes = whole.saturating_mul(fill.len()).saturating_add(rest.len() + body.len());
+    of_bytes_at_most(row, bytes, || {
+        let mut padded = fill.repeat(whole);
+        padded.push_str(rest);
+        if left {
+            padded.push_str(body);
+        } else {
+            padded.insert_str(0, body);
+        }
+        padded
+    })
 }
 
 /// The position, from 1, of `needle` in `body` at or behind the character `from`.
 fn position(body: &str, needle: &str, from: i64) -> Option<Out> {
-    let Ok(skip) = usize::try_from(from - 1) else { return Some(Out::Int(0)) };
+    let Ok(skip) = usize::try_from(from.saturating_sub(1)) else { return Some(Out::Int(0)) };
     if skip > chars(body) {
         return Some(Out::Int(0));
     }
@@ -133,11 +146,33 @@ fn insert(row: &Row<'_>) -> Option<Out> {
     let from = length(position - 1);
     let len = if len < 0 { usize::MAX } else { length(len) };
     let tail = slice(body, from.saturating_add(len), usize::MAX);
-    text(format!("{}{}{tail}", slice(body, 0, from), row.text(3)))
+    let head = slice(body, 0, from);
+    joined(row, [head, row.text(3), tail].into_iter(), "")
+}
+
+/// Texts with a separator between them.
+pub fn joined<'a>(
+    row: &Row<'_>,
+    parts: impl Iterator<Item = &'a str> + Clone,
+    separator: &str,
+) -> Option<Out> {
+    let bytes = parts
+        .clone()
+        .fold(0_usize, |sum, part| sum.saturating_add(part.len()).saturating_add(separator.len()));
+    of_bytes_at_most(row, bytes.saturating_sub(separator.len()), || {
+        let mut out = String::with_capacity(bytes);
+        for (at, part) in parts.enumerate() {
+            if at > 0 {
+                out.push_str(separator);
+            }
+            out.push_str(part);
+        }
+        out
+    })
 }
 
 fn concat(row: &Row<'_>) -> Option<Out> {
-    text((0..row.count()).map(|arg| row.text(arg)).collect::<String>())
+    joined(row, (0..row.count()).map(|arg| row.text(arg)), "")
 }
 
 fn concat_ws(row: &Row<'_>) -> Option<Out> {
@@ -145,7 +180,7 @@ fn concat_ws(row: &Row<'_>) -> Option<Out> {
         return None;
     }
     let parts = (1..row.count()).filter(|&arg| !row.null(arg)).map(|arg| row.text(arg));
-    text(parts.collect::<Vec<_>>().join(row.text(0)))
+    joined(row, parts, row.text(0))
 }
 
 /// `FIELD(text, text1, text2, ...)`: which one it is, from 1; 0 for none.
@@ -180,15 +215,32 @@ fn find_in_set(row: &Row<'_>) -> Option<Out> {
 fn repeat(row: &Row<'_>) -> Option<Out> {
     let times = length(row.int(1));
     let body = row.text(0);
-    (body.len().saturating_mul(times) <= TEXT_BYTES_MAX).then(|| body.repeat(times)).and_then(text)
+    of_bytes_at_most(row, body.len().saturating_mul(times), || body.repeat(times))
+}
+
+/// `REPLACE(text, from, to)`.
+fn replace(row: &Row<'_>) -> Option<Out> {
+    let (body, from, to) = (row.text(0), row.text(1), row.text(2));
+    if from.is_empty() {
+        return text(body);
+    }
+    let mut bytes = body.len();
+    if to.len() > from.len() {
+        let longer = (to.len() - from.len()).saturating_mul(body.matches(from).count());
+        bytes = bytes.saturating_add(longer);
+    }
+    of_bytes_at_most(row, bytes, || body.replace(from, to))
 }
 
 /// Bytes as upper-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        write!(out, "{byte:02X}").expect("a String takes everything");
-        out
-    })
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    out
 }
 
 /// Hexadecimal digits as bytes, if they are.
@@ -254,15 +306,20 @@ fn quote(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return text("NULL");
     }
-    let mut out = String::from("'");
-    for character in row.text(0).chars() {
-        match character {
-            '\\' | '\'' => out.extend(['\\', character]),
-            '\0' => out.push_str("\\0"),
-            '\u{1a}' => out.push_str("\\Z"),
-            other => out.push(other),
-        }
+    let mut rest = row.text(0);
+    let mut out = String::with_capacity(rest.len() + 2);
+    out.push('\'');
+    while let Some(at) = rest.find(['\'', '\\', '\0', '\u{1a}']) {
+        out.push_str(&rest[..at]);
+        out.push_str(match rest.as_bytes()[at] {
+            b'\'' => "\\'",
+            b'\\' => "\\\\",
+            0 => "\\0",
+            _ => "\\Z",
+        });
+        rest = &rest[at + 1..];
     }
+    out.push_str(rest);
     out.push('\'');
     text(out)
 }
@@ -331,11 +388,7 @@ fn simple() -> Vec<RowFunction> {
             position(row.text(0), row.text(1), 1)
         })
         .of_bytes(),
-        RowFunction::new("replace", T, (3, 3), Kind::Text, |row| {
-            let (body, from) = (row.text(0), row.text(1));
-            text(if from.is_empty() { body.to_owned() } else { body.replace(from, row.text(2)) })
-        })
-        .of_bytes(),
+        RowFunction::new("replace", T, (3, 3), Kind::Text, replace).of_bytes(),
         RowFunction::new(
             "substring_index",
             &[Kind::Text, Kind::Text, Kind::Int],
@@ -356,7 +409,7 @@ fn simple() -> Vec<RowFunction> {
         RowFunction::new("repeat", ti, (2, 2), Kind::Text, repeat).of_bytes(),
         RowFunction::new("space", &[Kind::Int], (1, 1), Kind::Text, |row| {
             let wanted = length(row.int(0));
-            (wanted <= TEXT_BYTES_MAX).then(|| " ".repeat(wanted)).and_then(text)
+            of_bytes_at_most(row, wanted, || " ".repeat(wanted))
         }),
         RowFunction::new("strcmp", T, (2, 2), Kind::Int, |row| {
             Some(Out::Int(row.text(0).cmp(row.text(1)) as i64))
@@ -379,7 +432,9 @@ fn of_bytes() -> Vec<RowFunction> {
             let bytes = first.map_or(&[][..], |first| first.encode_utf8(&mut buffer).as_bytes());
             Some(Out::Int(bytes.iter().fold(0, |sum, byte| sum * 256 + i64::from(*byte))))
         }),
-        RowFunction::new("mysql_hex_text", B, (1, 1), Kind::Text, |row| text(hex(row.bytes(0)))),
+        RowFunction::new("mysql_hex_text", B, (1, 1), Kind::Text, |row| {
+            of_bytes_at_most(row, row.bytes(0).len() * 2, || hex(row.bytes(0)))
+        }),
         RowFunction::new("mysql_hex_int", &[Kind::Int], (1, 1), Kind::Text, |row| {
             text(format!("{:X}", row.int(0)))
         }),

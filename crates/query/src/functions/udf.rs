@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -13,6 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+
+use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
 
 /// Any number of arguments.
 pub const MANY: usize = usize::MAX;
@@ -111,15 +114,59 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
         self.does.simplify(args, info)
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = self.signature.volatility != Volatility::Volatile
-            && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if constant { 1 } else { args.number_rows };
-        let values = self.does.eval(&args, rows)?;
-        assert_eq!(values.len(), rows, "a function returns as many values as there are rows");
-        if constant {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant =
+            self.signature.volatility != Volatility::Volatile && args.args.iter().all(is_constant);
+        if !constant {
+            let values = self.does.eval(&args, args.number_rows)?;
+            let (count, rows) = (values.len(), args.number_rows);
+            assert_eq!(count, rows, "a function returns as many values as there are rows");
+            return Ok(ColumnarValue::Array(values));
+        }
+        for arg in &mut args.args {
+            if let ColumnarValue::Array(array) = arg {
+                *array = array.slice(0, 1);
+            }
+        }
+        let values = self.does.eval(&args, 1)?;
+        assert_eq!(values.len(), 1, "a function returns as many values as there are rows");
+        if bytes_of(&values) <= CONSTANT_BYTES_MAX {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }
-        Ok(ColumnarValue::Array(values))
+        // A plan does not hold what is long, and rows that have it in common share its bytes.
+        match Evaluation::of(&args.config_options).is_running() {
+            false => Err(TooWide::error()),
+            true => repeated(&values, args.number_rows).map(ColumnarValue::Array),
+        }
     }
+}
+
+/// Whether an argument is the same in every row, as far as that is seen at once: a long text that
+/// was made once has one view of its bytes for all rows.
+fn is_constant(arg: &ColumnarValue) -> bool {
+    let same = |views: &[u128]| views.len() > 1 && views.iter().all(|view| *view == views[0]);
+    match arg {
+        ColumnarValue::Scalar(_) => true,
+        ColumnarValue::Array(array) if array.null_count() > 0 => false,
+        ColumnarValue::Array(array) => match array.data_type() {
+            DataType::Utf8View => same(array.as_string_view().views()),
+            DataType::BinaryView => same(array.as_binary_view().views()),
+            _ => false,
+        },
+    }
+}
+
+/// The length of the one text that an array holds.
+fn bytes_of(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        _ if array.is_null(0) => 0,
+        DataType::Utf8View => array.as_string_view().value(0).len(),
+        DataType::BinaryView => array.as_binary_view().value(0).len(),
+        _ => 0,
+    }
+}
+
+/// So many rows that share one value.
+pub fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?)
 }

@@ -1,12 +1,16 @@
 //! Functions given as what they do to whole columns, with a result type that follows from
 //! the types, and the literals, of the arguments.
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
+};
 
-use super::udf::{Does, Udf};
+use super::udf::{Does, Udf, repeated};
 
 /// The type of a result, from types and literals of the arguments.
 pub type Returns = fn(&[&DataType], &[Option<&ScalarValue>]) -> Result<DataType>;
@@ -40,7 +44,21 @@ impl Does for Vector {
     }
 
     fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let arrays = args.args.iter().map(|arg| column(arg, rows)).collect::<Result<Vec<_>>>()?;
         (self.eval)(&arrays, args.return_field.data_type())
+    }
+}
+
+/// An argument as a column; rows share the bytes of a literal.
+pub fn column(arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
+    match arg {
+        ColumnarValue::Array(array) => Ok(Arc::clone(array)),
+        ColumnarValue::Scalar(value) => match value.try_as_str() {
+            Some(Some(text)) => {
+                let text: ArrayRef = Arc::new(StringViewArray::from(vec![text]));
+                repeated(&text, rows)
+            }
+            _ => value.to_array_of_size(rows),
+        },
     }
 }

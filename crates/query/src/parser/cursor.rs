@@ -26,23 +26,38 @@ pub struct Cursor<'a> {
 /// The text that tokens are of.
 pub struct Source<'a> {
     text: &'a str,
-    /// Where each line starts, in bytes.
-    lines: Vec<usize>,
+    /// Where each line starts, in bytes and in characters.
+    lines: Vec<(usize, usize)>,
+    /// The byte of each character whose number is divided by this.
+    marks: Vec<usize>,
 }
+
+/// Characters from one that is marked to the next.
+const MARKED: usize = 64;
 
 impl<'a> Source<'a> {
     pub fn new(text: &'a str) -> Self {
-        let lines = text.match_indices('\n').map(|(at, _)| at + 1);
-        Self { text, lines: std::iter::once(0).chain(lines).collect() }
+        let (mut lines, mut marks) = (vec![(0, 0)], Vec::new());
+        for (count, (at, character)) in text.char_indices().enumerate() {
+            if count % MARKED == 0 {
+                marks.push(at);
+            }
+            if character == '\n' {
+                lines.push((at + 1, count + 1));
+            }
+        }
+        Self { text, lines, marks }
     }
 
     /// The byte of a place that the tokenizer tells by line and column.
     pub fn offset(&self, place: Location) -> usize {
         let line = usize::try_from(place.line.saturating_sub(1)).unwrap_or(0);
-        let Some(&start) = self.lines.get(line) else { return self.text.len() };
-        let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(0);
-        let rest = &self.text[start..];
-        start + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at)
+        let Some(&(_, start)) = self.lines.get(line) else { return self.text.len() };
+        let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
+        let count = start.saturating_add(column);
+        let Some(&mark) = self.marks.get(count / MARKED) else { return self.text.len() };
+        let rest = &self.text[mark..];
+        mark + rest.char_indices().nth(count % MARKED).map_or(rest.len(), |(at, _)| at)
     }
 
     /// The text between two places.

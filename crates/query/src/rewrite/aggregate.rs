@@ -7,6 +7,24 @@ use sqlparser::ast::{
 };
 
 use super::values::{argument, call, int, take, text};
+use crate::evaluation::Bounds;
+use crate::session::Session;
+
+/// The longest results of what lists the values of a group, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupLimits {
+    text_bytes_max: u64,
+    json_bytes_max: u64,
+}
+
+impl GroupLimits {
+    /// Those of a session: `group_concat_max_len` and `max_allowed_packet`.
+    pub fn of(session: &Session<'_>) -> Self {
+        let packet = Bounds::of(session).packet_bytes_max as u64;
+        let text = session.number("group_concat_max_len").unwrap_or(packet);
+        Self { text_bytes_max: text.min(packet), json_bytes_max: packet }
+    }
+}
 
 /// Other names that aggregates have, and DataFusion's name for them.
 const NAMES: [(&str, &str); 8] = [
@@ -45,7 +63,7 @@ fn is_distinct(function: &Function) -> bool {
 }
 
 /// What an aggregate becomes; `None` when it is none, or was changed in its place.
-pub fn replaced(name: &str, function: &mut Function) -> Result<Option<Expr>> {
+pub fn replaced(name: &str, function: &mut Function, limits: GroupLimits) -> Result<Option<Expr>> {
     if let Some((_, wanted)) = NAMES.iter().find(|(other, _)| *other == name) {
         rename(function, wanted);
     }
@@ -59,12 +77,10 @@ pub fn replaced(name: &str, function: &mut Function) -> Result<Option<Expr>> {
             count(function);
             Ok(None)
         }
-        "group_concat" => {
-            group_concat(function);
-            Ok(None)
-        }
+        "group_concat" => Ok(Some(group_concat(function, limits.text_bytes_max))),
         "json_arrayagg" | "json_objectagg" => {
-            Ok(Some(json_list(function, name == "json_objectagg")))
+            let object = name == "json_objectagg";
+            Ok(Some(json_list(function, object, limits.json_bytes_max)))
         }
         "std" | "stddev" | "stddev_pop" | "stddev_samp" | "variance" | "var_pop" | "var_samp" => {
             for arg in exprs(function) {
@@ -109,10 +125,12 @@ fn count(function: &mut Function) {
 }
 
 /// `GROUP_CONCAT(DISTINCT a, b ORDER BY c DESC SEPARATOR ';')` becomes
-/// `mysql_group_concat(text, ';', 'distinct desc', c)`: it sorts by itself, since several of one
-/// select may want different orders.
-fn group_concat(function: &mut Function) {
-    let FunctionArguments::List(list) = &mut function.args else { return };
+/// `mysql_group_cut(mysql_group_concat(text, ';', '1024 distinct desc', c), 1024, ';')`: it sorts
+/// by itself, since several of one select may want different orders.
+fn group_concat(function: &mut Function, bytes_max: u64) -> Expr {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return Expr::Function(function.clone());
+    };
     let mut separator = text(",");
     let mut orders = Vec::new();
     for clause in list.clauses.drain(..) {
@@ -129,25 +147,27 @@ fn group_concat(function: &mut Function) {
         _ => None,
     });
     let parts = parts.collect::<Vec<_>>();
-    let mut options = Vec::new();
+    let mut options = vec![bytes_max.to_string()];
     if list.duplicate_treatment.take() == Some(DuplicateTreatment::Distinct) {
-        options.push("distinct");
+        options.push("distinct".to_owned());
     }
     let mut keys = Vec::new();
     for order in orders {
-        options.push(if order.options.asc == Some(false) { "desc" } else { "asc" });
+        let descending = order.options.asc == Some(false);
+        options.push(if descending { "desc" } else { "asc" }.to_owned());
         // A number is the place of an argument.
         let place = order.expr.to_string().parse::<usize>().ok();
         let argument = place.and_then(|place| parts.get(place.checked_sub(1)?)).cloned();
         keys.push(argument.unwrap_or(order.expr));
     }
     let body = call(if parts.len() == 1 { "mysql_text" } else { "concat" }, parts);
-    let args = [body, separator, text(options.join(" "))].into_iter().chain(keys);
+    let args = [body, separator.clone(), text(options.join(" "))].into_iter().chain(keys);
     list.args = args.map(argument).collect();
+    call("mysql_group_cut", vec![Expr::Function(function.clone()), int(bytes_max), separator])
 }
 
 /// JSON_ARRAYAGG and JSON_OBJECTAGG list the JSON of their items.
-fn json_list(function: &mut Function, object: bool) -> Expr {
+fn json_list(function: &mut Function, object: bool, bytes_max: u64) -> Expr {
     let item = |value: &mut Expr| call("mysql_json_item", vec![take(value)]);
     let listed = match (&mut exprs(function)[..], object) {
         ([key, value], true) => {
@@ -157,7 +177,8 @@ fn json_list(function: &mut Function, object: bool) -> Expr {
         _ => return Expr::Function(function.clone()),
     };
     if let FunctionArguments::List(list) = &mut function.args {
-        list.args = [listed, text(", "), text("")].map(argument).to_vec();
+        let options = text(format!("{bytes_max} whole"));
+        list.args = [listed, text(", "), options].map(argument).to_vec();
     }
     rename(function, "mysql_group_concat");
     let (open, close) = if object { ("{", "}") } else { ("[", "]") };

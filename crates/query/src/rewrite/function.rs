@@ -5,10 +5,11 @@ use sqlparser::ast::{
     CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 
+use super::Rewriter;
+use super::aggregate::{self, GroupLimits};
 use super::cast::within;
 use super::expr::{extracted, moved, unit_name};
 use super::values::{as_text, call, case, int, null, number, take, text};
-use super::{Rewriter, aggregate};
 use crate::temporal::SECOND;
 
 /// Functions of the session and of this moment.
@@ -218,7 +219,8 @@ impl Rewriter<'_> {
             }
             return Ok(());
         }
-        if let Some(replaced) = aggregate::replaced(&name, function)? {
+        if let Some(replaced) = aggregate::replaced(&name, function, GroupLimits::of(self.session))?
+        {
             *expr = replaced;
             return Ok(());
         }

@@ -66,12 +66,14 @@ fn tested(expr: &mut Expr) -> Option<Expr> {
 /// LIKE and REGEXP.
 fn pattern(expr: &mut Expr) {
     match expr {
-        Expr::Like { expr: body, pattern, escape_char, .. } => {
-            **body = call("mysql_like_text", vec![take(body)]);
-            **pattern = call("mysql_like_text", vec![take(pattern)]);
+        Expr::Like { negated, expr: body, pattern, escape_char, .. } => {
+            let mut wanted = call("mysql_like_text", vec![take(pattern)]);
             if let Some(ValueWithSpan { value, .. }) = escape_char.take() {
-                **pattern = call("mysql_like_escape", vec![take(pattern), literal(value)]);
+                wanted = call("mysql_like_escape", vec![wanted, literal(value)]);
             }
+            let body = call("mysql_like_text", vec![take(body)]);
+            let matched = call("mysql_like", vec![body, wanted]);
+            *expr = if *negated { not(matched) } else { matched };
         }
         Expr::RLike { negated, expr: body, pattern, .. } => {
             let matched = call("regexp_like", vec![take(body), take(pattern)]);

@@ -125,7 +125,9 @@ pub fn is_truth(expr: &Expr) -> bool {
         | Expr::AllOp { .. } => true,
         Expr::Function(function) => {
             let name = function.name.to_string();
-            ["regexp_like", "mysql_truth", "mysql_in", "isnull"].contains(&name.as_str())
+            const TRUTHS: [&str; 5] =
+                ["regexp_like", "mysql_like", "mysql_truth", "mysql_in", "isnull"];
+            TRUTHS.contains(&name.as_str())
         }
         _ => false,
     }

@@ -133,7 +133,7 @@ impl Bench {
     ) -> Result<(Vec<ResultColumn>, Vec<Vec<String>>)> {
         let asked = Self::asked(sql, &[], tables)?;
         let (columns, batches) = self.runtime.block_on(async {
-            let (columns, rows) = self.engine.select(asked, Vec::new()).await?;
+            let (columns, mut rows) = self.engine.select(asked, Vec::new()).await?;
             Ok::<_, freshet_base::Error>((columns, rows.collect().await?))
         })?;
         let rows = rows(&batches, &columns);
@@ -179,7 +179,7 @@ fn shown(cells: &Cells, row: usize) -> String {
     }
     let mut out = Vec::new();
     cells.text(row, &mut out);
-    String::from_utf8(out).unwrap()
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn small_table() -> Vec<RecordBatch> {

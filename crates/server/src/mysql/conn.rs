@@ -343,7 +343,8 @@ impl Connection {
         let session = self.session.take().expect("no statement runs elsewhere");
         let timeout = session.settings.write_timeout;
         let (pieces, mut incoming) = mpsc::channel(PIECES_WAITING);
-        let output = Output::new(self.writer.capabilities(), sequence, pieces);
+        let memory = self.shared.query.memory();
+        let output = Output::new(self.writer.capabilities(), sequence, pieces, memory);
         let multi = self.multi_statements;
         let mut task = self.shared.statements.spawn(statement::run(session, work, multi, output));
         // Dropping the guard ends the statement, and with the session rolls back what is open.

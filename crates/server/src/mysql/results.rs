@@ -1,7 +1,8 @@
 //! Result sets: what a plan yields, in the two encodings of the protocol.
 
 use arrow::array::RecordBatch;
-use freshet_base::{Lsn, Result};
+use freshet_base::{Lsn, Result, bail};
+use freshet_query::evaluation::Memory;
 use freshet_query::result::{Cells, ResultColumn, ResultType};
 use freshet_query::temporal;
 use freshet_wire::{
@@ -14,6 +15,9 @@ use crate::session::Session;
 
 /// Bytes of rows that are handed to the connection at once.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// Rows of fewer bytes take no memory that is worth counting.
+const UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// In which protocol rows are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +35,8 @@ pub struct Output {
     /// How far the log must be durable before they are sent.
     covers: Lsn,
     pieces: mpsc::Sender<Piece>,
+    /// Memory of wide rows that were not handed over yet.
+    memory: Memory,
 }
 
 /// Packets of an answer on their way to the client.
@@ -39,6 +45,8 @@ pub struct Piece {
     pub bytes: Vec<u8>,
     /// What they tell of: none of them is sent before the log is durable up to here.
     pub covers: Lsn,
+    /// Taken for them.
+    _memory: Memory,
 }
 
 /// The client is gone; nobody wants the rest.
@@ -47,11 +55,16 @@ pub struct Gone;
 
 impl Output {
     /// An output whose first packet carries `sequence`.
-    pub fn new(capabilities: Capabilities, sequence: u8, pieces: mpsc::Sender<Piece>) -> Self {
+    pub fn new(
+        capabilities: Capabilities,
+        sequence: u8,
+        pieces: mpsc::Sender<Piece>,
+        memory: Memory,
+    ) -> Self {
         let mut writer = PacketWriter::new();
         writer.set_capabilities(capabilities);
         writer.reply_to(sequence);
-        Self { writer, covers: Lsn::ZERO, pieces }
+        Self { writer, covers: Lsn::ZERO, pieces, memory }
     }
 
     /// What is written from here on tells of the log up to `acked`.
@@ -64,7 +77,8 @@ impl Output {
         if self.writer.bytes().len() < PIECE_BYTES {
             return Ok(());
         }
-        let piece = Piece { bytes: self.writer.take_bytes(), covers: self.covers };
+        let (bytes, covers) = (self.writer.take_bytes(), self.covers);
+        let piece = Piece { bytes, covers, _memory: self.memory.split() };
         self.pieces.send(piece).await.map_err(|_| Gone)
     }
 }
@@ -147,25 +161,43 @@ pub fn rows(
     Ok(())
 }
 
-/// Writes the rows of a batch, handing pieces over as they fill.
+/// Writes the rows of a batch, handing pieces over as they fill. A row may have `bytes_max` bytes.
 ///
 /// # Errors
-/// A type that no expression of MySQL has. `Ok(Err(Gone))` when the client is gone.
+/// 1153 for a longer row, 1038 for no memory to write it, a type that no expression of MySQL has.
+/// `Ok(Err(Gone))` when the client is gone.
 pub async fn stream(
     output: &mut Output,
     batch: &RecordBatch,
     columns: &[ResultColumn],
     encoding: Encoding,
+    bytes_max: usize,
 ) -> Result<std::result::Result<(), Gone>> {
     let cells = Cells::of(batch, columns)?;
     let mut scratch = Vec::new();
     for row in 0..batch.num_rows() {
+        let bytes = cells.iter().map(|cells| text_bytes(cells, row)).sum::<usize>();
+        if bytes > bytes_max {
+            bail!(PacketTooLarge, "Got a packet bigger than 'max_allowed_packet' bytes");
+        }
+        if bytes > UNCOUNTED_BYTES {
+            output.memory.grow(bytes)?;
+        }
         put_row(&mut output.writer, &cells, columns, encoding, row, &mut scratch);
         if let Err(gone) = output.spill().await {
             return Ok(Err(gone));
         }
     }
     Ok(Ok(()))
+}
+
+/// The bytes of a text in a row.
+fn text_bytes(cells: &Cells, row: usize) -> usize {
+    match cells {
+        Cells::Text(values) if !cells.is_null(row) => values.value(row).len(),
+        Cells::Bytes(values) if !cells.is_null(row) => values.value(row).len(),
+        _ => 0,
+    }
 }
 
 fn put_row(

@@ -3,9 +3,10 @@
 
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{Result, bail};
+use freshet_base::{Error, Result, bail};
 use freshet_ingest::Bulk;
-use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
+use freshet_ingest::decode::{Fault, RowEncoder};
+use freshet_query::evaluation::Warnings;
 use freshet_query::parser::{Insert, InsertSource, TableName, hex_of_bits};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::rewrite::refusing_zero;
@@ -87,7 +88,11 @@ async fn values(
     let plain = exprs.is_empty() && insert.label.is_none();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
-        false => query::evaluate(session, exprs, parameters).await?,
+        false => {
+            let (cells, warnings) = query::evaluate_apart(session, exprs, parameters).await?;
+            note_evaluated(session, &target, warnings)?;
+            cells
+        }
     };
     let (rows, warnings) = {
         let out = session.buffer.begin();
@@ -105,6 +110,20 @@ async fn values(
     };
     let affected = road::load(session, &target, rows, reply).await?;
     Ok(Reply::Done { affected })
+}
+
+/// Keeps what evaluating had to say; a strict mode stores nothing that was made with a warning.
+///
+/// # Errors
+/// The first warning, where the mode is strict.
+fn note_evaluated(session: &mut Session, target: &Target, warnings: Warnings) -> Result<()> {
+    match warnings.first.first() {
+        Some((code, message)) if target.rules.strict() => Err(Error::new(*code, message.clone())),
+        _ => {
+            session.diagnostics.evaluated(warnings);
+            Ok(())
+        }
+    }
 }
 
 fn given<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> Given<'a> {
@@ -254,6 +273,7 @@ pub async fn from_rows(
             gathered.spill(session, &target, &mut encoded).await?;
         }
     }
+    note_evaluated(session, &target, rows.warnings())?;
     road::settle_query(session, &target, gathered.taken, std::mem::take(&mut gathered.warnings))?;
     if gathered.bulk.is_some() {
         if !matches!(reply, road::Reply::First) {
@@ -283,7 +303,7 @@ struct Gathered {
     bulk: Option<Bulk>,
     /// The memory of the encoded rows.
     held: Option<Permit>,
-    warnings: Warnings,
+    warnings: freshet_ingest::decode::Warnings,
 }
 
 impl Gathered {
@@ -336,7 +356,7 @@ fn encode_batch(
     result: &[ResultColumn],
     rows_before: u64,
     out: &mut Vec<u8>,
-) -> Result<(usize, Warnings)> {
+) -> Result<(usize, freshet_ingest::decode::Warnings)> {
     let cells = Cells::of(batch, result)?;
     let mut text = Vec::new();
     let mut encoder =

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_query::actions;
 use freshet_query::engine::{Asked, Origin, Plan};
+use freshet_query::evaluation::{Memory, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
 use freshet_query::session::Value;
@@ -32,6 +33,8 @@ pub struct PreparedQuery {
     pub columns: Vec<ResultColumn>,
     /// Rows that wait to be fetched.
     pub cursor: Option<CursorRows>,
+    /// Taken for what was parsed.
+    _memory: Memory,
 }
 
 struct CachedPlan {
@@ -160,21 +163,37 @@ pub async fn evaluate(
     exprs: Vec<Expr>,
     parameters: Vec<Parameter>,
 ) -> Result<Vec<Cells>> {
+    let (cells, warnings) = evaluate_apart(session, exprs, parameters).await?;
+    session.diagnostics.evaluated(warnings);
+    Ok(cells)
+}
+
+/// The same, with what evaluating had to say.
+///
+/// # Errors
+/// As [`evaluate`].
+pub async fn evaluate_apart(
+    session: &mut Session,
+    exprs: Vec<Expr>,
+    parameters: Vec<Parameter>,
+) -> Result<(Vec<Cells>, Warnings)> {
     let origin = Reader::of(session, &exprs).await?;
     let mut all = Vec::with_capacity(exprs.len());
+    let mut warnings = Warnings::default();
     let mut exprs = exprs.into_iter().peekable();
     while exprs.peek().is_some() {
         // No query has as many columns as an INSERT may have values.
         let query = Box::new(parameters::select_of(exprs.by_ref().take(TOGETHER).collect()));
         let from = (Arc::clone(&origin), parameters.clone());
-        let (columns, rows) = run_from(session, from.0, query, &[], from.1).await?;
+        let (columns, mut rows) = run_from(session, from.0, query, &[], from.1).await?;
         let batches = bounded(session, rows.collect()).await?;
         let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
             bail!(Unknown, "an expression gave no value");
         };
         all.extend(Cells::of(batch, &columns)?);
+        warnings.append(rows.warnings());
     }
-    Ok(all)
+    Ok((all, warnings))
 }
 
 /// The value of one expression, as variables hold it.
@@ -228,7 +247,7 @@ fn cell_value(cells: &Cells, row: usize) -> Value {
 /// # Errors
 /// 1064, unknown names, 1295 for several statements at once.
 pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Result<Prepared> {
-    let (sql, mut statements) = super::understood(session, sql).await?;
+    let super::Understood { sql, mut statements, memory } = super::understood(session, sql).await?;
     if statements.len() != 1 {
         bail!(
             CannotPrepare,
@@ -236,7 +255,8 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
         );
     }
     let parsed = statements.remove(0);
-    let mut prepared = PreparedQuery { parsed, plan: None, columns: Vec::new(), cursor: None };
+    let columns = Vec::new();
+    let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, _memory: memory };
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;
     Prepared::new(sql, parameters, Kind::Other(Box::new(prepared)), &session.holdings)
@@ -351,8 +371,8 @@ pub async fn execute(
         }
         // Its VALUES hold an expression: the planner's, each time.
         Kind::Insert(_) => match super::understood(session, statement.sql.clone()).await {
-            Ok((_, parsed)) => {
-                let first = &parsed[0];
+            Ok(understood) => {
+                let first = &understood.statements[0];
                 super::one(session, first, parameters, Encoding::Binary, false, output).await
             }
             Err(error) => Ok(Err(error)),
@@ -393,7 +413,7 @@ async fn execute_query(
 
 /// All rows of a result, for a cursor.
 async fn kept(
-    session: &Session,
+    session: &mut Session,
     mut rows: freshet_query::Rows,
 ) -> Result<(VecDeque<RecordBatch>, Kept)> {
     let (mut batches, mut bytes) = (VecDeque::new(), 0);
@@ -410,6 +430,7 @@ async fn kept(
         memory.resize(bytes as u64)?;
         batches.push_back(batch);
     }
+    session.diagnostics.evaluated(rows.warnings());
     Ok((batches, memory))
 }
 

@@ -174,15 +174,22 @@ impl Variables for SessionVariables {
     }
 }
 
+fn number(globals: &Values, name: &str) -> usize {
+    let id = variables::find(name).expect("a variable of the registry");
+    match id.of(globals) {
+        Value::Int(number) => usize::try_from(*number).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// How many words and signs a text may have, as SET GLOBAL says now.
+pub fn tokens_max(globals: &Values) -> usize {
+    number(globals, "max_statement_tokens")
+}
+
 /// How large statements may be, as SET GLOBAL says now.
 fn limits(globals: &Values) -> Limits {
-    let number = |name| {
-        let id = variables::find(name).expect("a variable of the registry");
-        match id.of(globals) {
-            Value::Int(number) => usize::try_from(*number).unwrap_or(0),
-            _ => 0,
-        }
-    };
+    let number = |name| number(globals, name);
     Limits {
         terms: number("max_statement_terms"),
         tables: number("max_statement_tables"),

@@ -207,6 +207,12 @@ pub const ALL: &[Variable] = &[
         "1000",
         "Milliseconds that a login is delayed at least, once it is.",
     ),
+    both(
+        "cte_max_recursion_depth",
+        Kind::Int { min: 0, max: 4294967295 },
+        "1000",
+        "How often a recursive CTE may read what it made last.",
+    ),
     both("default_storage_engine", Kind::Text, "OLAP", "The engine of tables that name none."),
     both("default_tmp_storage_engine", Kind::Text, "OLAP", "Accepted, without effect."),
     both("delete_without_partition", Kind::Flag, "1", "Accepted, without effect."),
@@ -271,7 +277,7 @@ pub const ALL: &[Variable] = &[
         "group_concat_max_len",
         Kind::Int { min: 4, max: i64::MAX },
         "1048576",
-        "Accepted: results of GROUP_CONCAT are never cut.",
+        "Bytes of a result of GROUP_CONCAT at most; a longer one is cut, with a warning.",
     ),
     fixed("have_openssl", Kind::Text, "DISABLED", "Whether connections can be encrypted."),
     fixed("have_query_cache", Kind::Text, "NO", "There is no query cache."),
@@ -388,6 +394,12 @@ pub const ALL: &[Variable] = &[
         "20000",
         "Expressions of a query at most, literals left out; a common table expression counts as \
          often as it is read.",
+    ),
+    global(
+        "max_statement_tokens",
+        Kind::Int { min: 1000, max: 1000000000 },
+        "5000000",
+        "Words and signs of a text at most; INSERT of literals is not counted.",
     ),
     begin(
         "max_user_connections",

@@ -122,7 +122,10 @@ fn way_of(format: &LoadFormat) -> Way {
             Way::Stream(csv.clone())
         }
         LoadFormat::Csv(csv) => Way::Pieces(csv.clone()),
-        LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => Way::Document,
+        LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => {
+            // An array is cut into its elements as it comes, unless it stands inside of something.
+            if json.root.is_empty() { Way::Stream } else { Way::Document }
+        }
         LoadFormat::Json(json) => {
             // Lines of JSON end like lines of CSV.
             let mut lines = CsvFormat::default();

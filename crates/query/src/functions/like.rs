@@ -1,0 +1,240 @@
+//! LIKE where a pattern has more than a text with `%` before or behind it: such patterns are
+//! matched part by part, each where it is found first, so that no number of `%` costs more than
+//! one look at the text.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    Expr, Like, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, lit,
+};
+
+use super::udf::{Does, Udf};
+use super::vector::column;
+use crate::convert;
+use crate::evaluation::Evaluation;
+use crate::interrupt::Work;
+
+/// A pattern of `%`, `_` and `\`, taken apart at `%`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    first: Part,
+    /// What stands behind each `%`; none where there is no `%`.
+    others: Vec<Part>,
+}
+
+/// What stands between two `%`: characters, and `None` for `_`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Part {
+    Text(String),
+    Signs(Vec<Option<char>>),
+}
+
+impl Part {
+    fn of(signs: Vec<Option<char>>) -> Self {
+        match signs.iter().copied().collect::<Option<String>>() {
+            Some(text) => Self::Text(text),
+            None => Self::Signs(signs),
+        }
+    }
+
+    /// The text behind the part, where it begins with it.
+    fn strip<'t>(&self, text: &'t str) -> Option<&'t str> {
+        match self {
+            Self::Text(part) => text.strip_prefix(part.as_str()),
+            Self::Signs(signs) => {
+                let mut chars = text.chars();
+                for sign in signs {
+                    let found = chars.next()?;
+                    if sign.is_some_and(|sign| sign != found) {
+                        return None;
+                    }
+                }
+                Some(chars.as_str())
+            }
+        }
+    }
+
+    /// The text behind the first place where the part stands.
+    fn find<'t>(&self, text: &'t str, work: &mut Work) -> Result<Option<&'t str>> {
+        let signs = match self {
+            Self::Text(part) => {
+                return Ok(text.find(part.as_str()).map(|at| &text[at + part.len()..]));
+            }
+            Self::Signs(signs) => signs,
+        };
+        for at in text.char_indices().map(|(at, _)| at).chain([text.len()]) {
+            if let Some(behind) = self.strip(&text[at..]) {
+                return Ok(Some(behind));
+            }
+            work.done(signs.len())?;
+        }
+        Ok(None)
+    }
+
+    fn ends(&self, text: &str) -> bool {
+        match self {
+            Self::Text(part) => text.ends_with(part.as_str()),
+            Self::Signs(signs) => {
+                let last = text.char_indices().rev().nth(signs.len() - 1);
+                last.is_some_and(|(at, _)| self.strip(&text[at..]).is_some())
+            }
+        }
+    }
+}
+
+impl Pattern {
+    /// Takes a pattern apart.
+    pub fn new(pattern: &str) -> Self {
+        let mut parts = Vec::new();
+        let mut part = Vec::new();
+        let mut signs = pattern.chars();
+        while let Some(sign) = signs.next() {
+            match sign {
+                '%' => parts.push(Part::of(std::mem::take(&mut part))),
+                '_' => part.push(None),
+                '\\' => part.push(Some(signs.next().unwrap_or('\\'))),
+                sign => part.push(Some(sign)),
+            }
+        }
+        parts.push(Part::of(part));
+        let mut parts = parts.into_iter();
+        let first = parts.next().expect("one part at least");
+        Self { first, others: parts.collect() }
+    }
+
+    /// Whether a text is like it.
+    ///
+    /// # Errors
+    /// 1317 where nobody wants to know any more.
+    pub fn matches(&self, text: &str) -> Result<bool> {
+        let Some(mut rest) = self.first.strip(text) else { return Ok(false) };
+        let Some((last, between)) = self.others.split_last() else { return Ok(rest.is_empty()) };
+        let mut work = Work::default();
+        for part in between {
+            match part.find(rest, &mut work)? {
+                Some(behind) => rest = behind,
+                None => return Ok(false),
+            }
+        }
+        Ok(last.ends(rest))
+    }
+
+    /// Whether DataFusion has something faster, which may leave out whole files.
+    fn is_plain(&self) -> bool {
+        let is_text = |part: &Part| matches!(part, Part::Text(_));
+        let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
+        match &self.others[..] {
+            [] => is_text(&self.first),
+            [last] if is_empty(last) => is_text(&self.first),
+            [last] => is_empty(&self.first) && is_text(last),
+            [between, last] => is_empty(&self.first) && is_text(between) && is_empty(last),
+            _ => false,
+        }
+    }
+}
+
+/// `mysql_like(text, pattern)`.
+#[derive(Debug)]
+struct MySqlLike;
+
+impl Does for MySqlLike {
+    fn field(&self, name: &str, _args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        Ok(Field::new(name, DataType::Boolean, true))
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let Expr::Literal(value, _) = &args[1] else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        let plain = value.try_as_str().flatten().map(|text| Pattern::new(text).is_plain());
+        if plain != Some(true) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        let pattern = Box::new(lit(value.cast_to(&info.get_data_type(&args[0])?)?));
+        let like = Like::new(false, Box::new(args.remove(0)), pattern, None, false);
+        Ok(ExprSimplifyResult::Simplified(Expr::Like(like)))
+    }
+
+    fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let texts = convert::text(&column(&args.args[0], rows)?)?;
+        let patterns = convert::text(&column(&args.args[1], rows)?)?;
+        let _shown = Evaluation::of(&args.config_options).show()?;
+        let mut last: Option<(&str, Pattern)> = None;
+        let matched = texts.iter().zip(patterns.iter()).map(|(text, pattern)| {
+            let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };
+            let known = match last.take() {
+                Some((known, taken)) if known == pattern => (known, taken),
+                _ => (pattern, Pattern::new(pattern)),
+            };
+            last.insert(known).1.matches(text).map(Some)
+        });
+        Ok(Arc::new(matched.collect::<Result<BooleanArray>>()?))
+    }
+}
+
+/// The functions of this file.
+pub fn all() -> Vec<ScalarUDF> {
+    vec![Udf::scalar("mysql_like", (2, 2), Volatility::Immutable, MySqlLike)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What LIKE says, sign by sign.
+    fn by_definition(text: &[char], pattern: &[char]) -> bool {
+        match (pattern, text) {
+            ([], text) => text.is_empty(),
+            (['%', rest @ ..], text) => {
+                (0..=text.len()).any(|skipped| by_definition(&text[skipped..], rest))
+            }
+            (['_', rest @ ..], [_, text @ ..]) => by_definition(text, rest),
+            (['\\', sign, rest @ ..], [found, text @ ..]) => {
+                sign == found && by_definition(text, rest)
+            }
+            ([sign, rest @ ..], [found, text @ ..]) => sign == found && by_definition(text, rest),
+            (_, []) => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_match_as_the_definition_says(
+            text in "[ab\u{e9}%_\\\\]{0,9}",
+            pattern in "[ab\u{e9}%_\\\\]{0,7}",
+        ) {
+            let signs = |text: &str| text.chars().collect::<Vec<_>>();
+            let wanted = by_definition(&signs(&text), &signs(&pattern));
+            prop_assert_eq!(Pattern::new(&pattern).matches(&text).unwrap(), wanted);
+        }
+    }
+
+    #[test]
+    fn many_percent_signs_cost_one_look() {
+        let text = "a".repeat(200_000);
+        let pattern = "%a".repeat(5000) + "%b";
+        assert!(!Pattern::new(&pattern).matches(&text).unwrap());
+        assert!(Pattern::new(&"%a".repeat(5000)).matches(&text).unwrap());
+    }
+
+    #[test]
+    fn what_datafusion_does_well_is_left_to_it() {
+        for (pattern, plain) in [
+            ("abc", true),
+            ("abc%", true),
+            ("%abc", true),
+            ("%abc%", true),
+            ("%", true),
+            ("a%c", false),
+            ("a_c", false),
+            ("%a%b%", false),
+        ] {
+            assert_eq!(Pattern::new(pattern).is_plain(), plain, "{pattern}");
+        }
+    }
+}

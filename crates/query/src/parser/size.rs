@@ -1,0 +1,164 @@
+//! What a text takes to be parsed, told before it is: the parser keeps a token of every word, sign
+//! and blank, and a tree of them, hundreds of bytes for each.
+
+use std::borrow::Cow;
+
+use crate::session::SqlMode;
+
+/// What a token takes, twice, with its part of the tree that is made of it.
+const TOKEN_BYTES: usize = 512;
+/// Blanks and comments above this number are left out before a text is parsed; below it they
+/// stay, so that errors name the line that was written.
+const BLANKS_MAX: usize = 50_000;
+
+/// How large a text is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TextSize {
+    /// Words, numbers, literals and signs.
+    pub tokens: usize,
+    /// Single blanks, and comments.
+    blanks: usize,
+    /// Bytes of the tokens.
+    bytes: usize,
+}
+
+impl TextSize {
+    /// The size of a text.
+    pub fn of(sql: &str, mode: SqlMode) -> Self {
+        let mut size = Self::default();
+        let mut pieces = Pieces { sql, at: 0, mode };
+        while let Some(piece) = pieces.next_piece() {
+            match piece {
+                Piece::Blank => size.blanks += 1,
+                Piece::Token(text) => {
+                    size.tokens += 1;
+                    size.bytes += text.len();
+                }
+            }
+        }
+        size
+    }
+
+    /// The memory that parsing it takes at most.
+    pub fn memory_bytes(&self) -> usize {
+        let blanks = if self.blanks > BLANKS_MAX { self.tokens } else { self.blanks };
+        (self.tokens + blanks).saturating_mul(TOKEN_BYTES).saturating_add(3 * self.bytes)
+    }
+}
+
+/// The text without most of its blanks and comments where it has very many.
+pub fn compacted(sql: &str, mode: SqlMode) -> Cow<'_, str> {
+    if sql.len() <= BLANKS_MAX || TextSize::of(sql, mode).blanks <= BLANKS_MAX {
+        return Cow::Borrowed(sql);
+    }
+    let mut out = String::new();
+    let mut blank = false;
+    let mut pieces = Pieces { sql, at: 0, mode };
+    while let Some(piece) = pieces.next_piece() {
+        match piece {
+            Piece::Blank => blank = true,
+            Piece::Token(text) => {
+                if std::mem::take(&mut blank) {
+                    out.push(' ');
+                }
+                out.push_str(text);
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+enum Piece<'a> {
+    /// A blank or a comment.
+    Blank,
+    Token(&'a str),
+}
+
+struct Pieces<'a> {
+    sql: &'a str,
+    at: usize,
+    mode: SqlMode,
+}
+
+impl<'a> Pieces<'a> {
+    fn next_piece(&mut self) -> Option<Piece<'a>> {
+        let rest = &self.sql[self.at..];
+        let bytes = rest.as_bytes();
+        let blank = |length| Some((length, true));
+        let (length, is_blank) = match bytes {
+            [] => return None,
+            [byte, ..] if byte.is_ascii_whitespace() || *byte == 0x0b => blank(1),
+            // A hint is read as what it says.
+            [b'/', b'*', b'!' | b'+', ..] => Some((3, false)),
+            [b'/', b'*', comment @ ..] => {
+                blank(find(comment, b"*/").map_or(bytes.len(), |end| end + 4))
+            }
+            [b'-', b'-'] | [b'#', ..] => blank(line(bytes)),
+            [b'-', b'-', next, ..] if next.is_ascii_whitespace() => blank(line(bytes)),
+            [quote @ (b'\'' | b'"' | b'`'), ..] => Some((self.quoted(bytes, *quote), false)),
+            [first, ..] if is_word(*first) => {
+                Some((bytes.iter().take_while(|byte| is_word(**byte)).count(), false))
+            }
+            _ => Some((1, false)),
+        }?;
+        self.at += length;
+        let text = &rest[..length];
+        Some(if is_blank { Piece::Blank } else { Piece::Token(text) })
+    }
+
+    /// The length of what stands between two quotes, with them.
+    fn quoted(&self, bytes: &[u8], quote: u8) -> usize {
+        let escapes = quote != b'`' && !self.mode.no_backslash_escapes;
+        let mut at = 1;
+        while let Some(&byte) = bytes.get(at) {
+            match byte {
+                b'\\' if escapes => at += 2,
+                byte if byte == quote => return at + 1,
+                _ => at += 1,
+            }
+        }
+        bytes.len()
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b'@' | 0x80..)
+}
+
+fn find(bytes: &[u8], what: &[u8; 2]) -> Option<usize> {
+    bytes.windows(2).position(|window| window == what)
+}
+
+fn line(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::parse;
+
+    fn tokens(sql: &str) -> usize {
+        TextSize::of(sql, SqlMode::default()).tokens
+    }
+
+    #[test]
+    fn words_and_signs_are_counted_and_blanks_are_not() {
+        assert_eq!(tokens("SELECT a, 'b '' \\' c' -- d, e\n/* f */ + 1.5"), 7);
+        assert_eq!(tokens("`a``b` <> \"c\" # d"), 5);
+        assert_eq!(tokens("SELECT '\u{e9}\\'"), 2);
+        assert_eq!(tokens("/* open"), 0);
+    }
+
+    #[test]
+    fn blanks_cost_nothing() {
+        let blanks = " \n\t".repeat(BLANKS_MAX);
+        let sql = format!("SELECT{blanks}'a {blanks}'{blanks}/* {blanks} */, 1{blanks}");
+        let short = compacted(&sql, SqlMode::default());
+        assert_eq!(short, format!("SELECT 'a {blanks}' , 1"));
+        assert_eq!(parse(&sql, SqlMode::default()).unwrap()[0].items.len(), 2);
+        let size = TextSize::of(&sql, SqlMode::default());
+        assert!(size.memory_bytes() < 20 * TOKEN_BYTES + sql.len(), "{size:?}");
+        assert_eq!(compacted("SELECT  1", SqlMode::default()), "SELECT  1");
+    }
+}

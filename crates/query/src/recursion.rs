@@ -1,0 +1,133 @@
+//! Recursive CTEs that do not end are ended: `cte_max_recursion_depth`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use freshet_base::err;
+
+use crate::error::external;
+use crate::evaluation::Evaluation;
+
+/// Counts the rounds of recursive CTEs.
+#[derive(Debug)]
+pub struct LimitRecursion;
+
+impl PhysicalOptimizerRule for LimitRecursion {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rounds_max = Evaluation::of(config).bounds().recursion_max;
+        plan.transform_up(|plan| {
+            let Some(recursive) = plan.downcast_ref::<RecursiveQueryExec>() else {
+                return Ok(Transformed::no(plan));
+            };
+            let counted = Arc::new(CountedExec {
+                term: Arc::clone(recursive.recursive_term()),
+                rounds: Arc::default(),
+                rounds_max,
+            });
+            let limited = RecursiveQueryExec::try_new(
+                recursive.name().to_owned(),
+                recursive.schema(),
+                Arc::clone(recursive.static_term()),
+                counted,
+                recursive.is_distinct(),
+            )?;
+            Ok(Transformed::yes(Arc::new(limited) as _))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "limit_recursion"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// What a recursive CTE carries out for each round.
+#[derive(Debug)]
+struct CountedExec {
+    term: Arc<dyn ExecutionPlan>,
+    rounds: Arc<AtomicU64>,
+    rounds_max: u64,
+}
+
+impl DisplayAs for CountedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CountedExec: at most {} rounds", self.rounds_max)
+    }
+}
+
+impl ExecutionPlan for CountedExec {
+    fn name(&self) -> &'static str {
+        "CountedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.term.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.term]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // A round is carried out by a copy of the plan: the count is of all of them.
+        let rounds = Arc::clone(&self.rounds);
+        Ok(Arc::new(Self { term: children.swap_remove(0), rounds, rounds_max: self.rounds_max }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rounds = Arc::clone(&self.rounds);
+        Ok(Arc::new(Self { term: children.swap_remove(0), rounds, rounds_max: self.rounds_max }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
+        if round > self.rounds_max {
+            return Err(external(err!(
+                RecursionDepth,
+                "Recursive query aborted after {round} iterations. Try increasing \
+                 @@cte_max_recursion_depth to a larger value."
+            )));
+        }
+        self.term.execute(partition, context)
+    }
+}
