@@ -268,7 +268,10 @@ impl Engine {
             return None;
         }
         let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
-        self.table_states().into_iter().filter(|state| bytes(state) > 0).max_by_key(bytes)
+        // The memory of one that is dropped comes back when metadata has followed.
+        let can_flush =
+            |state: &Arc<TableState>| bytes(state) > 0 && state.log.lock().dropped.is_none();
+        self.table_states().into_iter().filter(can_flush).max_by_key(bytes)
     }
 
     /// Brings everything of a table that is in the log now into files: `FLUSH TABLES`.

@@ -324,10 +324,17 @@ async fn alter(mut actor: Actor) {
             }
             _ => SchemaChange::AddColumn {
                 column: crate::rows::added_column(&fresh),
-                place: ColumnPlace::Last,
+                place: match actor.chance.random() {
+                    true => ColumnPlace::Last,
+                    false => ColumnPlace::After("amount".to_owned()),
+                },
             },
         };
         actor.client.alter(table, change).await;
+        if actor.chance.random_bool(0.3) {
+            let interval_ms = actor.plan.interval_ms + 1;
+            actor.client.set("t1", "group_commit_interval_ms", interval_ms).await;
+        }
     }
 }
 

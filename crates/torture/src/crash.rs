@@ -189,7 +189,8 @@ impl Run {
                 }
             }
         };
-        let manner = Manner { seed: self.random.random(), pause: Duration::ZERO, reader: true };
+        let seed = self.random.random();
+        let manner = Manner { seed, pause: Duration::ZERO, reader: true, alters: true };
         let ports = (server.mysql_port, server.http_port);
         let (journal, ids) = (Arc::clone(&self.journal), Arc::clone(&self.next_id));
         let crowd = Crowd::start(ports, journal, ids, &manner);

@@ -83,7 +83,7 @@ fn round(options: &Options, random: &mut StdRng, tally: &mut Tally) -> Result<()
     let mut server = setup.start()?;
     create_tables(&mut connect(&server)?).map_err(|e| format!("create tables: {e}"))?;
     let (journal, ids) = (Arc::<Journal>::default(), Arc::new(AtomicU64::new(1)));
-    let manner = Manner { seed: random.random(), pause: PAUSE, reader: false };
+    let manner = Manner { seed: random.random(), pause: PAUSE, reader: false, alters: true };
     let ports = (server.mysql_port, server.http_port);
     let crowd = Crowd::start(ports, Arc::clone(&journal), ids, &manner);
     for _ in 0..CUTS_A_ROUND.min(options.cuts - tally.cuts) {

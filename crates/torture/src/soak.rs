@@ -99,7 +99,8 @@ fn round(
     let mut client = Client::connect(server.mysql_port).map_err(told)?;
     create_tables(&mut client).map_err(told)?;
     let journal = Arc::<Journal>::default();
-    let manner = Manner { seed: samples.len() as u64, pause: PAUSE, reader: true };
+    let seed = samples.len() as u64;
+    let manner = Manner { seed, pause: PAUSE, reader: true, alters: false };
     let ports = (server.mysql_port, server.http_port);
     let crowd = Crowd::start(ports, Arc::clone(&journal), Arc::clone(ids), &manner);
     let until = Instant::now() + ROUND;

@@ -1,4 +1,5 @@
-//! Clients that write, each by one road and in one mode, and one that reads along.
+//! Clients that write, each by one road and in one mode, one that reads along, and one that
+//! alters the tables meanwhile.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use freshet_wire::Param;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::client::{Client, Failure, Statement};
@@ -28,6 +30,10 @@ pub const TABLES: [&str; 6] =
 /// Problems that are kept; the first ones tell most.
 const PROBLEMS_MAX: usize = 20;
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+/// How long a table keeps its columns, about.
+const ALTER_PAUSE: Duration = Duration::from_millis(60);
+/// The columns that writers name; ALTER adds others and takes these away again.
+const COLUMNS: usize = 3;
 /// How many latencies are kept between two looks at them.
 const LATENCIES_MAX: usize = 100_000;
 
@@ -153,6 +159,8 @@ pub struct Manner {
     pub pause: Duration,
     /// Whether somebody reads along.
     pub reader: bool,
+    /// Whether somebody adds, renames and drops columns.
+    pub alters: bool,
 }
 
 impl Crowd {
@@ -191,6 +199,10 @@ impl Crowd {
         if manner.reader {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || read_along(&shared)));
+        }
+        if manner.alters {
+            let shared = Arc::clone(&shared);
+            threads.push(thread::spawn(move || alter_along(&shared)));
         }
         Self { shared, threads }
     }
@@ -305,7 +317,7 @@ fn load(
         Road::Prepared => insert_prepared(session, table, &ids),
         Road::Stream => {
             let mode = ("group_commit", writer.mode);
-            let mut headers = vec![mode];
+            let mut headers = vec![mode, ("columns", "id,amount,body")];
             headers.extend(label.as_deref().map(|label| ("label", label)));
             stream_load(shared.http_port, table, &headers, &csv(table, &ids)).map(|_| ())
         }
@@ -468,6 +480,40 @@ fn read_along(shared: &Shared) {
             }
         }
     }
+}
+
+/// Alters tables while others write: whatever the columns are, no row is lost or changed.
+fn alter_along(shared: &Shared) {
+    let Ok(mut client) = Client::connect(shared.mysql_port) else { return };
+    let mut random = StdRng::seed_from_u64(!shared.seed);
+    while !shared.stop.load(Ordering::Acquire) {
+        match alter(&mut client, &mut random) {
+            Ok(()) => {}
+            Err(Failure::Refused { errno: 1040 | 1041 | 1053 | 503, .. }) => sleep(REFUSED_PAUSE),
+            Err(Failure::Lost(_)) => return,
+            Err(failure) => {
+                shared.problem(format!("alter: {failure}"));
+                return;
+            }
+        }
+        sleep(ALTER_PAUSE.mul_f64(random.random()));
+    }
+}
+
+fn alter(client: &mut Client, random: &mut StdRng) -> Result<(), Failure> {
+    let table = TABLES.choose(random).expect("there are tables");
+    let columns = client.query(&format!("SHOW COLUMNS FROM torture.{table}"))?;
+    let added = columns.iter().map(|row| row[0].as_str());
+    let added = added.filter(|name| name.starts_with("added_")).collect::<Vec<_>>();
+    assert_eq!(columns.len(), COLUMNS + added.len(), "nobody drops what writers name");
+    let name = format!("added_{}", random.random::<u32>());
+    let place = ["", " AFTER id", " AFTER amount"].choose(random).expect("there are places");
+    let clause = match (added.choose(random), random.random_range(0..4)) {
+        (Some(old), 0) => format!("RENAME COLUMN {old} {name}"),
+        (Some(old), 1 | 2) => format!("DROP COLUMN {old}"),
+        _ => format!("ADD COLUMN {name} VARCHAR(20) DEFAULT 'of before'{place}"),
+    };
+    client.query(&format!("ALTER TABLE torture.{table} {clause}")).map(|_| ())
 }
 
 fn look(shared: &Shared, client: &mut Client, ledgers: &str) -> Result<(), Failure> {

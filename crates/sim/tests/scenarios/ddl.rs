@@ -15,7 +15,7 @@ use freshet_sim::loads::{Client, Outcome};
 use freshet_sim::rows;
 use freshet_storage::delta::Freshness;
 
-use crate::{act, add_column, fill_log, store};
+use crate::{act, add_column, die_in_every_call, fill_log, store};
 
 const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
 
@@ -412,5 +412,49 @@ fn a_database_of_very_many_tables_can_be_dropped() {
     });
     sim.crash(Death::PowerCut);
     assert_eq!(sim.engine().table_states().len(), 4);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn what_only_metadata_knows_may_die_in_every_call() {
+    let calls = die_in_every_call(
+        |sim| {
+            act(sim, |client| async move { client.load("a", 3, Async, None).await });
+        },
+        |client| async move {
+            client.set("a", "group_commit_interval_ms", 77).await;
+            client.rename("b", "c").await;
+            client.load_large("a", 30, 2).await;
+            Change::AddAfter.act(&client).await;
+            client.rename("c", "b").await;
+            client.engine.create_database("d2", false).await.unwrap();
+            client.flush("a").await;
+            client.engine.drop_database("d2", false).await.unwrap();
+        },
+    );
+    assert!(calls > 20, "{calls} calls");
+}
+
+#[test]
+fn a_dropped_table_that_metadata_still_has_stops_no_flush_of_others() {
+    let mut sim = store(34);
+    sim.config.write_memory_bytes = ByteSize::kib(64);
+    sim.config.flush_bytes = ByteSize::mib(1);
+    sim.crash(Death::PowerCut);
+    act(&sim, |client| async move {
+        while client.engine.admission().memory().used_bytes() < 24 << 10 {
+            client.load("a", 20, Off, None).await;
+        }
+    });
+    sim.failpoints.arm("barrier-before-publish", 0, FULL);
+    act(&sim, |client| async move {
+        client.drop_table("a").await;
+        for n in 0..200 {
+            let outcome = client.load("b", 20, Off, None).await;
+            assert!(matches!(outcome, Outcome::Acknowledged(_)), "load {n} finds no memory");
+        }
+    });
+    sim.failpoints.disarm("barrier-before-publish");
+    sim.check();
     sim.settle_and_check_leaks();
 }
