@@ -1,5 +1,7 @@
 //! Tables that are made with their rows: there with all of them, or not at all, wherever it ends.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! A world that tests move: a clock that is stepped, and a log disk that is slow or stands still.
+#![allow(clippy::disallowed_methods)]
 
 use std::io;
 use std::path::Path;

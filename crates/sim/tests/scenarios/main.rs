@@ -3,6 +3,7 @@
 
 mod damage;
 mod ddl;
+mod made;
 mod merges;
 mod misuse;
 mod room;
