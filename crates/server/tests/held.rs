@@ -1,6 +1,6 @@
 //! What clients hold while they wait or are waited for: memory that comes back, and limits for
 //! each account.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;
 

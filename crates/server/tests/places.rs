@@ -1,6 +1,6 @@
 //! Places of connections: limits for accounts and addresses, strangers that say nothing, and the
 //! way in that administrators always have. Loops are bounded and on this machine.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;
 
