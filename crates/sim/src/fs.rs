@@ -31,6 +31,8 @@ struct Disk {
     /// What a crash leaves for certain.
     durable_names: BTreeMap<PathBuf, usize>,
     dirs: BTreeSet<PathBuf>,
+    /// The same: what stands in a directory that is not among them is gone with it.
+    durable_dirs: BTreeSet<PathBuf>,
     locked: BTreeSet<PathBuf>,
     capacity_bytes: u64,
     /// Rises with each crash: files opened before belong to a process that is gone.
@@ -72,6 +74,7 @@ impl SimFs {
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
             dirs: BTreeSet::from([PathBuf::from("/")]),
+            durable_dirs: BTreeSet::from([PathBuf::from("/")]),
             locked: BTreeSet::new(),
             capacity_bytes,
             life: 0,
@@ -190,9 +193,27 @@ impl Disk {
                 None => self.durable_names.remove(&path),
             };
         }
+        self.crash_dirs();
         self.names.clone_from(&self.durable_names);
         self.forget_unnamed();
         self.end_process();
+    }
+
+    /// Directories whose names were not synced stay or go by chance, with all that is in them.
+    fn crash_dirs(&mut self) {
+        let changed = self.dirs.symmetric_difference(&self.durable_dirs).cloned();
+        for dir in changed.collect::<Vec<_>>() {
+            let kept = if self.chance.random() { &self.dirs } else { &self.durable_dirs };
+            match kept.contains(&dir) {
+                true => self.durable_dirs.insert(dir),
+                false => self.durable_dirs.remove(&dir),
+            };
+        }
+        let there = self.durable_dirs.clone();
+        let is_reached = |path: &Path| path.ancestors().skip(1).all(|dir| there.contains(dir));
+        self.durable_dirs.retain(|dir| is_reached(dir));
+        self.durable_names.retain(|file, _| is_reached(file));
+        self.dirs.clone_from(&self.durable_dirs);
     }
 
     fn end_process(&mut self) {
@@ -330,7 +351,6 @@ impl Fs for SimFs {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        // Directories are made at start only; that their names may be lost is not simulated.
         let mut disk = self.0.lock();
         disk.alive()?;
         disk.dirs.extend(path.ancestors().map(Path::to_path_buf));
@@ -380,7 +400,13 @@ impl Fs for SimFs {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.0.lock();
         disk.changing(path)?;
+        if !disk.dirs.contains(path) {
+            return Err(missing(path));
+        }
         let in_dir = |file: &&PathBuf| file.parent() == Some(path);
+        disk.durable_dirs.retain(|dir| !in_dir(&dir));
+        let dirs = disk.dirs.iter().filter(in_dir).cloned().collect::<Vec<_>>();
+        disk.durable_dirs.extend(dirs);
         let gone = disk.durable_names.keys().filter(in_dir).cloned().collect::<Vec<_>>();
         for file in gone {
             disk.durable_names.remove(&file);

@@ -1,6 +1,6 @@
 //! A machine for tests: a disk that tears writes and loses power, a clock that is pushed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub enum Fate {
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Those whose names the next power cut takes, with all that is in them.
+    unsynced: BTreeSet<PathBuf>,
     /// The content that the power cut after the next one brings back, by file and block.
     volatile: BTreeMap<(PathBuf, usize), Vec<u8>>,
     /// That which the next one brings back.
@@ -64,6 +66,11 @@ impl MemFs {
     /// not come yet is still to come.
     pub fn restart(&self) {
         let mut disk = self.0.lock();
+        for path in std::mem::take(&mut disk.unsynced) {
+            disk.files.remove(&path);
+            disk.volatile.retain(|(of, _), _| *of != path);
+            disk.doomed.retain(|(of, _), _| *of != path);
+        }
         let volatile = std::mem::take(&mut disk.volatile);
         for ((path, block), old) in std::mem::replace(&mut disk.doomed, volatile) {
             let bytes = disk.files.get_mut(&path).unwrap();
@@ -131,6 +138,7 @@ impl Fs for MemFs {
             (Mode::CreateNew, true) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Mode::CreateNew, false) => {
                 disk.files.insert(path.to_owned(), Vec::new());
+                disk.unsynced.insert(path.to_owned());
             }
             (_, true) => {}
             (_, false) => return Err(io::ErrorKind::NotFound.into()),
@@ -161,7 +169,8 @@ impl Fs for MemFs {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.lock().unsynced.retain(|file| file.parent() != Some(path));
         Ok(())
     }
 

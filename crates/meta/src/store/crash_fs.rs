@@ -140,6 +140,8 @@ impl Fs for CrashFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut files = self.0.files.lock();
         let content = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        // Until its directory is synced a crash leaves it without this name.
+        content.lock().name_is_durable = false;
         files.insert(to.to_owned(), content);
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::*;
 
 fn disk(seed: u64) -> SimFs {
     let fs = SimFs::new(StdRng::seed_from_u64(seed), 1 << 20);
-    fs.create_dir_all(Path::new("/d")).unwrap();
+    fs.make_dir(Path::new("/d")).unwrap();
     fs
 }
 
@@ -40,6 +40,34 @@ fn what_was_not_synced_is_lost_in_some_crashes_and_torn_in_some() {
         }
     }
     assert!(lost > 5 && torn > 5, "{lost} lost, {torn} torn");
+}
+
+#[test]
+fn a_directory_that_was_not_synced_takes_along_what_was_synced_in_it() {
+    let (mut lost, mut kept) = (0, 0);
+    for seed in 0..50 {
+        let fs = disk(seed);
+        let (dir, path) = (Path::new("/d/e/f"), Path::new("/d/e/f/a"));
+        fs.create_dir_all(dir).unwrap();
+        let file = fs.open(path, Mode::CreateNew).unwrap();
+        file.write_all_at(&[7; 512], 0).unwrap();
+        file.sync().unwrap();
+        fs.sync_dir(dir).unwrap();
+        fs.sync_dir(Path::new("/d/e")).unwrap();
+        let is_synced = seed % 2 == 0;
+        if is_synced {
+            fs.sync_dir(Path::new("/d")).unwrap();
+        }
+        fs.crash();
+        match fs.read(path) {
+            Ok(bytes) => assert_eq!(bytes, [7; 512]),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+        }
+        assert_eq!(fs.exists(dir), fs.exists(path), "they go together");
+        assert!(fs.exists(path) || !is_synced, "what was synced stays");
+        if fs.exists(path) { kept += 1 } else { lost += 1 }
+    }
+    assert!(lost > 5 && kept > 25, "{lost} lost, {kept} kept");
 }
 
 #[test]

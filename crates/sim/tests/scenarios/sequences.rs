@@ -139,6 +139,26 @@ fn rows_flushed_behind_a_truncate_survive_its_metadata() {
 }
 
 #[test]
+fn what_a_first_run_made_has_a_name_after_a_power_cut() {
+    // Once with files of a flush, once with those of a large load, which come by another road.
+    for seed in 0..8 {
+        let mut sim = store(seed);
+        act(&sim, move |client| async move {
+            client.load("a", 30, Off, None).await;
+            match seed % 2 {
+                0 => drop(client.flush("a").await),
+                _ => drop(client.load_large("a", 30, 2).await),
+            }
+            fill_log(&client, "b").await;
+        });
+        sim.crash(Death::PowerCut);
+        act(&sim, |client| async move { client.load("a", 3, Off, None).await });
+        sim.crash(Death::PowerCut);
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
 fn two_flushes_at_once_publish_in_order() {
     for seed in 0..10 {
         let mut sim = store(seed);
