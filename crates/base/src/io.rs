@@ -74,16 +74,19 @@ pub trait Fs: Send + Sync + 'static {
     }
 
     /// Makes a directory and those above it, where they are not there yet, and makes the names of
-    /// all of them durable: also of those that an earlier process made and had no time to sync.
+    /// all of them durable: as far as it can also of those that an earlier process made and had no
+    /// time to sync.
     fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let is_dir = |dir: &&Path| !dir.as_os_str().is_empty();
+        let made = path.ancestors().filter(is_dir).take_while(|dir| !self.exists(dir)).count();
         self.create_dir_all(path)?;
-        let here = Path::new(".");
-        for dir in path.ancestors().skip(1) {
-            let dir = if dir.as_os_str().is_empty() { here } else { dir };
+        for (level, dir) in path.ancestors().skip(1).enumerate() {
+            let dir = if is_dir(&dir) { dir } else { Path::new(".") };
             match self.sync_dir(dir) {
-                // Where this process may not look it has made nothing.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-                other => other?,
+                // What was there before may be somebody else's, or on a file system that has no
+                // such call.
+                Err(_) if level >= made => {}
+                done => done?,
             }
         }
         Ok(())

@@ -12,13 +12,14 @@ use freshet_base::{ByteSize, Error, ErrorCode, Result, Retry};
 use freshet_meta::LABEL_CHARS_MAX;
 use freshet_wal::{Room, Wal};
 
+use crate::record::LABEL_HEAD_BYTES;
 use crate::transaction::Held;
 
 /// What a load takes in memory besides its encoded rows: its place in the delta.
 const LOAD_OVERHEAD_BYTES: u64 = 64;
 /// What a record of one table takes besides its rows: the stamp, and the longest label that a
 /// client may give. A room is whole blocks, so this is free for nearly all loads.
-const STAMP_AND_LABEL_BYTES: usize = 64 + 17 + LABEL_CHARS_MAX;
+const STAMP_AND_LABEL_BYTES: usize = 64 + LABEL_HEAD_BYTES + LABEL_CHARS_MAX;
 
 /// What a load holds once it is let in.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::{
     DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TableId, TxnId, bail, err,
 };
-use freshet_meta::{Claim, LabelKind, RowsetMeta};
+use freshet_meta::{Claim, LabelKind, LabelTime, RowsetMeta};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::delta::{self, DeltaEntry};
 use freshet_wal as wal;
@@ -89,9 +89,9 @@ pub struct LabelClaim {
 }
 
 impl LabelClaim {
-    fn write(&self, payload: &mut Vec<u8>, committed_micros: i64) {
+    fn write(&self, payload: &mut Vec<u8>, time: LabelTime) {
         let text = self.claim.label();
-        let label = record::Label { db: self.db, kind: self.kind, committed_micros, text };
+        let label = record::Label { db: self.db, kind: self.kind, time, text };
         record::write_label(payload, &label);
     }
 
@@ -173,7 +173,7 @@ impl Engine {
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         record::write_part_head(head, load.table.id, false, load.schema_version, load.rows, len);
         if let Some(label) = &load.label {
-            label.write(&mut buffer.payload, self.clock().wall_micros());
+            label.write(&mut buffer.payload, self.meta().labels().time());
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
@@ -253,7 +253,7 @@ impl Engine {
         }
         let mut payload = encode_parts(&parts);
         if let Some(label) = &label {
-            label.write(&mut payload, self.clock().wall_micros());
+            label.write(&mut payload, self.meta().labels().time());
         }
         let txn = self.meta().ids().txn()?;
         let mut sizes = Vec::with_capacity(parts.len());

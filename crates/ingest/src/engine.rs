@@ -15,7 +15,7 @@ use freshet_base::clock::ClockRef;
 use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
-use freshet_base::task::{Lane, PoolRef};
+use freshet_base::task::{self, Lane, PoolRef};
 use freshet_base::{DbId, Lsn, Result, TableId};
 use freshet_meta::{Catalog, Meta};
 use freshet_schema::Table;
@@ -305,6 +305,11 @@ impl Engine {
         };
         let ended = states.iter().map(end).fold(Ok(()), Result::and);
         self.halt().await;
+        let engine = Arc::clone(self);
+        let saved = task::run(&**self.pool(), move || engine.meta().save_label_clock()).await;
+        if let Err(error) = saved {
+            tracing::warn!(%error, "labels will be remembered for longer than they need be");
+        }
         ended
     }
 

@@ -241,7 +241,7 @@ impl<'a> Replay<'a> {
 
     fn label(&self, label: &Label<'_>, txn: TxnId, lsn: Lsn) {
         let book = self.engine.meta().labels();
-        book.replayed(label.db, label.text, label.kind, txn, lsn, label.committed_micros);
+        book.replayed(label.db, label.text, label.kind, txn, lsn, label.time);
     }
 
     fn end_group(&mut self, table: TableId, txn: TxnId, version: Version, lsn: Lsn) {

@@ -15,6 +15,7 @@ pub(crate) const PREPARED: &str = "/prepared/";
 pub(crate) const FLUSHED: &str = "/flushed/";
 pub(crate) const ROWSETS: &str = "/rowset/";
 pub(crate) const LABELS: &str = "/label/";
+pub(crate) const LABEL_CLOCK: &str = "/label-clock";
 pub(crate) const RUNS: &str = "/run/";
 pub(crate) const USERS: &str = "/user/";
 

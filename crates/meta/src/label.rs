@@ -3,18 +3,26 @@
 //! A label is claimed before its load is appended, and then belongs to the load's record. It is
 //! remembered in memory at once, and in the store with the commit that lets the record's log
 //! file be used again; until then replay of the log brings it back.
+//!
+//! It is remembered for as long as its kind promises, and never forgotten for another's sake: a
+//! load that were taken a second time would be doubled without anybody noticing. Where a database
+//! remembers as many as it may, new labels are refused, which its clients notice and can wait for.
+//! Labels age by a clock of their own ([`clock`]), so that no jump of time makes them forgotten.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::clock::ClockRef;
-use freshet_base::{DbId, Error, Lsn, Result, TxnId, bail, err};
+use freshet_base::{DbId, Error, Lsn, Result, Retry, TxnId, bail, err};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::keys;
 use crate::store::{Batch, MetaStore};
+use clock::ServiceClock;
+
+mod clock;
 
 /// Longest label, in characters.
 pub const LABEL_CHARS_MAX: usize = 128;
@@ -27,7 +35,7 @@ pub struct LabelLimits {
     pub keep: Duration,
     /// Of stream loads.
     pub keep_streaming: Duration,
-    /// Most finished labels of a database.
+    /// Most finished labels of a database; each takes some 300 bytes.
     pub finished_max: usize,
     /// Most labels of a database whose loads run.
     pub running_max: usize,
@@ -38,7 +46,7 @@ impl Default for LabelLimits {
         Self {
             keep: Duration::from_secs(3 * 24 * 3600),
             keep_streaming: Duration::from_secs(12 * 3600),
-            finished_max: 2000,
+            finished_max: 200_000,
             running_max: 1000,
         }
     }
@@ -85,7 +93,7 @@ pub struct LabelRecord {
     pub lsn: Lsn,
     /// When it was committed, microseconds since 1970-01-01 UTC.
     pub finished_micros: i64,
-    /// When it may be forgotten, microseconds since 1970-01-01 UTC.
+    /// When it may be forgotten, on the clock of labels.
     pub expires_micros: i64,
 }
 
@@ -98,6 +106,15 @@ impl LabelRecord {
             false => LabelState::Running,
         }
     }
+}
+
+/// When the load of a label was committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LabelTime {
+    /// Microseconds since 1970-01-01 UTC, for people.
+    pub wall_micros: i64,
+    /// On the clock by which labels age; `None` in records of format 2.
+    pub service_micros: Option<i64>,
 }
 
 /// What a label is used for already.
@@ -178,51 +195,67 @@ impl Drop for Claim {
 #[derive(Debug)]
 enum Entry {
     Running(Option<TxnId>),
-    Finished { record: Arc<LabelRecord>, saved: bool },
+    Finished(Arc<LabelRecord>),
 }
 
 #[derive(Debug, Default)]
 struct DbLabels {
     entries: HashMap<String, Entry>,
-    /// Finished labels, the first to be forgotten first.
-    finished: BTreeSet<(i64, Lsn, String)>,
+    /// Finished labels, the first to be forgotten first. A record of the log has one label.
+    finished: BTreeMap<(i64, Lsn), Arc<LabelRecord>>,
+    /// Those of them that the store lacks.
+    unsaved: BTreeMap<Lsn, Arc<LabelRecord>>,
     running: usize,
     /// Forgotten labels that the store still has.
     to_delete: BTreeSet<String>,
 }
 
 impl DbLabels {
-    fn insert(&mut self, record: Arc<LabelRecord>, saved: bool) {
-        let rank = (record.expires_micros, record.lsn, record.label.clone());
+    fn insert(&mut self, record: Arc<LabelRecord>, is_saved: bool) {
         let label = record.label.clone();
-        match self.entries.insert(label, Entry::Finished { record, saved }) {
+        match self.entries.insert(label, Entry::Finished(Arc::clone(&record))) {
             Some(Entry::Running(_)) => self.running -= 1,
-            Some(Entry::Finished { record, .. }) => {
-                self.finished.remove(&(record.expires_micros, record.lsn, record.label.clone()));
+            Some(Entry::Finished(before)) => {
+                self.finished.remove(&(before.expires_micros, before.lsn));
+                self.unsaved.remove(&before.lsn);
             }
             None => {}
         }
-        self.finished.insert(rank);
+        if !is_saved {
+            self.unsaved.insert(record.lsn, Arc::clone(&record));
+        }
+        self.finished.insert((record.expires_micros, record.lsn), record);
     }
 
-    /// Forgets what is too old or too much.
-    fn trim(&mut self, now_micros: i64, finished_max: usize) {
-        while let Some(first) = self.finished.first() {
-            if first.0 > now_micros && self.finished.len() <= finished_max {
+    /// Forgets what has been remembered for as long as it was promised.
+    fn trim(&mut self, now_micros: i64) {
+        while let Some(first) = self.finished.first_entry() {
+            if first.key().0 > now_micros {
                 return;
             }
-            let (_, _, label) = self.finished.pop_first().expect("the first was just seen");
-            if let Some(Entry::Finished { saved: true, .. }) = self.entries.remove(&label) {
-                self.to_delete.insert(label);
+            let record = first.remove();
+            self.entries.remove(&record.label);
+            if self.unsaved.remove(&record.lsn).is_none() {
+                self.to_delete.insert(record.label.clone());
             }
         }
+    }
+
+    /// How long until there is place for another label; `None` where there is now.
+    fn full_for(&self, finished_max: usize, now_micros: i64) -> Option<Duration> {
+        if self.finished.len() + self.running < finished_max {
+            return None;
+        }
+        let first_micros = self.finished.first_key_value().map_or(now_micros, |(key, _)| key.0);
+        let micros = u64::try_from(first_micros.saturating_sub(now_micros)).unwrap_or(0);
+        Some(Duration::from_micros(micros))
     }
 }
 
 /// The labels of all databases.
 pub struct LabelBook {
     limits: LabelLimits,
-    clock: ClockRef,
+    clock: ServiceClock,
     databases: Mutex<HashMap<DbId, DbLabels>>,
 }
 
@@ -237,6 +270,7 @@ impl std::fmt::Debug for LabelBook {
 pub(crate) struct Saving {
     put: Vec<Arc<LabelRecord>>,
     delete: Vec<(DbId, String)>,
+    clock_micros: i64,
 }
 
 impl Saving {
@@ -244,8 +278,9 @@ impl Saving {
         let put = |record: &Arc<LabelRecord>| {
             (keys::label(record.db, &record.label), keys::encode(record.as_ref()))
         };
+        let clock = (keys::LABEL_CLOCK.to_owned(), keys::encode(&self.clock_micros));
         Batch {
-            put: self.put.iter().map(put).collect(),
+            put: self.put.iter().map(put).chain([clock]).collect(),
             delete: self.delete.iter().map(|(db, label)| keys::label(*db, label)).collect(),
             ..Batch::default()
         }
@@ -258,14 +293,18 @@ impl LabelBook {
         limits: LabelLimits,
         clock: ClockRef,
     ) -> Result<Self> {
-        let now_micros = clock.wall_micros();
+        let saved_micros = match store.get(keys::LABEL_CLOCK)? {
+            Some(bytes) => Some(keys::decode::<i64>(keys::LABEL_CLOCK, &bytes)?),
+            None => None,
+        };
+        let clock = ServiceClock::new(clock, saved_micros);
         let mut databases = HashMap::<DbId, DbLabels>::new();
         for (key, bytes) in store.scan(keys::LABELS)? {
             let record = keys::decode::<LabelRecord>(&key, &bytes)?;
             databases.entry(record.db).or_default().insert(Arc::new(record), true);
         }
         for labels in databases.values_mut() {
-            labels.trim(now_micros, limits.finished_max);
+            labels.trim(clock.now_micros());
         }
         Ok(Self { limits, clock, databases: Mutex::new(databases) })
     }
@@ -273,7 +312,8 @@ impl LabelBook {
     /// Claims a label for a load.
     ///
     /// # Errors
-    /// A label that is none; too many loads with labels at the same time.
+    /// A label that is none; too many loads with labels at the same time; too many labels that
+    /// must not be forgotten yet.
     pub fn claim(
         self: &Arc<Self>,
         db: DbId,
@@ -284,7 +324,8 @@ impl LabelBook {
         check_label(label)?;
         let mut databases = self.databases.lock();
         let labels = databases.entry(db).or_default();
-        labels.trim(self.clock.wall_micros(), self.limits.finished_max);
+        let now_micros = self.clock.now_micros();
+        labels.trim(now_micros);
         if let Some(entry) = labels.entries.get(label) {
             return Ok(ClaimOutcome::Used(used(label, entry)));
         }
@@ -296,10 +337,28 @@ impl LabelBook {
                 self.limits.running_max
             );
         }
+        if let Some(wait) = labels.full_for(self.limits.finished_max, now_micros) {
+            return Err(self.full(wait));
+        }
         labels.entries.insert(label.to_owned(), Entry::Running(txn));
         labels.running += 1;
         let (book, label) = (self.clone(), label.to_owned());
         Ok(ClaimOutcome::New(Claim { book, db, label, kind, committed: false }))
+    }
+
+    fn full(&self, wait: Duration) -> Error {
+        let LabelLimits { keep, keep_streaming, finished_max, .. } = self.limits;
+        let error = err!(
+            OutOfRoom,
+            "the database remembers {finished_max} labels, which is all that labels_max allows, \
+             and none may be forgotten yet: those of stream loads are kept for {} of service, \
+             those of statements for {}. The next place is free in {}; until then load without a \
+             label, or raise labels_max",
+            Readable(keep_streaming),
+            Readable(keep),
+            Readable(wait)
+        );
+        error.with_retry(Retry::After(wait))
     }
 
     /// What a label is used for, if it is.
@@ -312,12 +371,15 @@ impl LabelBook {
     pub fn finished(&self, db: DbId) -> Vec<Arc<LabelRecord>> {
         let databases = self.databases.lock();
         let Some(labels) = databases.get(&db) else { return Vec::new() };
-        let records =
-            labels.finished.iter().filter_map(|(_, _, label)| match labels.entries.get(label) {
-                Some(Entry::Finished { record, .. }) => Some(record.clone()),
-                _ => None,
-            });
-        records.collect()
+        labels.finished.values().cloned().collect()
+    }
+
+    /// The time now.
+    pub fn time(&self) -> LabelTime {
+        LabelTime {
+            wall_micros: self.clock.wall_micros(),
+            service_micros: Some(self.clock.now_micros()),
+        }
     }
 
     /// Remembers the label of a record that replay met; it never refuses one.
@@ -328,16 +390,19 @@ impl LabelBook {
         kind: LabelKind,
         txn: TxnId,
         lsn: Lsn,
-        finished_micros: i64,
+        time: LabelTime,
     ) {
+        if let Some(service_micros) = time.service_micros {
+            self.clock.has_shown(service_micros);
+        }
         // A record whose label is in the store already changes nothing.
         if self.get(db, label).is_none_or(|used| used.lsn != Some(lsn)) {
-            self.finish(db, label, kind, txn, lsn, finished_micros);
+            self.finish(db, label, kind, txn, lsn, time);
         }
     }
 
     fn committed(&self, db: DbId, label: &str, kind: LabelKind, txn: TxnId, lsn: Lsn) {
-        self.finish(db, label, kind, txn, lsn, self.clock.wall_micros());
+        self.finish(db, label, kind, txn, lsn, self.time());
     }
 
     fn finish(
@@ -347,20 +412,23 @@ impl LabelBook {
         kind: LabelKind,
         txn: TxnId,
         lsn: Lsn,
-        finished_micros: i64,
+        time: LabelTime,
     ) {
         let keep = match kind {
             LabelKind::Statement => self.limits.keep,
             LabelKind::Streaming => self.limits.keep_streaming,
         };
         let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        // What older versions wrote has the time of the wall, which may have been ahead.
+        let wall_micros = || time.wall_micros.min(self.clock.now_micros());
+        let finished_at = time.service_micros.unwrap_or_else(wall_micros);
         let record = LabelRecord {
             db,
             label: label.to_owned(),
             txn,
             lsn,
-            finished_micros,
-            expires_micros: finished_micros.saturating_add(keep_micros),
+            finished_micros: time.wall_micros,
+            expires_micros: finished_at.saturating_add(keep_micros),
         };
         let mut databases = self.databases.lock();
         databases.entry(db).or_default().insert(Arc::new(record), false);
@@ -381,21 +449,23 @@ impl LabelBook {
         self.databases.lock().remove(&db);
     }
 
+    /// What the clock of labels shows, for the store.
+    pub(crate) fn clock_batch(&self) -> Batch {
+        Saving { clock_micros: self.clock.now_micros(), ..Saving::default() }.batch()
+    }
+
     /// What the store lacks of labels up to `lsn`, and what it has too much.
     pub(crate) fn save(&self, lsn: Lsn) -> Saving {
-        let now_micros = self.clock.wall_micros();
-        let mut saving = Saving::default();
+        let now_micros = self.clock.now_micros();
+        let mut saving = Saving { clock_micros: now_micros, ..Saving::default() };
         for (db, labels) in self.databases.lock().iter_mut() {
-            labels.trim(now_micros, self.limits.finished_max);
-            let unsaved = labels.entries.values().filter_map(|entry| match entry {
-                Entry::Finished { record, saved: false } if record.lsn <= lsn => Some(record),
-                _ => None,
-            });
-            saving.put.extend(unsaved.cloned());
-            let put = &saving.put;
-            let again = |label: &String| put.iter().any(|r| r.db == *db && r.label == *label);
-            let delete = labels.to_delete.iter().filter(|label| !again(label));
+            labels.trim(now_micros);
+            let put = labels.unsaved.range(..=lsn).map(|(_, record)| Arc::clone(record));
+            let put = put.collect::<Vec<_>>();
+            let again = put.iter().map(|record| record.label.as_str()).collect::<HashSet<_>>();
+            let delete = labels.to_delete.iter().filter(|label| !again.contains(label.as_str()));
             saving.delete.extend(delete.map(|label| (*db, label.clone())));
+            saving.put.extend(put);
         }
         // One order whatever the hash: the same work makes the same calls of the disk.
         saving.put.sort_unstable_by_key(|record| record.lsn);
@@ -409,12 +479,9 @@ impl LabelBook {
         for record in &saving.put {
             let Some(labels) = databases.get_mut(&record.db) else { continue };
             labels.to_delete.remove(&record.label);
-            match labels.entries.get_mut(&record.label) {
-                Some(Entry::Finished { record: now, saved }) if now == record => *saved = true,
+            if labels.unsaved.remove(&record.lsn).is_none() {
                 // It was forgotten meanwhile.
-                _ => {
-                    labels.to_delete.insert(record.label.clone());
-                }
+                labels.to_delete.insert(record.label.clone());
             }
         }
         for (db, label) in &saving.delete {
@@ -425,13 +492,27 @@ impl LabelBook {
     }
 }
 
+/// A time as people say it.
+struct Readable(Duration);
+
+impl std::fmt::Display for Readable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = self.0.as_secs();
+        match seconds {
+            0..60 => write!(f, "{}s", seconds.max(1)),
+            60..3600 => write!(f, "{}m {}s", seconds / 60, seconds % 60),
+            _ => write!(f, "{}h {}m", seconds / 3600, seconds / 60 % 60),
+        }
+    }
+}
+
 fn used(label: &str, entry: &Entry) -> UsedLabel {
     let label = label.to_owned();
     match entry {
         Entry::Running(txn) => {
             UsedLabel { label, txn: *txn, state: LabelState::Running, lsn: None }
         }
-        Entry::Finished { record, .. } => UsedLabel {
+        Entry::Finished(record) => UsedLabel {
             label,
             txn: Some(record.txn),
             state: LabelState::Visible,

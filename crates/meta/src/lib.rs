@@ -54,7 +54,7 @@ pub use flushed::{Flushed, Publish, PublishOutcome, StoredTable, Truncate, Trunc
 pub use ids::{IdBlock, IdKind, Ids};
 pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,
-    LabelState, UsedLabel,
+    LabelState, LabelTime, UsedLabel,
 };
 pub use log::{AcceptedHole, LogFileRecord, LogState, RecycleCommit, RunRecord};
 pub use meta::{Meta, MetaConfig};

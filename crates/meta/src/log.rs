@@ -131,11 +131,19 @@ impl Meta {
         let key = keys::run(number.get());
         let batch = Batch {
             expect: vec![(key.clone(), None)],
-            put: vec![(key, keys::encode(&record))],
+            put: [vec![(key, keys::encode(&record))], self.labels().clock_batch().put].concat(),
             delete: Vec::new(),
         };
         self.store.commit(batch)?;
         Ok(record)
+    }
+
+    /// Writes down how long labels have been remembered, so that a stop does not lengthen it.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn save_label_clock(&self) -> Result<()> {
+        Ok(self.store.commit(self.labels().clock_batch())?)
     }
 
     /// The state of the log.

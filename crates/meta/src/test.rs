@@ -15,22 +15,30 @@ use crate::{
 
 /// Time that stands until a test moves it.
 #[derive(Default)]
-pub(crate) struct TestClock(AtomicI64);
+pub(crate) struct TestClock {
+    now_micros: AtomicI64,
+    jumped_micros: AtomicI64,
+}
 
 impl TestClock {
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap();
-        self.0.fetch_add(micros, Ordering::Relaxed);
+        self.now_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Somebody sets the clock on the wall.
+    pub fn jump_wall(&self, hours: i64) {
+        self.jumped_micros.fetch_add(hours * 3_600_000_000, Ordering::Relaxed);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Duration {
-        Duration::from_micros(self.wall_micros().unsigned_abs())
+        Duration::from_micros(self.now_micros.load(Ordering::Relaxed).unsigned_abs())
     }
 
     fn wall_micros(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        self.now_micros.load(Ordering::Relaxed) + self.jumped_micros.load(Ordering::Relaxed)
     }
 
     fn sleep(&self, _duration: Duration) -> futures::future::BoxFuture<'static, ()> {

@@ -127,13 +127,14 @@ settings! {
         "Bytes of all of them at most; the oldest go first.",
         load_error_log_bytes_max: parse::size;
     label_keep = "3d",
-        "How long the labels of INSERT and of transactions are remembered.",
+        "How long the labels of INSERT and of transactions are remembered, while the server runs.",
         label_keep: parse::duration;
     label_keep_streaming = "12h",
-        "How long the labels of stream loads are remembered.",
+        "How long the labels of stream loads are remembered, while the server runs.",
         label_keep_streaming: parse::duration;
-    labels_max = "2000",
-        "Labels of a database that are remembered at most.",
+    labels_max = "200000",
+        "Labels of a database that are remembered at most, with some 300 bytes of memory each. \
+         None is forgotten before its time: above it new labels are refused (1041).",
         labels_max: |text| parse::count(text, 1, 1_000_000);
     labels_running_max = "1000",
         "Loads with labels that may run at once in a database.",

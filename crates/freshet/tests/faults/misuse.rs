@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use freshet_torture::client::Client;
+use freshet_torture::client::{Client, Failure};
+use freshet_torture::http::{ask, load_head};
 use freshet_torture::server::{Server, Setup};
 
 use crate::{World, count, files, insert, insert_many, started, world};
@@ -214,4 +215,38 @@ fn a_variable_of_the_environment_that_is_no_setting_is_told_and_passed_over() {
     world.setup.environment = vec![("FRESHET_LABELS_MAX".to_owned(), "none".to_owned())];
     let refused = world.setup.start().unwrap_err();
     assert!(refused.contains("FRESHET_LABELS_MAX"), "{refused}");
+}
+
+#[test]
+fn both_kinds_of_labels_keep_theirs_at_the_limit() {
+    let world = world();
+    let setup = world.setup.clone().with("labels_max", "6");
+    let (mut server, mut client) = started(&setup);
+    for n in 0..5 {
+        let sql = format!("INSERT INTO torture.events_0 WITH LABEL i{n} VALUES ({n}, 0, 'i')");
+        client.query(&sql).unwrap();
+    }
+    let load = |port: u16, label: &str| {
+        let body = "100,0,s\n";
+        let head = load_head("events_0", &[("label", label)], body.len());
+        ask(port, (head + body).as_bytes()).unwrap().body
+    };
+    assert!(load(server.http_port, "s").contains("Success"));
+    let refused = load(server.http_port, "t");
+    assert!(refused.contains("labels_max") && refused.contains("free in 11h 59m"), "{refused}");
+    let refused = client.query("INSERT INTO torture.events_0 WITH LABEL u VALUES (9, 0, 'u')");
+    assert!(matches!(refused, Err(Failure::Refused { errno: 1041, .. })), "{refused:?}");
+    for restarted in [false, true] {
+        for label in ["s", "i0", "i4"] {
+            let again = load(server.http_port, label);
+            assert!(again.contains("Label Already Exists"), "{label} {restarted}: {again}");
+        }
+        server.kill();
+        server = setup.start().unwrap();
+    }
+    // Who gives no label is not concerned.
+    let mut client = Client::connect(server.mysql_port).unwrap();
+    insert(&mut client, 7).unwrap();
+    assert_eq!(count(&mut client), 7);
+    server.stop().unwrap();
 }

@@ -55,26 +55,109 @@ fn a_label_that_is_none_is_refused() {
     drop(new(&book, &"x".repeat(128)));
 }
 
+fn streaming(book: &Arc<LabelBook>, label: &str, lsn: u64) {
+    let ClaimOutcome::New(claim) = book.claim(DB, label, LabelKind::Streaming, None).unwrap()
+    else {
+        panic!("{label} is free")
+    };
+    claim.appended(TxnId(lsn), Lsn(lsn));
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
 #[test]
-fn labels_are_forgotten_by_age_and_by_number() {
+fn labels_are_forgotten_by_age() {
     let clock = Arc::<TestClock>::default();
-    let limits = LabelLimits { finished_max: 3, ..LabelLimits::default() };
-    let book = book(&clock, limits);
-    let streaming = book.claim(DB, "s", LabelKind::Streaming, None).unwrap();
-    let ClaimOutcome::New(streaming) = streaming else { panic!("it is free") };
-    streaming.appended(TxnId(1), Lsn(1));
+    let book = book(&clock, LabelLimits::default());
+    streaming(&book, "s", 1);
     new(&book, "a").appended(TxnId(2), Lsn(2));
-    clock.advance(Duration::from_secs(13 * 3600));
+    clock.advance(13 * HOUR);
     drop(new(&book, "s"));
     assert_eq!(used(&book, "a").txn, Some(TxnId(2)));
-    for n in 0..3 {
-        new(&book, &format!("b{n}")).appended(TxnId(10 + n), Lsn(10 + n));
-    }
+    clock.advance(4 * 24 * HOUR);
     drop(new(&book, "a"));
-    assert_eq!(book.finished(DB).len(), 3);
-    clock.advance(Duration::from_secs(4 * 24 * 3600));
-    drop(new(&book, "b2"));
     assert!(book.finished(DB).is_empty());
+}
+
+#[test]
+fn no_label_is_forgotten_for_another() {
+    let clock = Arc::<TestClock>::default();
+    let book = book(&clock, LabelLimits { finished_max: 4, ..LabelLimits::default() });
+    for n in 0..3 {
+        new(&book, &format!("a{n}")).appended(TxnId(n), Lsn(n));
+    }
+    clock.advance(HOUR);
+    // It expires first and came last.
+    streaming(&book, "s", 10);
+    for (label, kind) in [("b", LabelKind::Statement), ("t", LabelKind::Streaming)] {
+        let error = book.claim(DB, label, kind, None).unwrap_err();
+        assert_eq!((error.code().errno(), error.retry()), (1041, Retry::After(12 * HOUR)));
+        let said = error.message();
+        assert!(said.contains("labels_max") && said.contains("free in 12h 0m"), "{said}");
+    }
+    for label in ["a0", "a1", "a2", "s"] {
+        used(&book, label);
+    }
+    // Another database has room of its own.
+    book.claim(DbId(2), "b", LabelKind::Statement, None).unwrap();
+    clock.advance(12 * HOUR);
+    new(&book, "b").appended(TxnId(11), Lsn(11));
+    used(&book, "a0");
+    // One that runs needs its place as well.
+    clock.advance(59 * HOUR);
+    let running = (0..3).map(|n| new(&book, &format!("c{n}"))).collect::<Vec<_>>();
+    assert!(book.claim(DB, "d", LabelKind::Statement, None).is_err());
+    drop(running);
+}
+
+#[test]
+fn a_clock_that_jumps_makes_no_label_forgotten_in_this_life_or_the_next() {
+    let clock = Arc::<TestClock>::default();
+    let store = crate::store::MemStore::new();
+    let open = || Arc::new(LabelBook::load(&store, LabelLimits::default(), clock.clone()).unwrap());
+    let first = open();
+    streaming(&first, "saved", 1);
+    let saving = first.save(Lsn(1));
+    store.commit(saving.batch()).unwrap();
+    first.saved(&saving);
+    clock.advance(HOUR);
+    let logged = first.time();
+    streaming(&first, "logged", 2);
+    for years in [1000, -2000, 500] {
+        clock.jump_wall(years * 365 * 24);
+        used(&first, "saved");
+        used(&first, "logged");
+        // The next process knows what the store and the log say.
+        let next = open();
+        next.replayed(DB, "logged", LabelKind::Streaming, TxnId(2), Lsn(2), logged);
+        used(&next, "saved");
+        used(&next, "logged");
+        clock.advance(HOUR);
+    }
+    clock.advance(8 * HOUR);
+    drop(new(&first, "saved"));
+    used(&first, "logged");
+    clock.advance(HOUR);
+    drop(new(&first, "logged"));
+}
+
+#[test]
+fn labels_of_records_of_before_age_by_the_wall() {
+    let clock = Arc::<TestClock>::default();
+    clock.advance(100 * HOUR);
+    let book = book(&clock, LabelLimits::default());
+    let at = |hours: i64| LabelTime { wall_micros: hours * 3_600_000_000, service_micros: None };
+    for (lsn, (label, hours)) in
+        [("old", 90), ("young", 99), ("ahead", 9000)].into_iter().enumerate()
+    {
+        let lsn = Lsn(lsn as u64 + 1);
+        book.replayed(DB, label, LabelKind::Streaming, TxnId(lsn.get()), lsn, at(hours));
+    }
+    clock.advance(3 * HOUR);
+    drop(new(&book, "old"));
+    used(&book, "young");
+    clock.advance(10 * HOUR);
+    drop(new(&book, "ahead"));
 }
 
 #[test]
@@ -90,31 +173,34 @@ fn loads_with_labels_are_limited() {
 #[test]
 fn a_commit_saves_labels_up_to_its_lsn_and_removes_forgotten_ones() {
     let clock = Arc::<TestClock>::default();
-    let book = book(&clock, LabelLimits { finished_max: 2, ..LabelLimits::default() });
+    let book = book(&clock, LabelLimits::default());
     new(&book, "a").appended(TxnId(1), Lsn(1));
+    clock.advance(HOUR);
     new(&book, "b").appended(TxnId(2), Lsn(2));
     let saving = book.save(Lsn(1));
     assert_eq!(saving.put.iter().map(|r| r.label.as_str()).collect::<Vec<_>>(), ["a"]);
     book.saved(&saving);
     assert_eq!(book.save(Lsn(2)).put.len(), 1, "what is saved is not saved again");
-    // `a` is in the store and is forgotten; `b` was never there.
+    // `a` is in the store and is forgotten.
+    clock.advance(71 * HOUR);
     new(&book, "c").appended(TxnId(3), Lsn(3));
     new(&book, "d").appended(TxnId(4), Lsn(4));
     let saving = book.save(Lsn(4));
     assert_eq!(saving.delete, [(DB, "a".to_owned())]);
-    assert_eq!(saving.put.len(), 2);
+    assert_eq!(saving.put.len(), 3);
     book.saved(&saving);
-    assert!(book.save(Lsn(4)).batch().is_empty());
+    let saving = book.save(Lsn(4));
+    assert!(saving.put.is_empty() && saving.delete.is_empty(), "{saving:?}");
 }
 
 #[test]
 fn replay_brings_labels_back_and_refuses_none() {
     let book = book(&Arc::default(), LabelLimits::default());
-    book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), 0);
-    book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), 0);
+    book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), book.time());
+    book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), book.time());
     assert_eq!(book.finished(DB).len(), 1);
     // A label that was forgotten and used again: the later record counts.
-    book.replayed(DB, "a", LabelKind::Statement, TxnId(2), Lsn(6), 0);
+    book.replayed(DB, "a", LabelKind::Statement, TxnId(2), Lsn(6), book.time());
     assert_eq!(used(&book, "a").txn, Some(TxnId(2)));
     assert_eq!(book.finished(DB).len(), 1);
 }

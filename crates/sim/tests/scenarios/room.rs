@@ -282,6 +282,33 @@ fn a_clock_that_jumps_changes_nothing() {
 }
 
 #[test]
+fn a_label_claimed_before_a_jump_of_the_clock_is_used_after_it() {
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let mut sim = store(60);
+    let label = |n: usize| Some(format!("before-{n}"));
+    for (round, days) in [1, 4000, -9000, 30].into_iter().enumerate() {
+        act(&sim, move |client| async move {
+            assert!(is_acknowledged(Some(client.load("a", 3, Async, label(round)).await)));
+            if round % 2 == 0 {
+                // Some labels are in metadata, some in the log alone.
+                fill_log(&client, "b").await;
+            }
+        });
+        sim.executor.jump_wall(days * DAY_MICROS);
+        for restarted in [false, true] {
+            act(&sim, move |client| async move {
+                for n in 0..=round {
+                    let again = client.load("a", 3, Async, label(n)).await;
+                    assert_eq!(again, Outcome::LabelUsed, "{n}, {restarted}");
+                }
+            });
+            sim.crash(if round % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
+        }
+    }
+    sim.settle_and_check_leaks();
+}
+
+#[test]
 fn a_spilled_transaction_may_die_in_every_call() {
     let calls = die_in_every_call(
         |_| {},
