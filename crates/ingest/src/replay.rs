@@ -319,13 +319,15 @@ impl<'a> Replay<'a> {
         while let Some(largest) = self.engine.largest_under_pressure() {
             let memory = self.engine.admission().memory();
             let (used, limit) = (memory.used_bytes(), memory.limit_bytes());
+            // Loads and replay do not count to the byte alike, and memory may have been full.
+            let most = limit + limit / 4;
             if used < self.flushes_from_bytes {
                 return Ok(());
             }
             match self.engine.settle(&largest, FlushReason::Memory).await {
                 Ok(()) => {}
                 Err(error) if self.engine.disk_gave_room_for(&error) => {}
-                Err(error) if error.code() == ErrorCode::DiskFull && used <= limit => {
+                Err(error) if error.code() == ErrorCode::DiskFull && used <= most => {
                     self.flushes_from_bytes = used + limit / FLUSH_TRIES;
                 }
                 Err(error) if error.code() == ErrorCode::DiskFull => {

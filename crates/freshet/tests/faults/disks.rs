@@ -162,7 +162,6 @@ fn a_full_disk_with_memory_full_of_rows_starts_again() {
         rows += more;
     }
     let refused = insert(&mut client, 1).unwrap_err().to_string();
-    eprintln!("{refused}");
     assert!(refused.contains("memory for writes is full"), "{refused}");
     server.kill();
     disk.fill_with(&disk.0.join("filler-last"), 0);
