@@ -178,7 +178,8 @@ impl Answer {
                 let shown: Vec<_> = rows.iter().take(ROWS_SHOWN_MAX).map(row).collect();
                 let more = rows.len().saturating_sub(ROWS_SHOWN_MAX);
                 let more = if more > 0 { format!(" ; {more} more") } else { String::new() };
-                format!("{kinds:?} {}{more}", shown.join(" ; "))
+                let none = if rows.is_empty() { "no rows" } else { "" };
+                format!("{kinds:?} {none}{}{more}", shown.join(" ; "))
             }
             Self::Done(rows) => format!("done, {rows} rows"),
             Self::Refused(errno, message) => format!("error {errno}: {message}"),
@@ -231,13 +232,17 @@ fn text(value: Value, kind: Kind) -> Option<String> {
     match value {
         Value::Null => return None,
         Value::Bytes(bytes) => match String::from_utf8(bytes) {
+            // One spelling for what sorts and compares.
+            Ok(text) if matches!(kind, Kind::Double | Kind::Float) => {
+                return Some(text.parse::<f64>().map_or(text, |number| format!("{number:e}")));
+            }
             Ok(text) => return Some(text),
             Err(error) => return Some(format!("0x{:02x?}", error.into_bytes())),
         },
         Value::Int(number) => return Some(number.to_string()),
         Value::UInt(number) => return Some(number.to_string()),
-        Value::Float(number) => return Some(number.to_string()),
-        Value::Double(number) => return Some(number.to_string()),
+        Value::Float(number) => return Some(format!("{number:e}")),
+        Value::Double(number) => return Some(format!("{number:e}")),
         Value::Date(date) => date.put_text(&mut out),
         Value::DateTime(moment) => moment.put_text(&mut out, decimals),
         Value::Time(time) => time.put_text(&mut out, decimals),

@@ -165,8 +165,8 @@ const INT: Family = (
         ("TIME_TO_SEC(@)", &[Time]),
         ("REGEXP_INSTR(@, @)", &[Text, Regex]),
         ("COALESCE(@, 0)", &[Int]),
-        ("(SELECT COUNT(*) FROM t1 AS x WHERE x.id < @)", &[Int]),
-        ("(SELECT MAX(x.id) FROM t2 AS x WHERE x.id <> @)", &[Int]),
+        ("(SELECT COUNT(*) FROM t1 AS x WHERE x.id = @)", &[Int]),
+        ("(SELECT MAX(x.id) FROM t2 AS x WHERE x.id = @)", &[Int]),
     ],
 );
 

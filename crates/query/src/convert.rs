@@ -305,7 +305,7 @@ pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
         DataType::Timestamp(_, _) | DataType::Null => {
             cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone()
         }
-        ty if ty.is_numeric() => {
+        ty if ty.is_numeric() || *ty == DataType::Boolean => {
             int(array)?.iter().map(|value| value.and_then(temporal::from_number)).collect()
         }
         other => return exec_err!("Incorrect datetime value of type {other}"),

@@ -20,6 +20,7 @@ use datafusion::optimizer::AnalyzerRule;
 use freshet_base::err;
 
 use crate::error::external;
+use crate::functions::operators::comparable;
 
 /// The name of the only column of a subquery that depends on the row: it may not be called as a
 /// column that joins it.
@@ -60,10 +61,11 @@ fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// A condition for which false is as good as NULL.
 fn condition(part: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
     let membership = match part {
-        Expr::InSubquery(membership) => membership,
+        Expr::InSubquery(membership) => alike(membership, schema)?,
         Expr::Not(inner) => match *inner {
             Expr::InSubquery(membership) => {
-                InSubquery { negated: !membership.negated, ..membership }
+                let negated = !membership.negated;
+                alike(InSubquery { negated, ..membership }, schema)?
             }
             inner => return nested(Expr::Not(Box::new(inner)), schema, count),
         },
@@ -79,7 +81,10 @@ fn condition(part: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
 
 fn nested(expr: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
     let changed = expr.transform_up(|expr| match expr {
-        Expr::InSubquery(membership) => cases(membership, schema, count).map(Transformed::yes),
+        Expr::InSubquery(membership) => {
+            let membership = alike(membership, schema)?;
+            cases(membership, schema, count).map(Transformed::yes)
+        }
         other => Ok(Transformed::no(other)),
     });
     changed.map(|changed| changed.data)
@@ -118,15 +123,35 @@ fn cases(membership: InSubquery, schema: &DFSchema, count: &mut usize) -> Result
     Ok(if negated { Expr::Not(Box::new(known)) } else { known })
 }
 
+/// The same question with both sides of the types that MySQL compares them as.
+fn alike(membership: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
+    let InSubquery { expr, subquery, negated } = membership;
+    let (Ok(left), right) = (expr.get_type(schema), subquery.subquery.schema().field(0)) else {
+        // The type of a placeholder is not known yet.
+        return Ok(InSubquery { expr, subquery, negated });
+    };
+    let right = right.data_type().clone();
+    let value = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
+    let (known, found) = comparable((*expr, &left), (value, &right));
+    let membership = InSubquery { expr: Box::new(known.0), subquery, negated };
+    if found.1 == right { Ok(membership) } else { selecting(membership, found.0) }
+}
+
 /// The same question of a subquery whose column has a name of its own.
 fn apart(membership: InSubquery) -> Result<InSubquery> {
     if membership.subquery.outer_ref_columns.is_empty() {
         return Ok(membership);
     }
-    let rows = membership.subquery.subquery;
-    let value = Expr::Column(Column::from(rows.schema().qualified_field(0)));
-    let rows = LogicalPlanBuilder::from(rows.as_ref().clone()).project([value.alias(MEMBER)])?;
-    let subquery = Subquery { subquery: Arc::new(rows.build()?), ..membership.subquery };
+    let value = membership.subquery.subquery.schema().qualified_field(0);
+    let value = Expr::Column(Column::from(value));
+    selecting(membership, value)
+}
+
+/// The same question of what is computed for each row of the subquery.
+fn selecting(membership: InSubquery, value: Expr) -> Result<InSubquery> {
+    let rows = membership.subquery.subquery.as_ref().clone();
+    let rows = LogicalPlanBuilder::from(rows).project([value.alias(MEMBER)])?.build()?;
+    let subquery = Subquery { subquery: Arc::new(rows), ..membership.subquery };
     Ok(InSubquery { subquery, ..membership })
 }
 

@@ -19,6 +19,7 @@ use freshet_storage::segment::{Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 
 use crate::error::external;
+use crate::functions::meaning;
 use crate::prune::{Condition, without_zone};
 use crate::result::Origin;
 use crate::scan::{BATCH_ROWS, Part, ScanExec, is_instant, spread};
@@ -118,6 +119,7 @@ impl StoredTable {
 
     fn condition(&self, state: &dyn Session, filters: &[Expr]) -> Result<Option<Arc<dyn Prune>>> {
         let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(None) };
+        let filter = meaning::bare(filter)?;
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = state.create_physical_expr(filter, &schema)?;
         let condition = Condition::new(&expr, &self.schema, self.columns(), self.zone);

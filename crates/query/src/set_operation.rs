@@ -18,7 +18,7 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, TableFactor};
 
 use crate::error::external;
 use crate::functions::call;
-use crate::functions::meaning::{as_shown, digits, shown_type};
+use crate::functions::meaning::{as_shown, digits, showing, shown_type};
 use crate::functions::typed::{common_of, converted};
 use crate::result::copy_name;
 use crate::rewrite::set_operation::{is_bare_set_operation, is_nameless, query_of};
@@ -131,7 +131,9 @@ fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
         let typed = converted(as_shown(column, field), &shown_type(field), &common.ty);
         let shown = match (common.digits, &common.ty) {
-            (Some(wanted), _) if digits(field, None) == Some(wanted) => typed,
+            (Some(wanted), _) if digits(field, None) == Some(wanted) => {
+                showing(typed, Some(wanted))
+            }
             (Some(wanted), DataType::Timestamp(_, _)) => {
                 call("mysql_datetime_digits", vec![typed, lit(i64::from(wanted))])
             }

@@ -134,7 +134,7 @@ fn literal_text(literal: Option<&ScalarValue>) -> Option<&str> {
 }
 
 /// `mysql_date_add(value, amount, unit, sign)`: a DATE stays one under units of days and longer,
-/// and a text stays text.
+/// and what is no time becomes text.
 #[derive(Debug)]
 struct DateAdd;
 
@@ -144,8 +144,8 @@ impl Does for DateAdd {
         let ty = match args.arg_fields[0].data_type() {
             DataType::Duration(_) => convert::TIME,
             DataType::Date32 if is_date_unit(unit) => DataType::Date32,
-            ty if convert::is_text(ty) => DataType::Utf8View,
-            _ => DATETIME,
+            DataType::Date32 | DataType::Timestamp(_, _) => DATETIME,
+            _ => DataType::Utf8View,
         };
         let field = Field::new(name, ty, true);
         if !matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_)) {

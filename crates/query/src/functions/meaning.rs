@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -116,6 +117,21 @@ pub fn showing(expr: Expr, digits: Option<u8>) -> Expr {
     ScalarUDF::new_from_impl(Showing { digits, signature }).call(vec![expr])
 }
 
+/// The same expression without what only says how values show, which would hide columns from
+/// what looks for them.
+pub fn bare(expr: Expr) -> Result<Expr> {
+    let changed = expr.transform_up(|expr| match expr {
+        Expr::ScalarFunction(mut call) if call.func.name() == SHOWING => {
+            Ok(Transformed::yes(call.args.remove(0)))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    changed.map(|changed| changed.data)
+}
+
+/// The name of the function that says how values show.
+const SHOWING: &str = "mysql_showing";
+
 /// A function whose result is its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Showing {
@@ -125,7 +141,7 @@ struct Showing {
 
 impl ScalarUDFImpl for Showing {
     fn name(&self) -> &'static str {
-        "mysql_showing"
+        SHOWING
     }
 
     fn signature(&self) -> &Signature {

@@ -106,7 +106,8 @@ fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryE
     RawBinaryExpr { op, left, right }
 }
 
-type Operand<'a> = (Expr, &'a DataType);
+/// An expression and its type.
+pub type Operand<'a> = (Expr, &'a DataType);
 
 /// Digits of a date and time to the second.
 const CLOCK_DIGITS: i64 = 14;
@@ -163,7 +164,7 @@ fn is_temporal(ty: &DataType) -> bool {
 }
 
 /// An expression and its type.
-type Typed = (Expr, DataType);
+pub type Typed = (Expr, DataType);
 
 /// `left op right`, where text meets numbers as a double and dates as a date.
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
@@ -197,11 +198,22 @@ fn same_or_both_null(left: Typed, right: Typed) -> Expr {
 }
 
 /// Both operands of a comparison, converted to what MySQL compares them as.
-fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
+pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
     let (left_type, right_type) = (left.1, right.1);
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
+    // A truth value is a number beside everything but integers, which it is one of.
+    let truth = |ty: &DataType, other: &DataType| {
+        let integer = other.is_integer() || matches!(other, DataType::Boolean | DataType::Null);
+        *ty == DataType::Boolean && !integer
+    };
     match (left_type, right_type) {
         (DataType::Null, _) | (_, DataType::Null) => (owned(left), owned(right)),
+        (a, b) if truth(a, b) => {
+            comparable((cast(left.0, DataType::Int64), &DataType::Int64), right)
+        }
+        (a, b) if truth(b, a) => {
+            comparable(left, (cast(right.0, DataType::Int64), &DataType::Int64))
+        }
         (a, b) if a == b || (is_text(a) && is_text(b)) => (owned(left), owned(right)),
         (a, b) if is_temporal(a) && is_temporal(b) => (to(left, &DATETIME), to(right, &DATETIME)),
         (a, b) if is_temporal(a) && b.is_numeric() => date_and_number(left, right),
@@ -272,15 +284,22 @@ fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
 /// compared alike are one list.
 pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Expr {
     let mut lists: Vec<(Expr, Vec<Expr>)> = Vec::new();
+    let mut tests = Vec::new();
     for item in items {
         let ((value, _), (item, _)) = comparable(value.clone(), item);
+        // DataFusion finds out whether a list is the same for all rows by asking for no rows, for
+        // which CASE answers with a constant.
+        if item.any_column_refs() {
+            tests.push(value.eq(item));
+            continue;
+        }
         match lists.iter_mut().find(|(compared, _)| *compared == value) {
             Some((_, list)) => list.push(item),
             None => lists.push((value, vec![item])),
         }
     }
-    let tests = lists.into_iter().map(|(value, list)| value.in_list(list, false));
-    tests.reduce(Expr::or).unwrap_or_else(|| lit(false))
+    tests.extend(lists.into_iter().map(|(value, list)| value.in_list(list, false)));
+    tests.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false))
 }
 
 /// A date and a number: an integer that is written as a date is one, all else is compared as
