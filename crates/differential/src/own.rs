@@ -35,6 +35,7 @@ pub fn partition(servers: &mut Servers, number: u64, query: &Query) -> Option<Fo
         sql: parts[0].sql(),
         ours: format!("all rows: {}", all.shown()),
         theirs: format!("of the parts: {rows:?}"),
+        own: true,
     })
 }
 
@@ -57,6 +58,7 @@ pub fn prepared_as_text(servers: &mut Servers, number: u64, query: &Query) -> Op
         sql: format!("{} with {parameters:?}", bound.sql()),
         ours: prepared.shown(),
         theirs: format!("as text: {}", text.shown()),
+        own: true,
     })
 }
 

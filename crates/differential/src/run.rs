@@ -53,6 +53,8 @@ pub struct Found {
     pub ours: String,
     /// The other.
     pub theirs: String,
+    /// Whether both answers are our own.
+    pub own: bool,
 }
 
 impl Found {
@@ -247,7 +249,7 @@ impl Round {
             if let Some(difference) = after.differs(&before, query.ordered) {
                 let shape = format!("after FLUSH: {}", query.shape());
                 let (ours, theirs) = (after.shown(), before.shown());
-                tally.add(Found { number, difference, shape, sql, ours, theirs });
+                tally.add(Found { number, difference, shape, sql, ours, theirs, own: true });
             }
         }
         Ok(())
@@ -297,7 +299,7 @@ impl Round {
         }
         let (ours, theirs) = (pair.0.shown(), pair.1.shown());
         let (shape, sql) = (case.shape(), case.sql(self.id));
-        tally.add(Found { number, difference, shape, sql, ours, theirs });
+        tally.add(Found { number, difference, shape, sql, ours, theirs, own: false });
     }
 
     /// The answers of both servers; of an insert, what it stored, or why it did not.
@@ -366,6 +368,12 @@ impl Tally {
     /// How many differences nobody knows the reason of.
     pub fn unexplained(&self) -> usize {
         self.found.values().map(Vec::len).sum()
+    }
+
+    /// How many connections were lost, and answers of our own that contradict each other.
+    pub fn broken(&self) -> usize {
+        let broken = |found: &&Found| found.own || found.difference == Difference::Lost;
+        self.found.values().flatten().filter(broken).count()
     }
 
     /// Known differences by reason, then all others by cause, the frequent ones first.
