@@ -6,4 +6,5 @@ source "$(dirname "$0")/env.sh"
 build_dev
 "$CARGO_TARGET_DIR/debug/freshet" settings >docs/configuration.md
 "$CARGO_TARGET_DIR/debug/freshet" variables >docs/variables.md
-say "docs/configuration.md and docs/variables.md are written"
+"$CARGO_TARGET_DIR/debug/freshet" functions >docs/functions.md
+say "docs/configuration.md, docs/variables.md and docs/functions.md are written"

@@ -205,6 +205,8 @@ codes! {
     TooDeep = 1436 "HY000" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
+    /// A function is called with more or fewer arguments than it has.
+    ParameterCount = 1582 "42000" 400;
     /// What transactions are to be, said while one is open.
     TransactionOpen = 1568 "25001" 400;
     /// A variable that only has a global value to be set.

@@ -57,6 +57,8 @@ enum Command {
     Settings,
     /// Prints every variable of sessions with its default and what it does.
     Variables,
+    /// Prints every function that statements may call.
+    Functions,
 }
 
 #[derive(Args)]
@@ -141,6 +143,10 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
         }
         Command::Variables => {
             print!("{}", freshet_server::variables::document());
+            Ok(true)
+        }
+        Command::Functions => {
+            print!("{}", freshet_query::functions::list::document());
             Ok(true)
         }
         Command::Repair(args) => tools::run_repair(&configured(&args.store)?, args.accept),

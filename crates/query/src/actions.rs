@@ -111,7 +111,7 @@ fn call(expr: &Expr) -> Option<Result<Call>> {
     Some(arguments.and_then(|arguments| {
         if arguments.len() != width {
             bail!(
-                WrongArguments,
+                ParameterCount,
                 "Incorrect parameter count in the call to native function '{}'",
                 function.name
             );
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn wrong_counts_and_calls_in_arguments_are_refused() {
         for (sql, errno) in [
-            ("SELECT GET_LOCK('a')", 1210),
-            ("SELECT SLEEP()", 1210),
+            ("SELECT GET_LOCK('a')", 1582),
+            ("SELECT SLEEP()", 1582),
             ("SELECT GET_LOCK('a', SLEEP(1))", 1235),
         ] {
             let error = calls(&query(sql).unwrap()).unwrap_err();

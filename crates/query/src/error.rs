@@ -130,7 +130,7 @@ fn worded(message: &str) -> Error {
         return err!(UnknownFunction, "FUNCTION {name} does not exist");
     }
     if is("Incorrect parameter count") {
-        return Error::new(ErrorCode::WrongArguments, first);
+        return Error::new(ErrorCode::ParameterCount, first);
     }
     if is("Invalid JSON") {
         return Error::new(ErrorCode::InvalidJson, first);

@@ -11,11 +11,13 @@ pub mod json;
 pub mod json_path;
 pub mod json_search;
 pub mod like;
+pub mod list;
 pub mod math;
 pub mod meaning;
 pub mod misc;
 pub mod net;
 pub mod number;
+mod once;
 pub mod operators;
 pub mod regexp;
 pub mod rounding;
@@ -94,6 +96,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         misc::all(),
         net::all(),
         encode::all(),
+        whole::all(),
     ]
     .into_iter()
     .flatten()

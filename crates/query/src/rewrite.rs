@@ -18,10 +18,13 @@ mod values;
 pub use division::refusing_zero;
 pub use select::is_system;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
-use freshet_base::{Error, Result};
-use sqlparser::ast::{Expr, ObjectName, Query, Select, TableFactor, VisitMut, VisitorMut};
+use freshet_base::{Error, Result, bail};
+use sqlparser::ast::{
+    BinaryOperator, Expr, ObjectName, Query, Select, TableFactor, VisitMut, VisitorMut,
+};
 
 use crate::session::Session;
 
@@ -42,7 +45,8 @@ pub struct Rewritten {
 /// Unknown variables, and what is not supported.
 pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Result<Rewritten> {
     let names = select::outer_names(query, texts);
-    let mut rewriter = Rewriter { session, of_session: false, depth: 0 };
+    let mut rewriter =
+        Rewriter { session, of_session: false, depth: 0, seen: 0, heights: Vec::new() };
     match query.visit(&mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(Rewritten { of_session: rewriter.of_session, names }),
@@ -54,7 +58,8 @@ pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Resu
 /// # Errors
 /// As for a query.
 pub fn expression(expr: &mut Expr, session: &Session<'_>) -> Result<()> {
-    let mut rewriter = Rewriter { session, of_session: false, depth: 0 };
+    let mut rewriter =
+        Rewriter { session, of_session: false, depth: 0, seen: 0, heights: Vec::new() };
     match expr.visit(&mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -66,6 +71,40 @@ struct Rewriter<'a> {
     of_session: bool,
     /// How many queries the visitor is inside of.
     depth: usize,
+    /// Expressions that were visited, and those that were copied.
+    seen: usize,
+    /// How high the expressions are that the visitor is inside of, as far as it has come.
+    heights: Vec<usize>,
+}
+
+/// An expression that is so high gets a name of its own: DataFusion spells out the names of all
+/// that stands below each expression, again and again.
+const PART_HEIGHT: usize = 12;
+
+/// What is written is copied where MySQL's meaning takes more than one expression of
+/// DataFusion's: no more often than this.
+const COPIES_MAX: usize = 3;
+
+impl Rewriter<'_> {
+    /// Counts expressions: copies of copies double with each level.
+    fn count(&mut self, more: usize) -> Result<()> {
+        self.seen = self.seen.saturating_add(more);
+        let most = self.session.limits.terms.saturating_mul(COPIES_MAX);
+        if self.seen > most {
+            bail!(
+                TooLarge,
+                "The statement becomes more than {most} expressions where subqueries and operands \
+                 of CASE and IN are spelled out; nest them less deep, or send it in parts"
+            );
+        }
+        Ok(())
+    }
+
+    /// An expression is copied so many times.
+    fn copied(&mut self, expr: &Expr, times: usize) -> Result<()> {
+        let most = self.session.limits.terms.saturating_mul(COPIES_MAX);
+        self.count(values::nodes(expr, most + 1).saturating_mul(times))
+    }
 }
 
 fn flow(result: Result<()>) -> ControlFlow<Error> {
@@ -103,10 +142,44 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        flow(self.before(expr))
+        self.heights.push(0);
+        let count = usize::from(!matches!(expr, Expr::Value(_)));
+        flow(self.count(count).and_then(|()| self.before(expr)))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        flow(self.after(expr))
+        let names = is_named(expr);
+        if let Err(error) = self.after(expr) {
+            return ControlFlow::Break(error);
+        }
+        let height = self.heights.pop().unwrap_or(0) + usize::from(names);
+        let part = height >= PART_HEIGHT && names;
+        if part {
+            name_part(expr);
+        }
+        if let Some(outer) = self.heights.last_mut() {
+            *outer = (*outer).max(if part { 0 } else { height });
+        }
+        ControlFlow::Continue(())
     }
+}
+
+/// Whether an expression has a name that is made of those of its parts, and may have another one:
+/// conditions are taken apart by AND and OR, and aggregates are found where they stand.
+fn is_named(expr: &Expr) -> bool {
+    use BinaryOperator::{And, Or, Xor};
+    match expr {
+        Expr::BinaryOp { op, .. } => !matches!(op, And | Or | Xor),
+        Expr::Function(function) => function.over.is_none() && !having::is_aggregate(function),
+        Expr::Like { .. } | Expr::UnaryOp { .. } | Expr::Case { .. } => true,
+        _ => false,
+    }
+}
+
+/// Calls an expression by what its text comes to.
+fn name_part(expr: &mut Expr) {
+    let mut hash = DefaultHasher::new();
+    expr.to_string().hash(&mut hash);
+    let name = values::text(format!("{:016x}", hash.finish()));
+    *expr = values::call("mysql_part", vec![values::take(expr), name]);
 }

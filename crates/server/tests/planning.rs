@@ -6,10 +6,12 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Client, TestServer, failure};
-use freshet_wire::client::Encoding;
+use freshet_wire::client::{Encoding, Outcome};
 
 /// What must always answer has so long here, where the build is slow and the machine shared.
 const AT_ONCE: Duration = Duration::from_secs(2);
+/// A statement is answered or refused within this; an optimised build is twenty times as fast.
+const SOON: Duration = Duration::from_secs(150);
 
 /// A statement within all limits that takes long to plan.
 fn heavy() -> String {
@@ -43,6 +45,8 @@ fn others_are_served_while_plans_are_made() {
     let mut client = server.database("d");
     client.run("CREATE TABLE t (a INT)");
     client.run("CREATE USER slow IDENTIFIED WITH caching_sha2_password BY 'secret'");
+    // The first one makes the key of this start, which takes long in this build.
+    Client::connect(server.address, "slow", "secret", None).unwrap();
     let mut planning = (0..4).map(|_| server.connect()).collect::<Vec<_>>();
     let ids = planning.iter_mut().map(id_of).collect::<Vec<_>>();
     planning.iter_mut().for_each(|client| send(client, &heavy()));
@@ -95,4 +99,129 @@ fn a_plan_ends_with_its_time_its_client_and_its_server() {
     let began = Instant::now();
     drop(server);
     assert!(began.elapsed() < Duration::from_secs(12), "stopped after {:?}", began.elapsed());
+}
+
+fn many(part: &str, count: usize, joined: &str) -> String {
+    vec![part; count].join(joined)
+}
+
+/// `WITH c0 AS (first), c1 AS (of("c0")), ...`, and a read of the last.
+fn chained(count: usize, first: &str, of: impl Fn(String) -> String) -> String {
+    let next = (1..=count).map(|n| format!("c{n} AS ({})", of(format!("c{}", n - 1))));
+    let all = std::iter::once(format!("c0 AS ({first})")).chain(next).collect::<Vec<_>>();
+    format!("WITH {} SELECT COUNT(*) FROM c{count}", all.join(", "))
+}
+
+/// `SELECT of(of(...))`, so deep.
+fn nested(count: usize, of: impl Fn(String) -> String) -> String {
+    let inner = (0..count).fold("1".to_owned(), |inner, _| of(inner));
+    format!("SELECT {inner}")
+}
+
+/// Statements, and the error of those that are refused.
+fn large() -> Vec<(&'static str, String, Option<u16>)> {
+    let twice = |name: String| format!("SELECT a.x FROM {name} a, {name} b WHERE a.x = b.x");
+    let unions = |name: String| format!("SELECT x FROM {name} UNION ALL SELECT x FROM {name}");
+    let list = (0..200_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    vec![
+        (
+            "1,000 intervals",
+            format!("SELECT NOW(){}", " + INTERVAL 1 DAY".repeat(1_000)),
+            Some(1436),
+        ),
+        ("200 intervals", format!("SELECT NOW(){}", " + INTERVAL 1 DAY".repeat(200)), None),
+        ("5,000 tables", format!("SELECT 1 FROM {}", many("d.t", 5_000, ", ")), Some(1116)),
+        ("1,900 joins", format!("SELECT 1 FROM {}", many("d.t", 1_900, " JOIN ")), Some(1116)),
+        ("200 joins", format!("SELECT 1 FROM {}", many("d.t", 200, " JOIN ")), Some(1116)),
+        ("IN of 200,000", format!("SELECT COUNT(*) FROM d.t WHERE a IN ({list})"), None),
+        ("10,000 columns", format!("SELECT {}", many("1", 10_000, ", ")), Some(1117)),
+        ("2,000 columns", format!("SELECT {} FROM d.t", many("a", 2_000, ", ")), None),
+        ("100,000 arguments", format!("SELECT CONCAT({})", many("1", 100_000, ",")), Some(3170)),
+        ("4,000 arguments", format!("SELECT CONCAT({})", many("1", 4_000, ",")), None),
+        ("150 names", chained(150, "SELECT 1 x", |c| format!("SELECT x FROM {c}")), None),
+        ("names used twice", chained(12, "SELECT 1 x", twice), Some(1116)),
+        ("unions of names", chained(20, "SELECT 1 x", unions), Some(1116)),
+        ("400 selects", many("SELECT 1", 400, " UNION ALL "), None),
+        ("1,990 =", format!("SELECT {}", many("1", 1_990, " = ")), Some(1436)),
+        ("1,990 XOR", format!("SELECT {}", many("1", 1_990, " XOR ")), None),
+        ("1,990 LIKE", format!("SELECT {}", many("1", 1_990, " LIKE ")), Some(1436)),
+        ("1,990 +", format!("SELECT {}", many("1", 1_990, " + ")), Some(1436)),
+        ("300 =", format!("SELECT {}", many("1", 300, " = ")), None),
+        ("50 LIKE", format!("SELECT {}", many("'1'", 50, " LIKE ")), None),
+        ("200 +", format!("SELECT {} FROM (SELECT 1 AS x) s", many("x", 200, " + ")), None),
+        ("24 BETWEEN", format!("SELECT 1{}", " BETWEEN 1 AND 2".repeat(24)), None),
+        ("900 BETWEEN", format!("SELECT 1{}", " BETWEEN 1 AND 2".repeat(900)), Some(1436)),
+        (
+            "30 CASE",
+            nested(30, |inner| format!("CASE {inner} WHEN 1 THEN 1 WHEN 2 THEN 2 END")),
+            Some(3170),
+        ),
+        ("30 NULLIF", nested(30, |inner| format!("NULLIF({inner}, 2)")), None),
+        ("30 GREATEST", nested(30, |inner| format!("GREATEST({inner}, 2)")), None),
+        (
+            "30 subqueries",
+            nested(30, |inner| format!("((SELECT 1) IN (SELECT {inner}))")),
+            Some(3170),
+        ),
+        ("190 minus signs", format!("SELECT {}1", "- ".repeat(190)), None),
+    ]
+}
+
+#[test]
+fn what_is_large_is_answered_or_refused_soon() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (a INT)");
+    client.run("SET max_execution_time = 160000");
+    let mut other = server.connect();
+    let mut wrong = Vec::new();
+    for (name, sql, expected) in large() {
+        let began = Instant::now();
+        send(&mut client, &sql);
+        std::thread::sleep(Duration::from_millis(20));
+        at_once(name, || assert_eq!(other.one("SELECT 1"), "1"));
+        let outcome = client.outcomes(Encoding::Text).remove(0);
+        let took = began.elapsed();
+        println!("{name}: answered after {took:?}");
+        match (outcome, expected) {
+            (Outcome::Rows(_), None) if took < SOON => {}
+            (Outcome::Err { errno, .. }, Some(expected)) if errno == expected && took < SOON => {}
+            (other, _) => wrong.push((name, took, other)),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn preparing_as_many_placeholders_as_there_may_be_is_quick() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("CREATE TABLE t (a INT)");
+    let marks = many("?", 65_535, ",");
+    let began = Instant::now();
+    client.prepare(&format!("SELECT a FROM t WHERE a IN ({marks})")).unwrap();
+    println!("65,535 in a list: {:?}", began.elapsed());
+    let refused = client.prepare(&format!("SELECT {marks}")).unwrap_err();
+    assert_eq!(refused.errno, 1117);
+    let refused = client.prepare(&format!("SELECT CONCAT({marks})")).unwrap_err();
+    assert_eq!(refused.errno, 3170);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[test]
+fn names_of_the_engine_below_are_nobodys_to_call() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for (sql, errno) in [
+        ("SELECT mysql_group_concat(1)", 1305),
+        ("SELECT any_value()", 1582),
+        ("SELECT last_value() OVER ()", 1582),
+        ("SELECT generate_series(2147483647)", 1305),
+        ("SELECT levenshtein('a', 'b')", 1305),
+        ("SELECT * FROM generate_series(1, 2)", 1305),
+        ("SELECT SUM()", 1582),
+    ] {
+        assert_eq!(client.fails(sql).errno, errno, "{sql}");
+        assert_eq!(client.one("SELECT 1"), "1", "after {sql}");
+    }
 }

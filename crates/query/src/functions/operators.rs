@@ -37,11 +37,15 @@ impl ExprPlanner for MySqlOperators {
         if is_arithmetic(&op) {
             (left, right) = (as_exact_number(left, schema)?, as_exact_number(right, schema)?);
         }
+        // Conditions keep their names, since what is hidden in them prunes no files; their
+        // operands are columns where it could.
+        if !matches!(op, BinaryOperator::And | BinaryOperator::Or) {
+            (left, right) = (named_shortly(left), named_shortly(right));
+        }
         let fields = (left.to_field(schema)?.1, right.to_field(schema)?.1);
         let types = (fields.0.data_type(), fields.1.data_type());
         let hides = hides_digits(&fields.0) || hides_digits(&fields.1);
         Ok(match planned(&op, ((left, types.0), (right, types.1)), hides) {
-            // Conditions keep their names: what is hidden in them prunes no files.
             Ok(expr) if is_condition(&op) => PlannerResult::Planned(expr),
             Ok(expr) => PlannerResult::Planned(named_shortly(expr)),
             Err(operands) => {

@@ -4,19 +4,23 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field};
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::conditional_expressions::CaseBuilder;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, cast, lit,
-    when,
+    Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
+    cast, lit, when,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use freshet_base::err;
 
 use super::meaning::{joined_scale, most_digits, showing, shown_digits, with_digits};
+use super::once::{is_short, once};
+use super::operators::compare;
 use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
+use crate::error::external;
 
 /// The type of a result, from the types of the arguments.
 type Returns = fn(&[DataType]) -> Result<DataType>;
@@ -89,6 +93,7 @@ impl Does for Typed {
         let call = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &literals };
         let wanted = self.field("", &call)?;
         let expanded = (self.expand)(args, &types)?;
+        check_nodes(&expanded)?;
         // The plan was coerced before: what stands here now is coerced by the same rules.
         let mut coercion = TypeCoercionRewriter::new(info.schema());
         let expanded = expanded.rewrite(&mut coercion)?.data;
@@ -107,6 +112,26 @@ impl Does for Typed {
 
 /// Decimals of so many digits are added in 128 bits, however many rows there are.
 pub const NARROW_SUMMAND_DIGITS: u8 = 28;
+
+/// Nodes of an expression at most, literals left out, once functions are expanded.
+const NODES_MAX: usize = 50_000;
+
+/// Refuses an expression in which expansions doubled expansions.
+fn check_nodes(expr: &Expr) -> Result<()> {
+    let mut count = 0;
+    expr.apply(|node| {
+        count += usize::from(!matches!(node, Expr::Literal(..)));
+        Ok(if count > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if count > NODES_MAX {
+        return Err(external(err!(
+            TooLarge,
+            "An expression becomes more than {NODES_MAX} operations; nest NULLIF, GREATEST, LEAST \
+             and their like less deep"
+        )));
+    }
+    Ok(())
+}
 
 /// The digits a column of an integer type needs.
 pub fn integer_digits(ty: &DataType) -> Option<u8> {
@@ -366,10 +391,42 @@ fn greatest_or_least(name: &'static str, kernel: &'static str) -> ScalarUDF {
 
 /// NULL when any argument is, else the kernel's result.
 fn strict(kernel: &str, args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    shared(args, types, |args| strictly(kernel, args, types))
+}
+
+/// What uses its arguments more than once: those that are long are computed once.
+fn shared(
+    args: Vec<Expr>,
+    types: &[DataType],
+    body: impl FnOnce(Vec<Expr>) -> Result<Expr>,
+) -> Result<Expr> {
+    if args.iter().all(is_short) { body(args) } else { once(args, types, body) }
+}
+
+fn strictly(kernel: &str, args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let args = all_converted(args, types);
     let null = args.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or(lit(false));
     let result = super::call(kernel, args);
     when(null, lit(ScalarValue::try_from(&common_of(types))?)).otherwise(result)
+}
+
+/// `NULLIF(left, right)`.
+fn null_if(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    shared(args, types, |args| {
+        let [left, right] = <[Expr; 2]>::try_from(args).expect("arity is checked");
+        let operands = ((left.clone(), &types[0]), (right, &types[1]));
+        let equal = compare(operands.0, Operator::Eq, operands.1);
+        when(equal, lit(ScalarValue::try_from(&types[0])?)).otherwise(left)
+    })
+}
+
+/// `value BETWEEN low AND high`, where the value is more than a few nodes.
+fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    once(args, types, |parts| {
+        let [value, low, high] = <[Expr; 3]>::try_from(parts).expect("arity is checked");
+        let above = compare((value.clone(), &types[0]), Operator::GtEq, (low, &types[1]));
+        Ok(above.and(compare((value, &types[0]), Operator::LtEq, (high, &types[2]))))
+    })
 }
 
 /// The functions of this file.
@@ -388,21 +445,7 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),
-        Typed::joined(
-            "nullif",
-            (2, 2),
-            |types| Ok(types[0].clone()),
-            |args, types| {
-                let [left, right] = <[Expr; 2]>::try_from(args).expect("arity is checked");
-                let equal = super::operators::compare(
-                    (left.clone(), &types[0]),
-                    datafusion::logical_expr::Operator::Eq,
-                    (right, &types[1]),
-                );
-                when(equal, lit(ScalarValue::try_from(&types[0])?)).otherwise(left)
-            },
-            |at, _| at == 0,
-        ),
+        Typed::joined("nullif", (2, 2), |types| Ok(types[0].clone()), null_if, |at, _| at == 0),
         Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
         }),
@@ -430,6 +473,7 @@ pub fn all() -> Vec<ScalarUDF> {
                 })
             },
         ),
+        Typed::udf("mysql_between", (3, 3), boolean, between),
         greatest_or_least("greatest", "greatest"),
         greatest_or_least("least", "least"),
     ];

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 
+use super::whole::short_name;
 use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
 
 /// Any number of arguments.
@@ -86,6 +87,11 @@ impl<D> Hash for Udf<D> {
 impl<D: Does> ScalarUDFImpl for Udf<D> {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let args = args.iter().map(|arg| arg.schema_name().to_string()).collect::<Vec<_>>();
+        Ok(short_name(format!("{}({})", self.name, args.join(","))))
     }
 
     fn signature(&self) -> &Signature {

@@ -2,7 +2,9 @@
 //!
 //! To find the type of an expression DataFusion also spells out its name, and the name of every
 //! part of it: a chain of n operators costs n^3 characters until it is planned. A part whose name
-//! has become long is therefore put into a function that does nothing, and has a short name.
+//! has become long is therefore put into a function that does nothing, and has a short name. The
+//! names of calls are made of those of their arguments, which are written once for each call that
+//! stands around them, so calls with long names have short ones too.
 
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,6 +31,53 @@ pub fn named_shortly(expr: Expr) -> Expr {
         signature: Signature::any(1, Volatility::Immutable),
     };
     ScalarUDF::new_from_impl(whole).call(vec![expr])
+}
+
+/// A name, or a short one in its place that differs where it does.
+pub fn short_name(name: String) -> String {
+    if name.len() <= NAME_BYTES_MAX {
+        return name;
+    }
+    let mut hash = DefaultHasher::new();
+    name.hash(&mut hash);
+    format!("whole#{:016x}", hash.finish())
+}
+
+/// What the rewriter puts around parts of deep expressions: `mysql_part(expression, text)`, which
+/// is the expression and is called by the text, so that no name goes deeper.
+pub fn all() -> Vec<ScalarUDF> {
+    vec![ScalarUDF::new_from_impl(Part { signature: Signature::any(2, Volatility::Immutable) })]
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Part {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Part {
+    fn name(&self) -> &'static str {
+        "mysql_part"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(format!("part#{}", args[1].schema_name()))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        exec_err!("the type of a part is that of its expression")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(FieldRef::clone(&args.arg_fields[0]))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
 }
 
 /// The length of a name and what tells it from others.

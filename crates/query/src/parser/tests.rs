@@ -214,3 +214,20 @@ fn alterations() {
     };
     assert_eq!(set, [("group_commit_interval_ms".to_owned(), "2000".to_owned())]);
 }
+
+#[test]
+fn places_are_found_in_long_texts_of_any_letters() {
+    for letter in ["a", "\u{e4}", "\u{8a9e}"] {
+        let line = letter.repeat(1_000);
+        let text = format!("{line}\n{line}x{line}\n");
+        let source = super::cursor::Source::new(&text);
+        let place = |line, column| Location { line, column };
+        let bytes = letter.len();
+        assert_eq!(source.offset(place(1, 1)), 0);
+        assert_eq!(source.offset(place(1, 1_000)), 999 * bytes);
+        assert_eq!(source.offset(place(2, 1)), 1_000 * bytes + 1);
+        assert_eq!(source.between(place(2, 1_001), place(2, 1_002)), "x");
+        assert_eq!(source.offset(place(9, 1)), text.len());
+        assert_eq!(source.offset(place(3, 9_999)), text.len());
+    }
+}

@@ -33,8 +33,8 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         ExactNumberInfo::Precision(precision) => (*precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };
-    let of_length = |length: &Option<CharacterLength>| {
-        let text = call("mysql_text", vec![inner.clone()]);
+    let of_length = |inner: Expr, length: &Option<CharacterLength>| {
+        let text = call("mysql_text", vec![inner]);
         match length {
             Some(CharacterLength::IntegerLength { length, .. }) => {
                 call("left", vec![text, int(length)])
@@ -50,8 +50,8 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             let precision = precision.min(38);
             call("mysql_decimal", vec![inner, int(precision), int(scale)])
         }
-        DataType::Char(length) | DataType::Character(length) => of_length(length),
-        DataType::Varchar(length) | DataType::Nvarchar(length) => of_length(length),
+        DataType::Char(length) | DataType::Character(length) => of_length(inner, length),
+        DataType::Varchar(length) | DataType::Nvarchar(length) => of_length(inner, length),
         DataType::Text | DataType::String(_) => call("mysql_text", vec![inner]),
         DataType::Date => call("mysql_date", vec![inner]),
         DataType::Datetime(digits) | DataType::Timestamp(digits, _) => {

@@ -1,18 +1,22 @@
 //! Expressions.
 
 use freshet_base::{Result, bail, err};
-use sqlparser::ast::{BinaryOperator, CaseWhen, DateTimeField, Expr, Ident, UnaryOperator, Value};
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, UnaryOperator, Value,
+};
 
 use super::cast::converted;
 use super::special::special;
 use super::values::{
-    as_text, binary, call, case, double, int, literal, null, of_variable, take, text, truth,
+    as_text, binary, call, case, double, int, is_short, literal, null, of_variable, take, text,
+    truth,
 };
 use super::{Rewriter, function};
 use crate::parser::hex_of_bits;
 use crate::session::Scope;
 
-/// How long a chain of AND or OR stays as it is.
+/// How long a chain of AND, OR or XOR stays as it is.
 const CHAIN_MAX: usize = 32;
 
 impl Rewriter<'_> {
@@ -24,7 +28,7 @@ impl Rewriter<'_> {
                 let subtract = match op {
                     BinaryOperator::Plus => false,
                     BinaryOperator::Minus => true,
-                    BinaryOperator::And | BinaryOperator::Or => {
+                    BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor => {
                         balance(expr);
                         return Ok(());
                     }
@@ -68,8 +72,15 @@ impl Rewriter<'_> {
             Expr::UnaryOp { .. } => unary(expr),
             Expr::BinaryOp { .. } => self.binary(expr)?,
             Expr::Between { .. } => between(expr),
-            Expr::Case { .. } => rewritten_case(expr),
+            Expr::Case { .. } => self.case(expr)?,
             Expr::Cast { .. } | Expr::Convert { .. } => converted(expr)?,
+            Expr::InList { expr: body, list, .. } => {
+                if let Expr::Tuple(_) = **body {
+                    let count = list.len();
+                    self.copied(body, count)?;
+                }
+                special(expr)?;
+            }
             _ => special(expr)?,
         }
         Ok(())
@@ -97,6 +108,31 @@ impl Rewriter<'_> {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// `CASE x WHEN a ...` compares `x` with each.
+    fn case(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Case { operand, conditions, else_result, .. } = expr else { return Ok(()) };
+        let operand = operand.take();
+        if let Some(operand) = &operand {
+            self.copied(operand, conditions.len())?;
+        }
+        let whens = std::mem::take(conditions)
+            .into_iter()
+            .map(|when| CaseWhen {
+                condition: match &operand {
+                    Some(operand) => Expr::BinaryOp {
+                        left: operand.clone(),
+                        op: BinaryOperator::Eq,
+                        right: Box::new(when.condition),
+                    },
+                    None => when.condition,
+                },
+                result: when.result,
+            })
+            .collect();
+        *expr = case(whens, else_result.take().map(|otherwise| *otherwise));
         Ok(())
     }
 
@@ -192,7 +228,7 @@ fn compound(idents: &mut [Ident]) {
     }
 }
 
-/// Makes a long chain of AND or OR a tree that is as high as the logarithm of its length: what
+/// Makes a long chain of AND, OR or XOR a tree that is as high as the logarithm of its length: what
 /// plans and optimises an expression asks each part again about all below it.
 fn balance(expr: &mut Expr) {
     let Expr::BinaryOp { op: chained, .. } = &*expr else { return };
@@ -249,20 +285,50 @@ fn unary(expr: &mut Expr) {
         UnaryOperator::Minus => {
             if let Expr::Value(value) = &**inner
                 && let Value::Number(digits, _) = &value.value
-                && !digits.starts_with('-')
             {
-                *expr = int(format!("-{digits}"));
+                let positive = digits.strip_prefix('-');
+                *expr = int(positive.map_or_else(|| format!("-{digits}"), str::to_owned));
             } else {
-                *expr = call("mysql_negate", vec![take(inner)]);
+                *expr = negated(take(inner));
             }
         }
         _ => {}
     }
 }
 
+/// `-inner`: of three signs one is left, since two make a number of what is none, and no more.
+fn negated(mut inner: Expr) -> Expr {
+    const NEGATE: &str = "mysql_negate";
+    if let Some(once) = argument_of(&mut inner, NEGATE)
+        && let Some(twice) = argument_of(once, NEGATE)
+    {
+        return call(NEGATE, vec![take(twice)]);
+    }
+    call(NEGATE, vec![inner])
+}
+
+/// The argument of a call of this function of one.
+fn argument_of<'a>(expr: &'a mut Expr, name: &str) -> Option<&'a mut Expr> {
+    let Expr::Function(Function { name: called, args: FunctionArguments::List(list), .. }) = expr
+    else {
+        return None;
+    };
+    match &mut list.args[..] {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] if called.to_string() == name => {
+            Some(argument)
+        }
+        _ => None,
+    }
+}
+
 fn between(expr: &mut Expr) {
     let Expr::Between { expr: body, negated, low, high } = expr else { return };
     let body = take(body);
+    if !is_short(&body) {
+        let within = call("mysql_between", vec![body, take(low), take(high)]);
+        *expr = if *negated { not(within) } else { within };
+        return;
+    }
     let compare =
         |op, bound| Expr::BinaryOp { left: Box::new(body.clone()), op, right: Box::new(bound) };
     let both = Expr::BinaryOp {
@@ -271,26 +337,6 @@ fn between(expr: &mut Expr) {
         right: Box::new(compare(BinaryOperator::LtEq, take(high))),
     };
     *expr = if *negated { not(both) } else { both };
-}
-
-fn rewritten_case(expr: &mut Expr) {
-    let Expr::Case { operand, conditions, else_result, .. } = expr else { return };
-    let operand = operand.take();
-    let whens = std::mem::take(conditions)
-        .into_iter()
-        .map(|when| CaseWhen {
-            condition: match &operand {
-                Some(operand) => Expr::BinaryOp {
-                    left: operand.clone(),
-                    op: BinaryOperator::Eq,
-                    right: Box::new(when.condition),
-                },
-                None => when.condition,
-            },
-            result: when.result,
-        })
-        .collect();
-    *expr = case(whens, else_result.take().map(|otherwise| *otherwise));
 }
 
 fn tuples_equal(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {

@@ -13,8 +13,7 @@ use super::values::{as_text, call, case, int, null, number, take, text};
 use crate::temporal::SECOND;
 
 /// Functions of the session and of this moment.
-const OF_SESSION: [&str; 32] = [
-    "benchmark",
+const OF_SESSION: [&str; 31] = [
     "charset",
     "coercibility",
     "collation",
@@ -122,7 +121,7 @@ fn wrong_unit(unit: &Expr) -> Error {
 }
 
 fn wrong_count(name: &str) -> Error {
-    err!(WrongArguments, "Incorrect parameter count in the call to native function '{name}'")
+    err!(ParameterCount, "Incorrect parameter count in the call to native function '{name}'")
 }
 
 /// A function, how many arguments it has, and what it becomes with them.

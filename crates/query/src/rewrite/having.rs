@@ -8,31 +8,7 @@ use sqlparser::ast::{
     visit_expressions_mut,
 };
 
-/// Aggregates that MySQL has.
-const AGGREGATES: [&str; 22] = [
-    "any_value",
-    "approx_count_distinct",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "count",
-    "group_concat",
-    "json_arrayagg",
-    "json_objectagg",
-    "max",
-    "min",
-    "ndv",
-    "std",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "sum",
-    "var_pop",
-    "var_samp",
-    "variance",
-    "grouping",
-];
+use crate::functions::list;
 
 /// Makes a HAVING that has no groups part of WHERE.
 pub fn without_groups(select: &mut Select) {
@@ -87,5 +63,5 @@ pub fn has_aggregate(expr: &Expr) -> bool {
 
 /// Whether a function is an aggregate.
 pub fn is_aggregate(function: &Function) -> bool {
-    AGGREGATES.contains(&function.name.to_string().to_lowercase().as_str())
+    list::is_aggregate(&function.name.to_string().to_lowercase())
 }

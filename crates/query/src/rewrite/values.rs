@@ -1,8 +1,10 @@
 //! Pieces of syntax trees.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Value, ValueWithSpan,
+    FunctionArguments, Ident, ObjectName, Value, ValueWithSpan, visit_expressions,
 };
 use sqlparser::tokenizer::Span;
 
@@ -42,6 +44,24 @@ pub fn of_variable(value: session::Value) -> Expr {
         session::Value::Double(value) => double(&format!("{value:e}")),
         session::Value::Text(value) => text(value),
     }
+}
+
+/// Nodes of an expression that is rather copied than named.
+const SHORT_NODES_MAX: usize = 8;
+
+/// How many nodes an expression has, as far as that is told: `most` and more are all the same.
+pub fn nodes(expr: &Expr, most: usize) -> usize {
+    let mut count = 0;
+    let _ = visit_expressions(expr, |_| {
+        count += 1;
+        if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    count
+}
+
+/// Whether an expression may be copied: only so do ranges of columns leave out files.
+pub fn is_short(expr: &Expr) -> bool {
+    nodes(expr, SHORT_NODES_MAX + 1) <= SHORT_NODES_MAX
 }
 
 /// The text of a literal in quotes.

@@ -359,7 +359,7 @@ pub const ALL: &[Variable] = &[
     global(
         "max_expression_depth",
         Kind::Int { min: 16, max: 2000 },
-        "500",
+        "350",
         "Expressions of a statement inside one another at most; AND, OR and XOR do not count.",
     ),
     global(
