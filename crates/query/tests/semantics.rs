@@ -438,3 +438,16 @@ fn parameters_are_compared_and_divided_as_literals_are() {
     }
     assert_eq!(answer(nulls), ["0", "NULL", "NULL", "0"]);
 }
+
+#[test]
+fn items_of_a_list_may_be_unlike() {
+    check(
+        &Bench::new(),
+        &[
+            ("NULL IN (1, (NOT 1))", "NULL"),
+            ("1.0 IN ((1 = 1), 1)", "1"),
+            ("0.5 IN (TRUE, FALSE), 0.5 = TRUE, TRUE = 1.00", "0|0|1"),
+            ("1.5 IN (1 = 1, 1.5), (1 = 1) IN (0.5, 1.0, 'x')", "1|1"),
+        ],
+    );
+}

@@ -328,8 +328,7 @@ fn integer_divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         };
         let args = [exact(&args[0])?, exact(&args[1])?];
         let wanted = DataType::Decimal256(76, 0);
-        let values =
-            quotients::<Decimal256Type>(&args, &wanted, |l, r, raise| wide_quotient(l, r, raise))?;
+        let values = quotients::<Decimal256Type>(&args, &wanted, wide_quotient)?;
         let values = values.iter().map(|value| value.map(|v| v.to_i128().unwrap_or(i128::MAX)));
         return integers(values, ty, "DIV");
     }

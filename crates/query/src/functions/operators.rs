@@ -247,8 +247,8 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
         }
         (a, b) if is_binary(a) && b.is_numeric() => (as_bits_or_number(left), owned(right)),
         (a, b) if is_binary(b) && a.is_numeric() => (owned(left), as_bits_or_number(right)),
-        (DataType::Boolean, b) if b.is_numeric() => (as_type(left, b), owned(right)),
-        (a, DataType::Boolean) if a.is_numeric() => (owned(left), as_type(right, a)),
+        (DataType::Boolean, b) if b.is_integer() => (as_type(left, b), owned(right)),
+        (a, DataType::Boolean) if a.is_integer() => (owned(left), as_type(right, a)),
         _ => exact_operands(left, right),
     }
 }
@@ -287,22 +287,22 @@ fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
 /// `value IN (items)`, each item compared as MySQL compares it with the value; those that are
 /// compared alike are one list.
 pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Expr {
-    let mut lists: Vec<(Expr, Vec<Expr>)> = Vec::new();
+    let mut lists: Vec<(Expr, DataType, Vec<Expr>)> = Vec::new();
     let mut tests = Vec::new();
     for item in items {
-        let ((value, _), (item, _)) = comparable(value.clone(), item);
+        let ((value, _), (item, ty)) = comparable(value.clone(), item);
         // DataFusion finds out whether a list is the same for all rows by asking for no rows, for
         // which CASE answers with a constant.
         if item.any_column_refs() {
             tests.push(value.eq(item));
             continue;
         }
-        match lists.iter_mut().find(|(compared, _)| *compared == value) {
-            Some((_, list)) => list.push(item),
-            None => lists.push((value, vec![item])),
+        match lists.iter_mut().find(|(compared, of, _)| *compared == value && *of == ty) {
+            Some((.., list)) => list.push(item),
+            None => lists.push((value, ty, vec![item])),
         }
     }
-    tests.extend(lists.into_iter().map(|(value, list)| value.in_list(list, false)));
+    tests.extend(lists.into_iter().map(|(value, _, list)| value.in_list(list, false)));
     tests.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false))
 }
 

@@ -70,7 +70,7 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types.first().and_then(|ty| Self::wide_sum(ty)) {
+        match arg_types.first().and_then(Self::wide_sum) {
             Some(wide) => Ok(wide),
             None => self.inner.return_type(arg_types),
         }
