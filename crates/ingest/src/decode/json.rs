@@ -4,6 +4,8 @@ mod array;
 mod object;
 mod path;
 
+use std::ops::Deref;
+
 use freshet_base::{Result, bail};
 use freshet_schema::Rules;
 use serde_json::value::RawValue;
@@ -38,9 +40,9 @@ pub struct JsonFormat {
 }
 
 /// Decodes a body that comes in parts of any size.
-pub struct JsonDecoder<'a> {
+pub struct JsonDecoder<P> {
     format: JsonFormat,
-    source: &'a SourcePlan,
+    source: P,
     rules: Rules,
     tail: Vec<u8>,
     /// No delimiter begins before this in the line that waits.
@@ -53,9 +55,9 @@ pub struct JsonDecoder<'a> {
     warnings: Warnings,
 }
 
-impl<'a> JsonDecoder<'a> {
+impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
     /// A decoder of objects whose fields are those of `source`.
-    pub fn new(format: JsonFormat, source: &'a SourcePlan, rules: &Rules) -> Self {
+    pub fn new(format: JsonFormat, source: P, rules: &Rules) -> Self {
         Self {
             format,
             source,
@@ -176,7 +178,8 @@ impl<'a> JsonDecoder<'a> {
         out: &mut Vec<u8>,
         decode: impl FnOnce(&mut Self, &mut RowEncoder<'_>) -> T,
     ) -> T {
-        let encoder = RowEncoder::scattered(&self.source.plan, &self.rules, out);
+        let (source, rules) = (self.source.clone(), self.rules);
+        let encoder = RowEncoder::scattered(&source.plan, &rules, out);
         let mut encoder = encoder.counting_from(self.rows as u64 + 1);
         let decoded = decode(self, &mut encoder);
         self.rows += encoder.rows();
@@ -270,7 +273,7 @@ impl<'a> JsonDecoder<'a> {
         objects: impl Iterator<Item = &'t str>,
         encoder: &mut RowEncoder<'_>,
     ) {
-        let reader = ObjectReader::new(self.source, &self.format);
+        let reader = ObjectReader::new(&self.source, &self.format);
         for object in objects {
             self.objects += 1;
             encoder.begin_row();

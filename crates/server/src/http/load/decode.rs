@@ -1,6 +1,7 @@
 //! A body into encoded rows: small ones on the connection's thread, part by part as they come;
 //! large ones in pieces on the pool, with the results in the order of the body.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -100,9 +101,7 @@ pub(super) async fn decode(
             Ok(seen)
         }
         Way::Document => document(engine, body, source, bounds, first, memory, sink).await,
-        Way::Stream(format) => {
-            stream(engine, body, source, format, bounds, (first, memory), sink).await
-        }
+        Way::Stream => stream(engine, body, source, bounds, (first, memory), sink).await,
     }
 }
 
@@ -112,14 +111,14 @@ enum Way {
     Pieces(CsvFormat),
     /// Whole, once all of it is there.
     Document,
-    /// Piece by piece by one decoder: what a line is depends on all that came before.
-    Stream(CsvFormat),
+    /// Piece by piece by one decoder: what a row is depends on all that came before.
+    Stream,
 }
 
 fn way_of(format: &LoadFormat) -> Way {
     match format {
         LoadFormat::Csv(csv) if csv.enclose.is_some() || csv.skip_lines > SKIP_LINES_MAX => {
-            Way::Stream(csv.clone())
+            Way::Stream
         }
         LoadFormat::Csv(csv) => Way::Pieces(csv.clone()),
         LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => {
@@ -145,7 +144,7 @@ async fn inline(
     first: Vec<Bytes>,
     sink: &mut Sink<'_>,
 ) -> Result<Seen> {
-    let mut decoder = Decoder::new(source, true);
+    let mut decoder = Decoder::new(source, &*source.plan, true);
     let mut buffer = LoadBuffer::default();
     let mut memory = sink.memory();
     if let BodySize::Known(bytes) = bounds.size {
@@ -186,13 +185,12 @@ async fn stream(
     engine: &Engine,
     body: &mut Body<'_>,
     source: &Source,
-    format: CsvFormat,
     bounds: Bounds,
     (first, mut memory): (Vec<u8>, Memory<'_>),
     sink: &mut Sink<'_>,
 ) -> Result<Seen> {
-    let decoder = CsvDecoder::new(format, Arc::clone(&source.plan), &source.rules);
-    let (mut decoder, mut piece) = (Box::new(decoder), first);
+    let mut decoder = Decoder::new(source, Arc::clone(&source.plan), true);
+    let mut piece = first;
     loop {
         let waiting = decoder.waiting_bytes();
         let mut ended = false;
@@ -224,8 +222,7 @@ async fn stream(
             sink.push(rows, count, permit).await?;
         }
         if ended {
-            let (rows, rejects) = (decoder.lines(), decoder.into_rejects().0);
-            return Ok(Seen { rows, rejects });
+            return Ok(decoder.into_seen());
         }
     }
 }
@@ -420,7 +417,7 @@ fn decode_piece(
     mut permit: Permit,
 ) -> Result<Decoded> {
     let mut rows = Vec::with_capacity(piece.len() + piece.len() / 4);
-    let mut decoder = Decoder::new(source, is_first);
+    let mut decoder = Decoder::new(source, &*source.plan, is_first);
     decoder.feed(&piece, &mut rows)?;
     decoder.finish(&mut rows)?;
     drop(piece);
@@ -444,14 +441,14 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
 }
 
 /// The decoder of a format.
-enum Decoder<'a> {
-    Csv(Box<CsvDecoder<&'a SourcePlan>>),
-    Json(Box<JsonDecoder<'a>>),
+enum Decoder<P> {
+    Csv(Box<CsvDecoder<P>>),
+    Json(Box<JsonDecoder<P>>),
 }
 
-impl<'a> Decoder<'a> {
-    fn new(source: &'a Source, is_first: bool) -> Self {
-        let (plan, rules) = (&*source.plan, &source.rules);
+impl<P: Deref<Target = SourcePlan> + Clone> Decoder<P> {
+    fn new(source: &Source, plan: P, is_first: bool) -> Self {
+        let rules = &source.rules;
         match &source.format {
             LoadFormat::Csv(format) => {
                 let decoder = CsvDecoder::new(format.clone(), plan, rules);
