@@ -1,3 +1,6 @@
+// Threads are held up here on purpose, by the clock of the machine.
+#![allow(clippy::disallowed_methods)]
+
 use std::sync::mpsc as std_mpsc;
 use std::time::Duration;
 
