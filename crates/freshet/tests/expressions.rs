@@ -270,7 +270,7 @@ fn an_array_of_json_is_read_as_a_stream() {
     assert_eq!(client.number("SELECT COUNT(*) FROM d.j").unwrap(), objects as i64);
     let peak = memory_kib(server.pid(), "VmHWM");
     println!("{} MiB", peak >> 10);
-    assert!(peak - before < 2 * (64 + QUERY_MEMORY_MIB) << 10, "{} MiB", peak >> 10);
+    assert!(peak - before < (2 * (64 + QUERY_MEMORY_MIB)) << 10, "{} MiB", peak >> 10);
     server.stop().unwrap();
 }
 
