@@ -5,6 +5,7 @@
 mod parse;
 mod registry;
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -300,13 +301,17 @@ fn unknown(place: &str, name: &str) -> String {
 
 /// A setting whose name is nearly the one that was written.
 fn did_you_mean(name: &str) -> String {
-    let alike = |setting: &&Setting| {
-        setting.name.contains(name) || name.contains(setting.name) || {
-            let same = name.bytes().zip(setting.name.bytes()).take_while(|(a, b)| a == b).count();
-            same >= 6 || same + 2 >= setting.name.len().max(name.len())
-        }
+    let same = |setting: &&Setting| {
+        let (a, b) = (name.bytes(), setting.name.bytes());
+        let front = a.clone().zip(b.clone()).take_while(|(a, b)| a == b).count();
+        front + a.rev().zip(b.rev()).take_while(|(a, b)| a == b).count()
     };
-    match SETTINGS.iter().find(alike) {
+    let alike = |setting: &&Setting| {
+        setting.name.contains(name) || name.contains(setting.name) || same(setting) >= 6
+    };
+    let nearness =
+        |setting: &&Setting| (same(setting), Reverse(setting.name.len().abs_diff(name.len())));
+    match SETTINGS.iter().filter(alike).max_by_key(nearness) {
         Some(setting) => format!("; did you mean '{}'?", setting.name),
         None => String::new(),
     }

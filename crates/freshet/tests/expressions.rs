@@ -164,10 +164,18 @@ fn fill(client: &mut Client) {
     }
 }
 
+/// A server that gives memory back to the system at once, so that what it has is what it uses.
+fn frugal(dir: &Path) -> Setup {
+    let mut setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir);
+    let allocator = ("_RJEM_MALLOC_CONF".to_owned(), "dirty_decay_ms:0".to_owned());
+    setup.environment.push(allocator);
+    setup
+}
+
 #[test]
 fn no_expression_takes_more_than_the_budgets_allow() {
     let dir = tempfile::tempdir().unwrap();
-    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path())
+    let setup = frugal(dir.path())
         .with("query_memory", format!("{QUERY_MEMORY_MIB}MiB"))
         .with("write_memory", format!("{WRITE_MEMORY_MIB}MiB"))
         .with("max_allowed_packet", "16MiB");
@@ -228,7 +236,7 @@ fn texts() -> Vec<(&'static str, String, Option<&'static str>)> {
 #[test]
 fn no_text_takes_hundreds_of_times_its_bytes_to_be_parsed() {
     let dir = tempfile::tempdir().unwrap();
-    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path())
+    let setup = frugal(dir.path())
         .with("query_memory", format!("{QUERY_MEMORY_MIB}MiB"))
         .with("write_memory", format!("{WRITE_MEMORY_MIB}MiB"));
     let (mut server, mut client) = started(&setup);
@@ -254,7 +262,7 @@ fn no_text_takes_hundreds_of_times_its_bytes_to_be_parsed() {
 #[test]
 fn an_array_of_json_is_read_as_a_stream() {
     let dir = tempfile::tempdir().unwrap();
-    let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path())
+    let setup = frugal(dir.path())
         .with("query_memory", format!("{QUERY_MEMORY_MIB}MiB"))
         .with("write_memory", "64MiB");
     let (mut server, mut client) = started(&setup);

@@ -304,12 +304,12 @@ impl Engine {
             self.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
         };
         let ended = states.iter().map(end).fold(Ok(()), Result::and);
-        self.halt().await;
         let engine = Arc::clone(self);
         let saved = task::run(&**self.pool(), move || engine.meta().save_label_clock()).await;
         if let Err(error) = saved {
             tracing::warn!(%error, "labels will be remembered for longer than they need be");
         }
+        self.halt().await;
         ended
     }
 
@@ -317,11 +317,13 @@ impl Engine {
     /// groups stay open, as after a crash.
     pub async fn halt(&self) {
         self.keeper.stop();
-        let last = self.wal.stats().next_lsn.get() - 1;
-        self.horizon().wait(Lsn(last)).await;
         while !self.keeper.is_stopped() || self.is_busy() {
             self.clock().sleep(IDLE_LOOK).await;
         }
+        // Tasks that had begun may have appended until now: a table that was never listed goes
+        // with a record, a flush ends a group.
+        let last = self.wal.stats().next_lsn.get() - 1;
+        self.horizon().wait(Lsn(last)).await;
         self.wal.stop();
     }
 }

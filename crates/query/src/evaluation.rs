@@ -206,7 +206,7 @@ impl Evaluation {
         }
     }
 
-    /// Lets what this thread computes find out by [`interrupt::check`] that nobody wants it any
+    /// Lets what this thread computes find out by `interrupt::check` that nobody wants it any
     /// more, wherever DataFusion runs it.
     ///
     /// # Errors

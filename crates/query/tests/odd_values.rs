@@ -180,7 +180,7 @@ fn no_value_makes_a_function_panic() {
                     Err(error) if error.code() == ErrorCode::Internal => {
                         broken.push(format!("{sql}: {error}"));
                     }
-                    Err(error) if error.code() == ErrorCode::WrongArguments => break,
+                    Err(error) if error.code() == ErrorCode::ParameterCount => break,
                     Err(_) => {}
                 }
             }

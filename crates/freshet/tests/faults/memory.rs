@@ -67,7 +67,9 @@ fn too_large_to_be_received(port: u16) {
 #[test]
 fn memory_used_up_by_500_writers_is_retryable_and_passes() {
     let world = world();
+    // Transactions may hold all of it here, so that they can take what the writers leave.
     let setup = world.setup.clone().with("load_patience", "300ms").with("write_memory", "16MiB");
+    let setup = setup.with("transactions_memory", "16MiB");
     let (mut server, _client) = started(&setup);
     let port = server.mysql_port;
     let barriers = || Arc::new(Barrier::new(WRITERS as usize + 1));

@@ -341,6 +341,12 @@ fn shapes() -> &'static HashMap<&'static str, Shape> {
     })
 }
 
+/// The names of the functions of the values of a row.
+pub fn scalars() -> impl Iterator<Item = &'static str> {
+    let families = FAMILIES.iter().filter(|family| family.kind == Kind::Scalar);
+    families.flat_map(|family| family.functions.iter().map(|(name, ..)| *name))
+}
+
 /// Whether a function is an aggregate, by its name in lower case.
 pub fn is_aggregate(name: &str) -> bool {
     shapes().get(name).is_some_and(|shape| shape.kind == Kind::Aggregate)

@@ -75,6 +75,9 @@ fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
     })
 }
 
+/// More digits than any decimal has.
+const DIGITS_MAX: i64 = 80;
+
 /// Decimals with so many digits behind the point kept, as decimals of the scale of `ty`.
 fn rounded<T: DecimalType>(
     array: &ArrayRef,
@@ -85,10 +88,11 @@ fn rounded<T: DecimalType>(
     let (values, from) = decimals::<T>(array)?;
     let to = i64::from(Number::of_type(ty).digits().scale);
     let from = i64::from(from);
-    let power = |digits: i64| ten::<T::Native>(u32::try_from(digits.clamp(0, 80)).unwrap_or(0));
+    let power =
+        |digits: i64| ten::<T::Native>(u32::try_from(digits.clamp(0, DIGITS_MAX)).unwrap_or(0));
     let each = |value: T::Native, digits: i64| -> Result<T::Native, ArrowError> {
         // What is kept has no more digits than there are, nor than the result has.
-        let kept = digits.min(from).min(to);
+        let kept = digits.max(-DIGITS_MAX).min(from).min(to);
         let Ok(unit) = power(from - kept) else { return Ok(T::Native::ZERO) };
         let cut = if up { half_up(value, unit)? } else { value.div_checked(unit)? };
         cut.mul_checked(power(to - kept)?)

@@ -89,7 +89,7 @@ fn long_data_replaces_the_value_in_the_block() {
     let (mut types, mut long) = (Vec::new(), LongData::default());
     long.append(1, b"big ", 100);
     long.append(1, b"text", 100);
-    assert_eq!(long.bytes(), 8);
+    assert_eq!(long.bytes(), 8 + LONG_VALUE_BYTES, "the text, and the value's place");
     // The client leaves the value out of the block, as if it were NULL without the bit.
     let mut payload = execute_bytes(Capabilities::PROTOCOL_41, &[Param::Int(1), Param::Null], true);
     let null_bit = &mut payload[10];

@@ -30,6 +30,8 @@ const PIECE_BYTES: usize = 384 << 10;
 const PIECES_AHEAD: usize = 4;
 /// Lines to skip that the first piece is sure to hold.
 const SKIP_LINES_MAX: u64 = 2;
+/// What is decoded of a piece before its rows are looked at.
+const SLICE_BYTES: usize = 32 << 10;
 /// Rows that one decoder made of a large body go on from here.
 const STEP_BYTES: usize = 2 << 20;
 
@@ -204,26 +206,57 @@ async fn stream(
                 None => ended = true,
             }
         }
-        let (bytes, rows_before) = (std::mem::take(&mut piece), decoder.rows());
-        let decode = move || {
-            let mut rows = Vec::new();
-            decoder.feed(&bytes, &mut rows)?;
-            if ended {
-                decoder.finish(&mut rows)?;
+        let mut part = Part { bytes: std::mem::take(&mut piece), at: 0, is_last: ended };
+        loop {
+            let rows_before = decoder.rows();
+            let decode = move || part.decode(decoder);
+            let rows: Vec<u8>;
+            (part, decoder, rows) = task::run(&**engine.pool(), decode).await?;
+            let count = decoder.rows() - rows_before;
+            if count > 0 {
+                let permit = memory.split(rows.len());
+                memory.cover_now(decoder.waiting_bytes());
+                sink.push(rows, count, permit).await?;
             }
-            Ok::<_, freshet_base::Error>((decoder, rows))
-        };
-        let (back, rows): (_, Vec<u8>) = task::run(&**engine.pool(), decode).await?;
-        decoder = back;
-        let count = decoder.rows() - rows_before;
-        if count > 0 {
-            let permit = memory.split(rows.len());
-            memory.cover_now(decoder.waiting_bytes());
-            sink.push(rows, count, permit).await?;
+            if part.is_done() {
+                break;
+            }
         }
         if ended {
             return Ok(decoder.into_seen());
         }
+    }
+}
+
+/// A piece of a body that is decoded step by step: its rows may be much longer than it is.
+struct Part {
+    bytes: Vec<u8>,
+    /// How much of it is decoded.
+    at: usize,
+    /// Whether the body ends with it.
+    is_last: bool,
+}
+
+impl Part {
+    fn is_done(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// Decodes until it is done or its rows fill a step.
+    fn decode<P: Deref<Target = SourcePlan> + Clone>(
+        mut self,
+        mut decoder: Decoder<P>,
+    ) -> Result<(Self, Decoder<P>, Vec<u8>)> {
+        let mut rows = Vec::new();
+        while !self.is_done() && rows.len() < STEP_BYTES {
+            let end = (self.at + SLICE_BYTES).min(self.bytes.len());
+            decoder.feed(&self.bytes[self.at..end], &mut rows)?;
+            self.at = end;
+        }
+        if self.is_last && self.is_done() {
+            decoder.finish(&mut rows)?;
+        }
+        Ok((self, decoder, rows))
     }
 }
 
