@@ -82,6 +82,7 @@ with many.cursor() as cursor:
 
 streamed = connect(database=DATABASE, cursorclass=pymysql.cursors.SSCursor)
 with streamed.cursor() as cursor:
+    cursor.execute("SET cte_max_recursion_depth = 10000")
     cursor.execute("WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n "
                    "WHERE i < 3000) SELECT i FROM n")
     assert sum(i for (i,) in cursor) == 3000 * 3001 // 2
