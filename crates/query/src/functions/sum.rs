@@ -88,7 +88,7 @@ impl AggregateUDFImpl for Sum {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         match Self::wide(&args) {
-            Some(ty) => Ok(Box::new(WideSum { sum: None, ty })),
+            Some(ty) => Ok(Box::new(WideSum::new(ty))),
             None => self.inner.accumulator(args),
         }
     }
@@ -116,7 +116,7 @@ impl AggregateUDFImpl for Sum {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         match Self::wide(&args) {
-            Some(ty) => Ok(Box::new(WideSlidingSum { sum: i256::ZERO, count: 0, ty })),
+            Some(ty) => Ok(Box::new(WideSum::new(ty))),
             None => self.inner.create_sliding_accumulator(args),
         }
     }
@@ -204,48 +204,22 @@ fn scalar(sum: Option<i256>, ty: &DataType) -> Result<ScalarValue> {
     })
 }
 
-/// The sum of all rows.
+/// The sum of all rows, or of those in a frame that moves.
 #[derive(Debug)]
 struct WideSum {
-    sum: Option<i256>,
-    ty: DataType,
-}
-
-impl Accumulator for WideSum {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let (sum, count) = total(&values[0]);
-        if count > 0 {
-            self.sum = Some(self.sum.unwrap_or(i256::ZERO).wrapping_add(sum));
-        }
-        Ok(())
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        scalar(self.sum, &self.ty)
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.evaluate()?])
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.update_batch(states)
-    }
-}
-
-/// The sum of the rows in a frame that moves.
-#[derive(Debug)]
-struct WideSlidingSum {
     sum: i256,
+    /// How many values it is of; of none it is NULL.
     count: usize,
     ty: DataType,
 }
 
-impl Accumulator for WideSlidingSum {
+impl WideSum {
+    fn new(ty: DataType) -> Self {
+        Self { sum: i256::ZERO, count: 0, ty }
+    }
+}
+
+impl Accumulator for WideSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (sum, count) = total(&values[0]);
         self.sum = self.sum.wrapping_add(sum);
