@@ -2,7 +2,7 @@
 # script of its name in scripts/, or one cargo command. What does not exist yet has no target.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo demo-stop run docs sim differential crash powercut fuzz soak coverage bench bench-full
+.PHONY: help setup test check fmt demo demo-stop run docs sim differential crash powercut fuzz soak coverage bench bench-before bench-full
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ sim: ## search SEEDS=n seeds of the simulation, from FIRST=n on, for a broken pr
 
 bench: ## beside MariaDB and the null server on all workloads, ratios; under 15 minutes once built
 	@scripts/bench.sh $(ARGS)
+
+bench-before: ## beside the server of COMMIT=name, in turn: which points have slowed
+	@scripts/bench_before.sh
 
 bench-full: ## all workloads beside all peers, which are installed first; hours
 	@scripts/bench-full.sh

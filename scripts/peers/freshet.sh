@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Starts Freshet, built for speed, for the benchmarks in the folder $1 and prints its target; what
-# follows goes to `freshet server`.
+# follows goes to `freshet server`. SERVER names another program than the one just built.
 set -euo pipefail
 source "$(dirname "$0")/peer.sh"
 
 folder=$1
 shift
-server="$CARGO_TARGET_DIR/release/freshet"
+server="${SERVER:-$CARGO_TARGET_DIR/release/freshet}"
 [[ -x $server ]] || fail "$server is missing; run this from make bench, which builds it"
 mkdir -p "$folder/data"
 mysql_port=$(free_port)

@@ -22,6 +22,7 @@ mod rust;
 mod scripts;
 mod text;
 mod tree;
+mod unused;
 
 use std::fmt;
 
@@ -60,6 +61,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(rust::check(tree, &reached));
     findings.extend(ratchet::check(tree));
     findings.extend(graph::check(tree));
+    findings.extend(unused::check(tree));
     findings.extend(scripts::check(tree));
     findings.extend(documents::check(tree));
     findings.sort();

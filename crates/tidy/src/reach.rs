@@ -18,17 +18,29 @@ impl Reached {
     pub fn is_test(&self, path: &str) -> bool {
         self.files.get(path).copied().unwrap_or(false)
     }
+
+    /// The files, each with whether only tests contain it.
+    pub fn files(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.files.iter().map(|(path, test)| (path.as_str(), *test))
+    }
 }
 
 /// Follows the modules of all targets of `tree`.
 pub fn modules(tree: &Tree) -> Reached {
+    let paths = tree.with_extension("rs").map(|(path, _)| path);
+    follow(tree, paths.filter_map(|path| Some((path.to_owned(), root_of_target(tree, path)?))))
+}
+
+/// Follows the modules of the targets of the package in the folder `package` alone.
+pub fn of_package(tree: &Tree, package: &str) -> Reached {
+    let paths = tree.with_extension("rs").map(|(path, _)| path);
+    let own = paths.filter(|path| package_of(tree, path).is_some_and(|(of, _)| of == package));
+    follow(tree, own.filter_map(|path| Some((path.to_owned(), root_of_target(tree, path)?))))
+}
+
+fn follow(tree: &Tree, roots: impl Iterator<Item = (String, bool)>) -> Reached {
     let mut reached = Reached::default();
-    let mut todo: Vec<(String, bool)> = Vec::new();
-    for (path, _) in tree.with_extension("rs") {
-        if let Some(test) = root_of_target(tree, path) {
-            todo.push((path.to_owned(), test));
-        }
-    }
+    let mut todo: Vec<(String, bool)> = roots.collect();
     while let Some((path, test)) = todo.pop() {
         let known = reached.files.get(&path).copied();
         let Some(text) = tree.text(&path).filter(|_| known.is_none_or(|was| was && !test)) else {

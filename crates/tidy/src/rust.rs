@@ -18,7 +18,8 @@ pub struct Function {
 /// `mod name;`: another file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Module {
-    /// The modules with bodies that it stands in, outermost first.
+    /// The folders of the modules with bodies that it stands in, outermost first: their names, or
+    /// what `#[path = ".."]` says.
     pub parents: Vec<String>,
     /// Its name.
     pub name: String,
@@ -45,16 +46,19 @@ pub fn functions(masked: &str) -> Vec<Function> {
 /// The modules that a file declares in other files.
 pub fn modules(text: &str, masked: &str) -> Vec<Module> {
     let tests = test_ranges(masked);
-    let mut inline: Vec<(usize, usize, &str)> = Vec::new();
+    let mut inline: Vec<(usize, usize, String)> = Vec::new();
     let mut found = Vec::new();
     for (at, word) in words(masked).filter(|(_, word)| *word == "mod") {
         let name = identifier(masked, at + word.len());
         match item_open(masked, at) {
-            Some((open, b'{')) => inline.push((open, block_end(masked, open), name)),
+            Some((open, b'{')) => {
+                let folder = path_attribute(text, masked, at).unwrap_or_else(|| name.to_owned());
+                inline.push((open, block_end(masked, open), folder));
+            }
             Some((_, b';')) if !name.is_empty() => {
                 let around = inline.iter().filter(|(open, end, _)| *open < at && at < *end);
                 found.push(Module {
-                    parents: around.map(|(_, _, name)| (*name).to_owned()).collect(),
+                    parents: around.map(|(_, _, folder)| folder.clone()).collect(),
                     name: name.to_owned(),
                     path: path_attribute(text, masked, at),
                     test: in_any(&tests, at),
