@@ -59,7 +59,7 @@ enum Command {
     Run(RunArgs),
     /// Load TPC-H and run its queries.
     Tpch {
-        /// A server; several are measured one after the other.
+        /// A server; several are measured in turn.
         #[arg(long, required = true)]
         target: Vec<Target>,
         /// Scale factor.
@@ -100,6 +100,19 @@ enum Command {
         /// Put tables between the marks of this document instead of printing.
         #[arg(long)]
         into: Option<PathBuf>,
+    },
+    /// Print how fast ours is to another target, the slowest points first; fail if one of them is
+    /// slower than allowed.
+    Compare {
+        /// Lines of JSON; several files count as one.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Name of the other target.
+        #[arg(long, default_value = "before")]
+        to: String,
+        /// The least ratio allowed.
+        #[arg(long, default_value_t = 0.97)]
+        least: f64,
     },
     /// Draw a picture (SVG) for each workload.
     Plot {
@@ -200,6 +213,9 @@ fn run(command: Command) -> Result<(), String> {
                     Ok(())
                 }
             }
+        }
+        Command::Compare { files, to, least } => {
+            report::before::compare(&report::Results::read(&files)?, &to, least)
         }
         Command::Plot { folder, files } => plot::draw(&report::Results::read(&files)?, &folder),
         Command::Machine { dir, commit, out } => {

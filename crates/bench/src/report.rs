@@ -1,5 +1,6 @@
 //! Lines of JSON to tables: medians over rounds, ratios, and what is met of what is required.
 
+pub mod before;
 mod checks;
 pub mod document;
 mod required;

@@ -59,17 +59,14 @@ pub struct Plan {
 
 /// Loads all tables into each target, then runs the queries on it.
 pub fn run(plan: &Plan) -> Result<(), String> {
-    for target in &plan.targets {
-        let wanted = |table: &Table| plan.only.as_ref().is_none_or(|only| table.name == *only);
-        for table in tpch::all().into_iter().filter(wanted) {
+    let wanted = |table: &Table| plan.only.as_ref().is_none_or(|only| table.name == *only);
+    for table in tpch::all().into_iter().filter(wanted) {
+        for target in &plan.targets {
             let (seconds, rows) = load(target, &table, plan.scale)?;
             say(plan, &target.name, format!("load {}", table.name), seconds, rows)?;
         }
-        if let Some(folder) = &plan.queries {
-            queries(plan, target, folder)?;
-        }
     }
-    Ok(())
+    plan.queries.as_ref().map_or(Ok(()), |folder| queries(plan, folder))
 }
 
 fn say(plan: &Plan, target: &str, step: String, seconds: f64, rows: u64) -> Result<(), String> {
@@ -79,24 +76,25 @@ fn say(plan: &Plan, target: &str, step: String, seconds: f64, rows: u64) -> Resu
     append(plan.out.as_deref(), &line)
 }
 
-fn queries(plan: &Plan, target: &Target, folder: &Path) -> Result<(), String> {
+/// Asks all targets in turn, so that what slows the machine for a while slows them alike.
+fn queries(plan: &Plan, folder: &Path) -> Result<(), String> {
     let clock = SystemClock::new();
-    let mut session = Session::open(target)?;
+    let mut sessions: Vec<Session> =
+        plan.targets.iter().map(Session::open).collect::<Result<_, _>>()?;
     for number in 1..=22 {
         let path = folder.join(format!("q{number:02}.sql"));
         let text = std::fs::read_to_string(&path);
         let sql = text.map_err(|error| format!("{}: {error}", path.display()))?;
         let sql = sql.trim().trim_end_matches(';');
         for _ in 0..QUERY_RUNS {
-            let start = clock.now();
-            match session.query(sql) {
-                Ok(rows) => {
-                    let seconds = (clock.now() - start).as_secs_f64();
-                    say(plan, &target.name, format!("q{number}"), seconds, rows.len() as u64)?;
-                }
-                Err(error) => {
-                    println!("{:12} q{number:<15} {error}", target.name);
-                    break;
+            for (session, target) in sessions.iter_mut().zip(&plan.targets) {
+                let start = clock.now();
+                match session.query(sql) {
+                    Ok(rows) => {
+                        let seconds = (clock.now() - start).as_secs_f64();
+                        say(plan, &target.name, format!("q{number}"), seconds, rows.len() as u64)?;
+                    }
+                    Err(error) => println!("{:12} q{number:<15} {error}", target.name),
                 }
             }
         }
