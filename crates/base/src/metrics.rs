@@ -39,6 +39,8 @@ pub struct Metrics {
     pub delta_bytes: IntGauge,
     /// Bytes taken from the write budget.
     pub write_memory_bytes: IntGauge,
+    /// Bytes that are kept for clients from one command to the next.
+    pub client_memory_bytes: IntGauge,
     /// Bytes of rows in files that only open snapshots keep.
     pub snapshot_memory_bytes: IntGauge,
     /// Open snapshots.
@@ -118,6 +120,10 @@ impl Metrics {
             wal_files: gauge("wal_files", "Log files in use or ready"),
             delta_bytes: gauge("delta_bytes", "Bytes of rows in memory, not in files"),
             write_memory_bytes: gauge("write_memory_bytes", "Bytes of the write budget in use"),
+            client_memory_bytes: gauge(
+                "client_memory_bytes",
+                "Bytes kept for clients between commands",
+            ),
             snapshot_memory_bytes: gauge(
                 "snapshot_memory_bytes",
                 "Bytes of rows in files that only open snapshots keep",

@@ -3,6 +3,8 @@
 
 #[path = "http/admin.rs"]
 mod admin;
+#[path = "http/client.rs"]
+mod client;
 #[path = "http/labels.rs"]
 mod labels;
 #[path = "http/large.rs"]

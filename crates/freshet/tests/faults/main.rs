@@ -7,7 +7,6 @@ mod damage;
 mod disks;
 mod memory;
 mod misuse;
-mod planning;
 mod privacy;
 
 use std::io::{Read, Write};

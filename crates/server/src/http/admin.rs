@@ -29,6 +29,7 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.delta_bytes.set(gauge(delta));
     metrics.versions.set(gauge(versions));
     metrics.write_memory_bytes.set(gauge(engine.admission().memory().used_bytes()));
+    metrics.client_memory_bytes.set(gauge(http.accounts.kept().used_bytes()));
     let pins = engine.views().pins();
     metrics.snapshot_memory_bytes.set(gauge(pins.memory().used_bytes()));
     metrics.snapshots.set(gauge(pins.count() as u64));

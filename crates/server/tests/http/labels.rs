@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::site::{ROOT, Site};
+use crate::client::ROOT;
+use crate::site::Site;
 use freshet_server::http::HttpConfig;
 
 #[test]

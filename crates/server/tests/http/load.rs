@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::site::{ROOT, Site};
+use crate::client::ROOT;
+use crate::site::Site;
 
 #[test]
 fn a_small_csv_is_loaded_and_told_of() {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use freshet_server::http::{HttpConfig, LoadLimits, fuzz_headers};
 use serde_json::json;
 
-use crate::site::{ROOT, Site};
+use crate::client::ROOT;
+use crate::site::Site;
 
 #[test]
 fn who_is_not_known_loads_nothing() {
@@ -116,67 +117,6 @@ fn too_many_loads_and_connections_are_told_to_come_again() {
     assert!(answer.head.to_lowercase().contains("retry-after: 1"));
     assert_eq!(site.client().answer().status, 503);
     drop(client);
-    site.stop();
-}
-
-#[test]
-fn halves_of_heads_keep_their_places_for_a_short_time_only() {
-    let header_max = Duration::from_millis(100);
-    let site = Site::with(HttpConfig { header_max, ..HttpConfig::default() });
-    let mut silent = site.client();
-    let mut half = site.client();
-    half.0.write_all(b"GET /api/health HTTP/1.1\r\nHost: ").unwrap();
-    let mut dripping = site.client();
-    assert_eq!(dripping.put(&[], "1,1,a").json()["Status"], "Success");
-    for _ in 0..10 {
-        // It may be gone before the last drop.
-        let _ = dripping.0.write_all(b"G");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let mut known = site.client();
-    assert_eq!(known.put(&[], "2,2,b").json()["Status"], "Success");
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(silent.is_closed() && half.is_closed() && dripping.is_closed());
-    assert_eq!(known.put(&[], "3,3,c").json()["Status"], "Success", "it may rest between loads");
-    site.stop();
-}
-
-#[test]
-fn who_comes_in_last_replaces_who_has_said_nothing_for_longest() {
-    let site = Site::with(HttpConfig { connections_max: 8, ..HttpConfig::default() });
-    let mut known = site.client();
-    assert_eq!(known.put(&[], "1,1,a").json()["Status"], "Success");
-    let mut halves = (0..100).map(|_| site.client()).collect::<Vec<_>>();
-    for half in &mut halves {
-        // Those that were replaced already cannot be written to.
-        let _ = half.0.write_all(b"GET /api/health HTTP/1.1\r\n");
-    }
-    assert_eq!(site.get("/api/health", &[]).status, 200);
-    assert_eq!(known.put(&[], "2,2,b").json()["Status"], "Success");
-    assert!(halves[0].is_closed());
-    site.stop();
-}
-
-#[test]
-fn idle_loads_of_one_account_leave_turns_for_others() {
-    let loads = LoadLimits { loads_max: 4, ..LoadLimits::default() };
-    let site = Site::with(HttpConfig { loads, ..HttpConfig::default() });
-    site.user("other");
-    let lines = [ROOT, "column_separator: ,", "Content-Length: 100"];
-    let mut idle = [site.client(), site.client()];
-    for client in &mut idle {
-        client.head("PUT", "/api/d/t/_stream_load", &lines);
-        client.0.write_all(b"1,1,a\n").unwrap();
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    let answer = site.client().put(&[], "2,2,b");
-    assert_eq!(answer.status, 503);
-    assert!(answer.body.contains("account_stream_loads_max"), "{}", answer.body);
-    let other = "Authorization: Basic b3RoZXI6";
-    let path = "/api/d/t/_stream_load";
-    let answer = site.client().request("PUT", path, &[other, "column_separator: ,"], b"3,3,c");
-    assert_eq!((answer.status, &answer.json()["Status"]), (200, &json!("Success")));
-    drop(idle);
     site.stop();
 }
 

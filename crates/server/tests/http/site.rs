@@ -1,7 +1,6 @@
-//! A server over a store of its own, and a client that writes requests byte by byte.
+//! A server over a store of its own.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +10,6 @@ use arrow::datatypes::Int32Type;
 use freshet_base::ByteSize;
 use freshet_base::task::Threads;
 use freshet_ingest::{Engine, EngineConfig, World};
-use freshet_meta::{Account, AuthData, GrantObject, Privilege, Privileges};
 use freshet_meta::{BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec};
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::Settings;
@@ -26,8 +24,7 @@ use futures::executor::block_on;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// `root` without a password.
-pub const ROOT: &str = "Authorization: Basic cm9vdDo=";
+use crate::client::{Answer, Client};
 
 /// A server.
 pub struct Site {
@@ -79,17 +76,6 @@ impl Site {
         });
         let (runtime, stop, served) = (Some(runtime), Some(stop), Some(served));
         Self { engine, address, dir, runtime, stop, served }
-    }
-
-    /// Makes a user without a password who may load everywhere.
-    pub fn user(&self, name: &str) {
-        let (root, account) = (Account::anywhere("root"), Account::anywhere(name));
-        let change = self.engine.change_users(move |meta| {
-            meta.create_user(&root, &account, AuthData::default(), false)?;
-            let insert = Privileges::NONE.with(Privilege::Insert);
-            meta.grant(&account, insert, &GrantObject::Server)
-        });
-        block_on(change).unwrap();
     }
 
     /// Loads `body` into `d.t` with these headers, as CSV with commas if they do not say else.
@@ -173,92 +159,4 @@ fn create_table(engine: &Arc<Engine>) {
     };
     block_on(engine.create_database("d", true)).unwrap();
     block_on(engine.create_table("d", spec, false)).unwrap();
-}
-
-/// What came back.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
-}
-
-impl Answer {
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
-    }
-}
-
-/// One connection.
-pub struct Client(pub TcpStream);
-
-impl Client {
-    pub fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self(stream)
-    }
-
-    /// Sends a load of `d.t` and reads the answer.
-    pub fn put(&mut self, headers: &[&str], body: &str) -> Answer {
-        let mut all = vec![ROOT];
-        if !headers.iter().any(|line| line.starts_with("column_separator") || line.contains("json"))
-        {
-            all.push("column_separator: ,");
-        }
-        all.extend(headers);
-        self.request("PUT", "/api/d/t/_stream_load", &all, body.as_bytes())
-    }
-
-    /// Sends a request with a sized body and reads the answer.
-    pub fn request(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
-        let length = format!("Content-Length: {}", body.len());
-        let lines = [headers, &[length.as_str()]].concat();
-        self.head(method, path, &lines);
-        self.0.write_all(body).unwrap();
-        self.answer()
-    }
-
-    pub fn head(&mut self, method: &str, path: &str, headers: &[&str]) {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test.example\r\n");
-        for line in headers {
-            head.push_str(line);
-            head.push_str("\r\n");
-        }
-        head.push_str("\r\n");
-        self.0.write_all(head.as_bytes()).unwrap();
-    }
-
-    /// Sends one chunk of a body; an empty one ends it.
-    pub fn chunk(&mut self, bytes: &[u8]) {
-        self.0.write_all(format!("{:x}\r\n", bytes.len()).as_bytes()).unwrap();
-        self.0.write_all(bytes).unwrap();
-        self.0.write_all(b"\r\n").unwrap();
-    }
-
-    pub fn answer(&mut self) -> Answer {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            self.0.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let length = head
-            .lines()
-            .find_map(|line| {
-                line.to_ascii_lowercase().strip_prefix("content-length:").map(str::to_owned)
-            })
-            .map_or(0, |length| length.trim().parse().unwrap());
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
-        Answer { status, head, body: String::from_utf8(body).unwrap() }
-    }
-
-    /// Whether the server has closed its side.
-    pub fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0]), Ok(0) | Err(_))
-    }
 }

@@ -1,43 +1,24 @@
 //! Places of connections: limits for accounts and addresses, strangers that say nothing, and the
-//! way in that administrators always have. Loops are bounded and on this machine.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
-
+//! way in that administrators always have.
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use common::{Client, Failure, TestServer};
-use freshet_server::Settings;
 use freshet_wire::client::Login;
 use freshet_wire::{Capabilities, PacketReader, PacketWriter};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-#[track_caller]
-fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
+use crate::client::Client;
+use crate::web::authorization;
+use crate::{PATIENCE, TestServer, eventually};
 
 /// A server with few places and accounts without rights.
-fn few(settings: Settings) -> TestServer {
+fn few(settings: &[(&str, &str)]) -> TestServer {
     let server = TestServer::with(settings);
     let mut root = server.connect();
     for name in ["one", "two", "three"] {
         root.run(&format!("create user {name}"));
     }
     server
-}
-
-fn log_in(server: &TestServer, user: &str) -> Result<Client, Failure> {
-    Client::connect(server.address, user, "", None)
 }
 
 /// Connections of strangers, who say nothing.
@@ -65,24 +46,23 @@ fn is_ended(socket: &mut TcpStream) -> bool {
 
 #[test]
 fn one_account_fills_its_part_and_root_comes_in_to_kill() {
-    let address_connections_max = Some(100);
-    let server = few(Settings { connections_max: 8, address_connections_max, ..Settings::local() });
+    let server = few(&[("max_connections", "8"), ("max_address_connections", "100")]);
     eventually("only those below are connected", || server.connect().texts(LIST).len() == 1);
-    let mut ones = (0..6).map(|_| log_in(&server, "one").unwrap()).collect::<Vec<_>>();
-    let refused = log_in(&server, "one").err().unwrap();
+    let mut ones = (0..6).map(|_| server.log_in("one").unwrap()).collect::<Vec<_>>();
+    let refused = server.log_in("one").err().unwrap();
     assert_eq!((refused.errno, &*refused.sqlstate), (1203, "42000"));
     assert!(refused.message.contains("max_user_connections"), "{}", refused.message);
-    let _twos = [log_in(&server, "two").unwrap(), log_in(&server, "two").unwrap()];
-    assert_eq!(log_in(&server, "three").err().unwrap().errno, 1040, "all places are taken");
+    let _twos = [server.log_in("two").unwrap(), server.log_in("two").unwrap()];
+    assert_eq!(server.log_in("three").err().unwrap().errno, 1040, "all places are taken");
     let mut root = server.connect();
     for one in &mut ones[..2] {
         // Its own place counts, so one alone makes no room.
         let id = one.one("select connection_id()");
         root.run(&format!("kill {id}"));
     }
-    eventually("there is a place again", || log_in(&server, "three").is_ok());
+    eventually("there is a place again", || server.log_in("three").is_ok());
     root.run("set global max_user_connections = 2");
-    assert_eq!(log_in(&server, "two").err().unwrap().errno, 1203);
+    assert_eq!(server.log_in("two").err().unwrap().errno, 1203);
     assert_eq!(root.one("select @@global.max_user_connections"), "2");
 }
 
@@ -90,24 +70,23 @@ const LIST: &str = "show processlist";
 
 #[test]
 fn another_login_on_a_connection_counts_for_the_other_account() {
-    let settings = Settings { user_connections_max: Some(1), ..Settings::local() };
-    let server = few(settings);
-    let _two = log_in(&server, "two").unwrap();
-    let mut client = log_in(&server, "one").unwrap();
+    let server = few(&[("max_user_connections", "1")]);
+    let _two = server.log_in("two").unwrap();
+    let mut client = server.log_in("one").unwrap();
     client.writer.command_change_user("two", "", 45);
     client.send();
     client.packet(1).unwrap();
     client.socket.write_all(&[0, 0, 0, 2]).unwrap();
     let (payload, _) = client.packet(3).unwrap();
     assert_eq!(u16::from_le_bytes([payload[1], payload[2]]), 1203);
-    eventually("its place is free", || log_in(&server, "one").is_ok());
+    eventually("its place is free", || server.log_in("one").is_ok());
 }
 
 #[test]
 fn strangers_keep_nobody_out() {
-    let server = few(Settings { connections_max: 8, ..Settings::local() });
+    let server = few(&[("max_connections", "8")]);
     let mut held = strangers(server.address, 200);
-    let mut one = log_in(&server, "one").unwrap();
+    let mut one = server.log_in("one").unwrap();
     assert_eq!(one.one("select 1"), "1");
     assert_eq!(server.connect().one("select 1"), "1");
     eventually("the first ones had to leave", || is_ended(&mut held[0]));
@@ -115,10 +94,10 @@ fn strangers_keep_nobody_out() {
 
 #[test]
 fn strangers_and_new_logins_have_little_time() {
-    let server = few(Settings { connect_timeout: Duration::from_secs(2), ..Settings::local() });
+    let server = few(&[("connect_timeout", "2s")]);
     let began = Instant::now();
     let mut held = strangers(server.address, 1);
-    let mut one = log_in(&server, "one").unwrap();
+    let mut one = server.log_in("one").unwrap();
     one.run("set wait_timeout = 3600");
     // It is asked for the password of the other account and never answers.
     one.writer.command_change_user("two", "", 45);
@@ -130,8 +109,8 @@ fn strangers_and_new_logins_have_little_time() {
 
 #[test]
 fn a_stalled_login_on_a_connection_can_be_killed() {
-    let server = few(Settings::local());
-    let mut one = log_in(&server, "one").unwrap();
+    let server = few(&[]);
+    let mut one = server.log_in("one").unwrap();
     let id = one.one("select connection_id()");
     one.writer.command_change_user("two", "", 45);
     one.send();
@@ -144,7 +123,7 @@ fn a_stalled_login_on_a_connection_can_be_killed() {
 
 #[test]
 fn who_takes_no_answer_can_be_killed() {
-    let server = few(Settings::local());
+    let server = few(&[]);
     let mut client = server.database("d");
     client.run("create table t (a text)");
     client.run(&format!("insert into t values ('{}')", "x".repeat(1 << 20)));
@@ -161,11 +140,10 @@ fn who_takes_no_answer_can_be_killed() {
 
 #[test]
 fn one_address_has_a_part_of_the_places() {
-    let settings = Settings { address_connections_max: Some(3), ..Settings::local() };
-    let server = few(settings);
+    let server = few(&[("max_address_connections", "3")]);
     eventually("only those below are connected", || server.connect().texts(LIST).len() == 1);
-    let _held = ["one", "two", "three"].map(|name| log_in(&server, name).unwrap());
-    let refused = log_in(&server, "one").err().unwrap();
+    let _held = ["one", "two", "three"].map(|name| server.log_in(name).unwrap());
+    let refused = server.log_in("one").err().unwrap();
     assert_eq!(refused.errno, 1040);
     assert!(refused.message.contains("max_address_connections is 3"), "{}", refused.message);
     assert_eq!(server.connect().one("select 1"), "1", "administrators come in");
@@ -185,7 +163,7 @@ fn from(source: [u8; 4], address: SocketAddr) -> TcpStream {
 
 #[test]
 fn who_asks_for_compression_is_told_that_there_is_none() {
-    let server = few(Settings::local());
+    let server = few(&[]);
     for wish in [Capabilities::COMPRESS, Capabilities::ZSTD] {
         let payload = answer(server.address, "root", wish);
         assert_eq!((payload[0], u16::from_le_bytes([payload[1], payload[2]])), (0xff, 1043));
@@ -207,16 +185,8 @@ fn refusal(server: &TestServer, user: &str) -> Duration {
 
 /// The status of a request by HTTP.
 fn knock(server: &TestServer, user: &str, password: &str) -> u16 {
-    let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
-    let mut socket = TcpStream::connect(server.http_address()).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let request = format!(
-        "GET /api/bootstrap HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {credentials}\r\n\r\n"
-    );
-    socket.write_all(request.as_bytes()).unwrap();
-    let mut status = [0; 12];
-    socket.read_exact(&mut status).unwrap();
-    std::str::from_utf8(&status[9..]).unwrap().parse().unwrap()
+    let headers = [&*authorization(user, password)];
+    server.web().request("GET", "/api/bootstrap", &headers, b"").status
 }
 
 const THRESHOLD: &str = "set global connection_control_failed_connections_threshold";
@@ -276,7 +246,7 @@ fn packet(socket: &mut TcpStream, reader: &mut PacketReader, sequence: u8) -> Ve
 
 #[test]
 fn who_guesses_waits_and_nobody_else_does() {
-    let server = few(Settings::local());
+    let server = few(&[]);
     let mut root = server.connect();
     root.run("create user four identified by 'secret'");
     root.run(&format!("{THRESHOLD} = 2"));

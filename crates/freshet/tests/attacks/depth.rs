@@ -1,9 +1,6 @@
 //! Statements that are nested deep are answered or refused, and the server lives on.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-mod common;
-
-use common::TestServer;
+use crate::TestServer;
 
 #[test]
 fn long_chains_are_answered() {

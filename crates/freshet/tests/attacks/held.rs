@@ -1,45 +1,33 @@
 //! What clients hold while they wait or are waited for: memory that comes back, and limits for
 //! each account.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
-
-mod common;
-
 use std::io::{Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Client, TestServer};
-use freshet_base::ByteSize;
-use freshet_server::{MemoryLimits, Settings};
 use freshet_wire::Param;
 use freshet_wire::client::Outcome;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::client::Client;
+use crate::{TestServer, eventually};
 
-#[track_caller]
-fn eventually(what: &str, is: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Memory of writes in use.
+fn receiving(server: &TestServer) -> u64 {
+    server.gauge("freshet_write_memory_bytes")
+}
+
+/// Memory of what is kept for clients between their commands.
+fn kept(server: &TestServer) -> u64 {
+    server.gauge("freshet_client_memory_bytes")
 }
 
 /// A server whose accounts keep at most 3 MiB of 4, and receive at most 8 MiB.
 fn small() -> TestServer {
-    let memory = MemoryLimits {
-        client_memory: ByteSize::mib(4),
-        account_memory: Some(ByteSize::mib(3)),
-        account_receive_memory: Some(ByteSize::mib(8)),
-    };
-    let server = TestServer::on(
-        tempfile::tempdir().unwrap(),
-        Settings { memory, ..Settings::local() },
-        |engine| {
-            engine.write_memory_bytes = ByteSize::mib(64);
-            engine.load_patience = Duration::from_millis(200);
-        },
-        |_| {},
-    );
+    let server = TestServer::with(&[
+        ("client_memory", "4MiB"),
+        ("account_memory", "3MiB"),
+        ("account_receive_memory", "8MiB"),
+        ("write_memory", "64MiB"),
+        ("load_patience", "200ms"),
+    ]);
     let mut root = server.connect();
     root.run("create user other");
     root.run("create database d");
@@ -48,7 +36,7 @@ fn small() -> TestServer {
 }
 
 fn other(server: &TestServer) -> Client {
-    Client::connect(server.address, "other", "", None).unwrap()
+    server.log_in("other").unwrap()
 }
 
 /// The beginning of a packet that promises `bytes`, with so many of them.
@@ -60,10 +48,7 @@ fn begin_packet(client: &mut Client, bytes: usize, sent: usize) {
 
 #[test]
 fn idle_connections_give_back_what_their_packets_took() {
-    let server = TestServer::sized(|engine| {
-        engine.write_memory_bytes = ByteSize::mib(64);
-        engine.load_patience = Duration::from_secs(1);
-    });
+    let server = TestServer::with(&[("write_memory", "64MiB"), ("load_patience", "1s")]);
     server.database("d").run("create table t (a int, b text)");
     let text = "x".repeat(9 << 20);
     let mut clients = (0..5).map(|_| server.connect()).collect::<Vec<_>>();
@@ -71,8 +56,7 @@ fn idle_connections_give_back_what_their_packets_took() {
         let refused = client.fails(&format!("insert into d.t values ('no', '{text}')"));
         assert_eq!(refused.errno, 1366);
     }
-    let memory = server.engine.admission().memory();
-    eventually("all of it comes back", || memory.used_bytes() < 1 << 20);
+    eventually("all of it comes back", || receiving(&server) < 1 << 20);
     for client in &mut clients {
         assert_eq!(client.one("select 1"), "1");
     }
@@ -85,10 +69,9 @@ fn halves_of_packets_count_for_their_account() {
     for client in &mut halves {
         begin_packet(client, 4 << 20, 3 << 20);
     }
-    let memory = server.engine.admission().memory();
-    eventually("some of them are received", || memory.used_bytes() >= 4 << 20);
+    eventually("some of them are received", || receiving(&server) >= 4 << 20);
     std::thread::sleep(Duration::from_millis(400));
-    assert!(memory.used_bytes() <= 9 << 20, "{}", ByteSize(memory.used_bytes()));
+    assert!(receiving(&server) <= 9 << 20, "{}", receiving(&server));
     let mut root = server.connect();
     let text = "y".repeat(5 << 20);
     assert_eq!(root.one(&format!("select length('{text}')")), (5 << 20).to_string());
@@ -101,7 +84,7 @@ fn halves_of_packets_count_for_their_account() {
     });
     assert!(refused.is_some(), "somebody is told which limit it was");
     drop(halves);
-    eventually("all of it comes back", || memory.used_bytes() < 1 << 20);
+    eventually("all of it comes back", || receiving(&server) < 1 << 20);
 }
 
 #[test]
@@ -127,10 +110,6 @@ fn refused(server: &TestServer, mut step: impl FnMut(usize) -> Option<String>) {
     let mut root = server.connect();
     root.run("set @x = repeat('x', 100000)");
     assert_eq!(root.one("select length(@x)"), "100000");
-}
-
-fn kept(server: &TestServer) -> u64 {
-    server.kept().used_bytes()
 }
 
 #[test]
@@ -233,9 +212,8 @@ fn another_login_on_the_same_connection_starts_with_nothing() {
     client.send();
     client.packet(1).unwrap();
     begin_packet_of_login(&mut client);
-    let memory = server.engine.admission().memory();
     assert!(client.packet(3).is_some_and(|(payload, _)| payload[0] == 0xff));
-    assert!(memory.used_bytes() < 1 << 20);
+    assert!(receiving(&server) < 1 << 20);
 }
 
 fn begin_packet_of_login(client: &mut Client) {

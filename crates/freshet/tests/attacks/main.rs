@@ -1,0 +1,98 @@
+//! Nobody becomes root, and nobody holds what others need: what strangers and accounts with few
+//! rights try, on the real binary. Loops are bounded and on this machine.
+// Tests look at clocks, sockets and the process of the server from outside.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+#[path = "../../../server/tests/common/client.rs"]
+mod client;
+mod depth;
+mod held;
+mod http;
+mod places;
+mod planning;
+mod rights;
+#[path = "../../../server/tests/http/client.rs"]
+mod web;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use client::{Client, Failure, failure};
+use freshet_torture::server::{Server, Setup};
+use web::Answer;
+
+/// What comes at all has come by then.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A running server on an empty store.
+struct TestServer {
+    process: Server,
+    address: SocketAddr,
+    http_address: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl TestServer {
+    fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With these settings.
+    fn with(settings: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
+        let setup = settings.iter().fold(setup, |setup, (name, value)| setup.with(name, *value));
+        let process = setup.start().unwrap();
+        let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let (address, http_address) = (at(process.mysql_port), at(process.http_port));
+        Self { process, address, http_address, _dir: dir }
+    }
+
+    /// A connection as root, without a database.
+    fn connect(&self) -> Client {
+        self.log_in("root").unwrap()
+    }
+
+    /// A connection of an account without a password.
+    fn log_in(&self, user: &str) -> Result<Client, Failure> {
+        Client::connect(self.address, user, "", None)
+    }
+
+    /// A connection as root to a database of its own.
+    fn database(&self, name: &str) -> Client {
+        let mut client = self.connect();
+        client.run(&format!("CREATE DATABASE IF NOT EXISTS {name}"));
+        client.run(&format!("USE {name}"));
+        client
+    }
+
+    /// A connection of HTTP.
+    fn web(&self) -> web::Client {
+        web::Client::to(self.http_address)
+    }
+
+    /// Asks for a path, as an account without a password if `user` is not empty.
+    fn get(&self, path: &str, user: &str) -> Answer {
+        let authorization = web::authorization(user, "");
+        let headers = [authorization.as_str()];
+        self.web().request("GET", path, &headers[..usize::from(!user.is_empty())], b"")
+    }
+
+    /// A figure that the server tells.
+    fn gauge(&self, name: &str) -> u64 {
+        let all = self.get("/metrics", "").body;
+        let mut values = all.lines().filter_map(|line| line.strip_prefix(name));
+        let value = values.find_map(|value| value.strip_prefix(' ')?.parse().ok());
+        value.unwrap_or_else(|| panic!("no {name} among {all}"))
+    }
+}
