@@ -18,6 +18,7 @@ pub mod fail;
 pub mod ids;
 pub mod io;
 pub mod metrics;
+pub mod number_text;
 pub mod size;
 pub mod sync;
 pub mod task;

@@ -3,81 +3,24 @@
 use std::fmt::Write;
 
 use arrow::datatypes::i256;
+use freshet_base::number_text::NumberText;
 
 use crate::temporal::{Parts, SECOND};
 
-/// Digits before the point, or up to the first that is not zero behind it, up to which a DOUBLE
-/// is not printed with an exponent.
-const PLAIN_DIGITS_MAX: i32 = 15;
-
 /// A DOUBLE: its shortest digits that read back the same.
 pub fn double(out: &mut String, value: f64) {
-    scientific(out, &format!("{value:e}"));
+    out.push_str(NumberText::double(value).as_str());
 }
 
 /// A FLOAT: six digits, as MySQL prints it.
 pub fn float(out: &mut String, value: f32) {
-    let text = format!("{value:.5e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
-            scientific(out, &format!("{mantissa}e{exponent}"));
-        }
-        None => out.push_str(&text),
-    }
-}
-
-/// Rewrites Rust's `1.25e3` in MySQL's form.
-fn scientific(out: &mut String, text: &str) {
-    let Some((mantissa, exponent)) = text.split_once('e') else {
-        // Infinities and NaN do not arise in MySQL; print them rather than lose them.
-        out.push_str(text);
-        return;
-    };
-    let exponent = exponent.parse::<i32>().expect("Rust prints a number as exponent");
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", mantissa),
-    };
-    let digits = mantissa.replace('.', "");
-    let point = exponent + 1;
-    if digits == "0" {
-        out.push_str(if sign.is_empty() { "0" } else { "-0" });
-        return;
-    }
-    out.push_str(sign);
-    if !(1 - PLAIN_DIGITS_MAX..=PLAIN_DIGITS_MAX).contains(&point) {
-        write!(out, "{mantissa}e{exponent}").expect("a String takes everything");
-    } else if point <= 0 {
-        out.push_str("0.");
-        (0..-point).for_each(|_| out.push('0'));
-        out.push_str(&digits);
-    } else {
-        let whole = usize::try_from(point).expect("positive");
-        if digits.len() <= whole {
-            out.push_str(&digits);
-            (digits.len()..whole).for_each(|_| out.push('0'));
-        } else {
-            out.push_str(&digits[..whole]);
-            out.push('.');
-            out.push_str(&digits[whole..]);
-        }
-    }
+    out.push_str(NumberText::float(value).as_str());
 }
 
 /// A DECIMAL with all digits of its scale.
 pub fn decimal(out: &mut String, unscaled: i128, scale: u32) {
-    if unscaled < 0 {
-        out.push('-');
-    }
-    let digits = unscaled.unsigned_abs();
-    if scale == 0 {
-        write!(out, "{digits}").expect("a String takes everything");
-        return;
-    }
-    let unit = 10_u128.pow(scale);
-    let width = scale as usize;
-    write!(out, "{}.{:0width$}", digits / unit, digits % unit).expect("a String takes everything");
+    let scale = u8::try_from(scale).expect("a scale is at most 38");
+    out.push_str(NumberText::decimal(unscaled, scale).as_str());
 }
 
 /// The same of 256 bits.
@@ -145,36 +88,6 @@ mod tests {
         let mut out = String::new();
         write(&mut out);
         out
-    }
-
-    #[test]
-    fn doubles_print_as_in_mysql() {
-        for (value, wanted) in [
-            (1.0, "1"),
-            (0.1, "0.1"),
-            (-2.5, "-2.5"),
-            (1e14, "100000000000000"),
-            (1e15, "1e15"),
-            (1.5e300, "1.5e300"),
-            (0.00001, "0.00001"),
-            (1e-15, "0.000000000000001"),
-            (1e-16, "1e-16"),
-            (123_456.789, "123456.789"),
-        ] {
-            assert_eq!(shown(|out| double(out, value)), wanted);
-        }
-        for (value, wanted) in
-            [(0.1, "0.1"), (0.0, "0"), (16_777_216.0, "16777200"), (3e10, "30000000000")]
-        {
-            assert_eq!(shown(|out| float(out, value)), wanted);
-        }
-    }
-
-    #[test]
-    fn decimals_keep_their_scale() {
-        assert_eq!(shown(|out| decimal(out, 1200, 2)), "12.00");
-        assert_eq!(shown(|out| decimal(out, -5, 3)), "-0.005");
-        assert_eq!(shown(|out| decimal(out, 7, 0)), "7");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use freshet_schema::TableSchema;
 use freshet_storage::segment::{Containers, Prune, ScanRequest};
 
 use crate::prune::Condition;
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// Filters that change while a query runs.
 #[derive(Clone)]

@@ -45,7 +45,6 @@ pub mod temporal;
 mod threads;
 mod wide;
 mod yielding;
-pub mod zone;
 
 pub use arrow::array::RecordBatch;
 pub use arrow::datatypes::DataType;

@@ -23,7 +23,7 @@ use crate::functions::meaning;
 use crate::prune::{Condition, without_zone};
 use crate::result::Origin;
 use crate::scan::{BATCH_ROWS, Part, ScanExec, is_instant, spread};
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// About how many rows one slice of a file has, so that threads can share a table evenly.
 const SLICE_ROWS: u64 = 128 * 1024;

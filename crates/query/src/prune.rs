@@ -14,7 +14,7 @@ use freshet_base::ColumnId;
 use freshet_schema::{ColumnType, TableSchema};
 use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// A condition on the columns of a table, as files are asked about it.
 pub struct Condition {

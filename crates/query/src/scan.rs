@@ -34,7 +34,7 @@ use freshet_storage::snapshot::TableSnapshot;
 
 use crate::error::external;
 use crate::learned::Learned;
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// Rows of a batch.
 pub const BATCH_ROWS: usize = 8192;
@@ -357,7 +357,7 @@ fn local(column: &ArrayRef, zone: Zone) -> ArrayRef {
         return crate::prune::without_zone(column);
     }
     let values = column.as_primitive::<TimestampMicrosecondType>();
-    let values: TimestampMicrosecondArray = values.unary(|micros| zone.local(micros));
+    let values: TimestampMicrosecondArray = values.unary(|micros| zone.to_local(micros));
     Arc::new(values)
 }
 

@@ -1,7 +1,7 @@
 //! What planning needs to know of the session that a statement came from.
 
 use crate::limits::Limits;
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// The value of a variable.
 #[derive(Clone, PartialEq, Debug)]

@@ -8,7 +8,7 @@ use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
 use crate::engine::Tables;
 use crate::provider::{StoredTable, UnboundTable};
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// The tables of one snapshot, and what a transaction has put on top of them.
 pub struct SnapshotTables<'a> {

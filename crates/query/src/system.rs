@@ -19,7 +19,7 @@ use freshet_storage::snapshot::Snapshot;
 use crate::engine::Tables;
 use crate::error::mapped;
 use crate::result::{Origin, SYSTEM};
-use crate::zone::Zone;
+use freshet_schema::Zone;
 
 /// A value of a system table.
 #[derive(Clone, PartialEq, Debug)]
@@ -166,7 +166,7 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
             }
             columns::Kind::Time => {
                 let values = cells.map(|cell| match cell {
-                    Cell::Time(micros) => Some(zone.local(*micros)),
+                    Cell::Time(micros) => Some(zone.to_local(*micros)),
                     _ => None,
                 });
                 let values = values.collect::<TimestampMicrosecondArray>();

@@ -19,7 +19,7 @@ use freshet_query::engine::{Origin, Plan, Tables};
 use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
 use freshet_query::session::Session;
-use freshet_query::zone::Zone;
+use freshet_schema::Zone;
 use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
     TableForm, TableSchema,

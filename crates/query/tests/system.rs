@@ -14,7 +14,7 @@ use freshet_query::TableProvider;
 use freshet_query::engine::{Origin, Tables};
 use freshet_query::session::Session;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
-use freshet_query::zone::Zone;
+use freshet_schema::Zone;
 use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::view::{StoreView, Views};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono_tz::{GapInfo, TZ_VARIANTS, Tz};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 /// MySQL takes offsets from -13:59 to +14:00.
@@ -24,9 +24,10 @@ impl Zone {
     /// UTC.
     pub const UTC: Self = Self::Offset(0);
 
-    /// The zone of `+08:00`, `-3:30`, `Z`, `UTC`, `CST` (Doris's Shanghai) or an IANA name.
+    /// The zone of `+08:00`, `-3:30`, `Z`, `UTC`, `SYSTEM`, which is UTC here, `CST` (Doris's
+    /// Shanghai) or an IANA name.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.eq_ignore_ascii_case("utc") || text.eq_ignore_ascii_case("z") {
+        if ["utc", "z", "system"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
             return Some(Self::UTC);
         }
         if text.eq_ignore_ascii_case("cst") || text.eq_ignore_ascii_case("prc") {
@@ -50,6 +51,16 @@ impl Zone {
         }
     }
 
+    /// As [`Zone::to_utc`], but of a time that clocks skip the instant at which they do, as
+    /// functions of MySQL answer.
+    pub fn to_utc_or_skip(self, local: i64) -> i64 {
+        let skipped = || match self {
+            Self::Named(zone) => skip_of(zone, local),
+            Self::Offset(_) => None,
+        };
+        self.to_utc(local).or_else(skipped).unwrap_or(local)
+    }
+
     /// What clocks of the zone show at the instant `utc`; both in microseconds since 1970.
     #[inline]
     pub fn to_local(self, utc: i64) -> i64 {
@@ -71,6 +82,12 @@ fn named_to_utc(zone: Tz, local: i64) -> Option<i64> {
         LocalResult::None => return None,
     };
     Some(local - i64::from(offset.fix().local_minus_utc()) * MICROS_PER_SECOND)
+}
+
+/// The instant at which clocks skip `local`.
+fn skip_of(zone: Tz, local: i64) -> Option<i64> {
+    let naive = DateTime::from_timestamp_micros(local)?.naive_utc();
+    Some(GapInfo::new(&naive, &zone)?.end?.timestamp_micros())
 }
 
 /// Seconds of `+hh:mm` or `-h:mm`.
@@ -130,6 +147,8 @@ mod tests {
         // 2024-03-31 02:30 does not exist; 2024-10-27 02:30 exists twice.
         let spring = 1_711_852_200 * MICROS_PER_SECOND;
         assert_eq!(berlin.to_utc(spring), None);
+        // As MySQL's CONVERT_TZ('2024-03-31 02:30:00', 'Europe/Berlin', 'UTC'): 01:00:00.
+        assert_eq!(berlin.to_utc_or_skip(spring), 1_711_846_800 * MICROS_PER_SECOND);
         let autumn = 1_729_996_200 * MICROS_PER_SECOND;
         assert_eq!(berlin.to_utc(autumn), Some(autumn - 2 * HOUR));
         assert_eq!(berlin.to_local(autumn - 2 * HOUR), autumn);

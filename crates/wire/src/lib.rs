@@ -32,7 +32,6 @@ pub mod flags;
 pub mod fuzz;
 pub mod handshake;
 pub mod login;
-mod number;
 mod packet;
 mod params;
 mod response;

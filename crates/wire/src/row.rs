@@ -1,9 +1,9 @@
 //! Rows, cell by cell, straight into the outgoing bytes.
 
 use crate::encode::put_lenenc_bytes;
-use crate::number::{NumberText, put_digits};
 use crate::writer::Frame;
 use crate::{Date, DateTime, Time};
+use freshet_base::number_text::{NumberText, put_digits};
 
 /// NULL in a row of the text protocol.
 pub(crate) const TEXT_NULL: u8 = 0xfb;

@@ -189,7 +189,7 @@ fn put_fraction(out: &mut Vec<u8>, micros: u32, decimals: u8) {
 /// The digits of `value` with leading zeros up to `width`.
 fn put_padded(out: &mut Vec<u8>, value: u32, width: usize) {
     let mut buffer = [b'0'; 20];
-    let at = crate::number::put_digits(&mut buffer, u64::from(value));
+    let at = freshet_base::number_text::put_digits(&mut buffer, u64::from(value));
     out.extend_from_slice(&buffer[at.min(20 - width)..]);
 }
 

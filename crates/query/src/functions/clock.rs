@@ -14,8 +14,8 @@ use super::row::{Kind, Out, Row, RowFunction};
 use super::udf::{Does, Udf};
 use super::vector::column;
 use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
-use crate::zone::Zone;
 use crate::{convert, format};
+use freshet_schema::Zone;
 
 const DT: &[Kind] = &[Kind::DateTime];
 const TM: &[Kind] = &[Kind::Time];
@@ -49,7 +49,7 @@ fn from_unixtime(row: &Row<'_>) -> Option<Out> {
     }
     #[allow(clippy::cast_possible_truncation)] // bounded above
     let micros = (seconds * 1e6).round() as i64;
-    Some(Out::DateTime(Zone::parse(row.text(1))?.local(micros)))
+    Some(Out::DateTime(Zone::parse(row.text(1))?.to_local(micros)))
 }
 
 /// CONVERT_TZ: a time that is no instant between 1970-01-01 00:00:01 and 3001-01-18 23:59:59 UTC
@@ -58,8 +58,8 @@ fn convert_tz(row: &Row<'_>) -> Option<Out> {
     const INSTANTS: std::ops::Range<i64> = SECOND..32_536_771_200 * SECOND;
     let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
     let local = row.datetime(0);
-    let utc = from.utc(local);
-    Some(Out::DateTime(if INSTANTS.contains(&utc) { to.local(utc) } else { local }))
+    let utc = from.to_utc_or_skip(local);
+    Some(Out::DateTime(if INSTANTS.contains(&utc) { to.to_local(utc) } else { local }))
 }
 
 /// `mysql_extract(unit, value)` of units of several parts.
@@ -151,7 +151,7 @@ impl Does for UnixTimestamp {
         let values = convert::datetime(&column(&args.args[0], rows)?)?;
         let zones = convert::text(&column(&args.args[1], rows)?)?;
         let utc = values.iter().zip(&zones).map(|(value, zone)| {
-            let utc = Zone::parse(zone?)?.utc(value?);
+            let utc = Zone::parse(zone?)?.to_utc_or_skip(value?);
             Some(utc.max(0))
         });
         Ok(match *args.return_field.data_type() {

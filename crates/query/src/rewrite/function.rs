@@ -280,7 +280,7 @@ impl Rewriter<'_> {
         };
         let now = |local: bool| {
             let micros = session.now_micros;
-            let micros = if local { session.zone.local(micros) } else { micros };
+            let micros = if local { session.zone.to_local(micros) } else { micros };
             let mut shown = String::new();
             crate::format::datetime(&mut shown, micros, digits);
             shown

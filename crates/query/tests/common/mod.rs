@@ -18,7 +18,7 @@ use freshet_query::parser::{self, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::{Scope, Session, SqlMode, Value, Variables};
 use freshet_query::temporal::parse_datetime;
-use freshet_query::zone::Zone;
+use freshet_schema::Zone;
 
 pub struct NoVariables;
 

@@ -12,7 +12,8 @@ use freshet_query::engine::Tables;
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
-use freshet_query::{temporal, zone::Zone};
+use freshet_query::temporal;
+use freshet_schema::Zone;
 use freshet_schema::{Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm};
 
 use super::system::ServerView;

@@ -13,7 +13,7 @@ use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
 use freshet_query::snapshot::SnapshotTables;
 use freshet_query::system::SystemTables;
-use freshet_query::zone::Zone;
+use freshet_schema::Zone;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 use parking_lot::Mutex;
 use sqlparser::ast::{Visit, visit_relations};
@@ -86,7 +86,7 @@ impl Reader {
             account: account.clone(),
             catalog: engine.catalog(),
             server: ServerView::new(session),
-            zone: zone(session.settings.zone()),
+            zone: session.settings.zone(),
             database: session.database.clone(),
             user: session.user_at_host(),
             current_user: format!("{}@{}", account.name, account.host),
@@ -197,12 +197,5 @@ fn limits(globals: &Values) -> Limits {
         columns: number("max_select_columns"),
         depth: number("max_expression_depth"),
         arguments: number("max_function_arguments"),
-    }
-}
-
-fn zone(zone: freshet_schema::Zone) -> Zone {
-    match zone {
-        freshet_schema::Zone::Offset(seconds) => Zone::Fixed(seconds),
-        freshet_schema::Zone::Named(zone) => Zone::Named(zone),
     }
 }

@@ -12,10 +12,11 @@ const DIGITS_BYTES_MAX: usize = 40;
 const PLAIN_EXPONENTS: std::ops::RangeInclusive<i32> = -14..=15;
 
 /// The text of a number.
-pub(crate) type NumberText = StackText<TEXT_BYTES_MAX>;
+pub type NumberText = StackText<TEXT_BYTES_MAX>;
 
 /// Text on the stack.
-pub(crate) struct StackText<const N: usize> {
+#[derive(Debug)]
+pub struct StackText<const N: usize> {
     bytes: [u8; N],
     len: usize,
 }
@@ -25,8 +26,14 @@ impl<const N: usize> StackText<N> {
         Self { bytes: [0; N], len: 0 }
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// The same as text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).expect("numbers are ASCII")
     }
 
     fn push(&mut self, byte: u8) {
@@ -47,12 +54,12 @@ impl<const N: usize> StackText<N> {
 
 impl NumberText {
     /// A DOUBLE: the shortest digits that read back as the same value.
-    pub(crate) fn double(value: f64) -> Self {
+    pub fn double(value: f64) -> Self {
         Self::scientific(value, format_args!("{value:e}"))
     }
 
     /// A FLOAT: six significant digits, as MySQL shows it.
-    pub(crate) fn float(value: f32) -> Self {
+    pub fn float(value: f32) -> Self {
         Self::scientific(f64::from(value), format_args!("{value:.5e}"))
     }
 
@@ -117,7 +124,7 @@ impl NumberText {
     }
 
     /// A DECIMAL or LARGEINT: `unscaled / 10^scale` with all `scale` digits.
-    pub(crate) fn decimal(unscaled: i128, scale: u8) -> Self {
+    pub fn decimal(unscaled: i128, scale: u8) -> Self {
         let mut digits = StackText::<DIGITS_BYTES_MAX>::new();
         match u64::try_from(unscaled.unsigned_abs()) {
             Ok(small) => {
@@ -167,7 +174,7 @@ fn parse_exponent(text: &[u8]) -> i32 {
 
 /// Decimal digits of `value` at the end of `buffer`; returns where they start.
 #[inline]
-pub(crate) fn put_digits(buffer: &mut [u8; 20], mut value: u64) -> usize {
+pub fn put_digits(buffer: &mut [u8; 20], mut value: u64) -> usize {
     let mut at = buffer.len();
     loop {
         at -= 1;
@@ -204,6 +211,8 @@ mod tests {
             (1e15, "1e15"),
             (1.2345678901234568e17, "1.2345678901234568e17"),
             (0.000_012_5, "0.0000125"),
+            (1e-15, "0.000000000000001"),
+            (1e-16, "1e-16"),
             (1e-20, "1e-20"),
             (f64::MAX, "1.7976931348623157e308"),
             (f64::NEG_INFINITY, "-Infinity"),
@@ -214,7 +223,13 @@ mod tests {
 
     #[test]
     fn floats_have_six_digits() {
-        for (value, text) in [(0.1f32, "0.1"), (2.345_678_9, "2.34568"), (1e10, "10000000000")] {
+        for (value, text) in [
+            (0.1f32, "0.1"),
+            (0.0, "0"),
+            (2.345_678_9, "2.34568"),
+            (16_777_216.0, "16777200"),
+            (1e10, "10000000000"),
+        ] {
             assert_eq!(NumberText::float(value).as_bytes(), text.as_bytes());
         }
     }
