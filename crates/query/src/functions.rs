@@ -1,5 +1,6 @@
 //! What functions and operators mean in MySQL, on DataFusion.
 
+pub mod among;
 pub mod clock;
 pub mod date;
 pub mod date_format;

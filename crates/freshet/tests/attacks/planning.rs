@@ -16,7 +16,7 @@ const MEDIAN: Duration = Duration::from_millis(100);
 /// Answers of each kind that are looked at.
 const ROUNDS: usize = 20;
 /// A statement is answered or refused within this; an optimised build is twenty times as fast.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(20);
 
 /// A statement within all limits that takes long to plan.
 fn heavy() -> String {

@@ -109,17 +109,26 @@ impl ScalarUDFImpl for Once {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if constant { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?;
-        let values = self.computed.evaluate(&batch)?;
-        match (constant, values) {
-            (true, ColumnarValue::Array(array)) => {
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
-            }
-            (_, values) => Ok(values),
+        computed(&*self.computed, &self.schema, &args)
+    }
+}
+
+/// What an expression makes of arguments, which are its columns; of constants a constant.
+pub fn computed(
+    expr: &dyn PhysicalExpr,
+    schema: &SchemaRef,
+    args: &ScalarFunctionArgs,
+) -> Result<ColumnarValue> {
+    let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+    let rows = if constant { 1 } else { args.number_rows };
+    let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?;
+    let values = expr.evaluate(&batch)?;
+    match (constant, values) {
+        (true, ColumnarValue::Array(array)) => {
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
         }
+        (_, values) => Ok(values),
     }
 }

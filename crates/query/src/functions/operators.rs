@@ -6,6 +6,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::among;
 use super::meaning::{digits, hides_digits, is_json};
 use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
 use super::whole::named_shortly;
@@ -53,6 +54,15 @@ impl ExprPlanner for MySqlOperators {
                 PlannerResult::Original(RawBinaryExpr { op, left, right })
             }
         })
+    }
+
+    // The rewriter makes one of the literals of a long list, and nobody else may.
+    fn plan_array_literal(
+        &self,
+        literals: Vec<Expr>,
+        _schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        among::packed(literals).map(PlannerResult::Planned)
     }
 }
 
@@ -286,24 +296,68 @@ fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
 
 /// `value IN (items)`, each item compared as MySQL compares it with the value; those that are
 /// compared alike are one list.
-pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Expr {
-    let mut lists: Vec<(Expr, DataType, Vec<Expr>)> = Vec::new();
-    let mut tests = Vec::new();
+pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
+    let mut lists = Lists::default();
     for item in items {
-        let ((value, _), (item, ty)) = comparable(value.clone(), item);
+        let Some(packed) = among::unpacked(&item.0) else {
+            lists.put(value.clone(), item);
+            continue;
+        };
+        for list in packed {
+            if is_as_it_is(value.1, list.data_type()) {
+                lists.tests.push(among::among(value.clone(), &list)?);
+                continue;
+            }
+            for at in 0..list.len() {
+                let item = lit(ScalarValue::try_from_array(&list, at)?);
+                lists.put(value.clone(), (item, list.data_type()));
+            }
+        }
+    }
+    lists.test()
+}
+
+/// Whether a value of one type is compared with all literals of another as both are.
+fn is_as_it_is(value: &DataType, literal: &DataType) -> bool {
+    value == literal
+        || (is_text(value) && is_text(literal))
+        || (value.is_integer() && literal.is_integer())
+}
+
+/// What a value is compared with, item by item.
+#[derive(Default)]
+struct Lists {
+    tests: Vec<Expr>,
+    /// The value as it is compared, and items of one type.
+    alike: Vec<(Typed, DataType, Vec<Expr>)>,
+}
+
+impl Lists {
+    fn put(&mut self, value: Operand<'_>, item: Operand<'_>) {
+        let (value, (item, ty)) = comparable(value, item);
         // DataFusion finds out whether a list is the same for all rows by asking for no rows, for
         // which CASE answers with a constant.
         if item.any_column_refs() {
-            tests.push(value.eq(item));
-            continue;
+            self.tests.push(value.0.eq(item));
+            return;
         }
-        match lists.iter_mut().find(|(compared, of, _)| *compared == value && *of == ty) {
+        match self.alike.iter_mut().find(|(compared, of, _)| *compared == value && *of == ty) {
             Some((.., list)) => list.push(item),
-            None => lists.push((value, ty, vec![item])),
+            None => self.alike.push((value, ty, vec![item])),
         }
     }
-    tests.extend(lists.into_iter().map(|(value, _, list)| value.in_list(list, false)));
-    tests.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false))
+
+    fn test(self) -> Result<Expr> {
+        let Self { mut tests, alike } = self;
+        for ((value, of), ty, list) in alike {
+            let many = list.len() >= among::SET_FROM;
+            tests.push(match among::values(&list, &ty).filter(|_| many) {
+                Some(list) => among::among((value, &of), &list)?,
+                None => value.in_list(list, false),
+            });
+        }
+        Ok(tests.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false)))
+    }
 }
 
 /// A date and a number: an integer that is written as a date is one, all else is compared as

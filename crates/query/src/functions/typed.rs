@@ -440,7 +440,7 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("mysql_in", (2, MANY), boolean, |args, types| {
             let mut operands = args.into_iter().zip(types);
             let value = operands.next().expect("arity is checked");
-            Ok(super::operators::among(value, operands.collect()))
+            super::operators::among(value, operands.collect())
         }),
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))

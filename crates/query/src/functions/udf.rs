@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 
+use super::among::shown;
 use super::whole::short_name;
 use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
 
@@ -90,7 +91,7 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let args = args.iter().map(|arg| arg.schema_name().to_string()).collect::<Vec<_>>();
+        let args = args.iter().map(shown).collect::<Vec<_>>();
         Ok(short_name(format!("{}({})", self.name, args.join(","))))
     }
 

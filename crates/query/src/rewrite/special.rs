@@ -2,11 +2,12 @@
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
-    BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, Value, ValueWithSpan,
+    Array, BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, Value, ValueWithSpan,
 };
 
 use super::expr::{extracted, in_list, not};
 use super::values::{call, int, literal, take, text, truth};
+use crate::functions::among::SET_FROM;
 
 /// Rewrites an expression whose parts are rewritten.
 pub fn special(expr: &mut Expr) -> Result<()> {
@@ -25,6 +26,9 @@ pub fn special(expr: &mut Expr) -> Result<()> {
         }
         Expr::Like { .. } | Expr::RLike { .. } => pattern(expr),
         Expr::InList { .. } => list(expr)?,
+        Expr::Array(_) => {
+            bail!(Syntax, "You have an error in your SQL syntax; there are no arrays")
+        }
         _ => {
             if let Some(new) = tested(expr).or_else(|| called(expr)) {
                 *expr = new;
@@ -98,9 +102,28 @@ fn list(expr: &mut Expr) -> Result<()> {
         other => other,
     };
     // What is compared with what follows from types, item by item.
-    let found = call("mysql_in", std::iter::once(body).chain(std::mem::take(list)).collect());
+    let items = packed(std::mem::take(list));
+    let found = call("mysql_in", std::iter::once(body).chain(items).collect());
     *expr = if *negated { not(found) } else { found };
     Ok(())
+}
+
+/// The items of a list, its literals as one item where they are many.
+fn packed(items: Vec<Expr>) -> Vec<Expr> {
+    let is_literal = |item: &Expr| match item {
+        Expr::Value(value) => {
+            matches!(value.value, Value::Number(..) | Value::SingleQuotedString(_) | Value::Null)
+        }
+        _ => false,
+    };
+    if items.len() < SET_FROM {
+        return items;
+    }
+    let (literals, mut items) = items.into_iter().partition::<Vec<_>, _>(is_literal);
+    if !literals.is_empty() {
+        items.push(Expr::Array(Array { elem: literals, named: false }));
+    }
+    items
 }
 
 fn is_json(expr: &Expr) -> bool {

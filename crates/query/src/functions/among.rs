@@ -1,0 +1,150 @@
+//! `value IN (..)` of many literals.
+//!
+//! Every pass over a plan looks at every node of it, and a list of 200,000 would be as many. So the
+//! literals of a long list are one literal from the first, and what is made of them is a function
+//! of the value that holds them as a set, which is made once.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::scalar::ScalarStructBuilder;
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
+    lit,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, InListExpr};
+
+use super::once::computed;
+
+/// A list of so many literals is rather a set: an expression of fewer leaves out files.
+pub const SET_FROM: usize = 100;
+
+/// Many literals as one, those of one type together.
+pub fn packed(literals: Vec<Expr>) -> Result<Expr> {
+    let mut lists = BTreeMap::<DataType, Vec<ScalarValue>>::new();
+    for literal in literals {
+        let Expr::Literal(value, _) = literal else {
+            return internal_err!("a literal is planned as '{literal}'");
+        };
+        lists.entry(value.data_type()).or_default().push(value);
+    }
+    let mut packed = ScalarStructBuilder::new();
+    for (at, values) in lists.into_values().enumerate() {
+        let list = SingleRowListArrayBuilder::new(ScalarValue::iter_to_array(values)?);
+        let list = list.build_list_scalar();
+        packed = packed.with_scalar(Field::new(at.to_string(), list.data_type(), true), list);
+    }
+    Ok(lit(packed.build()?))
+}
+
+/// The lists of what [`packed`] made.
+pub fn unpacked(expr: &Expr) -> Option<Vec<ArrayRef>> {
+    let Expr::Literal(ScalarValue::Struct(lists), _) = expr else { return None };
+    Some(lists.columns().iter().map(|list| list.as_list::<i32>().value(0)).collect())
+}
+
+/// What tells an argument from others in the name of a column.
+pub fn shown(arg: &Expr) -> String {
+    match arg {
+        Expr::Literal(packed @ ScalarValue::Struct(_), _) => format!("#{:016x}", hash_of(packed)),
+        other => other.schema_name().to_string(),
+    }
+}
+
+/// The values of literals of one type, if that is what they are.
+pub fn values(literals: &[Expr], ty: &DataType) -> Option<ArrayRef> {
+    let value = |literal: &Expr| match literal {
+        Expr::Literal(value, _) => Some(value.clone()),
+        Expr::Cast(cast) => match &*cast.expr {
+            Expr::Literal(value, _) => value.cast_to(cast.field.data_type()).ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let values = literals.iter().map(value).collect::<Option<Vec<_>>>()?;
+    let alike = values.iter().all(|value| value.data_type() == *ty);
+    ScalarValue::iter_to_array(values).ok().filter(|_| alike)
+}
+
+/// `value IN (list)`, where both can be compared as they are.
+///
+/// # Errors
+/// When they cannot.
+pub fn among(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
+    let (value, ty) = value;
+    let Some(common) = comparison_coercion(ty, list.data_type()) else {
+        return plan_err!("'{ty}' is not compared with '{}'", list.data_type());
+    };
+    let value = if *ty == common { value } else { cast(value, common.clone()) };
+    let exact = CastOptions { safe: false, ..CastOptions::default() };
+    let list = cast_with_options(list, &common, &exact)?;
+    let schema = Arc::new(Schema::new(vec![Field::new("value", common, true)]));
+    let column = Arc::new(Column::new("value", 0));
+    let set = InListExpr::try_new_from_array(column, Arc::clone(&list), false, &schema)?;
+    let of = SingleRowListArrayBuilder::new(list).build_list_scalar();
+    let hash = hash_of(&of);
+    let signature = Signature::any(1, Volatility::Immutable);
+    let among = Among { of, hash, set: Arc::new(set), schema, signature };
+    Ok(ScalarUDF::new_from_impl(among).call(vec![value]))
+}
+
+fn hash_of(value: &ScalarValue) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether a value is among those of a list.
+#[derive(Debug)]
+struct Among {
+    of: ScalarValue,
+    hash: u64,
+    set: Arc<dyn PhysicalExpr>,
+    /// The value as `set` names it.
+    schema: SchemaRef,
+    signature: Signature,
+}
+
+impl PartialEq for Among {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.of == other.of
+    }
+}
+
+impl Eq for Among {}
+
+impl Hash for Among {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Among {
+    fn name(&self) -> &str {
+        "mysql_among"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(format!("{} among #{:016x}", args[0].schema_name(), self.hash))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        computed(&*self.set, &self.schema, &args)
+    }
+}
