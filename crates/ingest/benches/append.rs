@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput};
 use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Lsn};
-use freshet_ingest::{Engine, EngineConfig, Load, LoadBuffer, World};
+use freshet_ingest::{Destination, Engine, EngineConfig, LoadBuffer, WaitLimit, World};
 use freshet_meta::{ColumnSpec, TableSpec};
 use freshet_schema::{ColumnType, GroupCommitMode, TableForm};
 use futures::executor::block_on;
@@ -55,7 +55,8 @@ fn measure(engine: &Arc<Engine>, mode: GroupCommitMode, threads: u64, rounds: u6
 }
 
 fn writer(engine: &Arc<Engine>, mode: GroupCommitMode, loads: u64) {
-    let (state, table) = engine.resolve("d", "t").unwrap();
+    let target = engine.target("d", "t").unwrap();
+    let patience = WaitLimit::For(Duration::from_secs(30));
     let mut buffer = LoadBuffer::default();
     let mut under_way: VecDeque<Lsn> = VecDeque::new();
     for _ in 0..loads {
@@ -70,13 +71,9 @@ fn writer(engine: &Arc<Engine>, mode: GroupCommitMode, loads: u64) {
         bytes.push(0);
         bytes.extend_from_slice(&7i32.to_le_bytes());
         bytes.extend_from_slice(&9i32.to_le_bytes());
-        let admitted = engine.admission().try_admit(buffer.payload_bytes()).unwrap_or_else(|| {
-            let patience = Duration::from_secs(30);
-            block_on(engine.admission().admit(buffer.payload_bytes(), patience)).unwrap()
-        });
-        let schema_version = table.schema().version;
-        let load = Load { table: &state, schema_version, rows: 1, mode, label: None };
-        under_way.push_back(engine.append_rows(load, &mut buffer, admitted).unwrap().lsn);
+        buffer.count(1).unwrap();
+        let load = engine.load(&target, Destination::Group(mode), patience);
+        under_way.push_back(block_on(load.commit(&mut buffer)).unwrap().lsn);
     }
     if let Some(last) = under_way.back() {
         block_on(engine.horizon().wait(*last));

@@ -57,18 +57,33 @@ impl Admission {
         Some(Admitted { permit, room })
     }
 
-    /// Lets a load in, waiting up to `patience` for memory and log room.
+    /// Lets a load in, waiting until `deadline` for memory and log room.
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable) saying what is full.
-    pub async fn admit(&self, payload_bytes: usize, patience: Duration) -> Result<Admitted> {
-        if let Some(admitted) = self.try_admit(payload_bytes) {
-            return Ok(admitted);
-        }
-        let deadline = Deadline::after(&*self.clock, patience);
+    pub async fn admit(&self, payload_bytes: usize, deadline: Deadline) -> Result<Admitted> {
         let bytes = payload_bytes as u64 + LOAD_OVERHEAD_BYTES;
         let permit = self.memory_until(bytes, deadline).await?;
         let room = self.room_until(payload_bytes + STAMP_AND_LABEL_BYTES, deadline).await?;
+        Ok(Admitted { permit, room })
+    }
+
+    /// Lets a load in that has brought its memory; only if it must wait it asks until when.
+    ///
+    /// # Errors
+    /// `OutOfRoom` (1041, retryable).
+    pub async fn admit_paid(
+        &self,
+        payload_bytes: usize,
+        mut permit: Permit,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<Admitted> {
+        permit.resize_over(payload_bytes as u64 + LOAD_OVERHEAD_BYTES);
+        let record_bytes = payload_bytes + STAMP_AND_LABEL_BYTES;
+        let room = match self.wal.try_reserve(record_bytes) {
+            Some(room) => room,
+            None => self.room_until(record_bytes, deadline()).await?,
+        };
         Ok(Admitted { permit, room })
     }
 

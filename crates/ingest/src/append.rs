@@ -6,17 +6,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
-use freshet_base::{
-    DbId, Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TableId, TxnId, bail, err,
-};
-use freshet_meta::{Claim, LabelKind, LabelTime, RowsetMeta};
+use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TxnId, bail, err};
+use freshet_meta::RowsetMeta;
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::delta::{self, DeltaEntry};
 use freshet_wal as wal;
 
 use crate::admit::Admitted;
+use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::group::{EndedGroup, JoinSize, JoinTime, TableLog};
+use crate::labels::LabelClaim;
 use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
@@ -24,9 +24,6 @@ use crate::sweep::InFlight;
 
 /// Payloads from here on are shared between log and delta instead of copied under the lock.
 const SHARED_BYTES_MIN: usize = 64 << 10;
-
-/// Capacity above which a buffer that rests gives its memory back.
-const BUFFER_BYTES_KEPT: usize = 256 << 10;
 
 /// How long a load rests that found no room for the end of its group.
 const NO_END_ROOM_PAUSE: Duration = Duration::from_millis(400);
@@ -37,72 +34,7 @@ const UNFLUSHABLE_PARTS: u64 = 8;
 /// A label with its database, and some.
 const LABEL_BYTES_MAX: usize = 256;
 
-/// Where one connection encodes a load: the head of its part, then its rows. Used again for
-/// every load, so a small INSERT allocates nothing.
-#[derive(Default)]
-pub struct LoadBuffer {
-    payload: Vec<u8>,
-}
-
-impl LoadBuffer {
-    /// Empties the buffer and gives the place that rows are appended to. What stands before
-    /// is the head; whoever appends leaves it alone.
-    pub fn begin(&mut self) -> &mut Vec<u8> {
-        self.payload.clear();
-        self.payload.resize(PART_HEAD_BYTES, 0);
-        &mut self.payload
-    }
-
-    /// The same place, to go on where the last rows end.
-    pub fn resume(&mut self) -> &mut Vec<u8> {
-        assert!(self.payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
-        &mut self.payload
-    }
-
-    /// Empties the buffer, and gives back what few loads need.
-    pub fn rest(&mut self) {
-        self.payload.clear();
-        if self.payload.capacity() > BUFFER_BYTES_KEPT {
-            self.payload = Vec::new();
-        }
-    }
-
-    /// Bytes of the record's payload so far, without a label.
-    pub fn payload_bytes(&self) -> usize {
-        self.payload.len()
-    }
-
-    /// The encoded rows.
-    pub fn rows(&self) -> &[u8] {
-        &self.payload[PART_HEAD_BYTES.min(self.payload.len())..]
-    }
-}
-
-/// A label that a client gave, claimed for one load.
-pub struct LabelClaim {
-    /// Its database.
-    pub db: DbId,
-    /// How long it is remembered.
-    pub kind: LabelKind,
-    /// The claim, with the label's text.
-    pub claim: Claim,
-}
-
-impl LabelClaim {
-    fn write(&self, payload: &mut Vec<u8>, time: LabelTime) {
-        let text = self.claim.label();
-        let label = record::Label { db: self.db, kind: self.kind, time, text };
-        record::write_label(payload, &label);
-    }
-
-    /// The label belongs to its record from here on, whatever becomes of the request.
-    /// Called under the log's lock, so that a recycling of the log cannot overlook it.
-    fn appended(self, txn: TxnId, lsn: Lsn) {
-        self.claim.appended(txn, lsn);
-    }
-}
-
-/// A load that is in the log: nothing can fail or be cancelled any more.
+/// Where the record of a load stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Appended {
     /// It is acknowledged and readable once the horizon has reached this.
@@ -112,13 +44,11 @@ pub struct Appended {
 }
 
 /// A small load: the rows of one table that stand in a [`LoadBuffer`].
-pub struct Load<'a> {
+pub struct SmallLoad<'a> {
     /// The table.
     pub table: &'a Arc<TableState>,
     /// What the rows are encoded under.
     pub schema_version: SchemaVersion,
-    /// How many rows.
-    pub rows: u32,
     /// Which loads it shares a group with.
     pub mode: GroupCommitMode,
     /// The label that the client gave.
@@ -149,6 +79,8 @@ pub struct PartLoad {
     pub table: Arc<TableState>,
     /// What its rows are in.
     pub schema: Arc<TableSchema>,
+    /// The incarnation in which it went to files, or the transaction first wrote the table.
+    pub began_in: Incarnation,
     /// How many rows.
     pub rows: u32,
     /// The rows.
@@ -161,45 +93,47 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable` when the table was dropped meanwhile, `OutOfRoom` when its flush keeps
     /// failing, or no group can be opened now; nothing happened then.
-    pub fn append_rows(
+    pub(crate) fn append_rows(
         &self,
-        load: Load<'_>,
+        load: SmallLoad<'_>,
         buffer: &mut LoadBuffer,
         admitted: Admitted,
     ) -> Result<Appended> {
         self.check_flushable(load.table)?;
+        let rows = buffer.rows();
         let rows_end = buffer.payload.len();
         let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
-        record::write_part_head(head, load.table.id, false, load.schema_version, load.rows, len);
+        record::write_part_head(head, load.table.id, false, load.schema_version, rows, len);
         if let Some(label) = &load.label {
             label.write(&mut buffer.payload, self.meta().labels().time());
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
             let bytes = delta::Payload::Copied(&payload[PART_HEAD_BYTES..rows_end]);
-            self.append_load(load, wal::Payload::Slice(payload), bytes, admitted)
+            self.append_load(load, rows, wal::Payload::Slice(payload), bytes, admitted)
         } else {
             let payload = Bytes::from(std::mem::take(&mut buffer.payload));
             let bytes = delta::Payload::Shared(payload.slice(PART_HEAD_BYTES..rows_end));
-            self.append_load(load, wal::Payload::Shared(payload), bytes, admitted)
+            self.append_load(load, rows, wal::Payload::Shared(payload), bytes, admitted)
         }
     }
 
     fn append_load(
         &self,
-        load: Load<'_>,
+        load: SmallLoad<'_>,
+        rows: u32,
         payload: wal::Payload<'_>,
-        rows: delta::Payload<'_>,
+        encoded: delta::Payload<'_>,
         admitted: Admitted,
     ) -> Result<Appended> {
         let Admitted { permit, room } = admitted;
-        let bytes = match &rows {
+        let bytes = match &encoded {
             delta::Payload::Copied(rows) => rows.len(),
             delta::Payload::Shared(rows) => rows.len(),
         };
         let txn = self.meta().ids().txn()?;
-        let size = JoinSize { rows: u64::from(load.rows), bytes: bytes as u64 };
+        let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let (lsn, outcome) = self.wal().append(Kind::Load as u8, payload, room, |lsn, stamp| {
             let mut log = load.table.log.lock();
             let joined = self.join(&mut log, load.table, load.mode, txn, size)?;
@@ -216,8 +150,8 @@ impl Engine {
                 // A group that its load filled ends with the note that follows it.
                 ends_group: joined.stamp.ends_with.is_some() && joined.ended.is_none(),
                 schema_version: load.schema_version,
-                rows: load.rows,
-                payload: rows,
+                rows,
+                payload: encoded,
             };
             let full = load.table.delta.push_rows(delta_entry, permit);
             if let Some(ended) = &joined.ended {
@@ -241,10 +175,9 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable` when a table was dropped meanwhile, `SnapshotTooOld` when rows that are
     /// files already meet a TRUNCATE; nothing happened then.
-    pub fn append_parts(
+    pub(crate) fn append_parts(
         &self,
         parts: Vec<PartLoad>,
-        expected: &[(TableId, Incarnation)],
         label: Option<LabelClaim>,
         admitted_room: wal::Room,
     ) -> Result<Appended> {
@@ -260,7 +193,7 @@ impl Engine {
         let payload = wal::Payload::Shared(Bytes::from(payload));
         let (lsn, joined) =
             self.wal().append(Kind::Load as u8, payload, admitted_room, |lsn, stamp| {
-                check_parts(&parts, expected)?;
+                check_parts(&parts)?;
                 let count = u16::try_from(parts.len()).expect("a record has few tables");
                 stamp.extend_from_slice(&count.to_le_bytes());
                 let mut joined = Vec::with_capacity(parts.len());
@@ -283,7 +216,11 @@ impl Engine {
     ///
     /// # Errors
     /// `OutOfRoom` when there is none until `deadline`.
-    pub async fn room_for(&self, parts: &[PartLoad], deadline: Deadline) -> Result<wal::Room> {
+    pub(crate) async fn room_for(
+        &self,
+        parts: &[PartLoad],
+        deadline: Deadline,
+    ) -> Result<wal::Room> {
         let bytes = parts.iter().map(PartLoad::record_bytes).sum::<usize>() + LABEL_BYTES_MAX;
         self.admission().room_until(bytes, deadline).await
     }
@@ -358,7 +295,7 @@ impl Engine {
     /// A table whose flush keeps failing is refused alone, before its rows take the memory of
     /// all: those it has stay readable, and in the log.
     fn check_flushable(&self, table: &TableState) -> Result<()> {
-        let held_bytes_max = self.admission().memory().limit_bytes() / UNFLUSHABLE_PARTS;
+        let held_bytes_max = self.memory().limit_bytes() / UNFLUSHABLE_PARTS;
         let holds_little = || table.delta.stats().bytes <= held_bytes_max;
         table.check_flushes().or_else(|error| if holds_little() { Ok(()) } else { Err(error) })
     }
@@ -446,16 +383,14 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
 }
 
 /// Checks all tables before the first is touched: a record is appended whole or not at all.
-fn check_parts(parts: &[PartLoad], expected: &[(TableId, Incarnation)]) -> Result<()> {
+fn check_parts(parts: &[PartLoad]) -> Result<()> {
     for part in parts {
         let log = part.table.log.lock();
         if log.dropped.is_some() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
-        let began_in = expected.iter().find(|(table, _)| *table == log.table);
-        if matches!(part.body, PartBody::Rowsets { .. })
-            && began_in.is_some_and(|(_, incarnation)| *incarnation != log.incarnation)
-        {
+        let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
+        if is_in_files && part.began_in != log.incarnation {
             bail!(
                 SnapshotTooOld,
                 "table '{}' was truncated while the load ran; nothing was loaded, send it again",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, Lane};
@@ -15,6 +16,7 @@ use freshet_storage::Rowset;
 use freshet_storage::view::TableView;
 
 use crate::append::{PartBody, PartLoad};
+use crate::buffer::too_many_rows;
 use crate::engine::Engine;
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -23,11 +25,11 @@ use crate::sweep::InFlight;
 const TABLETS_PAUSE: Duration = Duration::from_millis(5);
 
 /// One large load of one table, being written.
-pub struct Bulk {
+pub(crate) struct Bulk {
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
     incarnation: Incarnation,
-    stretch: Vec<(Vec<u8>, u32)>,
+    stretch: Vec<(Bytes, u32)>,
     stretch_bytes: usize,
     permits: Vec<Permit>,
     rows: u32,
@@ -36,11 +38,6 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// The incarnation it began in: a TRUNCATE meanwhile makes it fail.
-    pub fn began_in(&self) -> (TableId, Incarnation) {
-        (self.table.id, self.incarnation)
-    }
-
     /// Adds encoded rows with their memory; writes a stretch when enough have gathered.
     ///
     /// # Errors
@@ -48,14 +45,11 @@ impl Bulk {
     pub async fn push(
         &mut self,
         engine: &Engine,
-        bytes: Vec<u8>,
+        bytes: Bytes,
         rows: u32,
         permit: Permit,
     ) -> Result<()> {
-        self.rows = self
-            .rows
-            .checked_add(rows)
-            .ok_or_else(|| err!(OutOfRoom, "a load may have at most {} rows", u32::MAX))?;
+        self.rows = self.rows.checked_add(rows).ok_or_else(too_many_rows)?;
         self.stretch_bytes += bytes.len();
         self.stretch.push((bytes, rows));
         self.permits.push(permit);
@@ -75,6 +69,7 @@ impl Bulk {
         Ok(PartLoad {
             table: self.table,
             schema: self.schema,
+            began_in: self.incarnation,
             rows: self.rows,
             body: PartBody::Rowsets { metas: rowsets, in_flight: self.in_flight },
         })
@@ -117,7 +112,11 @@ impl Bulk {
         }
     }
 
-    async fn write(&mut self, engine: &Engine) -> Result<()> {
+    /// Writes what has gathered.
+    ///
+    /// # Errors
+    /// When files cannot be written, or a TRUNCATE or a DROP was faster.
+    pub async fn write(&mut self, engine: &Engine) -> Result<()> {
         let stretch = std::mem::take(&mut self.stretch);
         if stretch.is_empty() {
             return Ok(());
@@ -158,7 +157,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
-    pub fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
+    pub(crate) fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
         // A side file cannot hold it, so a table that keeps it from metadata holds back the log.
         table.check_flushes()?;
         let log = table.log.lock();

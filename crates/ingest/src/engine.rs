@@ -18,14 +18,13 @@ use freshet_base::metrics::Metrics;
 use freshet_base::task::{self, Lane, PoolRef};
 use freshet_base::{DbId, Lsn, Result, TableId};
 use freshet_meta::{Catalog, Meta};
-use freshet_schema::Table;
 use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
 use freshet_storage::flush::Files;
 use freshet_storage::flush_policy::Limits;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::view::Views;
-use freshet_wal::{Horizon, Wal};
+use freshet_wal::{Horizon, Wal, WalStats};
 use imbl::HashMap;
 use parking_lot::Mutex;
 
@@ -132,9 +131,13 @@ impl Engine {
         &self.meta
     }
 
-    /// The log.
-    pub fn wal(&self) -> &Arc<Wal> {
+    pub(crate) fn wal(&self) -> &Arc<Wal> {
         &self.wal
+    }
+
+    /// How far the log is, and how much room it has.
+    pub fn log_stats(&self) -> WalStats {
+        self.wal.stats()
     }
 
     /// How far the log is durable: no reply for a load before the horizon has reached it.
@@ -142,8 +145,12 @@ impl Engine {
         self.wal.horizon()
     }
 
-    /// The one place where loads wait.
-    pub fn admission(&self) -> &Admission {
+    /// The memory of all writes.
+    pub fn memory(&self) -> &Budget {
+        self.admission.memory()
+    }
+
+    pub(crate) fn admission(&self) -> &Admission {
         &self.admission
     }
 
@@ -170,19 +177,6 @@ impl Engine {
     /// A table inside the engine.
     pub fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
         self.tables.load().get(&id).cloned()
-    }
-
-    /// A table by name, with its definition, to load into.
-    ///
-    /// # Errors
-    /// 1049 and 1146.
-    pub fn resolve(&self, database: &str, table: &str) -> Result<(Arc<TableState>, Arc<Table>)> {
-        let catalog = self.catalog();
-        let table = catalog.require_table(database, table)?;
-        let state = self.table_state(table.id).ok_or_else(|| {
-            freshet_base::err!(NoSuchTable, "Table '{database}.{}' doesn't exist", table.name)
-        })?;
-        Ok((state, Arc::clone(table)))
     }
 
     /// All tables inside the engine, by id.
@@ -278,8 +272,9 @@ impl Engine {
     ///
     /// # Errors
     /// Those of `settle`.
-    pub async fn flush_table(self: &Arc<Self>, state: &Arc<TableState>) -> Result<()> {
-        self.flush(state, freshet_storage::flush_policy::FlushReason::Manual).await
+    pub async fn flush_table(self: &Arc<Self>, id: TableId) -> Result<()> {
+        let Some(state) = self.table_state(id) else { return Ok(()) };
+        self.flush(&state, freshet_storage::flush_policy::FlushReason::Manual).await
     }
 
     /// Open groups with rows, as `get_wal_size` counts them.

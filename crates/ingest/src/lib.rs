@@ -5,9 +5,10 @@
 //!
 //! It is not: a protocol, a planner, a file format.
 //!
-//! The write path, in the order of its files: [`admit`] lets a load in, [`append`] gives it its
-//! place in log and delta under one lock, [`group`] says which loads share a transaction; the
-//! horizon of the log acknowledges it. Later and apart from any client [`settle`] brings rows
+//! The write path, in the order of its files: [`load`] is the one road of every load, from encoded
+//! rows to the record; `admit` lets it in, `append` gives it its place in log and delta under one
+//! lock, [`group`] says which loads share a transaction; the horizon of the log acknowledges it.
+//! Later and apart from any client [`settle`] brings rows
 //! into files, [`recycle`](Engine::open) uses log files again, and [`replay`] brings the log
 //! back after a crash. [`keeper`] decides when.
 //!
@@ -17,8 +18,9 @@
 //!
 //! Test it with `cargo test -p freshet-ingest`.
 
-pub mod admit;
-pub mod append;
+mod admit;
+mod append;
+mod buffer;
 mod bulk;
 pub mod check;
 mod compact;
@@ -31,6 +33,8 @@ pub mod engine;
 pub mod group;
 pub mod history;
 pub mod keeper;
+mod labels;
+pub mod load;
 mod log_dirs;
 pub mod names;
 mod open;
@@ -42,18 +46,18 @@ pub mod replay;
 pub mod settle;
 pub mod state;
 mod sweep;
-pub mod transaction;
+mod transaction;
 mod unlisted;
 mod world;
 
-pub use admit::{Admission, Admitted};
-pub use append::{Appended, LabelClaim, Load, LoadBuffer, PartBody, PartLoad};
-pub use bulk::Bulk;
+pub use buffer::LoadBuffer;
 pub use config::EngineConfig;
 pub use engine::{Engine, World};
 pub use freshet_wal::{Acks, Horizon, HorizonWatch};
+pub use labels::{Claimed, LabelClaim};
+pub use load::{Destination, Load, LoadTarget, Loaded, WaitLimit};
 pub use log_dirs::STORE_FILE;
 pub use open::META_FILE;
 pub use state::TableState;
-pub use transaction::{Held, Transaction};
+pub use transaction::{OwnRows, Transaction};
 pub use unlisted::{Making, Unlisted};

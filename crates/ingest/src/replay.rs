@@ -198,7 +198,7 @@ impl<'a> Replay<'a> {
         row::validate(schema, rows.bytes, rows.rows as usize).map_err(|fault| {
             err!(Corruption, "rows of table '{}' cannot be read: {fault}", state.name())
         })?;
-        let permit = self.engine.admission().memory().acquire_over(rows.bytes.len() as u64 + 64);
+        let permit = self.engine.memory().acquire_over(rows.bytes.len() as u64 + 64);
         let entry = DeltaEntry {
             lsn: rows.lsn,
             txn: rows.txn,
@@ -317,7 +317,7 @@ impl<'a> Replay<'a> {
     /// room for them they stay in memory, which had them before the start as well.
     async fn keep_budget(&mut self) -> Result<()> {
         while let Some(largest) = self.engine.largest_under_pressure() {
-            let memory = self.engine.admission().memory();
+            let memory = self.engine.memory();
             let (used, limit) = (memory.used_bytes(), memory.limit_bytes());
             // Loads and replay do not count to the byte alike, and memory may have been full.
             let most = limit + limit / 4;

@@ -6,20 +6,52 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use freshet_base::budget::Permit;
-use freshet_base::clock::Deadline;
-use freshet_base::{Incarnation, Result, TableId, bail};
+use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
 use freshet_schema::columns::ColumnsBuilder;
-use freshet_schema::{TableSchema, history};
+use freshet_schema::{GroupCommitMode, TableSchema, history};
+use parking_lot::Mutex;
 
-use crate::append::{Appended, LabelClaim, LoadBuffer, PartBody, PartLoad};
+use crate::append::{PartBody, PartLoad};
+use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
+use crate::labels::LabelClaim;
+use crate::load::{Gathered, LoadTarget, Loaded, WaitLimit};
+use crate::names;
 use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::state::TableState;
 
-/// Rows that a session has inserted and not committed.
-#[derive(Default)]
+/// An open transaction; dropped, it is rolled back.
 pub struct Transaction {
-    parts: Vec<Part>,
+    own: OwnRows,
+    claim: Option<LabelClaim>,
+}
+
+impl Transaction {
+    /// Its rows.
+    pub fn own_rows(&self) -> &OwnRows {
+        &self.own
+    }
+
+    /// Whether a client gave the label.
+    pub fn is_labelled(&self) -> bool {
+        self.claim.is_some()
+    }
+}
+
+/// The rows of an open transaction. Clones share them: loads add to them, and the statements of
+/// the session read them over what all read.
+#[derive(Clone)]
+pub struct OwnRows(Arc<Own>);
+
+struct Own {
+    label: Arc<str>,
+    parts: Mutex<Vec<Part>>,
+}
+
+impl std::fmt::Debug for OwnRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OwnRows({} rows of {})", self.rows(), self.0.label)
+    }
 }
 
 struct Part {
@@ -47,89 +79,119 @@ impl Held {
     }
 }
 
-impl Transaction {
+impl OwnRows {
+    /// The label of the transaction.
+    pub fn label(&self) -> &str {
+        &self.0.label
+    }
+
     /// Whether nothing was inserted.
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
-    /// Encoded bytes of all rows.
-    pub fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.bytes.len()).sum()
-    }
-
-    /// Adds the rows of `buffer`, whose memory is held.
-    pub fn add(
-        &mut self,
-        table: &Arc<TableState>,
-        schema: &Arc<TableSchema>,
-        rows: u32,
-        buffer: &LoadBuffer,
-        held: Held,
-    ) {
-        let part = self.part(table, schema, held);
-        if part.schema.version == schema.version {
-            part.bytes.extend_from_slice(buffer.rows());
-        } else {
-            // The table was altered meanwhile: all rows go on in the newer version.
-            let newer = part.schema.version.max(schema.version);
-            let target = if newer == schema.version { schema } else { &part.schema };
-            let target = Arc::clone(target);
-            let mut bytes = Vec::new();
-            for (from, encoded, count) in
-                [(&part.schema, part.bytes.as_slice(), part.rows), (schema, buffer.rows(), rows)]
-            {
-                let batch = history::adapt(&columns(from, encoded, count), from, &target);
-                freshet_schema::encode(&batch, &target, &mut bytes);
-            }
-            part.bytes = bytes;
-            part.schema = target;
-        }
-        part.rows += rows;
-    }
-
-    fn part(
-        &mut self,
-        table: &Arc<TableState>,
-        schema: &Arc<TableSchema>,
-        held: Held,
-    ) -> &mut Part {
-        match self.parts.iter().position(|part| part.table.id == table.id) {
-            Some(at) => {
-                self.parts[at].held.merge(held);
-                &mut self.parts[at]
-            }
-            None => {
-                let incarnation = table.log.lock().incarnation;
-                self.parts.push(Part {
-                    table: Arc::clone(table),
-                    schema: Arc::clone(schema),
-                    incarnation,
-                    rows: 0,
-                    bytes: Vec::new(),
-                    held,
-                });
-                self.parts.last_mut().expect("just pushed")
-            }
-        }
-    }
-
-    /// The session's own rows of a table as columns of `schema`, for its reads.
-    pub fn overlay(&self, table: TableId, schema: &TableSchema) -> Option<RecordBatch> {
-        let part = self.parts.iter().find(|part| part.table.id == table)?;
-        let batch = columns(&part.schema, &part.bytes, part.rows);
-        Some(history::adapt(&batch, &part.schema, schema))
+        self.0.parts.lock().is_empty()
     }
 
     /// How many rows of all tables.
     pub fn rows(&self) -> u64 {
-        self.parts.iter().map(|part| u64::from(part.rows)).sum()
+        rows_of(&self.0.parts.lock())
     }
 
-    /// The bytes of the record that COMMIT would append.
-    pub fn record_bytes(&self) -> usize {
-        self.bytes() + self.parts.len() * PART_HEAD_BYTES
+    /// The session's own rows of a table as columns of `schema`, for its reads.
+    pub fn overlay(&self, table: TableId, schema: &TableSchema) -> Option<RecordBatch> {
+        let parts = self.0.parts.lock();
+        let part = parts.iter().find(|part| part.table.id == table)?;
+        let batch = columns(&part.schema, &part.bytes, part.rows);
+        Some(history::adapt(&batch, &part.schema, schema))
     }
+
+    /// Refuses rows with which the transaction would hold more than one may.
+    ///
+    /// # Errors
+    /// `OutOfRoom`, saying what to do.
+    pub(crate) fn check_room(&self, engine: &Engine, more: &LoadBuffer) -> Result<()> {
+        let parts = self.0.parts.lock();
+        let limit = engine.config().transaction_bytes_max;
+        let bytes = bytes_of(&parts) + more.row_bytes().len();
+        if bytes as u64 > limit.bytes() {
+            bail!(
+                OutOfRoom,
+                "the transaction holds {} rows and would pass {limit}; COMMIT more often",
+                rows_of(&parts)
+            );
+        }
+        if parts.len() >= TABLES_MAX {
+            bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of `buffer`, once they have memory and a share of what transactions may hold.
+    ///
+    /// # Errors
+    /// `OutOfRoom`; nothing was added then.
+    pub(crate) async fn load(&self, load: Gathered<'_>, buffer: &LoadBuffer) -> Result<Loaded> {
+        let Gathered { engine, target, patience, .. } = load;
+        assert!(load.is_empty(), "rows of a transaction come in its buffer");
+        self.check_room(engine, buffer)?;
+        // Taken anew behind the share: nobody waits for a share with memory in hand.
+        drop(load);
+        let bytes = buffer.row_bytes().len() as u64;
+        let held = engine.admission().hold(bytes, patience.soon(engine)).await?;
+        self.add(target, buffer, held);
+        let given = Some(Arc::clone(&self.0.label));
+        Ok(Loaded { lsn: Lsn::ZERO, txn: None, mode: GroupCommitMode::Off, given })
+    }
+
+    fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: Held) {
+        let (schema, rows) = (target.schema(), buffer.rows());
+        let mut parts = self.0.parts.lock();
+        let part = part_of(&mut parts, target, held);
+        if part.schema.version == schema.version {
+            part.bytes.extend_from_slice(buffer.row_bytes());
+        } else {
+            // The table was altered meanwhile: all rows go on in the newer version.
+            let newer = part.schema.version.max(schema.version);
+            let adapted = if newer == schema.version { schema } else { &part.schema };
+            let adapted = Arc::clone(adapted);
+            let mut bytes = Vec::new();
+            let before = (&part.schema, part.bytes.as_slice(), part.rows);
+            for (from, encoded, count) in [before, (schema, buffer.row_bytes(), rows)] {
+                let batch = history::adapt(&columns(from, encoded, count), from, &adapted);
+                freshet_schema::encode(&batch, &adapted, &mut bytes);
+            }
+            part.bytes = bytes;
+            part.schema = adapted;
+        }
+        part.rows += rows;
+    }
+}
+
+fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: Held) -> &'a mut Part {
+    match parts.iter().position(|part| part.table.id == target.id()) {
+        Some(at) => {
+            parts[at].held.merge(held);
+            &mut parts[at]
+        }
+        None => {
+            let incarnation = target.state.log.lock().incarnation;
+            parts.push(Part {
+                table: Arc::clone(&target.state),
+                schema: Arc::clone(target.schema()),
+                incarnation,
+                rows: 0,
+                bytes: Vec::new(),
+                held,
+            });
+            parts.last_mut().expect("just pushed")
+        }
+    }
+}
+
+fn rows_of(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| u64::from(part.rows)).sum()
+}
+
+fn bytes_of(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.bytes.len()).sum()
 }
 
 fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
@@ -139,11 +201,17 @@ fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
 }
 
 impl Engine {
-    /// Whether so many bytes of rows go into the log themselves; what is larger writes files of
-    /// its own, which a small record names.
-    pub fn takes_record_of(&self, bytes: usize) -> bool {
-        bytes as u64 <= self.config().wal_load_bytes_max.bytes()
-            && self.wal().takes_record_of(bytes + RECORD_SPARE_BYTES)
+    /// Opens a transaction, under the label that a client gave, or one of its own.
+    ///
+    /// # Errors
+    /// When no ids can be had.
+    pub fn begin_transaction(&self, claim: Option<LabelClaim>) -> Result<Transaction> {
+        let label = match &claim {
+            Some(claim) => Arc::from(claim.text()),
+            None => Arc::from(names::transaction_label(self.meta().ids().txn()?)),
+        };
+        let own = Own { label, parts: Mutex::default() };
+        Ok(Transaction { own: OwnRows(Arc::new(own)), claim })
     }
 
     /// Commits a transaction as one record: all of it or nothing. An empty one appends nothing.
@@ -154,64 +222,42 @@ impl Engine {
     pub async fn commit(
         &self,
         transaction: Transaction,
-        label: Option<LabelClaim>,
-        patience: std::time::Duration,
-    ) -> Result<Option<Appended>> {
-        if transaction.is_empty() {
+        patience: WaitLimit,
+    ) -> Result<Option<Loaded>> {
+        let Transaction { own, claim } = transaction;
+        let rows = std::mem::take(&mut *own.0.parts.lock());
+        if rows.is_empty() {
             return Ok(None);
         }
-        let deadline = Deadline::after(&**self.clock(), patience);
-        let record_bytes = transaction.record_bytes();
-        let spilled = !self.takes_record_of(record_bytes);
-        let mut parts = Vec::with_capacity(transaction.parts.len());
-        let mut expected = Vec::new();
-        for part in transaction.parts {
-            expected.push((part.table.id, part.incarnation));
-            parts.push(match spilled {
+        let deadline = patience.soon(self);
+        let spills = !self.takes_record_of(bytes_of(&rows) + rows.len() * PART_HEAD_BYTES);
+        let mut parts = Vec::with_capacity(rows.len());
+        for part in rows {
+            parts.push(match spills {
                 true => self.spill(part).await?,
                 false => part.into_load(),
             });
         }
         let room = self.room_for(&parts, deadline).await?;
-        self.append_parts(parts, &expected, label, room).map(Some)
+        let appended = self.append_parts(parts, claim, room)?;
+        Ok(Some(Loaded::alone(appended, Some(Arc::clone(&own.0.label)))))
     }
 
     /// Writes the rows of a part to synced files that its record will name.
     async fn spill(&self, part: Part) -> Result<PartLoad> {
         let mut bulk = self.bulk(&part.table, &part.schema)?;
-        bulk.push(self, part.bytes, part.rows, part.held.memory).await?;
-        bulk.finish(self).await
-    }
-
-    /// Refuses to let a transaction grow past what one may hold.
-    ///
-    /// # Errors
-    /// `OutOfRoom`, saying what to do.
-    pub fn check_transaction(&self, transaction: &Transaction, more_bytes: usize) -> Result<()> {
-        let limit = self.config().transaction_bytes_max;
-        let bytes = transaction.bytes() as u64 + more_bytes as u64;
-        if bytes > limit.bytes() {
-            bail!(
-                OutOfRoom,
-                "the transaction holds {} rows and would pass {limit}; COMMIT more often",
-                transaction.rows()
-            );
-        }
-        if transaction.parts.len() >= TABLES_MAX {
-            bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
-        }
-        Ok(())
+        bulk.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
+        // A TRUNCATE since the first row, not only since the files, makes the COMMIT fail.
+        Ok(PartLoad { began_in: part.incarnation, ..bulk.finish(self).await? })
     }
 }
-
-/// Room for stamp and label beside the parts of a record.
-const RECORD_SPARE_BYTES: usize = 8 << 10;
 
 impl Part {
     fn into_load(self) -> PartLoad {
         PartLoad {
             table: self.table,
             schema: self.schema,
+            began_in: self.incarnation,
             rows: self.rows,
             body: PartBody::Rows { bytes: Bytes::from(self.bytes), permit: self.held.memory },
         }

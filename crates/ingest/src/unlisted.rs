@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use freshet_base::{Lsn, Result, TableId, Version, task};
 use freshet_meta::{Created, TableSpec};
-use freshet_schema::Table;
 
 use crate::ddl::database_of;
 use crate::engine::Engine;
+use crate::load::LoadTarget;
 use crate::open::StoppedStore;
 use crate::record::BarrierAction;
-use crate::state::TableState;
 
 /// What [`Engine::create_unlisted`] did.
 pub enum Making {
@@ -25,20 +24,14 @@ pub enum Making {
 /// A table that no name leads to; dropped, it goes with its rows.
 pub struct Unlisted {
     engine: Arc<Engine>,
-    table: Arc<Table>,
-    state: Arc<TableState>,
+    target: LoadTarget,
     listed: bool,
 }
 
 impl Unlisted {
-    /// Its definition.
-    pub fn table(&self) -> &Arc<Table> {
-        &self.table
-    }
-
-    /// The table inside the engine, to load into.
-    pub fn state(&self) -> &Arc<TableState> {
-        &self.state
+    /// The table, to load into.
+    pub fn target(&self) -> &LoadTarget {
+        &self.target
     }
 
     /// Lets its name lead to it, once the log is durable up to its rows at `lsn`.
@@ -49,9 +42,9 @@ impl Unlisted {
     pub async fn list(mut self, lsn: Lsn) -> Result<()> {
         self.engine.horizon().wait(lsn).await;
         let _names = self.engine.names().lock().await;
-        let database = database_of(&self.engine.catalog(), self.table.id);
-        self.engine.free_name(&database, Some(&self.table.name)).await?;
-        let (engine, id) = (Arc::clone(&self.engine), self.table.id);
+        let database = database_of(&self.engine.catalog(), self.target.id());
+        self.engine.free_name(&database, Some(&self.target.table().name)).await?;
+        let (engine, id) = (Arc::clone(&self.engine), self.target.id());
         task::run(&**self.engine.pool(), move || engine.meta().list_table(id)).await?;
         self.listed = true;
         self.engine.show_table(id);
@@ -66,7 +59,7 @@ impl Drop for Unlisted {
             return;
         }
         let going = Going::new(Arc::clone(&self.engine));
-        let id = self.table.id;
+        let id = self.target.id();
         let gone = async move {
             if let Err(error) = going.0.drop_unlisted(id).await {
                 tracing::warn!(%error, "a table that was not filled goes with the next start");
@@ -119,7 +112,8 @@ impl Engine {
         }
         self.add_table(&table, Version(1), Lsn::ZERO);
         let state = self.table_state(table.id).expect("it was just added");
-        let unlisted = Unlisted { engine: Arc::clone(self), table, state, listed: false };
+        let target = LoadTarget::new(state, table);
+        let unlisted = Unlisted { engine: Arc::clone(self), target, listed: false };
         Ok(Making::Begun(unlisted, warnings))
     }
 

@@ -32,7 +32,7 @@ fn filled(store: &Store) -> freshet_base::TableId {
     let engine = store.open();
     let table = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(1, 10), (2, 20)]);
-    block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     for k in 3..10 {
         insert(&engine, "t", GroupCommitMode::Off, &[(k, 10 * k)]);
     }

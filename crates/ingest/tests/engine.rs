@@ -7,7 +7,6 @@ use arrow::datatypes::Int32Type;
 use common::{Store, create_table, insert, rows_of};
 use freshet_base::ErrorCode;
 use freshet_base::fail::Action;
-use freshet_ingest::Transaction;
 use freshet_meta::{ColumnPlace, ColumnSpec, DefaultSpec, SchemaChange};
 use freshet_schema::{DefaultValue, GroupCommitMode};
 use freshet_storage::delta::Freshness;
@@ -37,8 +36,7 @@ fn published_readers_see_ended_groups_only() {
     let joined = insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
     assert_eq!(open.txn, joined.txn, "loads of a window share a transaction");
     assert_eq!(rows_of(&engine, table, Freshness::Published), [(2, 20)]);
-    let state = engine.table_state(table).unwrap();
-    block_on(engine.flush_table(&state)).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     assert_eq!(rows_of(&engine, table, Freshness::Published), [(1, 10), (2, 20), (3, 30)]);
     store.stop(engine);
 }
@@ -48,11 +46,10 @@ fn ended_groups_say_how_their_rows_came_into_files() {
     let store = Store::new();
     let engine = store.open();
     let table = create_table(&engine, "t");
-    let state = engine.table_state(table).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(1, 10)]);
     block_on(engine.truncate(&[table])).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
-    block_on(engine.flush_table(&state)).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
     let filed = |engine: &freshet_ingest::Engine| {
         let groups = engine.history().groups();
@@ -61,7 +58,7 @@ fn ended_groups_say_how_their_rows_came_into_files() {
     let [None, Some(first)] = filed(&engine)[..] else {
         panic!("what a TRUNCATE took comes into no file: {:?}", filed(&engine))
     };
-    block_on(engine.flush_table(&state)).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     let [None, Some(same), Some(second)] = filed(&engine)[..] else {
         panic!("every group says once how it was filed: {:?}", filed(&engine))
     };
@@ -76,8 +73,7 @@ fn flushed_rows_stand_in_files_once_and_later_rows_in_the_delta() {
     let engine = store.open();
     let table = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(2, 20), (1, 10)]);
-    let state = engine.table_state(table).unwrap();
-    block_on(engine.flush_table(&state)).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     insert(&engine, "t", GroupCommitMode::Off, &[(3, 30)]);
     let snapshot = engine.snapshot(Freshness::Committed).table(table).unwrap().unwrap();
     assert_eq!((snapshot.file_rows(), snapshot.delta_rows()), (2, 1));
@@ -96,8 +92,7 @@ fn truncated_rows_never_come_back_and_later_ones_stay() {
     let engine = store.open();
     let table = create_table(&engine, "t");
     insert(&engine, "t", GroupCommitMode::Off, &[(1, 10)]);
-    let state = engine.table_state(table).unwrap();
-    block_on(engine.flush_table(&state)).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
     let before = engine.snapshot(Freshness::Committed);
     assert_eq!(block_on(engine.truncate(&[table])).unwrap(), Vec::<String>::new());
@@ -112,7 +107,7 @@ fn truncated_rows_never_come_back_and_later_ones_stay() {
     store.crash(engine);
     let engine = store.open();
     assert_eq!(rows_of(&engine, table, Freshness::Committed), [(3, 30)]);
-    block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     assert_eq!(rows_of(&engine, table, Freshness::Committed), [(3, 30)]);
     store.stop(engine);
 }
@@ -128,7 +123,7 @@ fn tables_that_are_truncated_together_are_empty_together_wherever_the_crash_come
         let tables = names.map(|name| create_table(&engine, name));
         for (name, table) in names.into_iter().zip(tables) {
             insert(&engine, name, GroupCommitMode::Off, &[(1, 10)]);
-            block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+            block_on(engine.flush_table(table)).unwrap();
             insert(&engine, name, GroupCommitMode::Async, &[(2, 20)]);
         }
         let failure = Action::Io(std::io::ErrorKind::StorageFull);
@@ -211,7 +206,7 @@ fn an_added_column_reads_its_default_in_rows_of_before() {
     store.crash(engine);
     let engine = store.open();
     check(&engine);
-    block_on(engine.flush_table(&engine.table_state(table).unwrap())).unwrap();
+    block_on(engine.flush_table(table)).unwrap();
     check(&engine);
     store.stop(engine);
 }
@@ -221,15 +216,14 @@ fn a_transaction_is_all_or_nothing_over_two_tables() {
     let store = Store::new();
     let engine = store.open();
     let (a, b) = (create_table(&engine, "a"), create_table(&engine, "b"));
-    let mut transaction = Transaction::default();
-    common::add(&engine, &mut transaction, "a", &[(1, 10)]);
-    common::add(&engine, &mut transaction, "b", &[(2, 20), (3, 30)]);
+    let transaction = engine.begin_transaction(None).unwrap();
+    common::add(&engine, &transaction, "a", &[(1, 10)]);
+    common::add(&engine, &transaction, "b", &[(2, 20), (3, 30)]);
     assert_eq!(rows_of(&engine, a, Freshness::Committed), []);
-    let own = transaction.overlay(b, engine.resolve("d", "b").unwrap().1.schema()).unwrap();
+    let own = transaction.own_rows().overlay(b, engine.target("d", "b").unwrap().schema()).unwrap();
     assert_eq!(own.num_rows(), 2);
-    let patience = std::time::Duration::from_secs(1);
-    let appended = block_on(engine.commit(transaction, None, patience)).unwrap().unwrap();
-    block_on(engine.horizon().wait(appended.lsn));
+    let committed = block_on(engine.commit(transaction, common::PATIENCE)).unwrap().unwrap();
+    block_on(engine.horizon().wait(committed.lsn));
     store.crash(engine);
     let engine = store.open();
     assert_eq!(rows_of(&engine, a, Freshness::Committed), [(1, 10)]);

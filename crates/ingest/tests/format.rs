@@ -26,7 +26,7 @@ fn holds_what_was_filled(store: &Store, format: u32) {
     assert_eq!(report.findings, []);
     let engine = store.open();
     let rows = |name: &str| {
-        let table = engine.resolve("d", name).unwrap().1.id;
+        let table = engine.target("d", name).unwrap().id();
         rows_of(&engine, table, Freshness::Committed)
     };
     assert_eq!(rows("trickle"), [(1, 10), (2, 20)]);
@@ -45,9 +45,9 @@ fn holds_a_user_and_an_added_column(engine: &Engine) {
     let catalog = engine.catalog();
     let user = catalog.user(&account()).unwrap();
     assert_eq!(user.auth.sha2_slow.as_deref(), Some(SLOW_HASH));
-    let (state, table) = engine.resolve("d", "altered").unwrap();
+    let table = engine.target("d", "altered").unwrap();
     assert_eq!(table.schema().columns[2].before.as_deref(), Some(ALTERED_AT));
-    let snapshot = engine.snapshot(Freshness::Committed).table(state.id).unwrap().unwrap();
+    let snapshot = engine.snapshot(Freshness::Committed).table(table.id()).unwrap().unwrap();
     assert_eq!(snapshot.rows(), 1);
     let shown = batches(&snapshot).iter().map(|batch| batch.column(2).null_count()).sum::<usize>();
     assert_eq!(shown, 0, "rows of before show the time of the ALTER");

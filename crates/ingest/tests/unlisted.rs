@@ -6,10 +6,9 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Store, create_table, insert, int_column, rows_of, wait_until};
-use freshet_base::clock::Deadline;
+use common::{Store, create_table, insert, int_column, load, rows_of, wait_until};
 use freshet_base::{ErrorCode, Lsn};
-use freshet_ingest::{Engine, LoadBuffer, Making, Transaction, Unlisted};
+use freshet_ingest::{Destination, Engine, Making, Unlisted};
 use freshet_meta::{BucketsSpec, DistributionSpec, TableSpec};
 use freshet_schema::{GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
@@ -29,30 +28,9 @@ fn begun(engine: &Arc<Engine>, name: &str) -> Unlisted {
 
 /// Loads 100 rows, as one record or through files.
 fn fill(engine: &Arc<Engine>, table: &Unlisted, through_files: bool) -> Lsn {
-    let mut buffer = LoadBuffer::default();
-    let bytes = buffer.begin();
-    for a in 0..100_i32 {
-        bytes.push(0);
-        bytes.extend_from_slice(&a.to_le_bytes());
-        bytes.extend_from_slice(&(a * 10).to_le_bytes());
-    }
-    let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
-    let schema = table.table().schema();
-    if through_files {
-        let bytes = buffer.rows().to_vec();
-        let memory = engine.admission().memory().try_acquire(bytes.len() as u64).unwrap();
-        let mut bulk = engine.bulk(table.state(), schema).unwrap();
-        block_on(bulk.push(engine, bytes, 100, memory)).unwrap();
-        let began_in = bulk.began_in();
-        let parts = vec![block_on(bulk.finish(engine)).unwrap()];
-        let room = block_on(engine.room_for(&parts, deadline)).unwrap();
-        return engine.append_parts(parts, &[began_in], None, room).unwrap().lsn;
-    }
-    let held = block_on(engine.admission().hold(4096, deadline)).unwrap();
-    let mut transaction = Transaction::default();
-    transaction.add(table.state(), schema, 100, &buffer, held);
-    let patience = engine.config().load_patience;
-    block_on(engine.commit(transaction, None, patience)).unwrap().unwrap().lsn
+    let rows = (0..100).map(|a| (a, a * 10)).collect::<Vec<_>>();
+    let destination = Destination::Group(GroupCommitMode::Off);
+    load(engine, table.target(), destination, &rows, through_files).lsn
 }
 
 fn names(engine: &Engine) -> Vec<String> {
@@ -79,10 +57,10 @@ fn a_crash_leaves_nothing_of_a_table_without_a_name() {
         insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
         block_on(engine.horizon().wait(lsn));
         if flushed {
-            block_on(engine.flush_table(table.state())).unwrap();
+            block_on(engine.flush_table(table.target().id())).unwrap();
         }
         assert_eq!(names(&engine), ["t"]);
-        let id = table.table().id;
+        let id = table.target().id();
         let engine = crash(&store, engine, table);
         assert_eq!(names(&engine), ["t"]);
         assert!(engine.table_state(id).is_none() && engine.catalog().table_by_id(id).is_none());
@@ -104,7 +82,7 @@ fn a_table_that_has_its_name_has_its_rows_after_a_crash() {
         let engine = store.open();
         create_table(&engine, "t");
         let table = begun(&engine, "u");
-        let id = table.table().id;
+        let id = table.target().id();
         let lsn = fill(&engine, &table, through_files);
         block_on(table.list(lsn)).unwrap();
         assert_eq!(rows_of(&engine, id, Freshness::Committed).len(), 100);
@@ -122,11 +100,11 @@ fn one_that_is_given_up_goes_and_gives_its_memory_back() {
     let engine = store.open();
     create_table(&engine, "t");
     let table = begun(&engine, "u");
-    let id = table.table().id;
+    let id = table.target().id();
     fill(&engine, &table, false);
     drop(table);
     wait_until("it is gone", || engine.catalog().table_by_id(id).is_none());
-    wait_until("its memory is back", || engine.admission().memory().used_bytes() == 0);
+    wait_until("its memory is back", || engine.memory().used_bytes() == 0);
     // Another one that took the name first keeps it.
     let late = begun(&engine, "u");
     let early = begun(&engine, "u");

@@ -201,7 +201,7 @@ impl Receiving {
     pub fn nothing(holdings: &Arc<Holdings>, engine: &Engine) -> Self {
         Self {
             of_account: holdings.receiving.acquire_over(0),
-            of_writes: engine.admission().memory().acquire_over(0),
+            of_writes: engine.memory().acquire_over(0),
             holdings: Arc::clone(holdings),
         }
     }
@@ -238,11 +238,7 @@ impl Receiving {
             )
             .with_retry(Retry::After(RETRY_AFTER))
         })?;
-        let admission = engine.admission();
-        let all = match admission.memory().try_acquire(more) {
-            Some(all) => all,
-            None => admission.memory_until(more, deadline).await?,
-        };
+        let all = engine.take_memory(more, deadline).await?;
         self.of_account.merge(own);
         self.of_writes.merge(all);
         Ok(())

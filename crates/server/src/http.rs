@@ -28,8 +28,6 @@ use crate::places::{PlaceLimits, Places, share_of};
 
 /// Memory that a large load may hold until its rows are in files, about.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
-/// What a record of the log takes besides rows, rounded up.
-const RECORD_SLACK_BYTES: u64 = 16 << 10;
 
 /// What the settings say of stream loads.
 #[derive(Clone, Debug)]
@@ -73,8 +71,6 @@ pub struct HttpConfig {
     pub header_max: Duration,
     /// The limits of stream loads.
     pub loads: LoadLimits,
-    /// Loads with more encoded bytes go to files of their own.
-    pub record_bytes_max: ByteSize,
     /// A client that lets this pass in silence, or twice this, loses its connection.
     pub silence_max: Duration,
     /// How long requests in flight may take once the server stops.
@@ -92,7 +88,6 @@ impl Default for HttpConfig {
             address_connections_max: None,
             header_max: Duration::from_secs(10),
             loads: LoadLimits::default(),
-            record_bytes_max: ByteSize::mib(16),
             silence_max: Duration::from_secs(300),
             drain_max: Duration::from_secs(60),
             mysql_port: 9030,
@@ -136,7 +131,7 @@ impl Http {
             bytes_max: config.loads.error_log_bytes_max.bytes(),
         };
         let error_log = ErrorLog::open(&engine, limits, Arc::clone(&draw))?;
-        let half = engine.admission().memory().limit_bytes() / 2;
+        let half = engine.memory().limit_bytes() / 2;
         let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(2, 64);
         Ok(Arc::new(Self {
             error_log,
@@ -172,14 +167,6 @@ impl Http {
 
     fn draw(&self) -> u64 {
         (self.draw)()
-    }
-
-    /// The most encoded bytes of a load that becomes one record.
-    fn record_bytes_max(&self) -> usize {
-        let log = self.engine.config().wal_file_bytes.bytes() / 4;
-        let bytes =
-            self.config.record_bytes_max.bytes().min(log.saturating_sub(RECORD_SLACK_BYTES));
-        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }
 

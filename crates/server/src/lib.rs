@@ -25,9 +25,11 @@ pub mod mysql;
 pub mod places;
 pub mod process;
 pub mod session;
+pub mod settings;
 mod shared;
 pub mod show;
 pub mod statement;
+pub mod target;
 pub mod transaction;
 pub mod variables;
 

@@ -1,27 +1,26 @@
 //! One client's session: who it is, what it has set, what it has open.
 
+mod transact;
+
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use freshet_base::{Error, Lsn, Result, TableId, TxnId, err};
-use freshet_ingest::LoadBuffer;
-use freshet_ingest::decode::values::Dialect;
+use freshet_ingest::{LoadBuffer, Loaded, names};
 use freshet_meta::{Account, Object, Privilege, authorize, is_reserved_database, require_visible};
-use freshet_query::session::{SqlMode, Value};
-use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};
-use freshet_storage::delta::Freshness;
+use freshet_query::session::Value;
+use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 use crate::Shared;
 use crate::accounts::{Holdings, Kept};
-use crate::insert::InsertCache;
 use crate::locks::SessionLocks;
 use crate::process::Process;
-use crate::statement::Patience;
-use crate::transaction::{self, NextTransaction, OpenTransaction, TimedOut};
+use crate::settings::{Patience, Settings};
+use crate::target::InsertCache;
+use crate::transaction::{NextTransaction, Transactions};
 use crate::variables::{self, Values};
 
 /// Most warnings of a statement that are kept; the others are counted.
@@ -31,179 +30,6 @@ const WARNINGS_MAX: usize = 64;
 const WARNING_CHARS_MAX: usize = 512;
 /// What a user variable takes besides its name and text, about.
 const USER_VARIABLE_BYTES: usize = 64;
-
-/// How long something may take, as the variable says it that limits it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TimeLimit {
-    /// The variable.
-    variable: &'static str,
-    /// Its value.
-    value: u64,
-    /// What the value counts: seconds, or milliseconds.
-    in_millis: bool,
-}
-
-impl TimeLimit {
-    /// The time.
-    pub const fn time(self) -> Duration {
-        if self.in_millis {
-            Duration::from_millis(self.value)
-        } else {
-            Duration::from_secs(self.value)
-        }
-    }
-}
-
-impl fmt::Display for TimeLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = if self.in_millis { "ms" } else { "s" };
-        write!(f, "{} is {} {unit}", self.variable, self.value)
-    }
-}
-
-/// What variables mean, looked up once per SET instead of once per statement.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Rises with every change, so that plans made under other settings are found out.
-    pub version: u64,
-    /// Whether each statement is a transaction of its own.
-    pub autocommit: bool,
-    /// Which loads share a group.
-    pub group_commit: GroupCommitMode,
-    /// What a SELECT sees.
-    pub freshness: Freshness,
-    /// Whether a transaction keeps one snapshot.
-    pub repeatable_read: bool,
-    /// Whether transactions take no writes.
-    pub read_only: bool,
-    /// What changes how text is scanned.
-    pub dialect: Dialect,
-    /// What changes how text is parsed.
-    pub mode: SqlMode,
-    /// Whether an INSERT into a table of MySQL's form fails where it divides by zero.
-    refuses_zero_divisors: bool,
-    /// How OLAP tables take bad values.
-    pub rules_olap: Rules,
-    /// How tables of the MySQL form take bad values.
-    pub rules_mysql: Rules,
-    /// Which part of an INSERT's rows an OLAP table may leave out; `None` for none at all.
-    pub filter_ratio: Option<f64>,
-    /// How long a query may run.
-    pub query_timeout: TimeLimit,
-    /// How long an INSERT may run.
-    pub insert_timeout: TimeLimit,
-    /// Bytes of a packet at most.
-    pub packet_bytes_max: usize,
-    /// How long a client may take to accept a piece of a result.
-    pub write_timeout: Duration,
-    /// How long a client may be silent in the middle of a packet.
-    pub read_timeout: Duration,
-    /// How long a client may be silent.
-    pub wait_timeout: Duration,
-    /// How long a transaction with rows may be silent.
-    pub idle_transaction_timeout: Duration,
-    /// Rows of a SELECT without LIMIT at most.
-    pub select_limit: u64,
-    /// Whether replies tell of a new current database.
-    pub tracks_schema: bool,
-    /// Whether prepared inserts are logged.
-    pub audits_prepared: bool,
-}
-
-impl Settings {
-    /// What `values` mean.
-    pub fn of(values: &Values, version: u64) -> Self {
-        let get =
-            |name: &str| variables::find(name).expect("a variable of the registry").of(values);
-        let number = |name: &str| match get(name) {
-            Value::Int(number) => u64::try_from(*number).unwrap_or(0),
-            _ => 0,
-        };
-        let text = |name: &str| match get(name) {
-            Value::Text(text) => text.as_str(),
-            _ => "",
-        };
-        let on = |name: &str| number(name) != 0;
-        let modes = text("sql_mode");
-        let has = |mode: &str| modes.split(',').any(|one| one == mode);
-        let zone = variables::zone_of(text("time_zone"));
-        let rules = |on_bad| Rules { on_bad, zone };
-        let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
-        let seconds = |name: &str| Duration::from_secs(number(name));
-        let limit =
-            |variable, in_millis| TimeLimit { variable, value: number(variable), in_millis };
-        let insert_strict = on("enable_insert_strict");
-        let ratio = match get("insert_max_filter_ratio") {
-            Value::Double(ratio) => *ratio,
-            _ => number("insert_max_filter_ratio") as f64,
-        };
-        Self {
-            version,
-            autocommit: on("autocommit"),
-            group_commit: GroupCommitMode::parse(text("group_commit")).unwrap_or_default(),
-            freshness: match text("read_freshness") {
-                "published" => Freshness::Published,
-                _ => Freshness::Committed,
-            },
-            repeatable_read: keeps_snapshot(text("transaction_isolation")),
-            read_only: on("transaction_read_only"),
-            dialect: Dialect {
-                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
-                ansi_quotes: has("ANSI_QUOTES"),
-            },
-            mode: SqlMode {
-                pipes_as_concat: has("PIPES_AS_CONCAT"),
-                ansi_quotes: has("ANSI_QUOTES"),
-                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
-            },
-            refuses_zero_divisors: strict && has("ERROR_FOR_DIVISION_BY_ZERO"),
-            rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
-            rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
-            filter_ratio: (!insert_strict).then_some(ratio),
-            insert_timeout: limit("insert_timeout", false),
-            packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
-            query_timeout: match limit("max_execution_time", true) {
-                TimeLimit { value: 0, .. } => limit("query_timeout", false),
-                millis => millis,
-            },
-            read_timeout: seconds("net_read_timeout"),
-            write_timeout: seconds("net_write_timeout"),
-            wait_timeout: seconds("wait_timeout"),
-            idle_transaction_timeout: seconds("idle_transaction_timeout"),
-            select_limit: number("sql_select_limit"),
-            tracks_schema: on("session_track_schema"),
-            audits_prepared: on("enable_prepared_stmt_audit_log"),
-        }
-    }
-
-    /// How a table of this form takes bad values.
-    pub fn rules(&self, form: TableForm) -> &Rules {
-        match form {
-            TableForm::Olap => &self.rules_olap,
-            TableForm::MySql => &self.rules_mysql,
-        }
-    }
-
-    /// Whether an INSERT into a table of this form fails where it divides by zero.
-    pub fn refuses_zero_divisors(&self, form: TableForm) -> bool {
-        self.refuses_zero_divisors && form == TableForm::MySql
-    }
-
-    /// Which part of an INSERT's rows a table of this form may leave out.
-    pub fn filter_ratio(&self, form: TableForm) -> Option<f64> {
-        self.filter_ratio.filter(|_| form == TableForm::Olap)
-    }
-
-    /// The time zone.
-    pub fn zone(&self) -> Zone {
-        self.rules_mysql.zone
-    }
-}
-
-/// Whether transactions of this isolation level read one state all the time.
-pub fn keeps_snapshot(isolation: &str) -> bool {
-    matches!(isolation, "REPEATABLE-READ" | "SERIALIZABLE")
-}
 
 /// Who a client is and how it speaks.
 #[derive(Clone, Debug)]
@@ -300,24 +126,34 @@ impl Info {
     }
 
     /// What is said of a load, unless it was said of one of the same group just before.
-    pub fn say_of(&mut self, txn: TxnId, mode: GroupCommitMode, say: impl FnOnce(&mut String)) {
-        if self.about != Some((txn, mode)) {
-            self.text.clear();
-            say(&mut self.text);
-            self.about = Some((txn, mode));
+    fn tell(&mut self, loaded: &Loaded, connection: u32) {
+        let about = loaded.txn.filter(|_| loaded.given.is_none()).map(|txn| (txn, loaded.mode));
+        if about.is_some() && about == self.about {
+            return;
+        }
+        self.about = about;
+        self.text.clear();
+        write_info(&mut self.text, loaded, connection).expect("a String takes all text");
+    }
+}
+
+fn write_info(text: &mut String, loaded: &Loaded, connection: u32) -> fmt::Result {
+    let (label, status) = (loaded.label(), loaded.status());
+    write!(text, "{{'label':'{label}', 'status':'{status}', 'txnId':'")?;
+    if let Some(txn) = loaded.txn {
+        write!(text, "{txn}")?;
+        if loaded.mode == GroupCommitMode::Sync {
+            write!(text, "', 'query_id':'{}", names::query_id(txn, connection))?;
         }
     }
+    text.write_str("'}")
 }
 
 /// What SHOW LAST INSERT tells.
 #[derive(Clone, Debug)]
 pub struct LastInsert {
-    /// The transaction.
-    pub txn: TxnId,
-    /// Which loads it shared a group with.
-    pub mode: GroupCommitMode,
-    /// The label, where a client gave one.
-    pub label: Option<String>,
+    /// Where its rows are, and under which label.
+    pub loaded: Loaded,
     /// The table.
     pub table: TableId,
     /// Rows loaded.
@@ -349,10 +185,8 @@ pub struct Session {
     user_variables_kept: Kept,
     /// Locks that it took by name.
     pub locks: SessionLocks,
-    /// The open transaction.
-    pub transaction: Option<OpenTransaction>,
-    /// One that was rolled back and that the client has not ended.
-    pub timed_out: Option<TimedOut>,
+    /// Its transaction, and what the next one is to be.
+    pub transactions: Transactions,
     /// What the last statement had to say.
     pub diagnostics: Diagnostics,
     /// The last INSERT.
@@ -361,8 +195,6 @@ pub struct Session {
     pub filtered: u64,
     /// Until when the statement that runs may do so.
     pub patience: Patience,
-    /// What the next transaction is to be, when SET TRANSACTION said it of that one alone.
-    pub next_transaction: NextTransaction,
     /// What ROW_COUNT() says.
     pub row_count: i64,
     /// What FOUND_ROWS() says.
@@ -390,6 +222,7 @@ impl Session {
             user_variables_kept: Kept::nothing(&holdings),
             holdings,
             locks: SessionLocks::new(&shared.locks, process.id),
+            transactions: Transactions::new(&process),
             shared,
             process,
             client,
@@ -397,13 +230,10 @@ impl Session {
             variables,
             settings,
             user_variables: Arc::default(),
-            transaction: None,
-            timed_out: None,
             diagnostics: Diagnostics::default(),
             last_insert: None,
             filtered: 0,
             patience,
-            next_transaction: NextTransaction::default(),
             row_count: -1,
             found_rows: 0,
             inserts: InsertCache::default(),
@@ -418,14 +248,14 @@ impl Session {
 
     /// Forgets everything but who the client is, as COM_RESET_CONNECTION wants.
     pub fn reset(&mut self) {
-        transaction::roll_back(self);
+        self.transactions.roll_back();
         self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.user_variables = Arc::default();
         self.user_variables_kept = Kept::nothing(&self.holdings);
         self.diagnostics.clear();
         self.last_insert = None;
-        self.next_transaction = NextTransaction::default();
+        self.transactions.next = NextTransaction::default();
         self.row_count = -1;
         self.found_rows = 0;
         self.adopt_client();
@@ -492,7 +322,7 @@ impl Session {
     pub fn status(&self) -> StatusFlags {
         StatusFlags::NONE
             .set(StatusFlags::AUTOCOMMIT, self.settings.autocommit)
-            .set(StatusFlags::IN_TRANSACTION, self.transaction.is_some())
+            .set(StatusFlags::IN_TRANSACTION, self.transactions.open().is_some())
             .set(StatusFlags::NO_BACKSLASH_ESCAPES, self.settings.dialect.no_backslash_escapes)
     }
 
@@ -555,6 +385,6 @@ impl Session {
 
     /// Whether statements belong to an open transaction, or would open one.
     pub fn is_transactional(&self) -> bool {
-        self.transaction.is_some() || !self.settings.autocommit
+        self.transactions.open().is_some() || !self.settings.autocommit
     }
 }

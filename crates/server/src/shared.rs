@@ -276,7 +276,7 @@ fn shared(
     ]));
     let started = engine.clock().now();
     let passwords = Passwords::new(Arc::clone(&globals));
-    let write_bytes = engine.admission().memory().limit_bytes();
+    let write_bytes = engine.memory().limit_bytes();
     let accounts = Accounts::new(&settings.memory, write_bytes);
     Arc::new(Shared {
         engine,
@@ -302,7 +302,6 @@ fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> 
         connections_max: shared.settings.http_connections_max,
         address_connections_max: shared.settings.address_connections_max,
         header_max: shared.settings.http_header_timeout,
-        record_bytes_max: shared.engine.config().wal_load_bytes_max,
         drain_max: shared.settings.drain_timeout,
         ..HttpConfig::default()
     };

@@ -12,7 +12,6 @@ mod users;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use freshet_base::clock::{Clock, Deadline};
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Parsed, ShowWhat, Statement, TextSize, parse};
@@ -29,8 +28,10 @@ pub use crate::mysql::results::Output;
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
-use crate::session::{Session, Settings, TimeLimit};
-use crate::{show, transaction};
+use crate::session::Session;
+use crate::settings::Patience;
+use crate::show;
+use crate::transaction::Begin;
 
 /// A text up to this size is parsed where it is: within a millisecond or so.
 const TEXT_BYTES_SHORT: usize = 64 << 10;
@@ -116,7 +117,7 @@ pub async fn run(
         Ok(done) => done,
         Err(panic) => {
             // Nobody knows how far it came with what was open.
-            transaction::roll_back(&mut session);
+            session.transactions.roll_back();
             failed(&mut session, &mut output, &freshet_query::panicked(&*panic));
             Ok(None)
         }
@@ -131,7 +132,7 @@ pub async fn run(
         _ => None,
     };
     // What was committed must be durable before anybody is told.
-    told(&session).await;
+    session.told().await;
     let sequence = output.writer.sequence();
     Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
 }
@@ -417,7 +418,7 @@ async fn reply(
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
         Statement::Show(shown) => {
-            told(session).await;
+            session.told().await;
             show::show(session, shown).await
         }
         Statement::Describe(table, column) => {
@@ -425,16 +426,16 @@ async fn reply(
         }
         Statement::Use(name) => session.move_to_database(name).map(|()| Reply::done()),
         Statement::Begin { label, read_only } => {
-            let begin = transaction::Begin { label: label.clone(), read_only: *read_only };
-            transaction::begin(session, &begin).await?;
+            let begin = Begin { label: label.clone(), read_only: *read_only };
+            session.begin(&begin).await?;
             Ok(Reply::done())
         }
         Statement::Commit => {
-            transaction::commit(session).await?;
+            session.commit().await?;
             Ok(Reply::done())
         }
         Statement::Rollback => {
-            transaction::roll_back(session);
+            session.transactions.roll_back();
             Ok(Reply::done())
         }
         Statement::Kill { query_only, id } => {
@@ -460,19 +461,12 @@ async fn reply(
 
 /// DDL commits what is open before it begins.
 async fn commit_first(session: &mut Session) -> Result<()> {
-    transaction::check_unlabelled(session)?;
-    transaction::commit(session).await?;
+    session.transactions.check_unlabelled()?;
+    session.commit().await?;
     session.info.clear();
     // What it does must stand behind what was committed.
-    told(session).await;
+    session.told().await;
     Ok(())
-}
-
-/// Waits until the log is durable up to everything that the session's replies tell of: what is
-/// read from then on holds it.
-pub async fn told(session: &Session) {
-    let acked = session.acked;
-    session.shared.engine.horizon().wait(acked).await;
 }
 
 /// KILL.
@@ -488,30 +482,6 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
     }
     process.kill(whole);
     Ok(())
-}
-
-/// Until when a statement may run, and what says so.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    limit: TimeLimit,
-    deadline: Deadline,
-}
-
-impl Patience {
-    /// That of a statement that begins now.
-    pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
-        let limit = match statement {
-            Statement::Insert(_) | Statement::CreateTable(_) => settings.insert_timeout,
-            _ => settings.query_timeout,
-        };
-        Self { limit, deadline: Deadline::after(clock, limit.time()) }
-    }
-
-    /// That of a query.
-    pub fn of_query(settings: &Settings, clock: &dyn Clock) -> Self {
-        let limit = settings.query_timeout;
-        Self { limit, deadline: Deadline::after(clock, limit.time()) }
-    }
 }
 
 /// Waits for a part of the session's statement, which may be interrupted, and not for longer than

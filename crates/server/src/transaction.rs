@@ -3,33 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::clock::Deadline;
 use freshet_base::{Error, Result, bail, err};
-use freshet_ingest::{LabelClaim, Transaction, names};
-use freshet_meta::{ClaimOutcome, LabelKind};
+use freshet_ingest::{Engine, LabelClaim, OwnRows, Transaction};
 use freshet_storage::snapshot::Snapshot;
-use parking_lot::Mutex;
 
-use crate::insert::{Reply, Target};
-use crate::session::Session;
-use crate::statement::told;
+use crate::process::Process;
+use crate::settings::Settings;
 
 /// An open transaction.
 pub struct OpenTransaction {
-    /// Its rows; shared with the statement that reads them.
-    pub rows: Arc<Mutex<Transaction>>,
-    /// Its label, where BEGIN gave one.
-    label: Option<LabelClaim>,
-    /// Its label in replies.
-    label_text: String,
+    /// It, as the engine has it.
+    inner: Transaction,
     /// What it reads, when it reads one state all the time.
-    pub snapshot: Option<Snapshot>,
+    snapshot: Option<Snapshot>,
     /// Whether it reads one state all the time.
     repeatable_read: bool,
     /// Whether it takes no writes.
     read_only: bool,
     /// Whether it was opened by a statement because autocommit is off.
-    pub implicit: bool,
+    implicit: bool,
+}
+
+impl OpenTransaction {
+    /// The rows that only its session reads.
+    pub fn own_rows(&self) -> &OwnRows {
+        self.inner.own_rows()
+    }
+
+    /// What it reads, when it reads one state all the time.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.as_ref()
+    }
 }
 
 /// A transaction that the server rolled back because its client was silent. Until the client has
@@ -42,7 +46,7 @@ pub struct TimedOut {
     /// How many rows it had.
     rows: u64,
     /// Whether it was opened by a statement because autocommit is off.
-    pub implicit: bool,
+    implicit: bool,
 }
 
 impl TimedOut {
@@ -94,22 +98,6 @@ impl Control {
             None
         }
     }
-
-    /// Does it.
-    ///
-    /// # Errors
-    /// Those of [`begin`] and [`commit`].
-    pub async fn run(self, session: &mut Session) -> Result<()> {
-        session.info.clear();
-        match self {
-            Self::Begin => begin(session, &Begin::default()).await,
-            Self::Commit => commit(session).await,
-            Self::Rollback => {
-                roll_back(session);
-                Ok(())
-            }
-        }
-    }
 }
 
 /// What BEGIN asks for.
@@ -121,223 +109,160 @@ pub struct Begin {
     pub read_only: bool,
 }
 
-/// BEGIN: commits the transaction that is open and opens another one.
-///
-/// # Errors
-/// Those of the commit; a label that is none or is used.
-pub async fn begin(session: &mut Session, begin: &Begin) -> Result<()> {
-    commit(session).await?;
-    session.info.clear();
-    let label = match &begin.label {
-        Some(label) => Some(claim(session, label).await?),
-        None => None,
-    };
-    if let Some(text) = &begin.label {
-        session.info.set(format!("{{'label':'{text}', 'status':'PREPARE', 'txnId':''}}"));
-    }
-    open(session, label, begin.read_only, false)
+/// The transaction of a session, if it has one, and what the next one is to be.
+pub struct Transactions {
+    process: Arc<Process>,
+    open: Option<OpenTransaction>,
+    timed_out: Option<TimedOut>,
+    /// What SET TRANSACTION said of the next one alone.
+    pub next: NextTransaction,
 }
 
-async fn claim(session: &Session, label: &str) -> Result<LabelClaim> {
-    let engine = &session.shared.engine;
-    let database = session.database_of(None)?;
-    let db = engine.catalog().require_database(database)?.id;
-    let kind = LabelKind::Statement;
-    match engine.meta().labels().claim(db, label, kind, None)? {
-        ClaimOutcome::New(claim) => Ok(LabelClaim { db, kind, claim }),
-        ClaimOutcome::Used(used) => {
-            if let Some(lsn) = used.lsn {
-                engine.horizon().wait(lsn).await;
+impl Transactions {
+    /// None yet.
+    pub fn new(process: &Arc<Process>) -> Self {
+        let (process, next) = (Arc::clone(process), NextTransaction::default());
+        Self { process, open: None, timed_out: None, next }
+    }
+
+    /// The one that is open.
+    pub fn open(&self) -> Option<&OpenTransaction> {
+        self.open.as_ref()
+    }
+
+    /// Whether the one that is open, or was rolled back, was opened because autocommit is off.
+    pub fn is_implicit(&self) -> bool {
+        let lost = self.timed_out.as_ref().is_some_and(|lost| lost.implicit);
+        lost || self.open.as_ref().is_some_and(|open| open.implicit)
+    }
+
+    /// Opens one that BEGIN asks for.
+    ///
+    /// # Errors
+    /// When no ids can be had.
+    pub fn begin(
+        &mut self,
+        engine: &Engine,
+        settings: &Settings,
+        claim: Option<LabelClaim>,
+        read_only: bool,
+    ) -> Result<()> {
+        let next = std::mem::take(&mut self.next);
+        self.open = Some(OpenTransaction {
+            inner: engine.begin_transaction(claim)?,
+            snapshot: None,
+            repeatable_read: next.repeatable_read.unwrap_or(settings.repeatable_read),
+            read_only: read_only || next.read_only.unwrap_or(settings.read_only),
+            implicit: false,
+        });
+        self.process.set_in_transaction(true);
+        Ok(())
+    }
+
+    /// Opens one if there is none and statements belong to one.
+    fn ensure_open(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
+        if self.open.is_none() && !settings.autocommit {
+            self.begin(engine, settings, None, false)?;
+            self.open.as_mut().expect("just opened").implicit = true;
+        }
+        Ok(())
+    }
+
+    /// To be called before a statement reads: a REPEATABLE READ transaction begins there, and
+    /// reads one state from there on.
+    ///
+    /// # Errors
+    /// When no ids can be had.
+    pub fn before_read(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
+        if self.open.is_none() && self.next.repeatable_read.unwrap_or(settings.repeatable_read) {
+            self.ensure_open(engine, settings)?;
+        }
+        if let Some(open) = &mut self.open
+            && open.repeatable_read
+            && open.snapshot.is_none()
+        {
+            open.snapshot = Some(engine.snapshot(settings.freshness));
+        }
+        Ok(())
+    }
+
+    /// To be called before a statement writes.
+    ///
+    /// # Errors
+    /// 1792 in a transaction that takes no writes, and where a statement is such a transaction;
+    /// 1205 while a transaction that was rolled back is not ended.
+    pub fn check_writable(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
+        self.check_alive()?;
+        self.ensure_open(engine, settings)?;
+        let read_only = match &self.open {
+            Some(open) => open.read_only,
+            None => {
+                let next = std::mem::take(&mut self.next);
+                next.read_only.unwrap_or(settings.read_only)
             }
-            Err(used.into())
+        };
+        if read_only {
+            bail!(ReadOnlyTransaction, "Cannot execute statement in a READ ONLY transaction.");
+        }
+        Ok(())
+    }
+
+    /// Takes the one that is open, to be committed.
+    ///
+    /// # Errors
+    /// 1205 where it was rolled back already.
+    pub fn take(&mut self) -> Result<Option<Transaction>> {
+        if let Some(lost) = self.timed_out.take() {
+            return Err(lost.error());
+        }
+        let open = self.open.take();
+        self.process.set_in_transaction(false);
+        Ok(open.map(|open| open.inner))
+    }
+
+    /// ROLLBACK. Without a transaction it does nothing.
+    pub fn roll_back(&mut self) {
+        self.timed_out = None;
+        self.open = None;
+        self.process.set_in_transaction(false);
+    }
+
+    /// Rolls the open transaction back because its client has been silent for `patience`, and
+    /// remembers that for the client. One that holds nothing loses nothing, and stays.
+    pub fn time_out(&mut self, patience: Duration) {
+        let holds = |open: &OpenTransaction| {
+            open.snapshot.is_some() || open.inner.is_labelled() || !open.own_rows().is_empty()
+        };
+        let Some(open) = self.open.take_if(|open| holds(open)) else { return };
+        let (rows, implicit) = (open.own_rows().rows(), open.implicit);
+        self.roll_back();
+        self.timed_out = Some(TimedOut { patience, rows, implicit });
+    }
+
+    /// Refuses to read or write for a transaction that was rolled back, until the client ends it.
+    ///
+    /// # Errors
+    /// 1205.
+    pub fn check_alive(&self) -> Result<()> {
+        match self.timed_out {
+            Some(lost) => Err(lost.error()),
+            None => Ok(()),
         }
     }
-}
 
-fn open(
-    session: &mut Session,
-    label: Option<LabelClaim>,
-    read_only: bool,
-    implicit: bool,
-) -> Result<()> {
-    let label_text = match &label {
-        Some(label) => label.claim.label().to_owned(),
-        None => names::transaction_label(session.shared.engine.meta().ids().txn()?),
-    };
-    let next = std::mem::take(&mut session.next_transaction);
-    session.transaction = Some(OpenTransaction {
-        rows: Arc::default(),
-        label,
-        label_text,
-        snapshot: None,
-        repeatable_read: next.repeatable_read.unwrap_or(session.settings.repeatable_read),
-        read_only: read_only || next.read_only.unwrap_or(session.settings.read_only),
-        implicit,
-    });
-    session.process.set_in_transaction(true);
-    Ok(())
-}
-
-/// Opens a transaction if the session has none and its statements belong to one.
-fn ensure_open(session: &mut Session) -> Result<()> {
-    if session.transaction.is_none() && !session.settings.autocommit {
-        open(session, None, false, true)?;
-    }
-    Ok(())
-}
-
-/// To be called before a statement reads: what the session was told is in what it reads, and a
-/// REPEATABLE READ transaction begins there, and reads one state from there on.
-///
-/// # Errors
-/// When no ids can be had; 1205 while a transaction that was rolled back is not ended.
-pub async fn before_read(session: &mut Session) -> Result<()> {
-    check_alive(session)?;
-    told(session).await;
-    let wanted = session.next_transaction.repeatable_read;
-    if session.transaction.is_none() && wanted.unwrap_or(session.settings.repeatable_read) {
-        ensure_open(session)?;
-    }
-    pin(session);
-    Ok(())
-}
-
-fn pin(session: &mut Session) {
-    let freshness = session.settings.freshness;
-    let engine = &session.shared.engine;
-    if let Some(open) = &mut session.transaction
-        && open.repeatable_read
-        && open.snapshot.is_none()
-    {
-        open.snapshot = Some(engine.snapshot(freshness));
-    }
-}
-
-/// To be called before a statement writes.
-///
-/// # Errors
-/// 1792 in a transaction that takes no writes, and where a statement is such a transaction; 1205
-/// while a transaction that was rolled back is not ended.
-pub fn check_writable(session: &mut Session) -> Result<()> {
-    check_alive(session)?;
-    ensure_open(session)?;
-    let read_only = match &session.transaction {
-        Some(open) => open.read_only,
-        None => {
-            let next = std::mem::take(&mut session.next_transaction);
-            next.read_only.unwrap_or(session.settings.read_only)
+    /// Refuses what Doris's labelled transactions do not take.
+    ///
+    /// # Errors
+    /// In a transaction that BEGIN WITH LABEL opened.
+    pub fn check_unlabelled(&self) -> Result<()> {
+        match &self.open {
+            Some(open) if open.inner.is_labelled() => Err(err!(
+                InTransaction,
+                "This is in a transaction, only insert, update, delete, commit, rollback is \
+                 acceptable."
+            )),
+            _ => Ok(()),
         }
-    };
-    if read_only {
-        bail!(ReadOnlyTransaction, "Cannot execute statement in a READ ONLY transaction.");
-    }
-    Ok(())
-}
-
-/// Adds the rows of the session's buffer to its transaction.
-///
-/// # Errors
-/// 1041 where it would grow too large or no memory is left; a label, which belongs to BEGIN.
-pub async fn add(session: &mut Session, target: &Target, rows: u32, reply: Reply) -> Result<u64> {
-    let engine = &session.shared.engine;
-    let open = session.transaction.as_ref().expect("opened when it was seen to be writable");
-    if let Reply::Labelled(given) = &reply
-        && given.claim.label() != open.label_text
-    {
-        bail!(InTransaction, "Transaction insert expect label {}", open.label_text);
-    }
-    let bytes = session.buffer.rows().len();
-    engine.check_transaction(&open.rows.lock(), bytes)?;
-    let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
-    let held = engine.admission().hold(bytes as u64, patience).await?;
-    let schema = target.plan.schema();
-    open.rows.lock().add(&target.state, schema, rows, &session.buffer, held);
-    let text = format!("{{'label':'{}', 'status':'PREPARE', 'txnId':''}}", open.label_text);
-    session.info.set(text);
-    session.row_count = i64::from(rows);
-    Ok(u64::from(rows))
-}
-
-/// Looks ahead: whether the session's transaction may grow by so many bytes of rows.
-///
-/// # Errors
-/// 1041 where it may not.
-pub fn check_room(session: &Session, bytes: usize) -> Result<()> {
-    let engine = &session.shared.engine;
-    match &session.transaction {
-        Some(open) => engine.check_transaction(&open.rows.lock(), bytes),
-        None => engine.check_transaction(&Transaction::default(), bytes),
-    }
-}
-
-/// COMMIT, also the one that DDL and BEGIN imply. Without a transaction it does nothing.
-///
-/// # Errors
-/// No room in the log in time, a table dropped meanwhile, 1205 where it was rolled back already:
-/// the transaction is gone then and nothing of it happened.
-pub async fn commit(session: &mut Session) -> Result<()> {
-    session.info.clear();
-    if let Some(lost) = session.timed_out.take() {
-        return Err(lost.error());
-    }
-    let Some(open) = session.transaction.take() else { return Ok(()) };
-    session.process.set_in_transaction(false);
-    let OpenTransaction { rows, label, label_text, .. } = open;
-    let rows = std::mem::take(&mut *rows.lock());
-    let engine = &session.shared.engine;
-    let patience = engine.config().load_patience;
-    if let Some(appended) = engine.commit(rows, label, patience).await? {
-        session.acked = session.acked.max(appended.lsn);
-        let txn = appended.txn;
-        let text = format!("{{'label':'{label_text}', 'status':'VISIBLE', 'txnId':'{txn}'}}");
-        session.info.set(text);
-    }
-    Ok(())
-}
-
-/// ROLLBACK. Without a transaction it does nothing.
-pub fn roll_back(session: &mut Session) {
-    session.timed_out = None;
-    session.transaction = None;
-    session.process.set_in_transaction(false);
-}
-
-/// Rolls the open transaction back because its client is silent, and remembers that for the
-/// client. One that holds nothing loses nothing, and stays.
-pub fn time_out(session: &mut Session) {
-    let holds = |open: &OpenTransaction| {
-        open.snapshot.is_some() || open.label.is_some() || !open.rows.lock().is_empty()
-    };
-    let Some(open) = session.transaction.take_if(|open| holds(open)) else { return };
-    let (rows, implicit) = (open.rows.lock().rows(), open.implicit);
-    let patience = session.settings.idle_transaction_timeout;
-    roll_back(session);
-    session.timed_out = Some(TimedOut { patience, rows, implicit });
-}
-
-/// Refuses to read or write for a transaction that was rolled back, until the client ends it.
-///
-/// # Errors
-/// 1205.
-pub fn check_alive(session: &Session) -> Result<()> {
-    match session.timed_out {
-        Some(lost) => Err(lost.error()),
-        None => Ok(()),
-    }
-}
-
-/// Refuses what Doris's labelled transactions do not take.
-///
-/// # Errors
-/// In a transaction that BEGIN WITH LABEL opened.
-pub fn check_unlabelled(session: &Session) -> Result<()> {
-    match &session.transaction {
-        Some(open) if open.label.is_some() => Err(err!(
-            InTransaction,
-            "This is in a transaction, only insert, update, delete, commit, rollback is \
-             acceptable."
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -313,6 +313,6 @@ fn a_query_that_a_transaction_cannot_hold_ends_early() {
     assert_eq!(failure.errno, 1041, "{}", failure.message);
     client.run("commit");
     assert_eq!(client.one("select count(*) from t"), "1");
-    let used = server.engine.admission().memory().used_bytes();
+    let used = server.engine.memory().used_bytes();
     assert!(used < 64 << 10, "what was gathered is given back: {used}");
 }

@@ -75,6 +75,7 @@ fn draw_plan(sim: &mut Sim) -> Plan {
     config.snapshot_memory_bytes = ByteSize::kib(*[0, 4, 1024].choose(chance).expect("some"));
     config.flush_bytes = ByteSize::kib(chance.random_range(4..48));
     config.flush_bytes_min = ByteSize::kib(chance.random_range(1..8));
+    config.wal_load_bytes_max = ByteSize(*[600, 4 << 10, 16 << 20].choose(chance).expect("some"));
     config.compaction = chance.random_bool(0.8);
     let delay = *[0, 0, 3, 30].choose(chance).expect("some");
     sim.executor.set_job_delay_max(Duration::from_millis(delay));
@@ -314,8 +315,8 @@ async fn alter(mut actor: Actor) {
     for _ in 0..actor.statements / 3 {
         actor.rest(200).await;
         let table = *["t0", "t1"].choose(&mut actor.chance).expect("two");
-        let Ok((_, definition)) = actor.client.engine.resolve("d", table) else { continue };
-        let others = &definition.schema().columns[2..];
+        let Ok(target) = actor.client.engine.target("d", table) else { continue };
+        let others = &target.schema().columns[2..];
         let fresh = format!("c{}", actor.chance.random_range(1..u32::MAX));
         let change = match (others.choose(&mut actor.chance), actor.chance.random_range(0..3)) {
             (Some(column), 0) => SchemaChange::DropColumn { name: column.name.clone() },

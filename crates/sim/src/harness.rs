@@ -233,7 +233,7 @@ impl Sim {
         if let Some(stopped) = stopped {
             let failed = stopped.is_err_and(|error| error.code() != ErrorCode::OutOfRoom);
             assert!(!failed, "stopping fails for want of log room only");
-            let last = self.engine().wal().stats().next_lsn.get() - 1;
+            let last = self.engine().log_stats().next_lsn.get() - 1;
             assert_eq!(self.engine().horizon().get().get(), last, "all is durable at the end");
         }
         self.end_life(Death::ProcessEnd);
@@ -248,7 +248,7 @@ impl Sim {
         let engine = Arc::clone(self.engine());
         let flushed = self.run(async move {
             for state in engine.table_states() {
-                engine.flush_table(&state).await?;
+                engine.flush_table(state.id).await?;
             }
             Ok::<_, freshet_base::Error>(())
         });
@@ -256,7 +256,7 @@ impl Sim {
         // Replaced rowsets go after a second, orphans after two sweeps a grace apart.
         self.pass(self.config.orphan_grace * 4 + Duration::from_secs(10));
         self.check();
-        let used = self.engine().admission().memory().used_bytes();
+        let used = self.engine().memory().used_bytes();
         assert_eq!(used, 0, "memory of writes that nobody gave back");
         let pins = self.engine().views().pins();
         assert_eq!(pins.count(), 0, "snapshots that nobody closed");

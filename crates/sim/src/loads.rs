@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use freshet_base::clock::{Clock, Deadline};
+use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
-use freshet_ingest::{Appended, Engine, LabelClaim, Load, LoadBuffer, TableState, Transaction};
-use freshet_meta::{ClaimOutcome, LabelKind, SchemaChange};
-use freshet_schema::{GroupCommitMode, Table};
+use freshet_ingest::{
+    Claimed, Destination, Engine, LabelClaim, LoadBuffer, LoadTarget, Loaded, WaitLimit,
+};
+use freshet_meta::{LabelKind, SchemaChange};
+use freshet_schema::GroupCommitMode;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -80,32 +82,19 @@ impl Client {
         label: Option<String>,
     ) -> Result<Outcome> {
         let engine = &self.engine;
-        let (state, definition) = engine.resolve("d", table)?;
-        let claim = match label.as_deref().map(|label| self.claim(&definition, label)) {
-            Some(claim) => match claim.await? {
-                Some(claim) => Some(claim),
+        let target = engine.target("d", table)?;
+        let destination = match &label {
+            None => Destination::Group(mode),
+            Some(label) => match self.claim(&target, label).await? {
+                Some(claim) => Destination::Label(claim),
                 None => return Ok(Outcome::LabelUsed),
             },
-            None => None,
         };
-        let schema = definition.schema();
         let ids = self.model.lock().take_ids(count);
-        let mut buffer = LoadBuffer::default();
-        rows::encode(ids.clone(), false, schema, buffer.begin());
-        let patience = engine.config().load_patience;
-        let admitted = engine.admission().admit(buffer.payload_bytes(), patience).await?;
-        let load = Load {
-            table: &state,
-            schema_version: schema.version,
-            rows: u32::try_from(count).expect("loads are small"),
-            mode,
-            label: claim,
-        };
-        let appended = engine.append_rows(load, &mut buffer, admitted)?;
-        let grouped = mode != GroupCommitMode::Off;
-        let part = Part { grouped, ..part_of(&state, &definition, ids, appended) };
-        self.appended(appended.lsn, Event::Load(vec![part], label));
-        Ok(self.acknowledge(appended.lsn).await)
+        let mut buffer = encoded(&target, &ids, false);
+        let loaded = engine.load(&target, destination, self.patience()).commit(&mut buffer).await?;
+        self.loaded(vec![part_of(&target, ids, &loaded)], &loaded, label);
+        Ok(self.acknowledge(loaded.lsn).await)
     }
 
     /// Loads so many pieces of `count` rows through files.
@@ -132,28 +121,22 @@ impl Client {
         pieces: i64,
         beside: impl Fn(i64) -> BoxFuture<'a, ()> + Send,
     ) -> Result<Outcome> {
-        let engine = &self.engine;
-        let (state, definition) = engine.resolve("d", table)?;
-        let mut bulk = engine.bulk(&state, definition.schema())?;
-        let began_in = bulk.began_in();
+        let target = self.engine.target("d", table)?;
+        let destination = Destination::Group(GroupCommitMode::Async);
+        let mut load = self.engine.load(&target, destination, self.patience());
+        load.to_files().await?;
         let ids = self.model.lock().take_ids(count * pieces);
         for piece in 0..pieces {
             beside(piece).await;
             let first = ids.start + piece * count;
-            let mut bytes = Vec::new();
-            rows::encode(first..first + count, false, definition.schema(), &mut bytes);
-            let permit = self.memory(bytes.len()).await?;
-            let rows = u32::try_from(count).expect("loads are small");
-            bulk.push(engine, bytes, rows, permit).await?;
+            load.gather(&mut encoded(&target, &(first..first + count), false)).await?;
         }
         beside(pieces).await;
-        let parts = vec![bulk.finish(engine).await?];
+        load.to_files().await?;
         beside(pieces + 1).await;
-        let room = engine.room_for(&parts, self.deadline()).await?;
-        let appended = engine.append_parts(parts, &[began_in], None, room)?;
-        let part = part_of(&state, &definition, ids, appended);
-        self.appended(appended.lsn, Event::Load(vec![part], None));
-        Ok(self.acknowledge(appended.lsn).await)
+        let loaded = load.commit(&mut LoadBuffer::default()).await?;
+        self.loaded(vec![part_of(&target, ids, &loaded)], &loaded, None);
+        Ok(self.acknowledge(loaded.lsn).await)
     }
 
     /// Takes `count` amounts from one account and gives them to the other, in one transaction.
@@ -165,29 +148,20 @@ impl Client {
     async fn try_transfer(&self, count: i64) -> Result<Outcome> {
         let engine = &self.engine;
         let ids = self.model.lock().take_ids(count);
-        let mut transaction = Transaction::default();
+        let transaction = engine.begin_transaction(None)?;
         let mut parts = Vec::new();
         for (table, negative) in [("bank_a", false), ("bank_b", true)] {
-            let (state, definition) = engine.resolve("d", table)?;
-            let schema = definition.schema();
-            let mut buffer = LoadBuffer::default();
-            rows::encode(ids.clone(), negative, schema, buffer.begin());
-            let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
-            let bytes = buffer.payload_bytes() as u64 + 64;
-            let held = engine.admission().hold(bytes, patience).await?;
-            let rows = u32::try_from(count).expect("transfers are small");
-            transaction.add(&state, schema, rows, &buffer, held);
-            parts.push((state, definition, negative));
+            let target = engine.target("d", table)?;
+            let mut buffer = encoded(&target, &ids, negative);
+            let destination = Destination::Transaction(transaction.own_rows());
+            let load = engine.load(&target, destination, self.patience());
+            let loaded = load.commit(&mut buffer).await?;
+            parts.push(Part { negative, ..part_of(&target, ids.clone(), &loaded) });
         }
-        let patience = engine.config().load_patience;
-        let appended = engine.commit(transaction, None, patience).await?;
-        let appended = appended.expect("it has rows");
-        let parts = parts.iter().map(|(state, definition, negative)| Part {
-            negative: *negative,
-            ..part_of(state, definition, ids.clone(), appended)
-        });
-        self.appended(appended.lsn, Event::Load(parts.collect(), None));
-        Ok(self.acknowledge(appended.lsn).await)
+        let loaded = engine.commit(transaction, self.patience()).await?.expect("it has rows");
+        let txn = loaded.txn.expect("it is in the log");
+        self.loaded(parts.into_iter().map(|part| Part { txn, ..part }).collect(), &loaded, None);
+        Ok(self.acknowledge(loaded.lsn).await)
     }
 
     /// Empties tables by name, all at once.
@@ -198,7 +172,7 @@ impl Client {
 
     async fn try_truncate(&self, names: &[&str]) -> Result<Outcome> {
         let engine = &self.engine;
-        let ids = names.iter().map(|name| Ok(engine.resolve("d", name)?.0.id));
+        let ids = names.iter().map(|name| Ok(engine.target("d", name)?.id()));
         let ids = ids.collect::<Result<Vec<TableId>>>()?;
         let event = || Event::Truncate(ids.clone());
         let (warnings, lsn) = self.watched(engine.truncate(&ids), event).await;
@@ -214,13 +188,13 @@ impl Client {
 
     async fn try_alter(&self, table: &str, change: SchemaChange) -> Result<Outcome> {
         let engine = &self.engine;
-        let (state, _) = engine.resolve("d", table)?;
+        let id = engine.target("d", table)?.id();
+        let state = engine.table_state(id).expect("it has a name");
         let event = || {
             let altered = state.log.lock().altered.clone();
-            Event::Alter(state.id, altered.expect("the barrier was just appended").0)
+            Event::Alter(id, altered.expect("the barrier was just appended").0)
         };
-        let (warnings, lsn) =
-            self.watched(engine.alter_columns(state.id, vec![change]), event).await;
+        let (warnings, lsn) = self.watched(engine.alter_columns(id, vec![change]), event).await;
         warnings?;
         Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
     }
@@ -233,8 +207,8 @@ impl Client {
 
     async fn try_drop(&self, table: &str) -> Result<Outcome> {
         let engine = &self.engine;
-        let (state, _) = engine.resolve("d", table)?;
-        let event = || Event::Drop(vec![state.id]);
+        let id = engine.target("d", table)?.id();
+        let event = || Event::Drop(vec![id]);
         let (dropped, lsn) = self.watched(engine.drop_table("d", table, false), event).await;
         dropped?;
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
@@ -259,7 +233,7 @@ impl Client {
     /// Sets a property of a table.
     pub async fn set(&self, table: &str, property: &str, value: u64) -> Outcome {
         let outcome = async {
-            let id = self.engine.resolve("d", table)?.0.id;
+            let id = self.engine.target("d", table)?.id();
             let pairs = vec![(property.to_owned(), value.to_string())];
             self.engine.set_properties(id, pairs).await
         };
@@ -269,7 +243,7 @@ impl Client {
     /// Renames a table.
     pub async fn rename(&self, table: &str, name: &str) -> Outcome {
         let outcome = async {
-            let id = self.engine.resolve("d", table)?.0.id;
+            let id = self.engine.target("d", table)?.id();
             self.engine.rename_table(id, name.to_owned()).await
         };
         self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
@@ -284,8 +258,8 @@ impl Client {
 
     /// Brings a table into files.
     pub async fn flush(&self, table: &str) -> Outcome {
-        let flushed = match self.engine.resolve("d", table) {
-            Ok((state, _)) => self.engine.flush_table(&state).await,
+        let flushed = match self.engine.target("d", table) {
+            Ok(target) => self.engine.flush_table(target.id()).await,
             Err(error) => Err(error),
         };
         self.outcome(flushed.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
@@ -293,17 +267,16 @@ impl Client {
 
     /// Claims a label as a client does: the answer that it is used waits until the record that
     /// it tells of is durable.
-    async fn claim(&self, table: &Table, label: &str) -> Result<Option<LabelClaim>> {
-        let (db, kind) = (table.db, LabelKind::Streaming);
-        match self.engine.meta().labels().claim(db, label, kind, None)? {
-            ClaimOutcome::New(claim) => {
+    async fn claim(&self, target: &LoadTarget, label: &str) -> Result<Option<LabelClaim>> {
+        match self.engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
+            Claimed::New(claim) => {
                 let stands = self.model.lock().label(label);
                 assert_eq!(stands, None, "label {label} is given away a second time");
-                Ok(Some(LabelClaim { db, kind, claim }))
+                Ok(Some(claim))
             }
-            ClaimOutcome::Used(used) => {
+            Claimed::Used(used) => {
                 if let Some(lsn) = used.lsn {
-                    self.engine.horizon().wait(lsn).await;
+                    assert!(self.engine.horizon().get() >= lsn, "told of what is not durable");
                     let stands = self.model.lock().label(label);
                     assert_eq!(stands, Some(lsn), "label {label} names no load");
                 }
@@ -312,12 +285,13 @@ impl Client {
         }
     }
 
-    async fn memory(&self, bytes: usize) -> Result<freshet_base::budget::Permit> {
-        self.engine.admission().memory_until(bytes as u64, self.deadline()).await
+    fn patience(&self) -> WaitLimit {
+        WaitLimit::For(self.engine.config().load_patience)
     }
 
-    fn deadline(&self) -> Deadline {
-        Deadline::after(&self.executor, self.engine.config().load_patience)
+    /// Tells the model of a load, in the very step in which it got its place in the log.
+    pub fn loaded(&self, parts: Vec<Part>, loaded: &Loaded, label: Option<String>) {
+        self.appended(loaded.lsn, Event::Load(parts, label));
     }
 
     fn appended(&self, lsn: Lsn, event: Event) {
@@ -343,7 +317,7 @@ impl Client {
     ) -> (T, Option<Lsn>) {
         let mut statement = Box::pin(statement);
         let mut barrier = None;
-        let next = || self.engine.wal().stats().next_lsn;
+        let next = || self.engine.log_stats().next_lsn;
         let result = std::future::poll_fn(|context| {
             let before = next();
             let polled = statement.as_mut().poll(context);
@@ -383,14 +357,23 @@ impl Client {
     }
 }
 
-fn part_of(state: &TableState, table: &Table, ids: Range<i64>, appended: Appended) -> Part {
+/// Rows of a table as a client sends them.
+pub fn encoded(target: &LoadTarget, ids: &Range<i64>, negative: bool) -> LoadBuffer {
+    let mut buffer = LoadBuffer::default();
+    rows::encode(ids.clone(), negative, target.schema(), buffer.begin());
+    buffer.count((ids.end - ids.start) as usize).expect("loads are small");
+    buffer
+}
+
+/// What the model is told of a load.
+pub fn part_of(target: &LoadTarget, ids: Range<i64>, loaded: &Loaded) -> Part {
     Part {
-        table: state.id,
+        table: target.id(),
         ids,
         negative: false,
-        schema: Arc::clone(table.schema()),
-        txn: appended.txn,
-        grouped: false,
+        schema: Arc::clone(target.schema()),
+        txn: loaded.txn.unwrap_or_default(),
+        grouped: loaded.mode != GroupCommitMode::Off,
     }
 }
 

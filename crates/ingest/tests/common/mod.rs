@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int32Type;
-use freshet_base::clock::Deadline;
 use freshet_base::task::Threads;
 use freshet_base::{ByteSize, Result, TableId};
-use freshet_ingest::{Appended, Engine, EngineConfig, Load, LoadBuffer, Transaction, World};
+use freshet_ingest::{
+    Destination, Engine, EngineConfig, LoadBuffer, LoadTarget, Loaded, Transaction, WaitLimit,
+    World,
+};
 use freshet_meta::{
     Account, AuthData, BucketsSpec, ColumnPlace, ColumnSpec, DefaultSpec, DistributionSpec,
     KeyModelSpec, KeySpec, Meta, SchemaChange, TableSpec,
@@ -112,13 +114,34 @@ pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
     block_on(engine.create_table("d", spec, false)).unwrap().object.id
 }
 
-fn encode(buffer: &mut LoadBuffer, rows: &[(i32, i32)]) {
+fn encoded(rows: &[(i32, i32)]) -> LoadBuffer {
+    let mut buffer = LoadBuffer::default();
     let bytes = buffer.begin();
     for (a, b) in rows {
         bytes.push(0);
         bytes.extend_from_slice(&a.to_le_bytes());
         bytes.extend_from_slice(&b.to_le_bytes());
     }
+    buffer.count(rows.len()).unwrap();
+    buffer
+}
+
+/// How long loads of tests wait.
+pub const PATIENCE: WaitLimit = WaitLimit::For(Duration::from_secs(10));
+
+/// Loads rows into a table, through files where that is asked for, and waits for nothing.
+pub fn load(
+    engine: &Engine,
+    target: &LoadTarget,
+    destination: Destination<'_>,
+    rows: &[(i32, i32)],
+    through_files: bool,
+) -> Loaded {
+    let mut load = engine.load(target, destination, PATIENCE);
+    if through_files {
+        block_on(load.to_files()).unwrap();
+    }
+    block_on(load.commit(&mut encoded(rows))).unwrap()
 }
 
 /// Loads rows into `d.table` and waits for the acknowledgement.
@@ -127,29 +150,17 @@ pub fn insert(
     table: &str,
     mode: GroupCommitMode,
     rows: &[(i32, i32)],
-) -> Appended {
-    let (state, definition) = engine.resolve("d", table).unwrap();
-    let mut buffer = LoadBuffer::default();
-    encode(&mut buffer, rows);
-    let patience = Duration::from_secs(10);
-    let admitted = block_on(engine.admission().admit(buffer.payload_bytes(), patience)).unwrap();
-    let version = definition.schema().version;
-    let count = u32::try_from(rows.len()).unwrap();
-    let load = Load { table: &state, schema_version: version, rows: count, mode, label: None };
-    let appended = engine.append_rows(load, &mut buffer, admitted).unwrap();
-    block_on(engine.horizon().wait(appended.lsn));
-    appended
+) -> Loaded {
+    let target = engine.target("d", table).unwrap();
+    let loaded = load(engine, &target, Destination::Group(mode), rows, false);
+    block_on(engine.horizon().wait(loaded.lsn));
+    loaded
 }
 
 /// Adds rows of `d.table` to a transaction.
-pub fn add(engine: &Engine, transaction: &mut Transaction, table: &str, rows: &[(i32, i32)]) {
-    let (state, definition) = engine.resolve("d", table).unwrap();
-    let mut buffer = LoadBuffer::default();
-    encode(&mut buffer, rows);
-    let deadline = Deadline::after(&**engine.clock(), Duration::from_secs(10));
-    let held = block_on(engine.admission().hold(1024, deadline)).unwrap();
-    let count = u32::try_from(rows.len()).unwrap();
-    transaction.add(&state, definition.schema(), count, &buffer, held);
+pub fn add(engine: &Engine, transaction: &Transaction, table: &str, rows: &[(i32, i32)]) {
+    let target = engine.target("d", table).unwrap();
+    load(engine, &target, Destination::Transaction(transaction.own_rows()), rows, false);
 }
 
 /// All rows of a snapshot, files first.
@@ -214,7 +225,7 @@ pub fn fill(store: &Store) {
     }
     insert(&engine, "trickle", GroupCommitMode::Async, &[(1, 10)]);
     insert(&engine, "emptied", GroupCommitMode::Off, &[(9, 90)]);
-    let emptied = engine.resolve("d", "emptied").unwrap().1.id;
+    let emptied = engine.target("d", "emptied").unwrap().id();
     block_on(engine.truncate(&[emptied])).unwrap();
     let rows = (0..2_000).map(|k| (k, -k)).collect::<Vec<_>>();
     for _ in 0..250 {

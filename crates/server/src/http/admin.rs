@@ -28,7 +28,7 @@ pub(super) fn metrics(http: &Http) -> String {
     let versions = tables.iter().map(|state| state.log.lock().version.get()).sum();
     metrics.delta_bytes.set(gauge(delta));
     metrics.versions.set(gauge(versions));
-    metrics.write_memory_bytes.set(gauge(engine.admission().memory().used_bytes()));
+    metrics.write_memory_bytes.set(gauge(engine.memory().used_bytes()));
     metrics.client_memory_bytes.set(gauge(http.accounts.kept().used_bytes()));
     let pins = engine.views().pins();
     metrics.snapshot_memory_bytes.set(gauge(pins.memory().used_bytes()));
@@ -121,11 +121,7 @@ async fn used_label(
     let catalog = http.engine.catalog();
     require_visible(&catalog, account, database)?;
     let db = catalog.require_database(database)?.id;
-    let used = http.engine.meta().labels().get(db, label);
-    if let Some(lsn) = used.as_ref().and_then(|used| used.lsn) {
-        http.engine.horizon().wait(lsn).await;
-    }
-    Ok(used)
+    Ok(http.engine.used_label(db, label).await)
 }
 
 /// The columns of a table, as connectors ask for them.

@@ -1,7 +1,7 @@
 //! `PUT /api/{db}/{table}/_stream_load`: a body becomes rows, all of them or none.
 //!
 //! Read it in this order: `put` answers whatever happens, `run` is the straight line from the
-//! headers to the acknowledgement, `append` is the point of no return.
+//! headers to the acknowledgement.
 
 mod body;
 mod decode;
@@ -16,8 +16,8 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
 use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Admitted, Appended, Engine, LabelClaim, TableState, names};
-use freshet_meta::{ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
+use freshet_ingest::{Claimed, Destination, Engine, WaitLimit, names};
+use freshet_meta::{LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
 use freshet_schema::{Distribution, GroupCommitMode, OnBad, Rules, Table, Zone};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -33,10 +33,7 @@ use body::{Body, BodyLimit, BodySize};
 use decode::{Bounds, Seen, Source, decode};
 use headers::{LoadFormat, LoadHeaders};
 use reply::{Reply, Status, Times};
-use sink::{Gathered, Sink};
-
-/// What a record takes besides its rows and its label.
-const RECORD_OVERHEAD_BYTES: usize = 128;
+use sink::Sink;
 
 /// Answers a stream load.
 pub(super) async fn put(
@@ -62,7 +59,7 @@ pub(super) async fn put(
 
 /// How a load went that did not fail.
 enum Outcome {
-    Loaded(TxnId),
+    Loaded(Option<TxnId>),
     LabelUsed(UsedLabel),
 }
 
@@ -109,49 +106,32 @@ impl Load<'_> {
         if let BodySize::Known(bytes) = size {
             limit.check(bytes)?;
         }
-        let (state, table) = engine.resolve(database, table)?;
-        check_table(&headers, &table)?;
-        let mode = mode_of(&headers, size, &table);
+        let target = engine.target(database, table)?;
+        check_table(&headers, target.table())?;
+        let mode = mode_of(&headers, size, target.table());
         self.report.grouped = mode != GroupCommitMode::Off;
-        let claim = match self.claim(&headers, &table)? {
-            Claimed::None => None,
-            Claimed::New(claim) => Some(claim),
-            Claimed::Used(used) => return Ok(Outcome::LabelUsed(self.acknowledged(used).await)),
+        let destination = match &headers.label {
+            None => Destination::Group(mode),
+            Some(label) => {
+                match engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
+                    Claimed::New(claim) => Destination::Label(claim),
+                    Claimed::Used(used) => return Ok(Outcome::LabelUsed(used)),
+                }
+            }
         };
-        let source = source_of(engine, &headers, &table)?;
+        let source = source_of(engine, &headers, target.table())?;
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         self.report.planned = Some(http.clock().now());
-        let schema = table.schema();
-        let record_bytes_max = http.record_bytes_max();
-        let mut sink =
-            Sink::new(engine, &holdings, &state, schema, deadline, record_bytes_max, &http.large);
+        let load = engine.load(&target, destination, WaitLimit::Until(deadline));
+        let mut sink = Sink::new(engine, &holdings, load, deadline, &http.large);
         let bounds = Bounds { size, limit, deadline };
         let seen = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
         self.judge(seen, headers.max_filter_ratio).await?;
-        let (gathered, _large) = sink.finish()?;
-        let target = Target { state: &state, table: &table, mode, deadline };
-        let appended = append(engine, target, gathered, claim).await?;
+        let loaded = sink.commit().await?;
         let from = http.clock().now();
-        self.client.acks.durable(appended.lsn).await;
+        self.client.acks.durable(loaded.lsn).await;
         self.report.times.commit = http.clock().now().saturating_sub(from);
-        Ok(Outcome::Loaded(appended.txn))
-    }
-
-    fn claim(&self, headers: &LoadHeaders, table: &Table) -> Result<Claimed> {
-        let Some(label) = &headers.label else { return Ok(Claimed::None) };
-        let kind = LabelKind::Streaming;
-        match self.http.engine.meta().labels().claim(table.db, label, kind, None)? {
-            ClaimOutcome::New(claim) => Ok(Claimed::New(LabelClaim { db: table.db, kind, claim })),
-            ClaimOutcome::Used(used) => Ok(Claimed::Used(used)),
-        }
-    }
-
-    /// What is told of another load is durable.
-    async fn acknowledged(&self, used: UsedLabel) -> UsedLabel {
-        if let Some(lsn) = used.lsn {
-            self.client.acks.durable(lsn).await;
-        }
-        used
+        Ok(Outcome::Loaded(loaded.txn))
     }
 
     /// Counts the rows, keeps the reasons of bad ones, and refuses a load with too many.
@@ -183,12 +163,6 @@ impl Load<'_> {
             }
         }
     }
-}
-
-enum Claimed {
-    None,
-    New(LabelClaim),
-    Used(UsedLabel),
 }
 
 /// Whether the load shares a group with others: what has a label or no body does not.
@@ -229,52 +203,6 @@ fn source_of(engine: &Engine, headers: &LoadHeaders, table: &Table) -> Result<So
     Ok(Source { format: headers.format.clone(), plan: Arc::new(plan), rules })
 }
 
-/// Where the rows of a load go.
-struct Target<'a> {
-    state: &'a Arc<TableState>,
-    table: &'a Table,
-    mode: GroupCommitMode,
-    deadline: Deadline,
-}
-
-/// Gives the load its place in the log. Nothing fails or is cancelled from there on.
-async fn append(
-    engine: &Engine,
-    target: Target<'_>,
-    gathered: Gathered,
-    claim: Option<LabelClaim>,
-) -> Result<Appended> {
-    match gathered {
-        Gathered::Files(bulk) => {
-            let began_in = [bulk.began_in()];
-            let parts = vec![bulk.finish(engine).await?];
-            let room = engine.room_for(&parts, target.deadline).await?;
-            engine.append_parts(parts, &began_in, claim, room)
-        }
-        Gathered::Record { mut buffer, rows, mut permit } => {
-            let label = claim.as_ref().map_or(0, |claim| claim.claim.label().len());
-            let bytes = buffer.payload_bytes() + label + RECORD_OVERHEAD_BYTES;
-            permit.resize_over(bytes as u64);
-            let room = match engine.wal().try_reserve(bytes) {
-                Some(room) => room,
-                None => {
-                    let patience = engine.config().load_patience;
-                    let soon = Deadline::after(&**engine.clock(), patience);
-                    engine.admission().room_until(bytes, soon.min(target.deadline)).await?
-                }
-            };
-            let load = freshet_ingest::Load {
-                table: target.state,
-                schema_version: target.table.schema().version,
-                rows,
-                mode: target.mode,
-                label: claim,
-            };
-            engine.append_rows(load, &mut buffer, Admitted { permit, room })
-        }
-    }
-}
-
 fn answer_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Response<Full<Bytes>> {
     let failed = outcome.as_ref().err().map(|error| (error.code(), error.retry()));
     let reply = reply_of(http, outcome, report);
@@ -300,7 +228,7 @@ fn load_status(code: ErrorCode) -> u16 {
 
 fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Reply {
     let (txn, status, message) = match &outcome {
-        Ok(Outcome::Loaded(txn)) => (Some(*txn), Status::Success, "OK".to_owned()),
+        Ok(Outcome::Loaded(txn)) => (*txn, Status::Success, "OK".to_owned()),
         Ok(Outcome::LabelUsed(used)) => {
             let existing = match used.state {
                 LabelState::Running => "RUNNING",

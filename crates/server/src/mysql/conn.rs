@@ -29,7 +29,6 @@ use crate::places::Place;
 use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
 use crate::statement::{self, Answered, Output, Work};
-use crate::transaction;
 
 /// Answers that gather before they are sent although more commands wait.
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
@@ -225,7 +224,8 @@ impl Connection {
                 }
                 Event::RollBack => {
                     if let Some(session) = &mut self.session {
-                        transaction::time_out(session);
+                        let patience = session.settings.idle_transaction_timeout;
+                        session.transactions.time_out(patience);
                     }
                 }
                 Event::Ended if self.registration.process.is_killed() => {
@@ -413,7 +413,7 @@ impl Connection {
     async fn change_user(&mut self, user: login::NewUser) -> std::result::Result<(), End> {
         self.flush().await?;
         let session = self.session.as_mut().expect("no statement runs elsewhere");
-        transaction::roll_back(session);
+        session.transactions.roll_back();
         self.statements.clear();
         let shared = Arc::clone(&self.shared);
         self.reader.set_payload_bytes_max(LOGIN_BYTES_MAX);

@@ -8,7 +8,8 @@ use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeho
 use crate::mysql::{login, results, text};
 use crate::session::Session;
 use crate::statement::{self, Work};
-use crate::{insert, show, transaction};
+use crate::transaction::Control;
+use crate::{insert, show};
 
 /// What is left to do after a command was looked at.
 pub enum Next {
@@ -71,7 +72,7 @@ impl Desk<'_> {
                 self.done(reset);
             }
             Command::ResetConnection => {
-                transaction::roll_back(self.session);
+                self.session.transactions.roll_back();
                 self.statements.clear();
                 self.session.reset();
                 self.ok();
@@ -144,11 +145,11 @@ impl Desk<'_> {
     }
 
     async fn query(&mut self, sql: &[u8]) -> Next {
-        if let Some(control) = transaction::Control::of(sql) {
+        if let Some(control) = Control::of(sql) {
             self.session.diagnostics.clear();
             let statements = &self.session.shared.metrics().statements;
             statements.with_label_values(&["transaction"]).inc();
-            match control.run(self.session).await {
+            match self.session.control(control).await {
                 Ok(()) => self.loaded(0, StatusFlags::NONE),
                 Err(error) => self.failed(&error),
             }

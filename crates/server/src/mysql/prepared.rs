@@ -9,10 +9,11 @@ use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
 use crate::accounts::{Holdings, Kept};
-use crate::insert::{self, Done, Reply, Target};
+use crate::insert::{self, Done, Grouping};
 use crate::mysql::text;
 use crate::session::Session;
 use crate::statement::PreparedQuery;
+use crate::target::Target;
 
 /// Parameters of a statement at most: the reply counts them in 16 bits.
 pub const PARAMETERS_MAX: usize = 0xffff;
@@ -88,9 +89,10 @@ impl PreparedInsert {
     /// # Errors
     /// Unknown names, missing privileges, columns without a value.
     pub fn refresh(&mut self, session: &Session) -> Result<&mut Target> {
-        if !self.target.as_ref().is_some_and(|target| target.is_current(session)) {
+        let (engine, settings) = (&session.shared.engine, &session.settings);
+        if !self.target.as_ref().is_some_and(|target| target.is_current(engine, settings)) {
             let (database, columns) = (self.database.as_deref(), self.columns.as_deref());
-            self.target = Some(Target::resolve(session, database, &self.table, columns)?);
+            self.target = Some(insert::resolve(session, database, &self.table, columns)?);
         }
         Ok(self.target.as_mut().expect("just resolved"))
     }
@@ -189,12 +191,12 @@ impl Prepared {
             Err(NoRows::NotLiteral) => return Ok(None),
             Err(NoRows::Bad(error)) => return Err(error),
         };
-        insert::settle(session, target, scanned.rows as u64, scanned.warnings)?;
-        let reply = match &prepared.label {
-            Some(label) => Reply::Labelled(insert::claim(session, target, label).await?),
-            None => Reply::Grouped,
+        insert::encoded(session, target, scanned.rows, scanned.warnings)?;
+        let grouping = match &prepared.label {
+            Some(label) => Grouping::labelled(session, target, label).await?,
+            None => Grouping::Shared,
         };
-        let rows = insert::load(session, target, scanned.rows, reply).await?;
+        let rows = insert::load(session, target, grouping).await?;
         Ok(Some(Done { rows, consumed: self.sql.len() }))
     }
 }

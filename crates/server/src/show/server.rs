@@ -2,10 +2,8 @@
 //! change.
 
 use freshet_base::Result;
-use freshet_ingest::names;
 use freshet_meta::{LabelState, Object, Privilege, require_visible};
 use freshet_query::session::Scope;
-use freshet_schema::GroupCommitMode;
 
 use super::catalog::instant;
 use super::{Listing, some};
@@ -41,7 +39,7 @@ pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
 /// SHOW STATUS.
 pub fn status_rows(shared: &Shared) -> Listing {
     let metrics = shared.metrics();
-    let wal = shared.engine.wal().stats();
+    let wal = shared.engine.log_stats();
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
     let pairs = [
         ("Delta_bytes", metrics.delta_bytes.get().to_string()),
@@ -61,7 +59,7 @@ pub fn status_rows(shared: &Shared) -> Listing {
         ("Ssl_version", String::new()),
         ("Threads_connected", shared.processes.count().to_string()),
         ("Uptime", uptime.to_string()),
-        ("Write_memory_bytes", shared.engine.admission().memory().used_bytes().to_string()),
+        ("Write_memory_bytes", shared.engine.memory().used_bytes().to_string()),
     ];
     let mut listing = Listing::new(&["Variable_name", "Value"]);
     for (name, value) in &pairs {
@@ -149,7 +147,7 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     require_visible(&catalog, &session.client.account, database)?;
     let db = catalog.require_database(database)?.id;
     let horizon = engine.horizon().get();
-    for record in engine.meta().labels().finished(db) {
+    for record in engine.finished_labels(db) {
         let time = some(instant(record.finished_micros));
         let (status, done) = match record.state_at(horizon) {
             LabelState::Visible => ("VISIBLE", time.clone()),
@@ -191,21 +189,12 @@ pub fn last_insert(session: &Session) -> Listing {
     let catalog = session.shared.engine.catalog();
     let table = catalog.table_by_id(last.table);
     let database = table.and_then(|table| catalog.database_by_id(table.db));
-    let label = match (&last.label, last.mode) {
-        (Some(label), _) => label.clone(),
-        (None, GroupCommitMode::Off) => names::load_label(last.txn),
-        (None, GroupCommitMode::Sync | GroupCommitMode::Async) => names::group_label(last.txn),
-    };
-    let status = match last.mode {
-        GroupCommitMode::Off => "VISIBLE",
-        GroupCommitMode::Sync | GroupCommitMode::Async => "PREPARE",
-    };
     listing.push([
-        some(last.txn),
-        some(label),
+        last.loaded.txn.map(|txn| txn.to_string()),
+        some(last.loaded.label()),
         database.map(|database| database.name.clone()),
         table.map(|table| table.name.clone()),
-        some(status),
+        some(last.loaded.status()),
         some(last.rows),
         some(last.filtered),
     ]);

@@ -113,7 +113,7 @@ impl ServerView {
 
     fn wal(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
-        let stats = engine.wal().stats();
+        let stats = engine.log_stats();
         let log = engine.meta().log_state();
         let pair = |name: &str, value: String| vec![name.into(), value.into()];
         vec![

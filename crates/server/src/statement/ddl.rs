@@ -14,9 +14,9 @@ use freshet_schema::value::instant_literal;
 use freshet_schema::{ColumnType, TableForm};
 
 use super::{Reply, insert, query, shield};
-use crate::insert::{self as road, Target};
+use crate::insert::Grouping;
 use crate::session::Session;
-use crate::transaction;
+use crate::target::Target;
 
 /// Changes what there is.
 ///
@@ -130,10 +130,10 @@ async fn create_as(
     create: &CreateTable,
     select: &sqlparser::ast::Query,
 ) -> Result<Reply> {
-    transaction::check_writable(session)?;
+    session.check_writable()?;
     let (columns, rows) = query::run(session, select, &[], Vec::new()).await?;
     // A transaction that was opened by this would not see the table.
-    transaction::roll_back(session);
+    session.transactions.roll_back();
     if spec.columns.is_empty() {
         spec.columns = columns.iter().map(column_spec).collect();
     }
@@ -155,10 +155,10 @@ async fn create_as(
             return Ok(Reply::done());
         }
     };
-    let at_hand = (Arc::clone(table.state()), Arc::clone(table.table()));
-    let generation = session.shared.engine.catalog_generation();
-    let target = Target::of::<&str>(session, generation, &database, at_hand, None)?;
-    let loaded = insert::from_rows(session, target, road::Reply::First, columns, rows).await?;
+    let (engine, into) = (&session.shared.engine, table.target().clone());
+    let generation = engine.catalog_generation();
+    let target = Target::new::<&str>(engine, &session.settings, generation, &database, into, None)?;
+    let loaded = insert::from_rows(session, target, Grouping::First, columns, rows).await?;
     let lsn = session.acked;
     shield(session, async move { table.list(lsn).await }).await?;
     Ok(loaded)
@@ -279,19 +279,19 @@ fn dated(session: &Session, change: &SchemaChange) -> SchemaChange {
 async fn flush(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
     session.authorize(Privilege::Reload, Object::Server)?;
     let engine = Arc::clone(&session.shared.engine);
-    let states = match tables {
-        [] => engine.table_states(),
+    let ids = match tables {
+        [] => engine.table_states().iter().map(|state| state.id).collect(),
         named => {
-            let state = |table: &TableName| {
+            let id = |table: &TableName| {
                 let database = session.database_of(table.database.as_deref())?;
-                engine.resolve(database, &table.table).map(|(state, _)| state)
+                engine.target(database, &table.table).map(|target| target.id())
             };
-            named.iter().map(state).collect::<Result<_>>()?
+            named.iter().map(id).collect::<Result<Vec<_>>>()?
         }
     };
-    for state in states {
+    for id in ids {
         let engine = Arc::clone(&session.shared.engine);
-        shield(session, async move { engine.flush_table(&state).await }).await?;
+        shield(session, async move { engine.flush_table(id).await }).await?;
     }
     Ok(Reply::done())
 }

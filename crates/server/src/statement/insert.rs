@@ -1,12 +1,12 @@
 //! INSERT of expressions and of queries: the planner makes the values, the rows then take the
 //! same road as those of literals.
 
-use freshet_base::budget::Permit;
-use freshet_base::clock::Deadline;
+use std::sync::Arc;
+
 use freshet_base::{Error, Result, bail};
-use freshet_ingest::Bulk;
-use freshet_ingest::decode::{Fault, RowEncoder};
-use freshet_query::evaluation::Warnings;
+use freshet_ingest::WaitLimit;
+use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
+use freshet_query::evaluation;
 use freshet_query::parser::{Insert, InsertSource, TableName, hex_of_bits};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::rewrite::refusing_zero;
@@ -15,12 +15,9 @@ use freshet_schema::{Literal, bytes_of_hex, value};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
 
 use super::{Reply, bounded, query};
-use crate::insert::{self as road, Target};
+use crate::insert::{Grouping, encoded, load, nothing, resolve, tell, warn};
 use crate::session::Session;
-use crate::transaction;
-
-/// Memory is taken in steps of at least this, so that few batches ask for it.
-const MEMORY_STEP_BYTES: usize = 64 << 10;
+use crate::target::Target;
 
 /// Runs an INSERT that the scanner did not take.
 ///
@@ -36,28 +33,28 @@ pub async fn insert(
         InsertSource::Query(select) => {
             let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
             // Names are looked at before the query runs.
-            let form = target(session, &insert.table, columns)?.table.form;
+            let form = target(session, &insert.table, columns)?.into.table().form;
             let mut select = select.clone();
             if session.settings.refuses_zero_divisors(form) {
                 refusing_zero(&mut select);
             }
             let (result, rows) = query::run(session, &select, &[], parameters).await?;
             let target = target(session, &insert.table, columns)?;
-            let reply = reply_of(session, &target, label).await?;
-            from_rows(session, target, reply, result, rows).await
+            let grouping = grouping(session, &target, label).await?;
+            from_rows(session, target, grouping, result, rows).await
         }
     }
 }
 
 fn target(session: &Session, table: &TableName, columns: Option<&[String]>) -> Result<Target> {
-    Target::resolve(session, table.database.as_deref(), &table.table, columns)
+    resolve(session, table.database.as_deref(), &table.table, columns)
 }
 
-async fn reply_of(session: &Session, target: &Target, label: Option<&str>) -> Result<road::Reply> {
-    Ok(match label {
-        Some(label) => road::Reply::Labelled(road::claim(session, target, label).await?),
-        None => road::Reply::Alone,
-    })
+async fn grouping(session: &Session, target: &Target, label: Option<&str>) -> Result<Grouping> {
+    match label {
+        Some(label) => Grouping::labelled(session, target, label).await,
+        None => Ok(Grouping::Alone),
+    }
 }
 
 /// A value of a row: written as a literal, or one of those that were evaluated.
@@ -82,7 +79,7 @@ async fn values(
     let mut exprs = Vec::new();
     let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
     let given = given.collect::<Vec<Vec<_>>>();
-    if session.settings.refuses_zero_divisors(target.table.form) {
+    if session.settings.refuses_zero_divisors(target.into.table().form) {
         exprs.iter_mut().for_each(refusing_zero);
     }
     let plain = exprs.is_empty() && insert.label.is_none();
@@ -103,12 +100,12 @@ async fn values(
         }
         (encoder.rows(), encoder.into_warnings())
     };
-    road::settle(session, &target, rows as u64, warnings)?;
-    let reply = match plain {
-        true => road::Reply::Grouped,
-        false => reply_of(session, &target, insert.label.as_deref()).await?,
+    encoded(session, &target, rows, warnings)?;
+    let grouping = match plain {
+        true => Grouping::Shared,
+        false => grouping(session, &target, insert.label.as_deref()).await?,
     };
-    let affected = road::load(session, &target, rows, reply).await?;
+    let affected = load(session, &target, grouping).await?;
     Ok(Reply::Done { affected })
 }
 
@@ -116,7 +113,11 @@ async fn values(
 ///
 /// # Errors
 /// The first warning, where the mode is strict.
-fn note_evaluated(session: &mut Session, target: &Target, warnings: Warnings) -> Result<()> {
+fn note_evaluated(
+    session: &mut Session,
+    target: &Target,
+    warnings: evaluation::Warnings,
+) -> Result<()> {
     match warnings.first.first() {
         Some((code, message)) if target.rules.strict() => Err(Error::new(*code, message.clone())),
         _ => {
@@ -248,7 +249,7 @@ fn digits_of(time: &[u8]) -> Vec<u8> {
 pub async fn from_rows(
     session: &mut Session,
     mut target: Target,
-    reply: road::Reply,
+    grouping: Grouping,
     result: Vec<ResultColumn>,
     mut rows: Rows,
 ) -> Result<Reply> {
@@ -256,97 +257,35 @@ pub async fn from_rows(
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
-    let mut gathered = Gathered::default();
+    if grouping.is_of_session() {
+        session.check_writable()?;
+    }
+    let engine = Arc::clone(&session.shared.engine);
+    let own = session.transactions.open().map(|open| open.own_rows().clone());
+    let patience = WaitLimit::For(session.settings.insert_timeout.time());
+    let destination = grouping.destination(own.as_ref(), &session.settings, &target)?;
+    let mut load = engine.load(&target.into, destination, patience);
+    let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
     session.buffer.begin();
-    let mut encoded = Vec::new();
     while let Some(batch) = bounded(session, rows.next()).await? {
-        let (taken, warnings) =
-            encode_batch(&target, &batch, &result, gathered.seen, &mut encoded)?;
-        gathered.seen += batch.num_rows() as u64;
-        gathered.taken += taken as u64;
-        gathered.buffered += taken;
-        gathered.warnings.append(warnings);
-        gathered.hold(session, encoded.len()).await?;
-        if reply.joins_transaction(session) {
-            transaction::check_room(session, encoded.len())?;
-        } else if !session.shared.engine.takes_record_of(encoded.len()) {
-            gathered.spill(session, &target, &mut encoded).await?;
-        }
+        let out = session.buffer.resume();
+        let (count, more) = encode_batch(&target, &batch, &result, seen, out)?;
+        session.buffer.count(count)?;
+        seen += batch.num_rows() as u64;
+        taken += count as u64;
+        warnings.append(more);
+        load.gather(&mut session.buffer).await?;
     }
     note_evaluated(session, &target, rows.warnings())?;
-    road::settle_query(session, &target, gathered.taken, std::mem::take(&mut gathered.warnings))?;
-    if gathered.bulk.is_some() {
-        if !matches!(reply, road::Reply::First) {
-            transaction::check_writable(session)?;
+    warn(session, &target, taken, warnings)?;
+    let affected = match taken {
+        0 => nothing(session),
+        _ => {
+            let loaded = load.commit(&mut session.buffer).await?;
+            tell(session, &target, loaded, taken).await
         }
-        gathered.spill(session, &target, &mut encoded).await?;
-        let bulk = gathered.bulk.take().expect("just looked at");
-        let affected = road::load_files(session, bulk, reply, gathered.taken, &target);
-        return Ok(Reply::Done { affected: affected.await? });
-    }
-    session.buffer.begin().extend_from_slice(&encoded);
-    // The load takes memory of its own for them.
-    drop((encoded, gathered.held.take()));
-    let affected = road::load(session, &target, gathered.buffered, reply).await?;
+    };
     Ok(Reply::Done { affected })
-}
-
-/// Rows of a query so far.
-#[derive(Default)]
-struct Gathered {
-    /// All that came.
-    seen: u64,
-    /// Those that are not left out.
-    taken: u64,
-    /// Those that are only in memory.
-    buffered: usize,
-    bulk: Option<Bulk>,
-    /// The memory of the encoded rows.
-    held: Option<Permit>,
-    warnings: freshet_ingest::decode::Warnings,
-}
-
-impl Gathered {
-    /// Counts encoded rows as memory of writes.
-    async fn hold(&mut self, session: &Session, bytes: usize) -> Result<()> {
-        let held = self.held.as_ref().map_or(0, Permit::bytes);
-        let missing = (bytes as u64).saturating_sub(held);
-        if missing == 0 {
-            return Ok(());
-        }
-        let engine = &session.shared.engine;
-        let patience = Deadline::after(&**engine.clock(), engine.config().load_patience);
-        let step = missing.max(MEMORY_STEP_BYTES as u64);
-        let more = engine.admission().memory_until(step, patience).await?;
-        match &mut self.held {
-            Some(held) => held.merge(more),
-            None => self.held = Some(more),
-        }
-        Ok(())
-    }
-
-    /// Hands encoded rows over to files.
-    async fn spill(
-        &mut self,
-        session: &Session,
-        target: &Target,
-        encoded: &mut Vec<u8>,
-    ) -> Result<()> {
-        let engine = &session.shared.engine;
-        let mut bulk = match self.bulk.take() {
-            Some(bulk) => bulk,
-            None => engine.bulk(&target.state, target.plan.schema())?,
-        };
-        let count = u32::try_from(std::mem::take(&mut self.buffered)).unwrap_or(u32::MAX);
-        if count > 0 {
-            self.hold(session, encoded.len()).await?;
-            let permit = self.held.take().expect("rows have bytes, and their memory is held");
-            let bytes = std::mem::take(encoded);
-            bulk.push(engine, bytes, count, permit).await?;
-        }
-        self.bulk = Some(bulk);
-        Ok(())
-    }
 }
 
 /// Encodes the rows of a batch; how many were taken.
@@ -356,7 +295,7 @@ fn encode_batch(
     result: &[ResultColumn],
     rows_before: u64,
     out: &mut Vec<u8>,
-) -> Result<(usize, freshet_ingest::decode::Warnings)> {
+) -> Result<(usize, Warnings)> {
     let cells = Cells::of(batch, result)?;
     let mut text = Vec::new();
     let mut encoder =

@@ -14,11 +14,12 @@ use freshet_query::{DataType, Parameter, RecordBatch, parameters};
 use freshet_wire::{PacketWriter, Param, StatusFlags};
 use sqlparser::ast::{self, Expr, Query};
 
-use super::{Patience, Reader, Reply, bounded};
+use super::{Reader, Reply, bounded};
 use crate::accounts::Kept;
 use crate::mysql::prepared::{Kind, Prepared};
 use crate::mysql::results::{self, Encoding, Gone, Output};
 use crate::session::Session;
+use crate::settings::Patience;
 
 /// Expressions that are evaluated in one go.
 const TOGETHER: usize = 256;

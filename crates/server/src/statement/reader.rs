@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId};
-use freshet_ingest::Transaction;
+use freshet_ingest::OwnRows;
 use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
 use freshet_query::TableProvider;
 use freshet_query::engine::{Origin, Tables};
@@ -15,18 +15,16 @@ use freshet_query::snapshot::SnapshotTables;
 use freshet_query::system::SystemTables;
 use freshet_schema::Zone;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
-use parking_lot::Mutex;
 use sqlparser::ast::{Visit, visit_relations};
 
 use crate::session::Session;
 use crate::show::system::ServerView;
-use crate::transaction;
 use crate::variables::{self, Values};
 
 /// What one statement reads: variables, one snapshot, the session's own rows.
 pub struct Reader {
     snapshot: Snapshot,
-    own: Option<Arc<Mutex<Transaction>>>,
+    own: Option<OwnRows>,
     variables: SessionVariables,
     account: Account,
     catalog: Arc<Catalog>,
@@ -51,7 +49,7 @@ impl Reader {
     /// # Errors
     /// When a transaction has to be opened and cannot be.
     pub async fn new(session: &mut Session) -> Result<Arc<Self>> {
-        transaction::before_read(session).await?;
+        session.before_read().await?;
         Ok(Self::at_once(session))
     }
 
@@ -60,14 +58,14 @@ impl Reader {
         if visit_relations(query, |_| ControlFlow::Break(())).is_break() {
             return Self::new(session).await;
         }
-        transaction::check_alive(session)?;
+        session.transactions.check_alive()?;
         Ok(Self::at_once(session))
     }
 
     fn at_once(session: &Session) -> Arc<Self> {
         let shared = &session.shared;
         let engine = &shared.engine;
-        let pinned = session.transaction.as_ref().and_then(|open| open.snapshot.clone());
+        let pinned = session.transactions.open().and_then(|open| open.snapshot().cloned());
         let snapshot = pinned.unwrap_or_else(|| engine.snapshot(session.settings.freshness));
         let account = &session.client.account;
         let variables = SessionVariables {
@@ -82,7 +80,7 @@ impl Reader {
             _ => "SYSTEM".to_owned(),
         };
         Arc::new(Self {
-            own: session.transaction.as_ref().map(|open| Arc::clone(&open.rows)),
+            own: session.transactions.open().map(|open| open.own_rows().clone()),
             account: account.clone(),
             catalog: engine.catalog(),
             server: ServerView::new(session),
@@ -106,7 +104,7 @@ impl Reader {
     fn overlaid(&self, table: TableSnapshot) -> Result<TableSnapshot> {
         let Some(own) = &self.own else { return Ok(table) };
         let id: TableId = table.table.id;
-        let rows = own.lock().overlay(id, &table.schema);
+        let rows = own.overlay(id, &table.schema);
         Ok(table.with_overlay(rows))
     }
 }

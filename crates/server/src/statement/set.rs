@@ -10,8 +10,9 @@ use sqlparser::ast::Expr;
 
 use super::{Reply, query};
 use crate::mysql::auth;
-use crate::session::{Session, keeps_snapshot};
-use crate::{transaction, variables};
+use crate::session::Session;
+use crate::settings::keeps_snapshot;
+use crate::variables;
 
 /// The isolation level that is taken and not kept.
 const SERIALIZABLE: &str = "SERIALIZABLE";
@@ -29,11 +30,9 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
         }
     }
     session.settings_changed();
-    let implicit = session.transaction.as_ref().is_some_and(|open| open.implicit)
-        || session.timed_out.is_some_and(|lost| lost.implicit);
-    if session.settings.autocommit && implicit {
+    if session.settings.autocommit && session.transactions.is_implicit() {
         // Switching autocommit on commits what its absence had opened.
-        transaction::commit(session).await?;
+        session.commit().await?;
     }
     result.map(|()| Reply::done())
 }
@@ -168,14 +167,14 @@ fn set_transaction(
     isolation: Option<&str>,
     read_only: Option<bool>,
 ) -> Result<()> {
-    if scope == Scope::Any && session.transaction.is_some() {
+    if scope == Scope::Any && session.transactions.open().is_some() {
         bail!(
             TransactionOpen,
             "Transaction characteristics can't be changed while a transaction is in progress"
         );
     }
     if scope == Scope::Any {
-        let next = &mut session.next_transaction;
+        let next = &mut session.transactions.next;
         if let Some(isolation) = isolation {
             next.repeatable_read = Some(keeps_snapshot(isolation));
         }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use freshet_base::ByteSize;
 use freshet_server::http::HttpConfig;
 use serde_json::json;
 
@@ -18,13 +17,9 @@ fn csv(rows: u32) -> String {
     text
 }
 
-fn small_records() -> HttpConfig {
-    HttpConfig { record_bytes_max: ByteSize::kib(256), ..HttpConfig::default() }
-}
-
 #[test]
 fn a_large_body_becomes_files_whole_and_in_one_step() {
-    let site = Site::with(small_records());
+    let site = Site::with_small_records();
     let body = csv(200_000);
     assert!(body.len() > 2 << 20);
     let reply = site.load(&["label: large"], &body);
@@ -60,7 +55,7 @@ fn pieces_that_fit_a_record_stay_in_memory() {
 
 #[test]
 fn one_bad_row_anywhere_refuses_a_large_body() {
-    let site = Site::with(small_records());
+    let site = Site::with_small_records();
     let mut body = csv(150_000);
     body.push_str("nonsense\n");
     body.push_str(&csv(10));
@@ -80,7 +75,7 @@ fn one_bad_row_anywhere_refuses_a_large_body() {
 
 #[test]
 fn large_bodies_in_one_go_stream_to_files_too() {
-    let site = Site::with(small_records());
+    let site = Site::with_small_records();
     let reply = site.load(&["enclose: '"], &csv(300_000));
     assert_eq!(
         (&reply["Status"], &reply["NumberLoadedRows"]),
@@ -108,7 +103,7 @@ fn lines_to_skip_may_reach_far_into_a_large_body() {
 
 #[test]
 fn a_large_array_is_one_document() {
-    let site = Site::with(small_records());
+    let site = Site::with_small_records();
     let objects: Vec<String> =
         (0..60_000).map(|row| format!("{{\"a\":{row},\"b\":2,\"c\":\"y\"}}")).collect();
     let array = format!("[{}]", objects.join(","));

@@ -46,8 +46,24 @@ impl Site {
         Self::in_dir(tempfile::tempdir().unwrap(), config)
     }
 
+    /// One whose records are small, so that loads soon go to files.
+    pub fn with_small_records() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self::tuned(dir, HttpConfig::default(), |engine| {
+            engine.wal_load_bytes_max = ByteSize::kib(256);
+        })
+    }
+
     /// On what stands in `dir`; a new store gets `d.t (a INT, b INT NULL, c VARCHAR(4))`.
     pub fn in_dir(dir: tempfile::TempDir, config: HttpConfig) -> Self {
+        Self::tuned(dir, config, |_| {})
+    }
+
+    fn tuned(
+        dir: tempfile::TempDir,
+        config: HttpConfig,
+        tune: impl FnOnce(&mut EngineConfig),
+    ) -> Self {
         static SALT: AtomicU64 = AtomicU64::new(1);
         let draw = || SALT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         let threads = Threads::start(2).unwrap();
@@ -55,6 +71,7 @@ impl Site {
         let mut settings = EngineConfig::new(dir.path().join("store"), ByteSize::mib(256));
         settings.wal_file_bytes = ByteSize::mib(4);
         settings.wal_bytes_max = ByteSize::mib(64);
+        tune(&mut settings);
         let engine = block_on(Engine::open(settings, world)).unwrap();
         create_table(&engine);
         let runtime =
@@ -95,8 +112,8 @@ impl Site {
 
     /// All rows of `d.t`, NULL as "NULL", sorted.
     pub fn rows(&self) -> Vec<String> {
-        let (state, _) = self.engine.resolve("d", "t").unwrap();
-        let snapshot = self.engine.snapshot(Freshness::Committed).table(state.id).unwrap().unwrap();
+        let id = self.engine.target("d", "t").unwrap().id();
+        let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
         let request = ScanRequest::all(&snapshot.schema);
         let files = snapshot.rowsets.iter().flat_map(|rowset| rowset.scan(request.clone()));
         let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();
@@ -108,8 +125,8 @@ impl Site {
 
     /// Rows that stand in files, and rows that stand in memory.
     pub fn places(&self) -> (u64, u64) {
-        let (state, _) = self.engine.resolve("d", "t").unwrap();
-        let snapshot = self.engine.snapshot(Freshness::Committed).table(state.id).unwrap().unwrap();
+        let id = self.engine.target("d", "t").unwrap().id();
+        let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
         (snapshot.file_rows(), snapshot.delta_rows())
     }
 

@@ -50,7 +50,7 @@ fn idle_transactions_leave_room_for_everybody_else() {
         idle.push(client);
     }
     assert!(rows[0] == 14 && rows[1] == 14, "the first ones have their share: {rows:?}");
-    let used = server.engine.admission().memory().used_bytes();
+    let used = server.engine.memory().used_bytes();
     // Each connection keeps a receive buffer besides.
     assert!(used <= 22 * MIB as u64, "transactions took {used} of 32 MiB");
     // Many more than fit beside the transactions: they go through files.
@@ -68,7 +68,7 @@ fn idle_transactions_leave_room_for_everybody_else() {
     assert_eq!(other.one("select count(*) from t where a = 1"), committed.to_string());
     drop(idle);
     other.run("flush tables t");
-    let used = server.engine.admission().memory().used_bytes();
+    let used = server.engine.memory().used_bytes();
     assert!(used < MIB as u64, "all of it is given back: {used}");
 }
 

@@ -26,7 +26,7 @@ fn client(server: &TestServer) -> Client {
 
 /// Lets the session be silent for longer than it may, until its rows are given back.
 fn time_out(server: &TestServer, clock: &TestClock) {
-    let memory = server.engine.admission().memory();
+    let memory = server.engine.memory();
     assert!(memory.used_bytes() > 0, "there is something to roll back");
     let before = memory.used_bytes();
     clock.advance(Duration::from_secs(7));

@@ -72,7 +72,7 @@ fn a_bit_flipped_anywhere_in_a_segment_is_named_and_all_else_is_served() {
         client.flush("a").await;
         client.load("b", 5, Off, None).await;
     });
-    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    let id = sim.engine().target("d", "a").unwrap().id();
     sim.end_life(Death::ProcessEnd);
     let segment = files(&sim, "/store/data").remove(0);
     let len = sim.fs.read(&segment).unwrap().len();
@@ -204,7 +204,7 @@ fn a_damaged_side_file_is_named_and_given_up_only_when_told() {
     sim.fs.flip(&side, len / 2, 5);
     assert!(matches!(repair(&mut sim)[..], [Loss::SideFile { .. }]));
     sim.try_open().unwrap().unwrap();
-    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    let id = sim.engine().target("d", "a").unwrap().id();
     let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
     assert_eq!(rows::read(&table).unwrap(), [], "the rows of the side file are given up");
 }
@@ -223,7 +223,7 @@ fn a_log_file_that_is_gone_is_named_and_given_up_only_when_told() {
     refused(&mut sim, &log);
     assert!(matches!(repair(&mut sim)[..], [Loss::File { .. }, ..]));
     sim.try_open().unwrap().unwrap();
-    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    let id = sim.engine().target("d", "a").unwrap().id();
     let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
     assert_eq!(rows::read(&table).unwrap().len(), 3, "what is in files stays");
 }

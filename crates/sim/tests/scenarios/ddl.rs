@@ -13,7 +13,7 @@ use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, Outcome};
 use freshet_sim::rows;
-use freshet_storage::delta::Freshness;
+use freshet_storage::delta::{Delta, Freshness};
 
 use crate::{act, add_column, die_in_every_call, fill_log, store};
 
@@ -88,6 +88,11 @@ async fn go_on(client: &Client, change: Change) {
     client.flush(table).await;
 }
 
+fn delta_of(client: &Client, table: &str) -> Arc<Delta> {
+    let id = client.engine.target("d", table).unwrap().id();
+    Arc::clone(&client.engine.table_state(id).unwrap().delta)
+}
+
 #[test]
 fn a_large_load_lives_through_any_change_between_its_pieces() {
     const PIECES: i64 = 3;
@@ -130,7 +135,7 @@ fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
             act(&sim, move |client| async move {
                 // Several parts of several chunks, large loads between them, and an open group
                 // that a flush ends.
-                let delta = client.engine.resolve("d", "a").unwrap().0.delta.clone();
+                let delta = delta_of(&client, "a");
                 for _ in 0..3 {
                     for _ in 0..3 {
                         client.load("a", 100, Off, None).await;
@@ -343,7 +348,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
     sim.crash(Death::PowerCut);
     sim.executor.set_job_delay_max(Duration::from_secs(2));
     act(&sim, |client| async move {
-        let delta = client.engine.resolve("d", "a").unwrap().0.delta.clone();
+        let delta = delta_of(&client, "a");
         for _ in 0..60 {
             client.load("a", 1, Off, None).await;
             delta.cut();
@@ -443,7 +448,7 @@ fn a_dropped_table_that_metadata_still_has_stops_no_flush_of_others() {
     sim.crash(Death::PowerCut);
     act(&sim, |client| async move {
         // More than another table can get to be beside it.
-        while client.engine.admission().memory().used_bytes() < 36 << 10 {
+        while client.engine.memory().used_bytes() < 36 << 10 {
             client.load("a", 20, Off, None).await;
         }
     });

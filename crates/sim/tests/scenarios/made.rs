@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use freshet_base::clock::Deadline;
-use freshet_ingest::{LoadBuffer, Making, Transaction, Unlisted};
+use freshet_ingest::{Destination, Making, Unlisted, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
-use freshet_sim::loads::Client;
+use freshet_sim::loads::{Client, encoded};
 use freshet_sim::rows;
 use freshet_storage::delta::Freshness;
 
@@ -27,30 +26,18 @@ async fn begin(client: &Client) -> Unlisted {
 async fn make(client: Client, large: bool) {
     let engine = &client.engine;
     let table = begin(&client).await;
-    let schema = table.table().schema();
+    let target = table.target();
     let ids = client.model.lock().take_ids(ROWS);
-    let mut buffer = LoadBuffer::default();
-    rows::encode(ids, false, schema, buffer.begin());
-    let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
-    let bytes = buffer.rows().len() as u64;
+    let mut buffer = encoded(target, &ids, false);
     client.load("a", 3, Async, None).await;
-    let lsn = if large {
-        let memory = engine.admission().memory_until(bytes, deadline).await.unwrap();
-        let mut bulk = engine.bulk(table.state(), schema).unwrap();
-        bulk.push(engine, buffer.rows().to_vec(), ROWS as u32, memory).await.unwrap();
-        let began_in = bulk.began_in();
-        let parts = vec![bulk.finish(engine).await.unwrap()];
-        let room = engine.room_for(&parts, deadline).await.unwrap();
-        engine.append_parts(parts, &[began_in], None, room).unwrap().lsn
-    } else {
-        let held = engine.admission().hold(bytes, deadline).await.unwrap();
-        let mut transaction = Transaction::default();
-        transaction.add(table.state(), schema, ROWS as u32, &buffer, held);
-        let patience = Duration::from_secs(30);
-        engine.commit(transaction, None, patience).await.unwrap().unwrap().lsn
-    };
+    let patience = WaitLimit::For(Duration::from_secs(30));
+    let mut load = engine.load(target, Destination::Group(Off), patience);
+    if large {
+        load.to_files().await.unwrap();
+    }
+    let lsn = load.commit(&mut buffer).await.unwrap().lsn;
     client.load("b", 3, Off, None).await;
-    engine.flush_table(table.state()).await.unwrap();
+    engine.flush_table(target.id()).await.unwrap();
     table.list(lsn).await.unwrap();
 }
 

@@ -13,14 +13,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use freshet_base::Lsn;
-use freshet_ingest::{Load, LoadBuffer};
+use freshet_ingest::{Destination, WaitLimit};
 use freshet_meta::{ColumnPlace, SchemaChange};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
-use freshet_sim::loads::Client;
-use freshet_sim::model::{Event, Part};
+use freshet_sim::loads::{Client, encoded, part_of};
 use freshet_sim::rows;
+use futures::FutureExt;
 
 /// A store with the tables `a`, `b` and the two accounts.
 fn store(seed: u64) -> Sim {
@@ -45,25 +45,13 @@ fn act<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 
 /// Appends rows without waiting for their acknowledgement.
 fn append(client: &Client, table: &str, count: i64) -> Lsn {
-    let (state, definition) = client.engine.resolve("d", table).unwrap();
-    let schema = definition.schema();
+    let target = client.engine.target("d", table).unwrap();
     let ids = client.model.lock().take_ids(count);
-    let mut buffer = LoadBuffer::default();
-    rows::encode(ids.clone(), false, schema, buffer.begin());
-    let admitted = client.engine.admission().try_admit(buffer.payload_bytes()).unwrap();
-    let rows = u32::try_from(count).unwrap();
-    let load = Load { table: &state, schema_version: schema.version, rows, mode: Off, label: None };
-    let appended = client.engine.append_rows(load, &mut buffer, admitted).unwrap();
-    let part = Part {
-        table: state.id,
-        ids,
-        negative: false,
-        schema: schema.clone(),
-        txn: appended.txn,
-        grouped: false,
-    };
-    client.model.lock().appended(&client.engine, appended.lsn, Event::Load(vec![part], None));
-    appended.lsn
+    let mut buffer = encoded(&target, &ids, false);
+    let load = client.engine.load(&target, Destination::Group(Off), WaitLimit::For(Duration::ZERO));
+    let loaded = load.commit(&mut buffer).now_or_never().expect("there is room").unwrap();
+    client.loaded(vec![part_of(&target, ids, &loaded)], &loaded, None);
+    loaded.lsn
 }
 
 fn add_column(name: &str) -> SchemaChange {

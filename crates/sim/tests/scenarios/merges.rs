@@ -13,7 +13,7 @@ use crate::{act, store};
 
 /// The most rowsets that a tablet of a table has.
 fn most_rowsets(engine: &Engine, table: &str) -> usize {
-    let id = engine.resolve("d", table).unwrap().0.id;
+    let id = engine.target("d", table).unwrap().id();
     let store = engine.views().load();
     let tablets = store.tables[&id].tablets.iter();
     tablets.map(|tablet| tablet.rowsets.len()).max().unwrap()
@@ -22,7 +22,7 @@ fn most_rowsets(engine: &Engine, table: &str) -> usize {
 #[test]
 fn a_tablet_that_cannot_be_merged_holds_up_no_other() {
     let mut sim = store(70);
-    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    let id = sim.engine().target("d", "a").unwrap().id();
     sim.fs.set_faulty_dir(&Path::new("/store/data").join(id.to_string()));
     sim.fs.fail_next(0, u64::MAX);
     act(&sim, |client| async move {
@@ -48,7 +48,7 @@ fn a_tablet_that_cannot_be_merged_holds_up_no_other() {
 #[test]
 fn large_loads_leave_few_files_while_nobody_flushes() {
     let mut sim = store(71);
-    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    let id = sim.engine().target("d", "a").unwrap().id();
     let most = act(&sim, move |client| async move {
         let mut most = 0;
         for _ in 0..200 {

@@ -44,7 +44,7 @@ async fn load_beside_a_snapshot(client: &Client) -> freshet_storage::snapshot::S
         assert!(matches!(outcome, Outcome::Acknowledged(_)), "load {n} waits for a reader");
     }
     client.flush("a").await;
-    assert_eq!(engine.admission().memory().used_bytes(), 0, "all of it is in files");
+    assert_eq!(engine.memory().used_bytes(), 0, "all of it is in files");
     snapshot
 }
 
@@ -53,7 +53,7 @@ fn writers_never_wait_for_an_open_snapshot() {
     let mut sim = narrow_store(57, ByteSize::mib(1));
     act(&sim, |client| async move {
         let snapshot = load_beside_a_snapshot(&client).await;
-        let id = client.engine.resolve("d", "a").unwrap().0.id;
+        let id = client.engine.target("d", "a").unwrap().id();
         assert_eq!(snapshot.table(id).unwrap().unwrap().rows(), 50);
         client.model.lock().check(&snapshot);
         let kept = || client.engine.views().pins().memory().used_bytes();
@@ -70,7 +70,7 @@ fn a_snapshot_that_keeps_too_much_is_closed_and_the_next_one_reads() {
     let mut sim = narrow_store(58, ByteSize(1));
     act(&sim, |client| async move {
         let snapshot = load_beside_a_snapshot(&client).await;
-        let id = client.engine.resolve("d", "a").unwrap().0.id;
+        let id = client.engine.target("d", "a").unwrap().id();
         let error = freshet_base::Error::from(snapshot.table(id).err().expect("it is closed"));
         assert_eq!(error.code(), freshet_base::ErrorCode::SnapshotTooOld, "{error}");
         assert_eq!(client.engine.views().pins().memory().used_bytes(), 0);
@@ -100,8 +100,8 @@ fn however_full_the_log_every_group_can_end() {
     let filled = act(&sim, |mut client| async move {
         client.disk_fails = true;
         // Behind what a turn would free, so that no turn ends these groups.
-        let files_max = client.engine.wal().stats().files_max;
-        while client.engine.wal().stats().live_files.len() < files_max {
+        let files_max = client.engine.log_stats().files_max;
+        while client.engine.log_stats().live_files.len() < files_max {
             client.load("b", 1, Off, None).await;
         }
         for n in 0..TABLES {
@@ -130,7 +130,7 @@ fn however_full_the_log_every_group_can_end() {
 #[test]
 fn a_table_that_cannot_be_flushed_is_refused_alone() {
     let mut sim = store(51);
-    let id = sim.engine().resolve("d", "a").unwrap().0.id;
+    let id = sim.engine().target("d", "a").unwrap().id();
     sim.fs.set_faulty_dir(&std::path::Path::new("/store/data").join(id.to_string()));
     sim.fs.fail_next(u64::MAX, 0);
     let taken = act(&sim, |client| async move {
@@ -228,11 +228,11 @@ fn a_drop_that_metadata_could_not_follow_is_tried_again() {
     sim.failpoints.disarm("barrier-before-publish");
     act(&sim, |client| async move {
         client.sleep(Duration::from_secs(20)).await;
-        assert!(client.engine.resolve("d", "a").is_err(), "it was tried again");
+        assert!(client.engine.target("d", "a").is_err(), "it was tried again");
         fill_log(&client, "b").await;
     });
     sim.crash(Death::PowerCut);
-    assert!(sim.engine().resolve("d", "a").is_err(), "recycling brings no table back");
+    assert!(sim.engine().target("d", "a").is_err(), "recycling brings no table back");
     act(&sim, |client| async move {
         assert_ne!(client.create("a", &[]).await, Outcome::Refused);
         client.load("a", 2, Async, None).await;
@@ -388,7 +388,7 @@ fn a_start_on_a_full_disk_needs_no_flush_that_memory_could_do_without() {
                 break;
             }
         }
-        let memory = sim.engine().admission().memory();
+        let memory = sim.engine().memory();
         let (used, limit) = (memory.used_bytes(), memory.limit_bytes());
         assert!(used * 10 > limit * 7, "{used} of {limit} in use");
         sim.end_life(death);

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use freshet_base::ErrorCode;
-use freshet_ingest::{Load, LoadBuffer};
+use freshet_ingest::{Destination, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
-use freshet_sim::loads::{Outcome, data_files};
-use freshet_sim::model::{Event, Part};
+use freshet_sim::loads::{Outcome, data_files, encoded, part_of};
 use freshet_sim::rows;
 use freshet_storage::delta::Freshness;
 
@@ -20,23 +19,16 @@ fn rows_encoded_before_a_truncate_and_appended_behind_it_stay() {
     let mut sim = store(1);
     act(&sim, |client| async move {
         client.load("a", 3, Off, None).await;
-        let (state, definition) = client.engine.resolve("d", "a").unwrap();
-        let schema = definition.schema();
+        let target = client.engine.target("d", "a").unwrap();
         let ids = client.model.lock().take_ids(1);
-        let mut buffer = LoadBuffer::default();
-        rows::encode(ids.clone(), false, schema, buffer.begin());
-        let admitted = client.engine.admission().try_admit(buffer.payload_bytes()).unwrap();
+        let mut buffer = encoded(&target, &ids, false);
         client.truncate(&["a"]).await;
-        let load =
-            Load { table: &state, schema_version: schema.version, rows: 1, mode: Off, label: None };
-        let appended = client.engine.append_rows(load, &mut buffer, admitted).unwrap();
-        let schema = schema.clone();
-        let (table, txn) = (state.id, appended.txn);
-        let part = Part { table, ids, negative: false, schema, txn, grouped: false };
-        let event = Event::Load(vec![part], None);
-        client.model.lock().appended(&client.engine, appended.lsn, event);
-        client.engine.horizon().wait(appended.lsn).await;
-        client.model.lock().acknowledged(appended.lsn);
+        let (destination, patience) = (Destination::Group(Off), WaitLimit::For(Duration::ZERO));
+        let load = client.engine.load(&target, destination, patience);
+        let loaded = load.commit(&mut buffer).await.unwrap();
+        client.loaded(vec![part_of(&target, ids, &loaded)], &loaded, None);
+        client.engine.horizon().wait(loaded.lsn).await;
+        client.model.lock().acknowledged(loaded.lsn);
     });
     sim.check();
     sim.crash(Death::PowerCut);
@@ -367,9 +359,10 @@ fn rows_that_a_truncate_cut_give_back_their_memory() {
         }
         client.truncate(&["a"]).await;
         client.sleep(Duration::from_secs(1)).await;
-        let state = client.engine.resolve("d", "a").unwrap().0;
+        let id = client.engine.target("d", "a").unwrap().id();
+        let state = client.engine.table_state(id).unwrap();
         assert_eq!(state.delta.stats().bytes, 0);
-        assert_eq!(client.engine.admission().memory().used_bytes(), 0);
+        assert_eq!(client.engine.memory().used_bytes(), 0);
     });
 }
 
@@ -389,7 +382,7 @@ fn a_replayed_alter_shows_its_columns() {
     assert_eq!(answer, Some(Outcome::Refused));
     sim.failpoints.disarm("barrier-durable");
     sim.crash(Death::ProcessEnd);
-    let columns = sim.engine().resolve("d", "a").unwrap().1.schema().columns.len();
+    let columns = sim.engine().target("d", "a").unwrap().schema().columns.len();
     assert_eq!(columns, 4);
 }
 
@@ -397,14 +390,14 @@ fn a_replayed_alter_shows_its_columns() {
 fn an_alter_that_found_no_room_blocks_no_later_one() {
     let mut sim = store(15);
     act(&sim, |client| async move {
-        let id = client.engine.resolve("d", "a").unwrap().0.id;
+        let id = client.engine.target("d", "a").unwrap().id();
         // Left behind by a statement that never came into the log.
         client.engine.meta().prepare_schema(id, &[add_column("lost")]).unwrap();
         let outcome = client.alter("a", add_column("x")).await;
         assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");
     });
     sim.crash(Death::PowerCut);
-    let error = sim.engine().resolve("d", "nothing").err().unwrap();
+    let error = sim.engine().target("d", "nothing").err().unwrap();
     assert_eq!(error.code(), ErrorCode::NoSuchTable);
 }
 
@@ -434,7 +427,7 @@ fn the_same_loads_under_other_settings_give_the_same_rows() {
             }
         }
         sim.check();
-        let id = sim.engine().resolve("d", "a").unwrap().0.id;
+        let id = sim.engine().target("d", "a").unwrap().id();
         rows::read(&sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap())
             .unwrap()
     };

@@ -171,14 +171,15 @@ async fn inline(
         if buffer.payload_bytes() >= STEP_BYTES {
             let rows = decoder.rows() - rows_before;
             rows_before = decoder.rows();
-            sink.push(buffer.rows().to_vec(), rows, memory.take()).await?;
-            buffer.begin();
+            let (bytes, _) = buffer.take();
+            sink.push(bytes, rows, memory.take()).await?;
+            buffer.resume().reserve(STEP_BYTES);
         }
     }
     decoder.finish(buffer.resume())?;
-    let rows = decoder.rows() - rows_before;
+    buffer.count(decoder.rows() - rows_before)?;
     memory.cover_now(buffer.payload_bytes());
-    sink.last(buffer, rows, memory.take()).await?;
+    sink.last(buffer, memory.take());
     Ok(decoder.into_seen())
 }
 
@@ -216,7 +217,7 @@ async fn stream(
             if count > 0 {
                 let permit = memory.split(rows.len());
                 memory.cover_now(decoder.waiting_bytes());
-                sink.push(rows, count, permit).await?;
+                sink.push(rows.into(), count, permit).await?;
             }
             if part.is_done() {
                 break;
@@ -312,7 +313,7 @@ async fn document(
     let (source, permit) = (source.clone(), memory.take());
     let decode = move || decode_piece(&source, true, text, permit);
     let Decoded { rows, count, seen, permit } = task::run(&**engine.pool(), decode).await?;
-    sink.push(rows, count, permit).await?;
+    sink.push(rows.into(), count, permit).await?;
     Ok(seen)
 }
 
@@ -467,7 +468,7 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
         all.rejects.append(seen.rejects, all.rows);
         all.rows += seen.rows;
         if count > 0 {
-            sink.push(rows, count, permit).await?;
+            sink.push(rows.into(), count, permit).await?;
         }
     }
     Ok(all)

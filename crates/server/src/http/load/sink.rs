@@ -1,12 +1,12 @@
-//! Where decoded rows gather: in memory while they fit one record of the log, else in files.
+//! What a body becomes: a load, its memory and its turn among large ones.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::{Deadline, until};
 use freshet_base::{Result, err};
-use freshet_ingest::{Bulk, Engine, LoadBuffer, TableState};
-use freshet_schema::TableSchema;
+use freshet_ingest::{Engine, Load, LoadBuffer, Loaded};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::accounts::{Holdings, Receiving};
@@ -58,63 +58,27 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// What a sink has gathered at the end.
-pub(super) enum Gathered {
-    /// Rows for one record.
-    Record {
-        /// The rows.
-        buffer: LoadBuffer,
-        /// How many.
-        rows: u32,
-        /// Their memory.
-        permit: Permit,
-    },
-    /// Rows in files.
-    Files(Bulk),
-}
-
-/// Takes the rows of one load, in order.
+/// A load whose rows come out of a body, in order.
 pub(super) struct Sink<'a> {
     engine: &'a Engine,
     holdings: &'a Arc<Holdings>,
-    table: &'a Arc<TableState>,
-    schema: &'a Arc<TableSchema>,
+    load: Load<'a>,
     deadline: Deadline,
-    /// From here on rows go to files.
-    record_bytes_max: usize,
     /// Large loads at the same time: each holds much memory until its rows are in files.
     large: &'a Semaphore,
     place: Option<SemaphorePermit<'a>>,
-    parts: Vec<(Vec<u8>, u32, Permit)>,
-    parts_bytes: usize,
-    bulk: Option<Bulk>,
-    last: Option<(LoadBuffer, u32, Permit)>,
+    last: LoadBuffer,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(
         engine: &'a Engine,
         holdings: &'a Arc<Holdings>,
-        table: &'a Arc<TableState>,
-        schema: &'a Arc<TableSchema>,
+        load: Load<'a>,
         deadline: Deadline,
-        record_bytes_max: usize,
         large: &'a Semaphore,
     ) -> Self {
-        Self {
-            engine,
-            holdings,
-            table,
-            schema,
-            deadline,
-            record_bytes_max,
-            large,
-            place: None,
-            parts: Vec::new(),
-            parts_bytes: 0,
-            bulk: None,
-            last: None,
-        }
+        Self { engine, holdings, load, deadline, large, place: None, last: LoadBuffer::default() }
     }
 
     /// Memory for rows that come here.
@@ -141,80 +105,22 @@ impl<'a> Sink<'a> {
     ///
     /// # Errors
     /// When files cannot be written, or the table is gone.
-    pub(super) async fn push(&mut self, rows: Vec<u8>, count: usize, permit: Permit) -> Result<()> {
+    pub(super) async fn push(&mut self, rows: Bytes, count: usize, memory: Permit) -> Result<()> {
         self.become_large().await?;
-        let count = row_count(count)?;
-        if let Some(bulk) = &mut self.bulk {
-            return bulk.push(self.engine, rows, count, permit).await;
-        }
-        self.parts_bytes += rows.len();
-        self.parts.push((rows, count, permit));
-        if self.parts_bytes > self.record_bytes_max {
-            self.go_to_files().await?;
-        }
-        Ok(())
+        self.load.push(rows, count, memory).await
     }
 
     /// Adds the last rows, in a buffer that can become a record as it is.
+    pub(super) fn last(&mut self, buffer: LoadBuffer, memory: Permit) {
+        self.load.pay(memory);
+        self.last = buffer;
+    }
+
+    /// Loads what came. Its turn is over then.
     ///
     /// # Errors
-    /// As [`Self::push`].
-    pub(super) async fn last(
-        &mut self,
-        buffer: LoadBuffer,
-        count: usize,
-        permit: Permit,
-    ) -> Result<()> {
-        let fits = buffer.payload_bytes() <= self.record_bytes_max;
-        if fits && self.parts.is_empty() && self.bulk.is_none() {
-            self.last = Some((buffer, row_count(count)?, permit));
-            return Ok(());
-        }
-        self.push(buffer.rows().to_vec(), count, permit).await
+    /// Those of [`Load::commit`].
+    pub(super) async fn commit(mut self) -> Result<Loaded> {
+        self.load.commit(&mut self.last).await
     }
-
-    /// What was gathered, and the turn that is given back once it is appended.
-    ///
-    /// # Errors
-    /// When more rows came than a load may have.
-    pub(super) fn finish(self) -> Result<(Gathered, Option<SemaphorePermit<'a>>)> {
-        if let Some(bulk) = self.bulk {
-            return Ok((Gathered::Files(bulk), self.place));
-        }
-        if let Some((buffer, rows, permit)) = self.last {
-            return Ok((Gathered::Record { buffer, rows, permit }, self.place));
-        }
-        let mut buffer = LoadBuffer::default();
-        let bytes = buffer.begin();
-        bytes.reserve_exact(self.parts_bytes);
-        let mut permit = self.engine.admission().memory().acquire_over(0);
-        let mut rows = 0;
-        for (part, count, part_permit) in self.parts {
-            bytes.extend_from_slice(&part);
-            rows = add_rows(rows, count)?;
-            permit.merge(part_permit);
-        }
-        Ok((Gathered::Record { buffer, rows, permit }, self.place))
-    }
-
-    async fn go_to_files(&mut self) -> Result<()> {
-        let mut bulk = self.engine.bulk(self.table, self.schema)?;
-        for (rows, count, permit) in self.parts.drain(..) {
-            bulk.push(self.engine, rows, count, permit).await?;
-        }
-        self.bulk = Some(bulk);
-        Ok(())
-    }
-}
-
-fn row_count(count: usize) -> Result<u32> {
-    u32::try_from(count).map_err(|_| too_many_rows())
-}
-
-fn add_rows(rows: u32, more: u32) -> Result<u32> {
-    rows.checked_add(more).ok_or_else(too_many_rows)
-}
-
-fn too_many_rows() -> freshet_base::Error {
-    err!(OutOfRoom, "a load may have at most {} rows; send it in parts", u32::MAX)
 }

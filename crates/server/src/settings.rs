@@ -1,0 +1,212 @@
+//! What the variables of a session mean, looked up once per SET.
+
+use std::fmt;
+use std::time::Duration;
+
+use freshet_base::clock::{Clock, Deadline};
+use freshet_ingest::decode::values::Dialect;
+use freshet_query::parser::Statement;
+use freshet_query::session::{SqlMode, Value};
+use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};
+use freshet_storage::delta::Freshness;
+
+use crate::variables::{self, Values};
+
+/// How long something may take, as the variable says it that limits it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeLimit {
+    /// The variable.
+    variable: &'static str,
+    /// Its value.
+    value: u64,
+    /// What the value counts: seconds, or milliseconds.
+    in_millis: bool,
+}
+
+impl TimeLimit {
+    /// The time.
+    pub const fn time(self) -> Duration {
+        if self.in_millis {
+            Duration::from_millis(self.value)
+        } else {
+            Duration::from_secs(self.value)
+        }
+    }
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = if self.in_millis { "ms" } else { "s" };
+        write!(f, "{} is {} {unit}", self.variable, self.value)
+    }
+}
+
+/// What variables mean, looked up once per SET instead of once per statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Rises with every change, so that plans made under other settings are found out.
+    pub version: u64,
+    /// Whether each statement is a transaction of its own.
+    pub autocommit: bool,
+    /// Which loads share a group.
+    pub group_commit: GroupCommitMode,
+    /// What a SELECT sees.
+    pub freshness: Freshness,
+    /// Whether a transaction keeps one snapshot.
+    pub repeatable_read: bool,
+    /// Whether transactions take no writes.
+    pub read_only: bool,
+    /// What changes how text is scanned.
+    pub dialect: Dialect,
+    /// What changes how text is parsed.
+    pub mode: SqlMode,
+    /// Whether an INSERT into a table of MySQL's form fails where it divides by zero.
+    refuses_zero_divisors: bool,
+    /// How OLAP tables take bad values.
+    pub rules_olap: Rules,
+    /// How tables of the MySQL form take bad values.
+    pub rules_mysql: Rules,
+    /// Which part of an INSERT's rows an OLAP table may leave out; `None` for none at all.
+    pub filter_ratio: Option<f64>,
+    /// How long a query may run.
+    pub query_timeout: TimeLimit,
+    /// How long an INSERT may run.
+    pub insert_timeout: TimeLimit,
+    /// Bytes of a packet at most.
+    pub packet_bytes_max: usize,
+    /// How long a client may take to accept a piece of a result.
+    pub write_timeout: Duration,
+    /// How long a client may be silent in the middle of a packet.
+    pub read_timeout: Duration,
+    /// How long a client may be silent.
+    pub wait_timeout: Duration,
+    /// How long a transaction with rows may be silent.
+    pub idle_transaction_timeout: Duration,
+    /// Rows of a SELECT without LIMIT at most.
+    pub select_limit: u64,
+    /// Whether replies tell of a new current database.
+    pub tracks_schema: bool,
+    /// Whether prepared inserts are logged.
+    pub audits_prepared: bool,
+}
+
+impl Settings {
+    /// What `values` mean.
+    pub fn of(values: &Values, version: u64) -> Self {
+        let get =
+            |name: &str| variables::find(name).expect("a variable of the registry").of(values);
+        let number = |name: &str| match get(name) {
+            Value::Int(number) => u64::try_from(*number).unwrap_or(0),
+            _ => 0,
+        };
+        let text = |name: &str| match get(name) {
+            Value::Text(text) => text.as_str(),
+            _ => "",
+        };
+        let on = |name: &str| number(name) != 0;
+        let modes = text("sql_mode");
+        let has = |mode: &str| modes.split(',').any(|one| one == mode);
+        let zone = variables::zone_of(text("time_zone"));
+        let rules = |on_bad| Rules { on_bad, zone };
+        let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
+        let seconds = |name: &str| Duration::from_secs(number(name));
+        let limit =
+            |variable, in_millis| TimeLimit { variable, value: number(variable), in_millis };
+        let insert_strict = on("enable_insert_strict");
+        let ratio = match get("insert_max_filter_ratio") {
+            Value::Double(ratio) => *ratio,
+            _ => number("insert_max_filter_ratio") as f64,
+        };
+        Self {
+            version,
+            autocommit: on("autocommit"),
+            group_commit: GroupCommitMode::parse(text("group_commit")).unwrap_or_default(),
+            freshness: match text("read_freshness") {
+                "published" => Freshness::Published,
+                _ => Freshness::Committed,
+            },
+            repeatable_read: keeps_snapshot(text("transaction_isolation")),
+            read_only: on("transaction_read_only"),
+            dialect: Dialect {
+                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
+                ansi_quotes: has("ANSI_QUOTES"),
+            },
+            mode: SqlMode {
+                pipes_as_concat: has("PIPES_AS_CONCAT"),
+                ansi_quotes: has("ANSI_QUOTES"),
+                no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
+            },
+            refuses_zero_divisors: strict && has("ERROR_FOR_DIVISION_BY_ZERO"),
+            rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
+            rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
+            filter_ratio: (!insert_strict).then_some(ratio),
+            insert_timeout: limit("insert_timeout", false),
+            packet_bytes_max: usize::try_from(number("max_allowed_packet")).unwrap_or(usize::MAX),
+            query_timeout: match limit("max_execution_time", true) {
+                TimeLimit { value: 0, .. } => limit("query_timeout", false),
+                millis => millis,
+            },
+            read_timeout: seconds("net_read_timeout"),
+            write_timeout: seconds("net_write_timeout"),
+            wait_timeout: seconds("wait_timeout"),
+            idle_transaction_timeout: seconds("idle_transaction_timeout"),
+            select_limit: number("sql_select_limit"),
+            tracks_schema: on("session_track_schema"),
+            audits_prepared: on("enable_prepared_stmt_audit_log"),
+        }
+    }
+
+    /// How a table of this form takes bad values.
+    pub fn rules(&self, form: TableForm) -> &Rules {
+        match form {
+            TableForm::Olap => &self.rules_olap,
+            TableForm::MySql => &self.rules_mysql,
+        }
+    }
+
+    /// Whether an INSERT into a table of this form fails where it divides by zero.
+    pub fn refuses_zero_divisors(&self, form: TableForm) -> bool {
+        self.refuses_zero_divisors && form == TableForm::MySql
+    }
+
+    /// Which part of an INSERT's rows a table of this form may leave out.
+    pub fn filter_ratio(&self, form: TableForm) -> Option<f64> {
+        self.filter_ratio.filter(|_| form == TableForm::Olap)
+    }
+
+    /// The time zone.
+    pub fn zone(&self) -> Zone {
+        self.rules_mysql.zone
+    }
+}
+
+/// Whether transactions of this isolation level read one state all the time.
+pub fn keeps_snapshot(isolation: &str) -> bool {
+    matches!(isolation, "REPEATABLE-READ" | "SERIALIZABLE")
+}
+
+/// Until when a statement may run, and what says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// What says so.
+    pub limit: TimeLimit,
+    /// The end of its time.
+    pub deadline: Deadline,
+}
+
+impl Patience {
+    /// That of a statement that begins now.
+    pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
+        let limit = match statement {
+            Statement::Insert(_) | Statement::CreateTable(_) => settings.insert_timeout,
+            _ => settings.query_timeout,
+        };
+        Self { limit, deadline: Deadline::after(clock, limit.time()) }
+    }
+
+    /// That of a query.
+    pub fn of_query(settings: &Settings, clock: &dyn Clock) -> Self {
+        let limit = settings.query_timeout;
+        Self { limit, deadline: Deadline::after(clock, limit.time()) }
+    }
+}
