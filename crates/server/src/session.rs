@@ -356,6 +356,8 @@ impl Session {
         let name: Arc<str> = canonical.into();
         self.process.describe(|details| details.database = Some(Arc::clone(&name)));
         self.database = Some(name);
+        // A name without a database means another table now: what was resolved is stale.
+        self.settings.version += 1;
         Ok(())
     }
 

@@ -30,6 +30,24 @@ fn rows_are_readable_when_they_are_acknowledged() {
 }
 
 #[test]
+fn a_name_without_a_database_follows_use_and_a_prepared_statement_does_not() {
+    let server = TestServer::start();
+    let mut client = server.database("a");
+    client.run("create database b");
+    client.run("create table a.t (x int)");
+    client.run("create table b.t (x int)");
+    let prepared = client.prepare("insert into t values (?)").unwrap();
+    client.run("insert into t values (1)");
+    client.run("use b");
+    client.run("insert into t values (2)");
+    client.execute(prepared.statement_id, &[Param::Int(3)]);
+    client.run("create table c (x int)");
+    client.execute(prepared.statement_id, &[Param::Int(4)]);
+    assert_eq!(client.texts("select x from a.t order by x"), [["1"], ["3"], ["4"]]);
+    assert_eq!(client.texts("select x from b.t"), [["2"]]);
+}
+
+#[test]
 fn loads_of_a_window_share_a_label_and_a_transaction() {
     let server = TestServer::start();
     let mut client = server.database("d");

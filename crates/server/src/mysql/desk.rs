@@ -183,7 +183,7 @@ impl Desk<'_> {
 
     /// Prepares: an INSERT of parameters right here, everything else where queries are planned.
     fn prepare(&mut self, sql: &[u8]) -> Next {
-        let dialect = self.session.settings.dialect;
+        let (dialect, database) = (self.session.settings.dialect, self.session.database.as_deref());
         let known = placeholders(sql, dialect)
             .and_then(|parameters| Ok((parameters, text::utf8(sql, dialect)?.into_owned())));
         let (parameters, text) = match known {
@@ -193,7 +193,7 @@ impl Desk<'_> {
                 return Next::Answered;
             }
         };
-        let Some(mut insert) = PreparedInsert::parse(sql, dialect) else {
+        let Some(mut insert) = PreparedInsert::parse(sql, dialect, database) else {
             return Next::Run(Work::Prepare { sql: text, parameters });
         };
         let added = insert.refresh(self.session).map(drop).and_then(|()| {

@@ -70,12 +70,13 @@ pub struct PreparedInsert {
 }
 
 impl PreparedInsert {
-    /// Looks at a statement once; `None` when it is no such INSERT. Builds no tree.
-    pub fn parse(sql: &[u8], dialect: Dialect) -> Option<Self> {
+    /// Looks at a statement once; `None` when it is no such INSERT. Builds no tree. Without a
+    /// database of its own it stays in the one that is current now, whatever USE says later.
+    pub fn parse(sql: &[u8], dialect: Dialect, current: Option<&str>) -> Option<Self> {
         let head = parse_head(sql, dialect)?;
         let columns = head.columns.map(|names| names.into_iter().map(Into::into).collect());
         Some(Self {
-            database: head.database.map(Into::into),
+            database: head.database.as_deref().or(current).map(str::to_owned),
             table: head.table.into(),
             columns,
             label: head.label.map(Into::into),
