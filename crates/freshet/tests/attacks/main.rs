@@ -88,6 +88,14 @@ impl TestServer {
         self.web().request("GET", path, &headers[..usize::from(!user.is_empty())], b"")
     }
 
+    /// Time of processors that the server has taken, whatever else the machine does.
+    fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.pid())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>());
+        Duration::from_millis(10 * ticks.map(Result::unwrap).sum::<u64>())
+    }
+
     /// A figure that the server tells.
     fn gauge(&self, name: &str) -> u64 {
         let all = self.get("/metrics", "").body;

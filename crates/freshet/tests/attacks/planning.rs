@@ -15,8 +15,9 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const MEDIAN: Duration = Duration::from_millis(100);
 /// Answers of each kind that are looked at.
 const ROUNDS: usize = 20;
-/// A statement is answered or refused within this; an optimised build is twenty times as fast.
-const SOON: Duration = Duration::from_secs(20);
+/// A statement is answered or refused within this time of a processor, of which others may leave it
+/// little; an optimised build is twenty times as fast.
+const SOON: Duration = Duration::from_secs(8);
 
 /// A statement within all limits that takes long to plan.
 fn heavy() -> String {
@@ -252,13 +253,13 @@ fn what_is_large_is_answered_or_refused_soon() {
     let mut other = server.connect();
     let mut wrong = Vec::new();
     for (name, sql, expected) in large() {
-        let began = Instant::now();
+        let before = server.processor_time();
         send(&mut client, &sql);
         std::thread::sleep(Duration::from_millis(20));
         at_once(name, || assert_eq!(other.one("SELECT 1"), "1"));
         let outcome = client.outcomes(Encoding::Text).remove(0);
-        let took = began.elapsed();
-        println!("{name}: answered after {took:?}");
+        let took = server.processor_time() - before;
+        println!("{name}: {took:?}");
         match (outcome, expected) {
             (Outcome::Rows(_), None) if took < SOON => {}
             (Outcome::Err { errno, .. }, Some(expected)) if errno == expected && took < SOON => {}
@@ -274,14 +275,14 @@ fn preparing_as_many_placeholders_as_there_may_be_is_quick() {
     let mut client = server.database("d");
     client.run("CREATE TABLE t (a INT)");
     let marks = many("?", 65_535, ",");
-    let began = Instant::now();
+    let before = server.processor_time();
     client.prepare(&format!("SELECT a FROM t WHERE a IN ({marks})")).unwrap();
-    println!("65,535 in a list: {:?}", began.elapsed());
     let refused = client.prepare(&format!("SELECT {marks}")).unwrap_err();
     assert_eq!(refused.errno, 1117);
     let refused = client.prepare(&format!("SELECT CONCAT({marks})")).unwrap_err();
     assert_eq!(refused.errno, 3170);
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    let took = server.processor_time() - before;
+    assert!(took < SOON, "{took:?}");
 }
 
 #[test]
