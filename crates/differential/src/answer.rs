@@ -156,9 +156,19 @@ impl Answer {
                 (ours != theirs).then_some(Difference::Values)
             }
             (Self::Rows { kinds, rows }, Self::Rows { kinds: others, rows: theirs_rows }) => {
-                let same = match ordered {
-                    true => same_rows(rows, theirs_rows, kinds),
-                    false => same_rows(&self.sorted(), &theirs.sorted(), kinds),
+                let plain = |rows: &[Vec<_>]| -> Vec<Vec<_>> {
+                    rows.iter().map(|row| row.iter().map(plain_number).collect()).collect()
+                };
+                let sorted = |mut rows: Vec<_>| {
+                    rows.sort();
+                    rows
+                };
+                let same = match (kinds == others, ordered) {
+                    (true, true) => same_rows(rows, theirs_rows, kinds),
+                    (true, false) => same_rows(&self.sorted(), &theirs.sorted(), kinds),
+                    // One number may be written in several ways.
+                    (false, true) => plain(rows) == plain(theirs_rows),
+                    (false, false) => sorted(plain(rows)) == sorted(plain(theirs_rows)),
                 };
                 match same {
                     false => Some(Difference::Values),
@@ -207,6 +217,25 @@ fn same_rows(ours: &[Vec<Option<String>>], theirs: &[Vec<Option<String>>], kinds
             && ours.iter().zip(theirs).zip(kinds).all(|((a, b), kind)| same_cell(a, b, *kind))
     };
     ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| same(a, b))
+}
+
+/// A number or a time without the zeros that its type shows behind the point.
+fn plain_number(cell: &Option<String>) -> Option<String> {
+    let text = cell.as_ref()?;
+    if let (true, Ok(number)) = (text.contains('e'), text.parse::<f64>()) {
+        return Some(plain_decimal(&number.to_string()).to_owned());
+    }
+    Some(plain_decimal(text).to_owned())
+}
+
+fn plain_decimal(text: &str) -> &str {
+    let fraction = text.rsplit_once('.').filter(|(_, fraction)| {
+        !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    match fraction {
+        Some(_) => text.trim_end_matches('0').trim_end_matches('.'),
+        None => text,
+    }
 }
 
 fn same_cell(ours: &Option<String>, theirs: &Option<String>, kind: Kind) -> bool {
@@ -269,6 +298,15 @@ mod tests {
         assert_eq!(no(1690).differs(&int, false), Some(Difference::Refused));
         assert_eq!(int.differs(&no(1690), false), Some(Difference::Taken));
         assert_eq!(no(1690).differs(&no(1264), false), Some(Difference::Numbers));
+    }
+
+    #[test]
+    fn one_number_of_two_types_differs_in_type() {
+        let double = rows(Kind::Double, &["1e0", "1.5e0"]);
+        let decimal = rows(Kind::Decimal(2), &["1.50", "1.00"]);
+        assert_eq!(double.differs(&decimal, false), Some(Difference::Types));
+        let other = rows(Kind::Decimal(2), &["1.51", "1.00"]);
+        assert_eq!(double.differs(&other, false), Some(Difference::Values));
     }
 
     #[test]

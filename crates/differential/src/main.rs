@@ -28,6 +28,9 @@ struct Arguments {
     /// When to end at the latest.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
+    /// How many connections ask at the same time.
+    #[arg(long, default_value_t = 3)]
+    workers: u64,
     /// So many differences without a known reason are no failure; lost connections and answers of
     /// freshet that contradict each other always are.
     #[arg(long, default_value_t = 0)]
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         first: arguments.first,
         queries: arguments.queries,
         time: Duration::from_secs(60 * arguments.minutes),
+        workers: arguments.workers.max(1),
     };
     match run::run(&options) {
         Ok(tally) => {

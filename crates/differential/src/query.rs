@@ -308,6 +308,13 @@ impl Select {
         let count = self.clone().exprs().len();
         for at in 0..count {
             without(&|select| select.items = vec![select.exprs()[at].clone()]);
+            // A condition that differs does so where it is selected.
+            without(&|select| {
+                select.items = vec![select.exprs()[at].clone()];
+                (select.filter, select.having) = (None, None);
+                let on = select.sources.iter_mut().filter_map(|source| source.on.as_mut());
+                on.for_each(|on| *on = Expr::Literal(Class::Bool, "1".to_owned()));
+            });
             for simpler in self.clone().exprs()[at].simpler() {
                 without(&|select| *select.exprs()[at] = simpler.clone());
             }

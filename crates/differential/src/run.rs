@@ -1,6 +1,7 @@
 //! The run: rounds of tables, statements over them, what differs, and the report.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use freshet_torture::client::{Client, Failure};
@@ -36,6 +37,8 @@ pub struct Options {
     pub queries: u64,
     /// When to end at the latest.
     pub time: Duration,
+    /// How many ask at the same time, each over databases of its own.
+    pub workers: u64,
 }
 
 /// A statement that differs, as small as it was made.
@@ -92,6 +95,7 @@ pub struct Tally {
 /// The two servers.
 pub struct Servers {
     freshet: u16,
+    database: String,
     ours: Client,
     theirs: Option<Client>,
 }
@@ -103,14 +107,15 @@ enum Case {
 }
 
 impl Servers {
-    fn connect(options: &Options) -> Result<Self, Failure> {
+    fn connect(options: &Options, worker: u64) -> Result<Self, Failure> {
+        let database = format!("differential_{worker}");
         let mut ours = Client::connect(options.freshet)?;
-        prepare_ours(&mut ours)?;
+        prepare_ours(&mut ours, &database)?;
         let theirs = options.mariadb.map(Client::connect).transpose()?;
-        let mut servers = Self { freshet: options.freshet, ours, theirs };
+        let mut servers = Self { freshet: options.freshet, database, ours, theirs };
         if let Some(theirs) = &mut servers.theirs {
-            theirs.query("CREATE OR REPLACE DATABASE differential")?;
-            theirs.query("USE differential")?;
+            theirs.query(&format!("CREATE OR REPLACE DATABASE {}", servers.database))?;
+            theirs.query(&format!("USE {}", servers.database))?;
             theirs.query("SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin, time_zone = '+00:00'")?;
             // MySQL rounds fractions of seconds; and without the last, as MySQL's default.
             theirs.query(
@@ -136,7 +141,7 @@ impl Servers {
     fn restored(&mut self, answer: Answer) -> Answer {
         if let Answer::Lost(_) = answer
             && let Ok(mut client) = Client::connect(self.freshet)
-            && prepare_ours(&mut client).is_ok()
+            && prepare_ours(&mut client, &self.database).is_ok()
         {
             self.ours = client;
         }
@@ -159,9 +164,9 @@ impl Servers {
     }
 }
 
-fn prepare_ours(client: &mut Client) -> Result<(), Failure> {
-    client.query("CREATE DATABASE IF NOT EXISTS differential")?;
-    client.query("USE differential")?;
+fn prepare_ours(client: &mut Client, database: &str) -> Result<(), Failure> {
+    client.query(&format!("CREATE DATABASE IF NOT EXISTS {database}"))?;
+    client.query(&format!("USE {database}"))?;
     client.query("SET NAMES utf8mb4")?;
     client.query("SET time_zone = '+00:00'").map(drop)
 }
@@ -171,36 +176,53 @@ fn prepare_ours(client: &mut Client) -> Result<(), Failure> {
 /// # Errors
 /// A server is not there, or does not take what every round begins with.
 pub fn run(options: &Options) -> Result<Tally, String> {
-    let mut servers = Servers::connect(options).map_err(|e| e.to_string())?;
-    let mut tally = Tally::default();
     let began = Instant::now();
-    let end = options.first + options.queries;
-    let mut number = options.first;
-    while number < end && began.elapsed() < options.time {
-        let round = number / ROUND;
-        let last = end.min((round + 1) * ROUND);
-        let mut round = Round::begin(options.seed, round, &mut servers)?;
-        for number in number..last {
+    let all = Mutex::new(Tally::default());
+    let worker = |worker| {
+        let mut servers = Servers::connect(options, worker).map_err(|e| e.to_string())?;
+        let rounds = (options.first / ROUND)..(options.first + options.queries).div_ceil(ROUND);
+        for round in rounds.filter(|round| round % options.workers == worker) {
+            let tally = rounded(options, round, began, &mut servers)?;
+            let mut all = all.lock().expect("no worker panics");
+            all.append(tally);
+            println!("{}", all.progress(began));
             if began.elapsed() >= options.time {
                 break;
             }
-            if number % ROUND == ROUND / 2 {
-                round.flush(&mut servers, &mut tally)?;
-            }
-            round.statement(number, &mut servers, &mut tally);
         }
-        round.flush(&mut servers, &mut tally)?;
-        number = last;
-        println!(
-            "{} of {} statements, {} s, {} known differences, {} others of {} causes",
-            number - options.first,
-            options.queries,
-            began.elapsed().as_secs(),
-            tally.known.values().sum::<u64>(),
-            tally.found.values().map(Vec::len).sum::<usize>(),
-            tally.found.len(),
-        );
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let worker = &worker;
+        let workers = (0..options.workers).map(|number| scope.spawn(move || worker(number)));
+        let workers = workers.collect::<Vec<_>>();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no worker panics"))
+    })
+    .map_err(|error: String| error)?;
+    Ok(all.into_inner().expect("no worker panics"))
+}
+
+/// The statements of one round.
+fn rounded(
+    options: &Options,
+    at: u64,
+    began: Instant,
+    servers: &mut Servers,
+) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let mut round = Round::begin(options.seed, at, servers)?;
+    let first = options.first.max(at * ROUND);
+    let last = (options.first + options.queries).min((at + 1) * ROUND);
+    for number in first..last {
+        if began.elapsed() >= options.time {
+            break;
+        }
+        if number % ROUND == ROUND / 2 {
+            round.flush(servers, &mut tally)?;
+        }
+        round.statement(number, servers, &mut tally);
     }
+    round.flush(servers, &mut tally)?;
     Ok(tally)
 }
 
@@ -348,6 +370,29 @@ impl Case {
 }
 
 impl Tally {
+    fn append(&mut self, other: Self) {
+        self.compared += other.compared;
+        self.refused += other.refused;
+        self.own += other.own;
+        for (reason, count) in other.known {
+            *self.known.entry(reason).or_default() += count;
+        }
+        for (cause, found) in other.found {
+            self.found.entry(cause).or_default().extend(found);
+        }
+    }
+
+    fn progress(&self, began: Instant) -> String {
+        format!(
+            "{} statements, {} s, {} known differences, {} others of {} causes",
+            self.compared,
+            began.elapsed().as_secs(),
+            self.known.values().sum::<u64>(),
+            self.unexplained(),
+            self.found.len(),
+        )
+    }
+
     fn add(&mut self, found: Found) {
         match known::find(&found) {
             Some(known) => *self.known.entry(known.reason).or_default() += 1,

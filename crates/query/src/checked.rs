@@ -72,7 +72,10 @@ impl OptimizerRule for Checked<dyn OptimizerRule + Send + Sync> {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>, DataFusionError> {
         interrupt::check()?;
-        self.0.rewrite(plan, config)
+        match self.0.name() == PUSH_DOWN_FILTER && is_over_one_group(&plan) {
+            true => Ok(Transformed::no(plan)),
+            false => self.0.rewrite(plan, config),
+        }
     }
 }
 
@@ -95,5 +98,19 @@ impl PhysicalOptimizerRule for Look {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// DataFusion's pass that moves conditions towards the tables.
+const PUSH_DOWN_FILTER: &str = "push_down_filter";
+
+/// Whether a condition stands over an aggregate without groups, whose one row is there even when
+/// none is aggregated: below it, where DataFusion moves a condition without columns, a condition
+/// that is false would leave that row.
+fn is_over_one_group(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Filter(filter) = plan else { return false };
+    match &*filter.input {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        input => is_over_one_group(input),
     }
 }

@@ -8,6 +8,7 @@ pub mod encode;
 pub mod extreme;
 pub mod group_concat;
 pub mod interval;
+pub mod items;
 pub mod json;
 pub mod json_path;
 pub mod json_search;

@@ -18,8 +18,8 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, TableFactor};
 
 use crate::error::external;
 use crate::functions::call;
-use crate::functions::meaning::{as_shown, digits, showing, shown_type};
-use crate::functions::typed::{common_of, converted};
+use crate::functions::meaning::{digits, hides_digits, showing, shown_type};
+use crate::functions::typed::{common_of, converted, exact_digits};
 use crate::result::copy_name;
 use crate::rewrite::set_operation::{is_bare_set_operation, is_nameless, query_of};
 
@@ -129,7 +129,7 @@ fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
 fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
     let items = part.schema().iter().zip(columns).map(|((qualifier, field), common)| {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        let typed = converted(as_shown(column, field), &shown_type(field), &common.ty);
+        let typed = converted(column, field.data_type(), &common.ty);
         let shown = match (common.digits, &common.ty) {
             (Some(wanted), _) if digits(field, None) == Some(wanted) => {
                 showing(typed, Some(wanted))
@@ -138,7 +138,13 @@ fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
                 call("mysql_datetime_digits", vec![typed, lit(i64::from(wanted))])
             }
             (Some(wanted), _) => call("mysql_time_digits", vec![typed, lit(i64::from(wanted))]),
-            (None, _) => typed,
+            // A cast would show no more digits than its operand.
+            (None, ty) => match exact_digits(ty) {
+                Some((_, scale)) if hides_digits(field) => {
+                    showing(typed, Some(scale.unsigned_abs()))
+                }
+                _ => typed,
+            },
         };
         shown.alias(&common.name)
     });

@@ -256,14 +256,12 @@ pub fn parse_time(text: &str) -> Option<i64> {
     if body.len() > 10 && body.as_bytes()[4] == b'-' {
         return parse_datetime(body).map(|micros| micros.rem_euclid(DAY));
     }
+    let body = without_tail(body);
     let (days, clock) = match body.split_once(' ') {
         Some((days, clock)) => (days.trim().parse::<u64>().ok()?, clock.trim()),
         None => (0, body),
     };
     let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
-    if !part.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
     let pieces = whole.split(':').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>().ok()?;
     let (hours, minutes, seconds) = match pieces[..] {
         [packed] if days == 0 => (packed / 10_000, packed / 100 % 100, packed % 100),
@@ -280,6 +278,20 @@ pub fn parse_time(text: &str) -> Option<i64> {
     let seconds = hours * 3600 + (minutes * 60 + seconds).cast_signed();
     let micros = (seconds * SECOND + i64::from(fraction(part.as_bytes()))).min(TIME_MAX);
     Some(if negative { -micros } else { micros })
+}
+
+/// A time without what stands behind it, as MySQL reads `12abc`.
+fn without_tail(body: &str) -> &str {
+    let mut dots = 0;
+    let end = body.find(|c: char| {
+        dots += usize::from(c == '.');
+        !(c.is_ascii_digit() || c == ':' || (c == '.' && dots == 1) || c == ' ')
+    });
+    match end {
+        // What has dashes is a date and no time.
+        Some(end) if end > 0 && !body[end..].starts_with('-') => body[..end].trim_end(),
+        _ => body,
+    }
 }
 
 /// Whether text is a date, or a date and time, and not a time alone.
@@ -339,6 +351,10 @@ mod tests {
         assert_eq!(parse_time("1 02:00:00.5"), Some(26 * 3600 * SECOND + 500_000));
         assert_eq!(parse_time("101112"), parse_time("10:11:12"));
         assert_eq!(parse_time("10:61:00"), None);
+        assert_eq!(parse_time("12abc"), Some(12 * SECOND));
+        assert_eq!(parse_time("10:20x"), parse_time("10:20"));
+        assert_eq!(parse_time("1.5e3"), Some(1_500_000));
+        assert_eq!(parse_time("abc"), None);
     }
 
     #[test]

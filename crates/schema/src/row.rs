@@ -21,6 +21,8 @@ pub const DAYS_MAX: i32 = 2_932_896;
 pub const MICROS_MIN: i64 = DAYS_MIN as i64 * MICROS_PER_DAY;
 /// The first instant of a TIMESTAMP, 1970-01-01 00:00:01 UTC, in microseconds since 1970-01-01.
 pub const TIMESTAMP_MICROS_MIN: i64 = 1_000_000;
+/// The last instant of a TIMESTAMP, 2038-01-19 03:14:07.999999 UTC.
+pub const TIMESTAMP_MICROS_MAX: i64 = 2_147_483_648 * 1_000_000 - 1;
 /// 9999-12-31 23:59:59.999999 in microseconds since 1970-01-01.
 pub const MICROS_MAX: i64 = (DAYS_MAX as i64 + 1) * MICROS_PER_DAY - 1;
 /// Microseconds of a day.

@@ -19,6 +19,8 @@ use freshet_schema::Zone;
 
 const DT: &[Kind] = &[Kind::DateTime];
 const TM: &[Kind] = &[Kind::Time];
+/// Where the instants end that MySQL converts between zones, 3001-01-19 00:00:00 UTC.
+const INSTANTS_END: i64 = 32_536_771_200 * SECOND;
 /// Digits of the second that a time without any shows.
 const WHOLE: Digits = Digits::Fixed(0);
 
@@ -55,21 +57,33 @@ fn from_unixtime(row: &Row<'_>) -> Option<Out> {
 /// CONVERT_TZ: a time that is no instant between 1970-01-01 00:00:01 and 3001-01-18 23:59:59 UTC
 /// stays as it is, as in MySQL.
 fn convert_tz(row: &Row<'_>) -> Option<Out> {
-    const INSTANTS: std::ops::Range<i64> = SECOND..32_536_771_200 * SECOND;
+    const INSTANTS: std::ops::Range<i64> = SECOND..INSTANTS_END;
     let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
     let local = row.datetime(0);
     let utc = from.to_utc_or_skip(local);
     Some(Out::DateTime(if INSTANTS.contains(&utc) { to.to_local(utc) } else { local }))
 }
 
-/// `mysql_extract(unit, value)` of units of several parts.
+/// `mysql_extract_date(unit, value)` of units of several parts.
 fn extract(row: &Row<'_>) -> Option<Out> {
     let p = Parts::of(row.datetime(1));
-    let clock = i64::from(p.hour * 10_000 + p.minute * 100 + p.second);
-    let (day, micros) = (i64::from(p.day), i64::from(p.micros));
-    int(match row.text(0) {
-        "YEAR_MONTH" => i64::from(p.year) * 100 + i64::from(p.month),
-        "DAY_HOUR" => day * 100 + i64::from(p.hour),
+    if row.text(0) == "YEAR_MONTH" {
+        return int(i64::from(p.year) * 100 + i64::from(p.month));
+    }
+    int(extracted(row.text(0), i64::from(p.day), p.time_micros())?)
+}
+
+/// The same of a time, which has no days, and a sign.
+fn extract_of_time(row: &Row<'_>) -> Option<Out> {
+    let time = row.time(1);
+    int(extracted(row.text(0), 0, time.abs())? * time.signum())
+}
+
+fn extracted(unit: &str, day: i64, time: i64) -> Option<i64> {
+    let (seconds, micros) = (time / SECOND, time % SECOND);
+    let clock = seconds / 3600 * 10_000 + seconds / 60 % 60 * 100 + seconds % 60;
+    Some(match unit {
+        "DAY_HOUR" => day * 100 + clock / 10_000,
         "DAY_MINUTE" => day * 10_000 + clock / 100,
         "DAY_SECOND" => day * 1_000_000 + clock,
         "HOUR_MINUTE" => clock / 100,
@@ -152,7 +166,7 @@ impl Does for UnixTimestamp {
         let zones = convert::text(&column(&args.args[1], rows)?)?;
         let utc = values.iter().zip(&zones).map(|(value, zone)| {
             let utc = Zone::parse(zone?)?.to_utc_or_skip(value?);
-            Some(utc.max(0))
+            Some(if (0..INSTANTS_END).contains(&utc) { utc } else { 0 })
         });
         Ok(match *args.return_field.data_type() {
             DataType::Decimal128(precision, scale) => {
@@ -222,7 +236,8 @@ fn of_datetimes() -> Vec<RowFunction> {
         of("convert_tz", zoned, (3, 3), Kind::DateTime, convert_tz).showing(Digits::Of(0)),
         of("from_unixtime", &[Kind::Double, Kind::Text], (2, 2), Kind::DateTime, from_unixtime)
             .showing(Digits::Of(0)),
-        of("mysql_extract", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
+        of("mysql_extract_date", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
+        of("mysql_extract_time", &[Kind::Text, Kind::Time], (2, 2), Kind::Int, extract_of_time),
         of("timestampdiff", &[Kind::Text, Kind::DateTime], (3, 3), Kind::Int, |row| {
             interval::difference(row.text(0), row.datetime(1), row.datetime(2)).map(Out::Int)
         }),

@@ -4,13 +4,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Date32Array, DurationMicrosecondArray, TimestampMicrosecondArray};
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::ScalarUDF;
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
+use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
 use super::date::{day_of_year, month_name, named, week, weekday_name};
+use super::meaning::{DIGITS_MAX, with_digits};
 use super::row::{Kind, Out, RowFunction};
-use super::vector::Vector;
+use super::udf::{Does, Udf};
+use super::vector::column;
 use crate::convert;
 use crate::temporal::{self, DAY, Parts, SECOND};
 
@@ -271,19 +273,32 @@ impl Reading {
     }
 }
 
-/// STR_TO_DATE returns what its format has: a date, a time, or both.
-fn parsed_type(_: &[&DataType], literals: &[Option<&ScalarValue>]) -> Result<DataType> {
-    let Some(format) = literals[1].and_then(|value| value.try_as_str().flatten()) else {
-        return Ok(convert::DATETIME);
-    };
-    let has = |signs: &str| {
-        format.split('%').skip(1).filter_map(|part| part.chars().next()).any(|s| signs.contains(s))
-    };
-    Ok(match (has(DATES), has("fHhIiklprSsT")) {
-        (true, false) => DataType::Date32,
-        (false, true) => convert::TIME,
-        _ => convert::DATETIME,
-    })
+/// STR_TO_DATE returns what its format has: a date, a time, or both, with a fraction of the second
+/// or without.
+#[derive(Debug)]
+struct StrToDate;
+
+impl Does for StrToDate {
+    fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
+        let literal = args.scalar_arguments[1].and_then(|value| value.try_as_str().flatten());
+        let Some(format) = literal else {
+            return Ok(with_digits(Field::new(name, convert::DATETIME, true), Some(DIGITS_MAX)));
+        };
+        let signs = format.split('%').skip(1).filter_map(|part| part.chars().next());
+        let has = |wanted: &str| signs.clone().any(|sign| wanted.contains(sign));
+        let ty = match (has(DATES), has("fHhIiklprSsT")) {
+            (true, false) => return Ok(Field::new(name, DataType::Date32, true)),
+            (false, true) => convert::TIME,
+            _ => convert::DATETIME,
+        };
+        let digits = if has("f") { DIGITS_MAX } else { 0 };
+        Ok(with_digits(Field::new(name, ty, true), Some(digits)))
+    }
+
+    fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let arrays = args.args.iter().map(|arg| column(arg, rows)).collect::<Result<Vec<_>>>()?;
+        eval_parse(&arrays, args.return_field.data_type())
+    }
 }
 
 fn eval_parse(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
@@ -324,7 +339,7 @@ pub fn all() -> Vec<ScalarUDF> {
     vec![
         date_format.udf(),
         time_format.udf(),
-        Vector::udf("str_to_date", (2, 2), parsed_type, eval_parse),
+        Udf::scalar("str_to_date", (2, 2), Volatility::Immutable, StrToDate),
     ]
 }
 

@@ -31,7 +31,7 @@ fn make_set(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return None;
     }
-    let bits = crate::convert::integer_prefix(row.text(0));
+    let bits = row.int(0);
     let wanted = |arg: &usize| *arg <= 64 && bits >> (arg - 1) & 1 == 1 && !row.null(*arg);
     let parts = (1..row.count()).filter(wanted).map(|arg| row.text(arg));
     joined(row, parts, ",")
@@ -39,10 +39,10 @@ fn make_set(row: &Row<'_>) -> Option<Out> {
 
 /// `EXPORT_SET(bits, on, off[, separator[, count]])`: every bit as one of two texts.
 fn export_set(row: &Row<'_>) -> Option<Out> {
-    let number = |arg: usize| crate::convert::integer_prefix(row.text(arg));
     let separator = if row.count() > 3 { row.text(3) } else { "," };
-    let count = if row.count() > 4 { usize::try_from(number(4)).unwrap_or(64).min(64) } else { 64 };
-    let bits = number(0);
+    let count =
+        if row.count() > 4 { usize::try_from(row.int(4)).unwrap_or(64).min(64) } else { 64 };
+    let bits = row.int(0);
     let parts = (0..count).map(|at| row.text(if bits >> at & 1 == 1 { 1 } else { 2 }));
     joined(row, parts, separator)
 }
@@ -50,6 +50,7 @@ fn export_set(row: &Row<'_>) -> Option<Out> {
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let text: &[Kind] = &[Kind::Text];
+    let of_set: &[Kind] = &[Kind::Int, Kind::Text, Kind::Text, Kind::Text, Kind::Int];
     [
         RowFunction::new("to_base64", &[Kind::Bytes], (1, 1), Kind::Text, |row| {
             let bytes = row.bytes(0);
@@ -58,8 +59,9 @@ pub fn all() -> Vec<ScalarUDF> {
         RowFunction::new("from_base64", text, (1, 1), Kind::Bytes, |row| {
             from_base64(row.text(0)).map(Out::Bytes)
         }),
-        RowFunction::new("make_set", text, (2, MANY), Kind::Text, make_set).sees_null(),
-        RowFunction::new("export_set", text, (3, 5), Kind::Text, export_set),
+        RowFunction::new("make_set", &[Kind::Int, Kind::Text], (2, MANY), Kind::Text, make_set)
+            .sees_null(),
+        RowFunction::new("export_set", of_set, (3, 5), Kind::Text, export_set),
     ]
     .map(RowFunction::udf)
     .to_vec()

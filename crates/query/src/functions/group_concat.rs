@@ -1,12 +1,13 @@
-//! GROUP_CONCAT: it keeps its texts with the bytes of what they are ordered by, and sorts them
-//! when they are wanted. Of what stands behind the longest result it keeps nothing for long.
+//! GROUP_CONCAT: it keeps its texts, or bytes, with the bytes of what they are ordered by, and
+//! sorts them when they are wanted. Of what stands behind the longest result it keeps nothing for
+//! long.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, LargeStringArray, ListArray};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, ListArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::SortOptions;
+use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue};
@@ -16,14 +17,16 @@ use datafusion::logical_expr::{
 };
 use freshet_base::{ErrorCode, err};
 
+use super::misc::text_or_bytes;
 use super::row::{Kind, Out, Row, RowFunction};
-use crate::convert;
+use super::typed::Typed;
+use crate::convert::{self, is_binary};
 use crate::error::external;
 
 /// Bytes behind the longest result that may gather before texts are sorted and left out.
 const SLACK_BYTES: usize = 64 << 10;
 /// What a text takes besides its bytes.
-const ITEM_BYTES: usize = size_of::<(Vec<u8>, String)>();
+const ITEM_BYTES: usize = size_of::<(Vec<u8>, Vec<u8>)>();
 
 /// `mysql_group_concat(text, separator, options, key, ...)`: options are the bytes of the longest
 /// result (a longer one says by its length that it is to be cut), `whole` where it must not be
@@ -47,30 +50,34 @@ impl AggregateUDFImpl for GroupConcat {
         &self.signature
     }
 
-    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let bytes = arg_types.first().is_some_and(is_binary);
+        Ok(if bytes { DataType::BinaryView } else { DataType::Utf8View })
     }
 
     fn state_fields(&self, _args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let field = |name: &str, ty| Arc::new(Field::new(name, ty, true));
         let list = |ty| DataType::new_list(ty, true);
         Ok(vec![
-            field("texts", list(DataType::LargeUtf8)),
+            field("texts", list(DataType::LargeBinary)),
             field("keys", list(DataType::LargeBinary)),
             field("separator", DataType::Utf8),
             field("options", DataType::Utf8),
         ])
     }
 
-    fn accumulator(&self, _args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Texts::default()))
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let of_bytes = is_binary(args.return_field.data_type());
+        Ok(Box::new(Texts { of_bytes, ..Texts::default() }))
     }
 }
 
 /// The texts of one group.
 #[derive(Debug, Default)]
 struct Texts {
-    items: Vec<(Vec<u8>, String)>,
+    items: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether they are bytes, and not text.
+    of_bytes: bool,
     /// Memory of the items.
     bytes: usize,
     /// Memory at which they are sorted, and those behind the longest result left out.
@@ -119,16 +126,17 @@ impl Texts {
         Ok(self.converter.as_ref().expect("made above"))
     }
 
-    fn push(&mut self, key: Vec<u8>, text: &str) -> Result<()> {
+    fn push(&mut self, key: Vec<u8>, text: &[u8]) -> Result<()> {
         let in_order = !self.distinct && !self.ordered;
         if in_order && self.is_full(self.result_bytes) {
             return self.check_whole();
         }
         // What is cut off in any case is not kept.
-        let end = text.floor_char_boundary(self.bytes_max.saturating_add(4).min(text.len()));
+        let end = self.bytes_max.saturating_add(4).min(text.len());
+        let end = if self.of_bytes { end } else { whole_characters(text, end) };
         self.bytes += ITEM_BYTES + key.len() + end;
         self.result_bytes += end + self.separator.len();
-        self.items.push((key, text[..end].to_owned()));
+        self.items.push((key, text[..end].to_vec()));
         if !in_order && self.bytes > self.bytes_pruned {
             self.prune()?;
         }
@@ -145,7 +153,7 @@ impl Texts {
             let shows = result_bytes == 0 || text.len() + separator_bytes > 0;
             let wanted = !self.is_full(result_bytes)
                 && shows
-                && (!self.distinct || seen.insert(text.as_str()));
+                && (!self.distinct || seen.insert(text.as_slice()));
             if wanted {
                 result_bytes += text.len() + separator_bytes;
             }
@@ -190,12 +198,15 @@ impl Accumulator for Texts {
         }
         let (options, separators) = (convert::text(options)?, convert::text(separators)?);
         self.set(options.value(0), separators.value(0));
-        let texts = convert::text(texts)?;
+        let texts = match self.of_bytes {
+            true => cast(texts, &DataType::BinaryView)?,
+            false => Arc::new(convert::text(texts)?.to_binary_view()),
+        };
         let rows = match keys {
             [] => None,
             keys => Some(self.converter(keys)?.convert_columns(keys)?),
         };
-        for (at, text) in texts.iter().enumerate() {
+        for (at, text) in texts.as_binary_view().iter().enumerate() {
             let Some(text) = text else { continue };
             let key = rows.as_ref().map_or_else(Vec::new, |rows| rows.row(at).as_ref().to_vec());
             self.push(key, text)?;
@@ -208,7 +219,7 @@ impl Accumulator for Texts {
         let (separators, options) = (states[2].as_string::<i32>(), states[3].as_string::<i32>());
         for group in (0..texts.len()).filter(|group| texts.is_valid(*group)) {
             let (texts, keys) = (texts.value(group), keys.value(group));
-            let (texts, keys) = (texts.as_string::<i64>(), keys.as_binary::<i64>());
+            let (texts, keys) = (texts.as_binary::<i64>(), keys.as_binary::<i64>());
             if !texts.is_empty() {
                 self.set(options.value(group), separators.value(group));
             }
@@ -221,7 +232,7 @@ impl Accumulator for Texts {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let keys = LargeBinaryArray::from_iter_values(self.items.iter().map(|(key, _)| key));
-        let texts = LargeStringArray::from_iter_values(self.items.iter().map(|(_, text)| text));
+        let texts = LargeBinaryArray::from_iter_values(self.items.iter().map(|(_, text)| text));
         let list = |items: ArrayRef| {
             let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
             let offsets = OffsetBuffer::from_lengths([items.len()]);
@@ -237,16 +248,23 @@ impl Accumulator for Texts {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         if self.items.is_empty() {
-            return Ok(ScalarValue::Utf8View(None));
+            return Ok(match self.of_bytes {
+                true => ScalarValue::BinaryView(None),
+                false => ScalarValue::Utf8View(None),
+            });
         }
         self.prune()?;
-        let mut joined = String::with_capacity(self.result_bytes);
+        let mut joined = Vec::with_capacity(self.result_bytes);
         for (at, (_, text)) in self.items.iter().enumerate() {
             if at > 0 {
-                joined.push_str(&self.separator);
+                joined.extend_from_slice(self.separator.as_bytes());
             }
-            joined.push_str(text);
+            joined.extend_from_slice(text);
         }
+        if self.of_bytes {
+            return Ok(ScalarValue::BinaryView(Some(joined)));
+        }
+        let joined = String::from_utf8(joined).expect("texts joined by a text are one");
         Ok(ScalarValue::Utf8View(Some(joined)))
     }
 
@@ -255,8 +273,14 @@ impl Accumulator for Texts {
     }
 }
 
-/// `mysql_group_cut(text, bytes_max, separator)`: the result of GROUP_CONCAT, cut with a warning
-/// where it is too long.
+/// The end of the last character of a text that ends at or before `end`.
+fn whole_characters(text: &[u8], end: usize) -> usize {
+    let starts = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    (0..=end).rev().find(starts).unwrap_or(0)
+}
+
+/// `mysql_group_cut_text(text, bytes_max, separator)`: the result of GROUP_CONCAT, cut with a
+/// warning where it is too long.
 fn cut(row: &Row<'_>) -> Option<Out> {
     let (text, separator) = (row.text(0), row.text(2));
     let bytes_max = usize::try_from(row.int(1)).unwrap_or(usize::MAX);
@@ -269,10 +293,30 @@ fn cut(row: &Row<'_>) -> Option<Out> {
     Some(Out::Text(text.to_owned()))
 }
 
+/// The same of bytes.
+fn cut_bytes(row: &Row<'_>) -> Option<Out> {
+    let bytes = row.bytes(0);
+    let bytes_max = usize::try_from(row.int(1)).unwrap_or(usize::MAX);
+    if bytes.len() > bytes_max {
+        row.warn(ErrorCode::GroupConcatCut, || "A row was cut by GROUP_CONCAT()".to_owned());
+    }
+    Some(Out::Bytes(bytes[..bytes_max.min(bytes.len())].to_vec()))
+}
+
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
-    let kinds: &[Kind] = &[Kind::Text, Kind::Int, Kind::Text];
-    vec![RowFunction::new("mysql_group_cut", kinds, (3, 3), Kind::Text, cut).udf()]
+    let text: &[Kind] = &[Kind::Text, Kind::Int, Kind::Text];
+    let bytes: &[Kind] = &[Kind::Bytes, Kind::Int, Kind::Text];
+    let typed = Typed::udf("mysql_group_cut", (3, 3), text_or_bytes, |args, types| {
+        let bytes = is_binary(&types[0]);
+        let name = if bytes { "mysql_group_cut_bytes" } else { "mysql_group_cut_text" };
+        Ok(super::call(name, args))
+    });
+    vec![
+        typed,
+        RowFunction::new("mysql_group_cut_text", text, (3, 3), Kind::Text, cut).udf(),
+        RowFunction::new("mysql_group_cut_bytes", bytes, (3, 3), Kind::Bytes, cut_bytes).udf(),
+    ]
 }
 
 #[cfg(test)]
@@ -298,7 +342,7 @@ mod tests {
             let mut texts = texts(options);
             for at in 0..200_000_u32 {
                 let key = if options.ends_with("sc") { at.to_be_bytes().to_vec() } else { vec![] };
-                texts.push(key, &at.to_string()).unwrap();
+                texts.push(key, at.to_string().as_bytes()).unwrap();
             }
             assert!(texts.size() < 2 << 20, "{options}: {}", texts.size());
             let result = result(&mut texts);
@@ -310,7 +354,7 @@ mod tests {
     fn each_text_once_and_in_order_whenever_it_came() {
         let mut texts = texts("100 distinct asc");
         for at in (0..50_000_u32).rev() {
-            texts.push((at % 7).to_be_bytes().to_vec(), &format!("t{}", at % 7)).unwrap();
+            texts.push((at % 7).to_be_bytes().to_vec(), format!("t{}", at % 7).as_bytes()).unwrap();
         }
         assert_eq!(result(&mut texts), "t0,t1,t2,t3,t4,t5,t6");
     }
@@ -319,7 +363,7 @@ mod tests {
     fn what_fits_exactly_is_cut_only_if_more_follows() {
         for (count, bytes) in [(3, 20), (4, 27)] {
             let mut texts = texts("20");
-            (0..count).for_each(|_| texts.push(Vec::new(), "[1, 2]").unwrap());
+            (0..count).for_each(|_| texts.push(Vec::new(), b"[1, 2]").unwrap());
             assert_eq!(result(&mut texts).len(), bytes);
         }
     }
@@ -327,7 +371,7 @@ mod tests {
     #[test]
     fn what_must_be_whole_is_refused() {
         let mut texts = texts("20 whole");
-        let pushed = (0..20).try_for_each(|_| texts.push(Vec::new(), "[1, 2]"));
+        let pushed = (0..20).try_for_each(|_| texts.push(Vec::new(), b"[1, 2]"));
         assert!(pushed.is_err());
     }
 }

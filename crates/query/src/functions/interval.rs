@@ -180,8 +180,21 @@ fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> 
     Some(out)
 }
 
+/// The amount of a unit of one part is a number, also that of a date.
+fn amount(amounts: &ArrayRef, units: &StringViewArray) -> Result<ArrayRef> {
+    let one_part = !units.is_empty() && !units.value(0).contains('_');
+    Ok(match amounts.data_type() {
+        DataType::Date32 if one_part => Arc::new(convert::int(amounts)?),
+        DataType::Timestamp(_, _) | DataType::Duration(_) if one_part => {
+            convert::decimal(amounts, 20, 6)?
+        }
+        _ => Arc::clone(amounts),
+    })
+}
+
 fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    let (amounts, units) = (convert::text(&args[1])?, convert::text(&args[2])?);
+    let units = convert::text(&args[2])?;
+    let amounts = convert::text(&amount(&args[1], &units)?)?;
     let signs = convert::int(&args[3])?;
     let span_at = |row: usize| {
         if amounts.is_null(row) { None } else { span(amounts.value(row), units.value(row)) }

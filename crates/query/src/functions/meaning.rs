@@ -16,6 +16,7 @@ use freshet_schema::ColumnType;
 use super::typed::{converted, decimal_of_digits, exact_digits, is_decimal};
 use crate::convert::is_text;
 use crate::result::Origin;
+use crate::temporal;
 
 /// Where the metadata of a field says that its texts are JSON.
 const JSON: &str = "freshet.json";
@@ -232,6 +233,10 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
             let Some(Some(Some(text))) = literal.map(ScalarValue::try_as_str) else {
                 return Some(DIGITS_MAX);
             };
+            // A text that is no time may have any.
+            if temporal::parse_datetime(text).is_none() && temporal::parse_time(text).is_none() {
+                return Some(DIGITS_MAX);
+            }
             let part = text.rsplit_once('.').map_or("", |(_, part)| part);
             let digits = part.bytes().take_while(u8::is_ascii_digit).count();
             u8::try_from(digits).ok().map(|digits| digits.min(DIGITS_MAX))

@@ -134,6 +134,12 @@ fn typed() -> Vec<ScalarUDF> {
                 ))
             },
         ),
+        Typed::udf(
+            "mysql_extract",
+            (2, 2),
+            |_| Ok(DataType::Int64),
+            |args, types| Ok(super::call(extracting(&args[0], &types[1]), args)),
+        ),
         Typed::udf("addtime", (2, 2), time_type, |args, types| Ok(add_time(args, types))),
         Typed::udf("subtime", (2, 2), time_type, |mut args, types| {
             let negated = super::call("mysql_negate_time", vec![args.remove(1)]);
@@ -142,7 +148,11 @@ fn typed() -> Vec<ScalarUDF> {
     ]
 }
 
-fn text_or_bytes(types: &[DataType]) -> datafusion::common::Result<DataType> {
+/// Bytes of bytes, text of all else.
+///
+/// # Errors
+/// None.
+pub fn text_or_bytes(types: &[DataType]) -> datafusion::common::Result<DataType> {
     Ok(if is_binary(&types[0]) { DataType::BinaryView } else { DataType::Utf8View })
 }
 
@@ -154,16 +164,28 @@ fn in_case(name: &str, mut args: Vec<Expr>, types: &[DataType]) -> Expr {
 fn time_type(types: &[DataType]) -> datafusion::common::Result<DataType> {
     Ok(match types[0] {
         DataType::Timestamp(_, _) | DataType::Date32 => crate::convert::DATETIME,
-        ref ty if crate::convert::is_text(ty) => DataType::Utf8View,
-        _ => crate::convert::TIME,
+        DataType::Duration(_) => crate::convert::TIME,
+        _ => DataType::Utf8View,
     })
+}
+
+/// What extracts a unit of this value: a number is a time, unless a date is asked for.
+fn extracting(unit: &Expr, value: &DataType) -> &'static str {
+    let date =
+        matches!(unit, Expr::Literal(unit, _) if unit.try_as_str() == Some(Some("YEAR_MONTH")));
+    let number = value.is_numeric() || *value == DataType::Boolean;
+    match value {
+        DataType::Duration(_) => "mysql_extract_time",
+        _ if number && !date => "mysql_extract_time",
+        _ => "mysql_extract_date",
+    }
 }
 
 fn add_time(args: Vec<Expr>, types: &[DataType]) -> Expr {
     let name = match types[0] {
         DataType::Timestamp(_, _) | DataType::Date32 => "mysql_addtime",
-        ref ty if crate::convert::is_text(ty) => "mysql_addtime_text",
-        _ => "mysql_addtime_time",
+        DataType::Duration(_) => "mysql_addtime_time",
+        _ => "mysql_addtime_text",
     };
     super::call(name, args)
 }

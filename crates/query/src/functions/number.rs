@@ -35,6 +35,8 @@ pub(super) const SCALE_MAX: i8 = 30;
 const PRODUCT_SCALE_MAX: i8 = 31;
 /// MySQL keeps the digits of a quotient in words of so many.
 const WORD_DIGITS: i8 = 9;
+/// Digits of a date and time to the second.
+pub(super) const CLOCK_DIGITS: u8 = 14;
 /// The most digits of a DECIMAL of 128 bits.
 const NARROW_DIGITS: i16 = 38;
 
@@ -59,6 +61,14 @@ pub(super) struct Digits {
 
 impl Number {
     fn of(field: &Field) -> Self {
+        match (meaning::time_digits(field), CLOCK_DIGITS) {
+            (Some(0), digits) => return Self::Int { digits, unsigned: false },
+            (Some(scale), digits) => {
+                let scale = scale.cast_signed();
+                return Self::Decimal(Digits { whole: digits.into(), scale, shown: scale });
+            }
+            (None, _) => {}
+        }
         match Self::of_type(field.data_type()) {
             Self::Decimal(digits) => {
                 let shown = meaning::scale(field).map_or(digits.scale, |shown| shown.cast_signed());
@@ -144,8 +154,19 @@ impl Does for Arithmetic {
     }
 
     fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        (self.eval)(&arrays, args.return_field.data_type())
+        let arrays = args.args.iter().zip(&args.arg_fields);
+        let arrays = arrays.map(|(arg, field)| exact(arg.to_array(rows)?, field));
+        (self.eval)(&arrays.collect::<Result<Vec<_>>>()?, args.return_field.data_type())
+    }
+}
+
+/// A column of times as the exact numbers of their digits, where it is known how many of the
+/// second they show.
+fn exact(array: ArrayRef, field: &Field) -> Result<ArrayRef> {
+    match meaning::time_digits(field) {
+        None => Ok(array),
+        Some(0) => Ok(Arc::new(convert::int(&array)?)),
+        Some(digits) => convert::decimal(&array, CLOCK_DIGITS + digits, digits.cast_signed()),
     }
 }
 

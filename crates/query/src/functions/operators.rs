@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::among;
 use super::meaning::{digits, hides_digits, is_json};
+use super::number::CLOCK_DIGITS;
 use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
 use super::whole::named_shortly;
 use crate::convert::{self, DATETIME, is_binary, is_text};
@@ -86,7 +87,10 @@ fn as_exact_number(expr: Expr, schema: &DFSchema) -> Result<Expr> {
         Some(0) => super::call("mysql_int", vec![expr]),
         Some(digits) => {
             let digits = i64::from(digits);
-            super::call("mysql_decimal", vec![expr, lit(CLOCK_DIGITS + digits), lit(digits)])
+            super::call(
+                "mysql_decimal",
+                vec![expr, lit(i64::from(CLOCK_DIGITS) + digits), lit(digits)],
+            )
         }
     })
 }
@@ -123,10 +127,8 @@ fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryE
 /// An expression and its type.
 pub type Operand<'a> = (Expr, &'a DataType);
 
-/// Digits of a date and time to the second.
-const CLOCK_DIGITS: i64 = 14;
 /// What all digits of a date and time are as a number.
-const TEMPORAL_NUMBER: DataType = DataType::Decimal128(20, 6);
+pub const TEMPORAL_NUMBER: DataType = DataType::Decimal128(20, 6);
 /// The most digits behind the point of a product that DataFusion makes.
 const PRODUCT_SCALE_MAX: i8 = 30;
 
@@ -150,11 +152,11 @@ fn planned(
         BinaryOperator::Plus => arithmetic(left, Operator::Plus, right, hides),
         BinaryOperator::Minus => arithmetic(left, Operator::Minus, right, hides),
         BinaryOperator::Multiply => arithmetic(left, Operator::Multiply, right, hides),
-        BinaryOperator::Divide => super::call("mysql_divide", vec![left.0, right.0]),
+        BinaryOperator::Divide => quotient("mysql_divide", left, right),
         BinaryOperator::MyIntegerDivide | BinaryOperator::DuckIntegerDivide => {
-            super::call("mysql_div", vec![left.0, right.0])
+            quotient("mysql_div", left, right)
         }
-        BinaryOperator::Modulo => super::call("mod", vec![left.0, right.0]),
+        BinaryOperator::Modulo => quotient("mod", left, right),
         BinaryOperator::BitwiseAnd => bits("mysql_bit_and", left, right),
         BinaryOperator::BitwiseOr => bits("mysql_bit_or", left, right),
         BinaryOperator::BitwiseXor => bits("mysql_bit_xor", left, right),
@@ -167,6 +169,10 @@ fn planned(
         }
         _ => return Err(Box::new((left.0, right.0))),
     })
+}
+
+fn quotient(name: &str, left: Operand<'_>, right: Operand<'_>) -> Expr {
+    super::call(name, vec![of_bits(left).0, of_bits(right).0])
 }
 
 fn bits(name: &str, left: Operand<'_>, right: Operand<'_>) -> Expr {
@@ -247,6 +253,12 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
         (DataType::Duration(_), _) | (_, DataType::Duration(_)) => {
             (to(left, &convert::TIME), to(right, &convert::TIME))
         }
+        (a, b) if is_text(a) && is_binary(b) && text_of_bytes(&right.0).is_some() => {
+            (owned(left), text_of_bytes(&right.0).expect("looked at before"))
+        }
+        (a, b) if is_binary(a) && is_text(b) && text_of_bytes(&left.0).is_some() => {
+            (text_of_bytes(&left.0).expect("looked at before"), owned(right))
+        }
         (a, b) if is_binary(a) != is_binary(b) && (is_text(a) || is_text(b)) => {
             (as_type(left, &DataType::BinaryView), as_type(right, &DataType::BinaryView))
         }
@@ -260,6 +272,20 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
         (DataType::Boolean, b) if b.is_integer() => (as_type(left, b), owned(right)),
         (a, DataType::Boolean) if a.is_integer() => (owned(left), as_type(right, a)),
         _ => exact_operands(left, right),
+    }
+}
+
+/// The text that a literal behind `_binary` is. Texts are in the order of their bytes, so that a
+/// column of texts stays bare beside it.
+fn text_of_bytes(expr: &Expr) -> Option<Typed> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == "mysql_binary" => match &call.args[..] {
+            [text @ Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
+                Some((text.clone(), value.data_type()))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -291,72 +317,6 @@ fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
             (to((left.0, &left.1), &wide), to((right.0, &right.1), &wide))
         }
         _ => (left, right),
-    }
-}
-
-/// `value IN (items)`, each item compared as MySQL compares it with the value; those that are
-/// compared alike are one list.
-pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
-    let mut lists = Lists::default();
-    for item in items {
-        let Some(packed) = among::unpacked(&item.0) else {
-            lists.put(value.clone(), item);
-            continue;
-        };
-        for list in packed {
-            if is_as_it_is(value.1, list.data_type()) {
-                lists.tests.push(among::among(value.clone(), &list)?);
-                continue;
-            }
-            for at in 0..list.len() {
-                let item = lit(ScalarValue::try_from_array(&list, at)?);
-                lists.put(value.clone(), (item, list.data_type()));
-            }
-        }
-    }
-    lists.test()
-}
-
-/// Whether a value of one type is compared with all literals of another as both are.
-fn is_as_it_is(value: &DataType, literal: &DataType) -> bool {
-    value == literal
-        || (is_text(value) && is_text(literal))
-        || (value.is_integer() && literal.is_integer())
-}
-
-/// What a value is compared with, item by item.
-#[derive(Default)]
-struct Lists {
-    tests: Vec<Expr>,
-    /// The value as it is compared, and items of one type.
-    alike: Vec<(Typed, DataType, Vec<Expr>)>,
-}
-
-impl Lists {
-    fn put(&mut self, value: Operand<'_>, item: Operand<'_>) {
-        let (value, (item, ty)) = comparable(value, item);
-        // DataFusion finds out whether a list is the same for all rows by asking for no rows, for
-        // which CASE answers with a constant.
-        if item.any_column_refs() {
-            self.tests.push(value.0.eq(item));
-            return;
-        }
-        match self.alike.iter_mut().find(|(compared, of, _)| *compared == value && *of == ty) {
-            Some((.., list)) => list.push(item),
-            None => self.alike.push((value, ty, vec![item])),
-        }
-    }
-
-    fn test(self) -> Result<Expr> {
-        let Self { mut tests, alike } = self;
-        for ((value, of), ty, list) in alike {
-            let many = list.len() >= among::SET_FROM;
-            tests.push(match among::values(&list, &ty).filter(|_| many) {
-                Some(list) => among::among((value, &of), &list)?,
-                None => value.in_list(list, false),
-            });
-        }
-        Ok(tests.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false)))
     }
 }
 
@@ -440,7 +400,8 @@ fn small_decimal(operand: Operand<'_>, other: &DataType) -> Typed {
 /// A literal of digits to the base 2 or 16 is the number that it is, where one is wanted.
 fn of_bits(operand: Operand<'_>) -> Operand<'_> {
     match operand {
-        (expr @ Expr::Literal(..), ty) if is_binary(ty) => {
+        // Bytes that were computed, or bound, are a string: they have another type.
+        (expr @ Expr::Literal(..), DataType::Binary) => {
             (super::call("mysql_bits", vec![expr]), &DataType::UInt64)
         }
         other => other,
@@ -459,9 +420,12 @@ fn needs_ours(left: &DataType, op: Operator, right: &DataType, hides: bool) -> b
     }
     let (p1, s1, p2, s2) = (i16::from(p1), i16::from(s1), i16::from(p2), i16::from(s2));
     match op {
-        // Products that would be wider than 128 bits are refused if they are: columns that are
-        // declared wide seldom hold what is.
-        Operator::Multiply => s1 + s2 > i16::from(PRODUCT_SCALE_MAX),
+        // Products that would be wider than 128 bits are refused if they are, since columns that
+        // are declared wide seldom hold what is; those of full width may.
+        Operator::Multiply => {
+            let full = i16::from(DECIMAL128_MAX_PRECISION);
+            s1 + s2 > i16::from(PRODUCT_SCALE_MAX) || p1 == full || p2 == full
+        }
         _ => {
             let needs = (p1 - s1).max(p2 - s2) + s1.max(s2) + 1;
             needs > i16::from(DECIMAL128_MAX_PRECISION)
@@ -566,6 +530,10 @@ pub fn negated(operand: Expr, ty: &DataType) -> Expr {
         }
         ty if is_decimal(ty) => {
             arithmetic((lit(0_i64), &DataType::Int64), Operator::Minus, (operand, ty), false)
+        }
+        DataType::Date32 => lit(0_i64) - converted(operand, ty, &DataType::Int64),
+        DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            lit(0_i64) - converted(operand, ty, &TEMPORAL_NUMBER)
         }
         _ => lit(0.0) - converted(operand, ty, &DataType::Float64),
     }

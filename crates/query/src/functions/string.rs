@@ -220,10 +220,18 @@ fn repeat(row: &Row<'_>) -> Option<Out> {
 
 /// `REPLACE(text, from, to)`.
 fn replace(row: &Row<'_>) -> Option<Out> {
-    let (body, from, to) = (row.text(0), row.text(1), row.text(2));
+    if row.null(0) || row.null(1) {
+        return None;
+    }
+    let (body, from) = (row.text(0), row.text(1));
+    // What replaces nothing is not looked at, and may be NULL.
     if from.is_empty() {
         return text(body);
     }
+    if row.null(2) {
+        return None;
+    }
+    let to = row.text(2);
     let mut bytes = body.len();
     if to.len() > from.len() {
         let longer = (to.len() - from.len()).saturating_mul(body.matches(from).count());
@@ -388,7 +396,7 @@ fn simple() -> Vec<RowFunction> {
             position(row.text(0), row.text(1), 1)
         })
         .of_bytes(),
-        RowFunction::new("replace", T, (3, 3), Kind::Text, replace).of_bytes(),
+        RowFunction::new("replace", T, (3, 3), Kind::Text, replace).of_bytes().sees_null(),
         RowFunction::new(
             "substring_index",
             &[Kind::Text, Kind::Text, Kind::Int],

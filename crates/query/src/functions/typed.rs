@@ -15,9 +15,11 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use freshet_base::err;
 
-use super::meaning::{joined_scale, most_digits, showing, shown_digits, with_digits};
+use super::meaning::{
+    DIGITS_MAX, joined_scale, most_digits, showing, shown_digits, with_digits, with_scale,
+};
 use super::once::{is_short, once};
-use super::operators::compare;
+use super::operators::{TEMPORAL_NUMBER, compare};
 use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
 use crate::error::external;
@@ -74,6 +76,11 @@ impl Does for Typed {
         Ok(match field.data_type() {
             DataType::Timestamp(_, _) | DataType::Duration(_) => {
                 with_digits(field, most_digits(joined))
+            }
+            // The number of a time shows as many digits as the time.
+            ty if *ty == TEMPORAL_NUMBER && types.iter().all(is_clock) => {
+                let shown = most_digits(joined).unwrap_or(DIGITS_MAX);
+                with_scale(field, shown)
             }
             ty if is_decimal(ty) => joined_scale(field, joined.map(|(field, _)| field)),
             _ => field,
@@ -173,6 +180,11 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
         (a, b) if integer_digits(a).is_some() && integer_digits(b).is_some() => Int64,
         _ => DataType::Utf8View,
     }
+}
+
+/// Whether a type holds times of day, with a date or without.
+fn is_clock(ty: &DataType) -> bool {
+    matches!(ty, DataType::Timestamp(_, _) | DataType::Duration(_))
 }
 
 /// Whether a type holds decimals.
@@ -307,6 +319,8 @@ fn expand_case(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
 fn sum_type(types: &[DataType]) -> Result<DataType> {
     Ok(match &types[0] {
         ty if is_decimal(ty) => ty.clone(),
+        DataType::Date32 => DataType::Decimal128(8, 0),
+        DataType::Timestamp(_, _) | DataType::Duration(_) => TEMPORAL_NUMBER,
         ty => match integer_digits(ty) {
             Some(digits) => DataType::Decimal128(digits, 0),
             None => DataType::Float64,
@@ -329,7 +343,8 @@ fn negated_type(types: &[DataType]) -> Result<DataType> {
     Ok(match &types[0] {
         ty if integer_digits(ty).is_some() => DataType::Int64,
         ty if is_decimal(ty) => ty.clone(),
-        DataType::Null => DataType::Int64,
+        DataType::Null | DataType::Date32 => DataType::Int64,
+        DataType::Timestamp(_, _) | DataType::Duration(_) => TEMPORAL_NUMBER,
         _ => DataType::Float64,
     })
 }
@@ -440,7 +455,7 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("mysql_in", (2, MANY), boolean, |args, types| {
             let mut operands = args.into_iter().zip(types);
             let value = operands.next().expect("arity is checked");
-            super::operators::among(value, operands.collect())
+            super::items::among(value, operands.collect())
         }),
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))

@@ -160,7 +160,7 @@ fn group_concat(function: &mut Function, bytes_max: u64) -> Expr {
         let argument = place.and_then(|place| parts.get(place.checked_sub(1)?)).cloned();
         keys.push(argument.unwrap_or(order.expr));
     }
-    let body = call(if parts.len() == 1 { "mysql_text" } else { "concat" }, parts);
+    let body = call("concat", parts);
     let args = [body, separator.clone(), text(options.join(" "))].into_iter().chain(keys);
     list.args = args.map(argument).collect();
     call("mysql_group_cut", vec![Expr::Function(function.clone()), int(bytes_max), separator])

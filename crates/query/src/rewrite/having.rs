@@ -1,17 +1,21 @@
 //! HAVING of a select without groups: a condition over its rows that may name its aliases.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use freshet_base::{Result, bail};
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, GroupByExpr, Select, SelectItem, visit_expressions,
-    visit_expressions_mut,
+    BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem, Visit, Visitor,
+    visit_expressions, visit_expressions_mut,
 };
 
 use crate::functions::list;
 
 /// Makes a HAVING that has no groups part of WHERE.
-pub fn without_groups(select: &mut Select) {
+///
+/// # Errors
+/// A column that is not selected: of the outermost select, inside which no other may have it.
+pub fn without_groups(select: &mut Select, outermost: bool) -> Result<()> {
     let grouped =
         !matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
     let items = select.projection.iter().filter_map(|item| match item {
@@ -20,9 +24,12 @@ pub fn without_groups(select: &mut Select) {
     });
     let aggregated = items.chain(&select.having).any(has_aggregate);
     if grouped || aggregated {
-        return;
+        return Ok(());
     }
-    let Some(mut having) = select.having.take() else { return };
+    let Some(mut having) = select.having.take() else { return Ok(()) };
+    if outermost {
+        check_selected(select, &having)?;
+    }
     let aliases = aliases(select);
     let _ = visit_expressions_mut(&mut having, |expr| {
         if let Expr::Identifier(ident) = expr
@@ -40,6 +47,50 @@ pub fn without_groups(select: &mut Select) {
             right: Box::new(Expr::Nested(Box::new(having))),
         },
     });
+    Ok(())
+}
+
+/// Refuses columns in HAVING that are not selected. What a subquery in it reads is its own.
+fn check_selected(select: &Select, having: &Expr) -> Result<()> {
+    let subquery = |expr: &Expr| match expr {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let mut selected = HashSet::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => selected.extend(column_name(expr)),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                selected.extend(column_name(expr));
+                selected.insert(alias.value.to_lowercase());
+            }
+            _ => return Ok(()),
+        }
+    }
+    if visit_expressions(having, subquery).is_break() {
+        return Ok(());
+    }
+    let unknown = visit_expressions(having, |expr| match column_name(expr) {
+        Some(name) if !selected.contains(&name) => ControlFlow::Break(expr.to_string()),
+        _ => ControlFlow::Continue(()),
+    });
+    match unknown {
+        ControlFlow::Break(name) => {
+            let name = name.replace('`', "");
+            bail!(UnknownColumn, "Unknown column '{name}' in 'having clause'")
+        }
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// The name of a column, without its table.
+fn column_name(expr: &Expr) -> Option<String> {
+    let ident = match expr {
+        Expr::Identifier(ident) => ident,
+        Expr::CompoundIdentifier(idents) => idents.last()?,
+        _ => return None,
+    };
+    (!ident.value.starts_with('@')).then(|| ident.value.to_lowercase())
 }
 
 fn aliases(select: &Select) -> HashMap<String, Expr> {
@@ -52,13 +103,38 @@ fn aliases(select: &Select) -> HashMap<String, Expr> {
     named.collect()
 }
 
-/// Whether an expression has an aggregate in it.
+/// Whether an expression has an aggregate in it, those of its subqueries left out.
 pub fn has_aggregate(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |expr| match expr {
-        Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+    expr.visit(&mut Aggregates { depth: 0 }).is_break()
+}
+
+/// Looks for an aggregate.
+struct Aggregates {
+    /// How many queries the visitor is inside of: aggregates of those are their own.
+    depth: usize,
+}
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if self.depth == 0 && is_aggregate(function) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Whether a function is an aggregate.

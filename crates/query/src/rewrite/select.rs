@@ -106,7 +106,7 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     query.for_clause = None;
     name_columns(&mut query.body, outermost);
     set_operation::before(query, outermost)?;
-    before_body(&mut query.body)
+    before_body(&mut query.body, outermost)
 }
 
 /// In ORDER BY an integer is the place of a column, and other literals order nothing.
@@ -176,23 +176,23 @@ fn name_columns(body: &mut SetExpr, unique: bool) {
     }
 }
 
-fn before_body(body: &mut SetExpr) -> Result<()> {
+fn before_body(body: &mut SetExpr, outermost: bool) -> Result<()> {
     match body {
-        SetExpr::Select(select) => before_select(select),
+        SetExpr::Select(select) => before_select(select, outermost),
         SetExpr::SetOperation { left, right, .. } => {
-            before_body(left)?;
-            before_body(right)
+            before_body(left, outermost)?;
+            before_body(right, outermost)
         }
         _ => Ok(()),
     }
 }
 
-fn before_select(select: &mut Select) -> Result<()> {
+fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
     if let Some(into) = &select.into {
         bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
     }
     without_dual(select);
-    super::having::without_groups(select);
+    super::having::without_groups(select, outermost)?;
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             super::subquery::in_item(expr)?;

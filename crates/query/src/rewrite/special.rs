@@ -38,14 +38,14 @@ pub fn special(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// A literal behind the name of a character set. Bytes are a string of bytes behind any of them;
-/// text is one where that makes a difference.
+/// A literal behind the name of a character set. Bytes are a string of bytes behind any of them,
+/// and so is text behind `_binary`.
 fn introduced(charset: &str, value: Expr) -> Expr {
     let binary = charset.eq_ignore_ascii_case("_binary");
     let bytes = match &value {
         Expr::Value(value) => match &value.value {
             Value::HexStringLiteral(_) => true,
-            Value::SingleQuotedString(text) => binary && !text.is_ascii(),
+            Value::SingleQuotedString(_) => binary,
             _ => false,
         },
         _ => false,

@@ -201,9 +201,8 @@ pub fn put_civil(
         ColumnType::Timestamp { fsp } => {
             let local = civil.micros_rounded(fsp).ok_or(BadValue::NotTemporal)?;
             let zone = civil.offset.map_or(rules.zone, crate::Zone::Offset);
-            let utc = zone
-                .to_utc(local)
-                .filter(|utc| (row::TIMESTAMP_MICROS_MIN..=row::MICROS_MAX).contains(utc));
+            let instants = row::TIMESTAMP_MICROS_MIN..=row::TIMESTAMP_MICROS_MAX;
+            let utc = zone.to_utc(local).filter(|utc| instants.contains(utc));
             out.extend_from_slice(&utc.ok_or(BadValue::NotTemporal)?.to_le_bytes());
         }
         _ => {

@@ -217,7 +217,8 @@ fn put_cell(
         Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),
         Cells::Double(values, _) => put(encoder, Literal::Float(values.value(row))),
         Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),
-        Cells::Bytes(values) => put(encoder, Literal::Binary(values.value(row))),
+        // What was computed is a string, and no number that is written in base 16.
+        Cells::Bytes(values) => put(encoder, Literal::Text(values.value(row))),
         Cells::Decimal(..) | Cells::Large(..) => {
             text.clear();
             cells.exact(row, text);
