@@ -95,6 +95,17 @@ const STATEMENTS: &[(&str, &str, Option<&str>)] = &[
     ),
     ("max", "SELECT LENGTH(MAX(REPEAT(s, 60))) FROM t", Some("60000")),
     ("filter", "SELECT COUNT(*) FROM t WHERE REPEAT(s, 60) LIKE '%x%7'", Some("409")),
+    (
+        "join",
+        "SELECT COUNT(*) FROM t x JOIN t y ON x.id = y.id AND REPEAT(x.s, 60) <> REPEAT(y.s, 59)",
+        Some("4096"),
+    ),
+    (
+        "join of all with all",
+        "SELECT COUNT(*) FROM t x JOIN t y ON REPEAT(x.s, y.id * 60) <> y.s WHERE x.id < 1000 AND \
+         y.id < 2",
+        Some("2000"),
+    ),
     ("result", "SELECT REPEAT(s, 60) FROM t LIMIT 3000", None),
     (
         "columns of a row",

@@ -2,8 +2,8 @@
 //!
 //! DataFusion evaluates an expression over a whole batch of rows, whatever the values take.
 //! Projections are therefore cut into pieces that fit ([`TooWide`]), and hand each piece on before
-//! they make the next; a filter, whose result is narrow, evaluates its condition piece by piece;
-//! and what an aggregate evaluates goes into a projection of its own below it.
+//! they make the next; filters and joins, whose conditions are narrow, evaluate them piece by
+//! piece; and what an aggregate evaluates goes into a projection of its own below it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -27,6 +27,10 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, P
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{
@@ -78,12 +82,33 @@ fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
         let filter = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
         return Ok(Transformed::yes(Arc::new(filter)));
     }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+        && let Some(filter) = join.filter().and_then(piecewise)
+    {
+        return Ok(Transformed::yes(join.builder().with_filter(Some(filter)).build_exec()?));
+    }
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>()
+        && let Some(filter) = join.filter().and_then(piecewise)
+    {
+        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
+        return Ok(Transformed::yes(Arc::new(join)));
+    }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
         && let Some(lifted) = lifted(aggregate)?
     {
         return Ok(Transformed::yes(lifted));
     }
     Ok(Transformed::no(plan))
+}
+
+/// The condition of a join, evaluated piece by piece; `None` where it makes nothing wide.
+fn piecewise(filter: &JoinFilter) -> Option<JoinFilter> {
+    let expr = filter.expression();
+    let columns = filter.column_indices().to_vec();
+    Shape::of([expr]).is_wide().then(|| {
+        let expr = Arc::new(Piecewise::new(Arc::clone(expr)));
+        JoinFilter::new(expr, columns, Arc::clone(filter.schema()))
+    })
 }
 
 /// What makes the results of expressions wide.
