@@ -303,7 +303,8 @@ impl Gathered<'_> {
             return Ok(Loaded::alone(self.append_files(label).await?, given));
         }
         let mut whole = LoadBuffer::default();
-        let buffer = match self.pieces.is_empty() {
+        // A body without a row may never have begun its buffer, which has no place for a head then.
+        let buffer = match self.pieces.is_empty() && buffer.payload_bytes() > 0 {
             true => buffer,
             false => self.join(buffer, &mut whole)?,
         };

@@ -354,6 +354,9 @@ impl Session {
             false => catalog.require_database(name)?.name.clone(),
         };
         let name: Arc<str> = canonical.into();
+        if self.database.as_ref() == Some(&name) {
+            return Ok(());
+        }
         self.process.describe(|details| details.database = Some(Arc::clone(&name)));
         self.database = Some(name);
         // A name without a database means another table now: what was resolved is stale.

@@ -43,7 +43,17 @@ fn a_name_without_a_database_follows_use_and_a_prepared_statement_does_not() {
     client.execute(prepared.statement_id, &[Param::Int(3)]);
     client.run("create table c (x int)");
     client.execute(prepared.statement_id, &[Param::Int(4)]);
-    assert_eq!(client.texts("select x from a.t order by x"), [["1"], ["3"], ["4"]]);
+    client.run("use a");
+    let planned = client.prepare("insert into t values (? + 0)").unwrap();
+    let read = client.prepare("select max(x) from t where x > ?").unwrap();
+    client.run("use b");
+    client.execute(planned.statement_id, &[Param::Int(5)]);
+    assert_eq!(client.texts("select x from a.t order by x"), [["1"], ["3"], ["4"], ["5"]]);
+    let Outcome::Rows(read) = client.execute(read.statement_id, &[Param::Int(0)]) else {
+        panic!("a SELECT has rows");
+    };
+    assert_eq!(read.rows, [[Value::Int(5)]]);
+    assert_eq!(client.texts("select database()"), [["b"]]);
     assert_eq!(client.texts("select x from b.t"), [["2"]]);
 }
 

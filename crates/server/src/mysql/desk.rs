@@ -198,8 +198,7 @@ impl Desk<'_> {
         };
         let added = insert.refresh(self.session).map(drop).and_then(|()| {
             let kind = Kind::Insert(Box::new(insert));
-            let holdings = &self.session.holdings;
-            self.statements.add(Prepared::new(text, parameters, kind, holdings)?)
+            self.statements.add(Prepared::new(text, parameters, kind, self.session)?)
         });
         match added {
             Ok(id) => results::prepared(self.writer, id, parameters, &[], self.session),

@@ -8,7 +8,7 @@ use freshet_ingest::decode::params::{Params, PreparedRows};
 use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
-use crate::accounts::{Holdings, Kept};
+use crate::accounts::Kept;
 use crate::insert::{self, Done, Grouping};
 use crate::mysql::text;
 use crate::session::Session;
@@ -32,6 +32,9 @@ const STATEMENTS_MAX: usize = 16_382;
 pub struct Prepared {
     /// Its text.
     pub sql: String,
+    /// The database that was current when it was prepared: names without one mean it for ever, as
+    /// in MySQL.
+    pub database: Option<Arc<str>>,
     /// How many `?` it has.
     pub parameters: u16,
     /// What it is.
@@ -100,21 +103,22 @@ impl PreparedInsert {
 }
 
 impl Prepared {
-    /// A statement of this kind.
+    /// A statement of this kind, prepared in this session.
     ///
     /// # Errors
     /// 1041 where the account keeps too much.
-    pub fn new(sql: String, parameters: u16, kind: Kind, holdings: &Arc<Holdings>) -> Result<Self> {
+    pub fn new(sql: String, parameters: u16, kind: Kind, session: &Session) -> Result<Self> {
         let copies = match kind {
             Kind::Insert(_) => 2,
             Kind::Other(_) => TREE_BYTES_PER_BYTE,
         };
         let parameter_bytes = usize::from(parameters) * PARAMETER_BYTES;
         let own_bytes = (STATEMENT_BYTES + sql.len() * copies + parameter_bytes) as u64;
-        let mut kept = Kept::nothing(holdings);
+        let mut kept = Kept::nothing(&session.holdings);
         kept.resize(own_bytes)?;
         Ok(Self {
             sql,
+            database: session.database.clone(),
             parameters,
             kind,
             long_data: LongData::default(),

@@ -26,6 +26,14 @@ const TOGETHER: usize = 256;
 /// Rows of a cursor that are kept at most.
 const CURSOR_BYTES_MAX: usize = 256 << 20;
 
+impl Kind {
+    /// Whether it may change which database is current.
+    fn moves_session(&self) -> bool {
+        let Self::Other(prepared) = self else { return false };
+        matches!(prepared.parsed.statement, Statement::Use(_) | Statement::DropDatabase { .. })
+    }
+}
+
 /// A prepared statement that is no INSERT of literals.
 pub struct PreparedQuery {
     parsed: Parsed,
@@ -260,7 +268,7 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
     let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, _memory: memory };
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;
-    Prepared::new(sql, parameters, Kind::Other(Box::new(prepared)), &session.holdings)
+    Prepared::new(sql, parameters, Kind::Other(Box::new(prepared)), session)
 }
 
 /// The columns of a statement's result, planned with values yet to come.
@@ -353,7 +361,30 @@ pub async fn execute(
     cursor: bool,
     output: &mut Output,
 ) -> std::result::Result<(), Gone> {
-    let done = match &mut statement.kind {
+    let moves = statement.kind.moves_session();
+    let current = session.database.clone();
+    if !moves {
+        session.database = statement.database.clone();
+    }
+    let done = execute_in(session, statement, parameters, cursor, output).await;
+    if !moves {
+        session.database = current;
+    }
+    if let Err(error) = done? {
+        super::failed(session, output, &error);
+    }
+    Ok(())
+}
+
+/// The same in the statement's own database.
+async fn execute_in(
+    session: &mut Session,
+    statement: &mut Prepared,
+    parameters: Vec<Parameter>,
+    cursor: bool,
+    output: &mut Output,
+) -> std::result::Result<Result<()>, Gone> {
+    match &mut statement.kind {
         Kind::Other(prepared) => {
             prepared.cursor = None;
             match &prepared.parsed.statement {
@@ -378,11 +409,7 @@ pub async fn execute(
             }
             Err(error) => Ok(Err(error)),
         },
-    };
-    if let Err(error) = done? {
-        super::failed(session, output, &error);
     }
-    Ok(())
 }
 
 async fn execute_query(

@@ -102,6 +102,22 @@ fn lines_to_skip_may_reach_far_into_a_large_body() {
 }
 
 #[test]
+fn a_large_body_without_a_row_is_an_empty_load() {
+    let site = Site::new();
+    let blank = "\n".repeat((1 << 20) + 1);
+    let wrong = "nonsense\n".repeat(1 << 17);
+    for (headers, body, filtered) in
+        [(&[][..], &blank, 0), (&["max_filter_ratio: 1"][..], &wrong, 1 << 17)]
+    {
+        let reply = site.load(headers, body);
+        assert_eq!((&reply["Status"], &reply["NumberLoadedRows"]), (&json!("Success"), &json!(0)));
+        assert_eq!(reply["NumberFilteredRows"], json!(filtered));
+    }
+    assert_eq!(site.places(), (0, 0));
+    site.stop();
+}
+
+#[test]
 fn a_large_array_is_one_document() {
     let site = Site::with_small_records();
     let objects: Vec<String> =
