@@ -9,13 +9,14 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TxnId, bail, err};
 use freshet_meta::RowsetMeta;
 use freshet_schema::{GroupCommitMode, TableSchema};
-use freshet_storage::delta::{self, DeltaEntry};
+use freshet_storage::delta::{self, Chunk};
+use freshet_storage::fold::{self, Body, Event};
 use freshet_wal as wal;
 
 use crate::admit::Admitted;
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
-use crate::group::{EndedGroup, JoinSize, JoinTime, TableLog};
+use crate::group::{GroupCommit, JoinSize, JoinTime, Joined};
 use crate::labels::LabelClaim;
 use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
 use crate::settle::SMALL_RECORD_BYTES;
@@ -135,39 +136,24 @@ impl Engine {
         let txn = self.meta().ids().txn()?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let (lsn, outcome) = self.wal().append(Kind::Load as u8, payload, room, |lsn, stamp| {
-            let mut log = load.table.log.lock();
-            let joined = self.join(&mut log, load.table, load.mode, txn, size)?;
+            let mut group = load.table.lock();
+            let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
             stamp.extend_from_slice(&1u16.to_le_bytes());
-            record::write_part_stamp(stamp, &joined.stamp);
-            log.last_lsn = lsn;
-            if let Some(ended) = &joined.ended {
-                log.tell_end(ended.txn, lsn);
-            }
-            // Pushed under the log's lock, so that delta order equals log order.
-            let delta_entry = DeltaEntry {
-                lsn,
-                txn: joined.stamp.txn,
-                // A group that its load filled ends with the note that follows it.
-                ends_group: joined.stamp.ends_with.is_some() && joined.ended.is_none(),
-                schema_version: load.schema_version,
-                rows,
-                payload: encoded,
-            };
-            let full = load.table.delta.push_rows(delta_entry, permit);
-            if let Some(ended) = &joined.ended {
-                load.table.delta.end_group(ended.txn, lsn);
-            }
+            let SmallLoad { schema_version, .. } = load;
+            let body = Body::Rows { schema_version, rows, payload: encoded, permit };
+            let full = enter_part(&mut group, lsn, &joined, body, stamp);
             if let Some(label) = load.label {
-                label.appended(joined.stamp.txn, lsn);
+                label.appended(joined.txn, lsn);
             }
             Ok::<_, Error>((joined, full))
         })?;
         let (joined, full) = outcome;
-        self.after_join(&joined, size);
+        let txn = joined.txn;
+        self.after_join(load.table, joined, size);
         if let Some(chunk) = full {
             self.roll_later(chunk);
         }
-        Ok(Appended { lsn, txn: joined.stamp.txn })
+        Ok(Appended { lsn, txn })
     }
 
     /// Appends one record of several parts: a transaction, or a large load.
@@ -188,8 +174,8 @@ impl Engine {
         if let Some(label) = &label {
             label.write(&mut payload, self.meta().labels().time());
         }
+        let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
         let txn = self.meta().ids().txn()?;
-        let mut sizes = Vec::with_capacity(parts.len());
         let payload = wal::Payload::Shared(Bytes::from(payload));
         let (lsn, joined) =
             self.wal().append(Kind::Load as u8, payload, admitted_room, |lsn, stamp| {
@@ -198,16 +184,19 @@ impl Engine {
                 stamp.extend_from_slice(&count.to_le_bytes());
                 let mut joined = Vec::with_capacity(parts.len());
                 for part in parts {
-                    sizes.push(part.size());
-                    joined.push(self.stamp_part(part, txn, lsn, stamp));
+                    let (table, size) = (Arc::clone(&part.table), part.size());
+                    joined.push((table, self.enter_part_load(part, txn, lsn, stamp), size));
                 }
                 if let Some(label) = label {
                     label.appended(txn, lsn);
                 }
                 Ok::<_, Error>(joined)
             })?;
-        for (joined, size) in joined.iter().zip(sizes) {
-            self.after_join(joined, size);
+        for (table, joined, size) in joined {
+            self.after_join(&table, joined, size);
+        }
+        if is_large {
+            self.keeper().wake();
         }
         Ok(Appended { lsn, txn })
     }
@@ -225,33 +214,23 @@ impl Engine {
         self.admission().room_until(bytes, deadline).await
     }
 
-    fn stamp_part(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Stamped {
-        let size = part.size();
-        let mut log = part.table.log.lock();
-        let joined = self
-            .join(&mut log, &part.table, GroupCommitMode::Off, txn, size)
-            .expect("the tables were checked under the same lock");
-        record::write_part_stamp(stamp, &joined.stamp);
-        log.last_lsn = lsn;
-        match part.body {
-            PartBody::Rowsets { metas, in_flight: _in_flight } => {
-                let rowsets = self.loaded_rowsets(part.table.id, &part.schema, metas, lsn);
-                part.table.delta.push_rowsets(lsn, rowsets);
-                self.keeper().wake();
+    fn enter_part_load(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Joined {
+        let PartLoad { table, schema, rows, body, .. } = part;
+        let mut group = table.lock();
+        let joined = group.alone(txn);
+        // The sweep is kept off files until the delta names them.
+        let (body, _in_flight) = match body {
+            PartBody::Rowsets { metas, in_flight } => {
+                let rowsets = self.loaded_rowsets(table.id, &schema, metas, lsn);
+                (Body::Rowsets(rowsets), Some(in_flight))
             }
             PartBody::Rows { bytes, permit } => {
-                let entry = DeltaEntry {
-                    lsn,
-                    txn,
-                    ends_group: true,
-                    schema_version: part.schema.version,
-                    rows: part.rows,
-                    payload: delta::Payload::Shared(bytes),
-                };
-                if let Some(chunk) = part.table.delta.push_rows(entry, permit) {
-                    self.roll_later(chunk);
-                }
+                let payload = delta::Payload::Shared(bytes);
+                (Body::Rows { schema_version: schema.version, rows, payload, permit }, None)
             }
+        };
+        if let Some(chunk) = enter_part(&mut group, lsn, &joined, body, stamp) {
+            self.roll_later(chunk);
         }
         joined
     }
@@ -259,37 +238,24 @@ impl Engine {
     /// Gives a load its group; called under the log's lock with the table's state.
     fn join(
         &self,
-        log: &mut TableLog,
+        group: &mut GroupCommit,
         table: &TableState,
         mode: GroupCommitMode,
         txn: TxnId,
         size: JoinSize,
-    ) -> Result<Stamped> {
-        if log.dropped.is_some() {
+    ) -> Result<Joined> {
+        if group.log().is_dropped() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", table.name());
         }
-        let (joined, ended) = match mode {
-            GroupCommitMode::Off => (log.alone(txn), None),
+        match mode {
+            GroupCommitMode::Off => Ok(group.alone(txn)),
             GroupCommitMode::Sync | GroupCommitMode::Async => {
                 let clock = self.clock();
                 let time = || JoinTime { now: clock.now(), wall_micros: clock.wall_micros() };
-                let end_room = self.room_of_end(log)?;
-                let (joined, ended) = log.join(txn, size, table.group_limits(), time);
-                if let Some(open) = log.open.as_mut().filter(|_| joined.opened) {
-                    open.end_room = end_room;
-                }
-                (joined, ended)
+                let end_room = || self.room_of_end().map(Some);
+                group.join(txn, size, table.group_limits(), end_room, time)
             }
-        };
-        let due = if joined.opened { log.open.as_ref().map(|open| open.due()) } else { None };
-        let stamp = PartStamp {
-            table: log.table,
-            partition: log.partition,
-            incarnation: log.incarnation,
-            txn: joined.txn,
-            ends_with: joined.ends_with,
-        };
-        Ok(Stamped { stamp, ended, due })
+        }
     }
 
     /// A table whose flush keeps failing is refused alone, before its rows take the memory of
@@ -300,37 +266,42 @@ impl Engine {
         table.check_flushes().or_else(|error| if holds_little() { Ok(()) } else { Err(error) })
     }
 
-    /// The room of the end of the group that the next load opens; none where one is open.
-    fn room_of_end(&self, log: &TableLog) -> Result<Option<wal::Room>> {
-        if log.open.is_some() {
-            return Ok(None);
-        }
-        let room = self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
+    /// The room of the end of the group that a load opens.
+    fn room_of_end(&self) -> Result<wal::Room> {
+        self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room for the end of another group; retry in a moment")
                 .with_retry(Retry::After(NO_END_ROOM_PAUSE))
-        })?;
-        Ok(Some(room))
+        })
     }
 
-    fn after_join(&self, joined: &Stamped, size: JoinSize) {
+    fn after_join(&self, table: &TableState, joined: Joined, size: JoinSize) {
         let metrics = self.metrics();
         metrics.loads.inc();
         metrics.rows.inc_by(size.rows);
         metrics.load_bytes.inc_by(size.bytes);
         if let Some(due) = joined.due {
-            self.keeper().group_opened(joined.stamp.table, due);
+            self.keeper().group_opened(table.id, due);
         }
-        if let Some(ended) = &joined.ended {
-            self.group_ended(ended.clone());
+        if let Some(ended) = joined.ended {
+            self.group_ended(ended);
         }
     }
 }
 
-struct Stamped {
-    stamp: PartStamp,
-    ended: Option<EndedGroup>,
-    /// When the group that the load opened is due.
-    due: Option<Duration>,
+/// Writes the stamp of one table's part, and enters what the record says of the table: under one
+/// lock, so that the order of deltas is that of the log.
+fn enter_part(
+    group: &mut GroupCommit,
+    lsn: Lsn,
+    joined: &Joined,
+    body: Body<'_>,
+    stamp: &mut Vec<u8>,
+) -> Option<Arc<Chunk>> {
+    let (log, txn, ends_with) = (group.log(), joined.txn, joined.ends_with);
+    let (table, partition, incarnation) = (log.table(), log.partition(), log.incarnation());
+    let part = PartStamp { table, partition, incarnation, txn, ends_with };
+    record::write_part_stamp(stamp, &part);
+    group.enter(lsn, Event::Load(fold::Load { incarnation, txn, ends_with, body }))
 }
 
 impl PartLoad {
@@ -385,12 +356,13 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
 /// Checks all tables before the first is touched: a record is appended whole or not at all.
 fn check_parts(parts: &[PartLoad]) -> Result<()> {
     for part in parts {
-        let log = part.table.log.lock();
-        if log.dropped.is_some() {
+        let group = part.table.lock();
+        let log = group.log();
+        if log.is_dropped() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", part.table.name());
         }
         let is_in_files = matches!(part.body, PartBody::Rowsets { .. });
-        if is_in_files && part.began_in != log.incarnation {
+        if is_in_files && part.began_in != log.incarnation() {
             bail!(
                 SnapshotTooOld,
                 "table '{}' was truncated while the load ran; nothing was loaded, send it again",

@@ -82,8 +82,8 @@ impl Bulk {
         let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
         loop {
             let (now_in, dropped) = {
-                let log = self.table.log.lock();
-                (log.incarnation, log.dropped.is_some())
+                let table = self.table.lock();
+                (table.log().incarnation(), table.log().is_dropped())
             };
             let view = engine.views().load().tables.get(&self.table.id).cloned();
             let Some(view) = view.filter(|_| !dropped) else {
@@ -160,14 +160,14 @@ impl Engine {
     pub(crate) fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
         // A side file cannot hold it, so a table that keeps it from metadata holds back the log.
         table.check_flushes()?;
-        let log = table.log.lock();
-        if log.dropped.is_some() {
+        let group = table.lock();
+        if group.log().is_dropped() {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
         }
         Ok(Bulk {
             table: Arc::clone(table),
             schema: Arc::clone(schema),
-            incarnation: log.incarnation,
+            incarnation: group.log().incarnation(),
             stretch: Vec::new(),
             stretch_bytes: 0,
             permits: Vec::new(),

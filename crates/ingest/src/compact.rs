@@ -18,6 +18,7 @@ use freshet_base::{Result, RowsetId, TableId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
+use freshet_storage::fold::Event;
 use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
@@ -250,9 +251,10 @@ impl Engine {
             self.metrics().compactions.inc();
             self.metrics().compaction_bytes.inc_by(meta.bytes());
             let dir = self.data_dir().tablet(work.table, work.tablet);
-            let rowset = Arc::new(Rowset::new(self.fs(), &dir, meta, &schema));
-            self.show_merged(&work, rowset);
-            self.sweeper.retire(&work.rowsets);
+            let added = Arc::new(Rowset::new(self.fs(), &dir, meta, &schema));
+            let Work { table, tablet, rowsets: removed, .. } = work;
+            let at = self.horizon().get();
+            self.show(at, table, Event::Replace { tablet, removed, added });
         }
         Ok(())
     }
@@ -265,22 +267,6 @@ impl Engine {
             engine.meta().replace_rowsets(table, tablet, &removed, &added)
         })
         .await
-    }
-
-    /// Puts the merged rowset in place of its inputs. Flushes may have added newer ones since.
-    fn show_merged(&self, work: &Work, merged: Arc<Rowset>) {
-        self.views().update(|store| {
-            let Some(current) = store.tables.get(&work.table) else { return };
-            let mut next = TableView::clone(current);
-            let tablet = next.tablets.iter_mut().find(|tablet| tablet.id == work.tablet);
-            // A TRUNCATE has given the table other tablets meanwhile.
-            let Some(tablet) = tablet else { return };
-            let first = work.rowsets[0].meta().id;
-            let at = tablet.rowsets.iter().position(|rowset| rowset.meta().id == first);
-            let at = at.expect("only its merge removes a rowset");
-            tablet.rowsets.splice(at..at + work.rowsets.len(), [merged]);
-            store.tables.insert(work.table, Arc::new(next));
-        });
     }
 }
 

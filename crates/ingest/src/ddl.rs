@@ -8,15 +8,15 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, TableId, Version, bail, err, task};
+use freshet_base::{Lsn, Result, TableId, bail, err, task};
 use freshet_meta::{Catalog, Created, Database, SchemaChange, TableSpec};
 use freshet_schema::{Table, TableSchema};
-use freshet_storage::delta::Delta;
+use freshet_storage::fold::{Barrier, Event};
 use freshet_storage::view::TableView;
 
 use crate::engine::Engine;
-use crate::group::{Dropped, EndedGroup, PendingCut};
-use crate::record::{self, BarrierAction, BarrierStamp, GroupEndReason, Kind};
+use crate::group::EndedGroup;
+use crate::record::{self, BarrierAction, BarrierStamp, Kind};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 
@@ -61,7 +61,7 @@ impl Engine {
         })
         .await?;
         if !created.existed {
-            self.add_table(&created.object, Version(1), Lsn::ZERO);
+            self.add_table(&created.object);
         }
         self.show_catalog();
         Ok(created)
@@ -99,8 +99,7 @@ impl Engine {
         let state = &states[0];
         let _one = state.altering.lock().await;
         // One that the log has and metadata does not comes first.
-        let is_behind = state.log.lock().altered.is_some();
-        if is_behind {
+        if state.unsettled_alter().is_some() {
             self.settle_barriers(state).await?;
         }
         let engine = Arc::clone(self);
@@ -112,7 +111,6 @@ impl Engine {
             engine.meta().prepare_schema(id, &changes)
         })
         .await?;
-        state.delta.know_schema(&schema);
         self.barrier(BarrierAction::Alter, &states, Some(&schema)).await?;
         match self.settle_barriers(state).await {
             Ok(()) => Ok(Vec::new()),
@@ -201,46 +199,22 @@ impl Engine {
     }
 
     /// Shows readers and writers a table that metadata has just got.
-    pub(crate) fn add_table(&self, table: &Arc<Table>, version: Version, flushed: Lsn) {
-        let delta = Arc::new(Delta::new(table.id, table.history.versions()));
-        let view = TableView {
-            schema: Arc::clone(table.schema()),
-            flushed,
-            version,
-            tablets: TableView::empty_tablets(table),
-            head: delta.head(),
-            delta: Arc::clone(&delta),
-            table: Arc::clone(table),
-        };
+    pub(crate) fn add_table(&self, table: &Arc<Table>) {
+        let view = TableView::created(table);
         let db = database_name(&self.meta().catalog(), table);
-        let state = TableState::new(table, &db, delta, version, flushed);
-        self.put_state(Arc::new(state));
-        self.views().update(|store| {
-            store.tables.insert(table.id, Arc::new(view));
-            store.catalog = self.meta().catalog();
-        });
+        self.put_state(Arc::new(TableState::new(&view, &db, view.flushed)));
+        self.views().add(view, || self.meta().catalog());
         self.catalog_changed();
     }
 
     /// Shows the definition of a table as metadata has it now.
     pub(crate) fn show_table(&self, id: TableId) {
-        // Looked up inside, where changes follow each other: what is shown never goes back.
-        self.views().update(|store| {
-            store.catalog = self.meta().catalog();
-            let Some(table) = store.catalog.table_by_id(id) else { return };
-            let Some(current) = store.tables.get(&id) else { return };
-            if let Some(state) = self.table_state(id) {
-                state.adopt(table, &database_name(&store.catalog, table));
-            }
-            let next = TableView { table: Arc::clone(table), ..TableView::clone(current) };
-            store.tables.insert(id, Arc::new(next));
-        });
-        self.catalog_changed();
+        self.show(self.horizon().get(), id, Event::Define);
     }
 
     /// Shows the catalog as metadata has it now.
     pub(crate) fn show_catalog(&self) {
-        self.views().update(|store| store.catalog = self.meta().catalog());
+        self.views().show(|| self.meta().catalog());
         self.catalog_changed();
     }
 }
@@ -266,7 +240,7 @@ fn stamp_barrier(
     schema: Option<&Arc<TableSchema>>,
 ) -> Result<Vec<EndedGroup>> {
     for state in states {
-        if state.log.lock().dropped.is_some() {
+        if state.is_dropped() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
         }
     }
@@ -274,35 +248,21 @@ fn stamp_barrier(
     stamp.extend_from_slice(&count.to_le_bytes());
     let mut ended = Vec::new();
     for state in states {
-        let mut log = state.log.lock();
-        let group = log.end_open(GroupEndReason::Barrier, now_micros);
-        log.last_lsn = lsn;
-        if let Some(group) = &group {
-            log.tell_end(group.txn, lsn);
-            state.delta.end_group(group.txn, lsn);
-        }
-        match action {
+        let mut table = state.lock();
+        let barrier = match action {
             BarrierAction::Truncate => {
-                log.incarnation = log.incarnation.next();
-                let (version, incarnation) = (log.version, log.incarnation);
-                log.cuts.push(PendingCut { lsn, version, incarnation });
-                state.delta.push_cut(lsn);
+                Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }
             BarrierAction::Alter => {
-                let schema = schema.expect("an ALTER has a schema");
-                log.schema_version = schema.version;
-                log.altered = Some((Arc::clone(schema), lsn));
-                state.delta.push_schema(lsn, Arc::clone(schema));
+                Barrier::Alter(Arc::clone(schema.expect("an ALTER has a schema")))
             }
-            BarrierAction::Drop => {
-                log.dropped = Some(Dropped { lsn, with_database: false });
-                state.delta.push_drop(lsn);
-            }
-        }
+            BarrierAction::Drop => Barrier::Drop { with_database: false },
+        };
+        let group = table.enter_barrier(lsn, barrier, now_micros);
         let barrier = BarrierStamp {
             table: state.id,
-            incarnation: log.incarnation,
-            schema_version: log.schema_version,
+            incarnation: table.log().incarnation(),
+            schema_version: table.log().schema_version(),
             ended: group.as_ref().map(|group| (group.txn, group.version)),
         };
         record::write_barrier_stamp(stamp, &barrier);

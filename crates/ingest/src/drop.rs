@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Error, Lsn, Result, TableId, err, task};
-use freshet_storage::view::TableView;
+use freshet_storage::fold::{Barrier, Event};
 
 use crate::engine::Engine;
-use crate::group::{Dropped, EndedGroup};
-use crate::record::{self, BarrierAction, GroupEndReason, Kind};
+use crate::group::EndedGroup;
+use crate::record::{self, BarrierAction, Kind};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 
@@ -96,8 +96,7 @@ impl Engine {
             self.wal().append(Kind::DatabaseDrop as u8, &[][..], room, |lsn, stamp| {
                 record::write_database_drop_stamp(stamp, id);
                 self.dropped_databases.lock().insert(id, lsn);
-                let dropped = Dropped { lsn, with_database: true };
-                let ended = states.iter().filter_map(|state| drop_one(state, dropped, now_micros));
+                let ended = states.iter().filter_map(|state| drop_one(state, lsn, now_micros));
                 Ok::<_, Error>(ended.collect::<Vec<_>>())
             })?;
         ended.into_iter().for_each(|group| self.group_ended(group));
@@ -134,14 +133,11 @@ impl Engine {
     /// # Errors
     /// As above.
     pub(crate) async fn settle_drop(self: &Arc<Self>, table: &TableState) -> Result<()> {
-        let dropped = table.log.lock().dropped;
-        let Some(dropped) = dropped.filter(|dropped| !dropped.with_database) else {
-            return Ok(());
-        };
+        let Some(lsn) = table.lock().log().own_drop() else { return Ok(()) };
         if self.table_state(table.id).is_none() {
             return Ok(());
         }
-        self.follow_drop(dropped.lsn).await?;
+        self.follow_drop(lsn).await?;
         let (engine, id) = (Arc::clone(self), table.id);
         task::run(&**self.pool(), move || engine.meta().drop_table(id)).await?;
         self.remove_tables(&[id]);
@@ -170,11 +166,13 @@ impl Engine {
     /// Shows tables no more that metadata has forgotten. Their files go when no snapshot of
     /// before reads them any more.
     pub(crate) fn remove_tables(&self, ids: &[TableId]) {
-        let states = ids.iter().filter_map(|id| self.table_state(*id));
-        let deltas = states.map(|state| Arc::clone(&state.delta)).collect::<Vec<_>>();
-        let views = self.views().remove(&deltas, |store| store.catalog = self.meta().catalog());
-        let rowsets = views.iter().map(AsRef::as_ref).flat_map(TableView::rowsets);
-        self.sweeper.retire(&rowsets.collect::<Vec<_>>());
+        let event = |state: Arc<TableState>| {
+            let (barrier, version) = (Barrier::Drop { with_database: false }, state.version());
+            (state.id, Event::Barrier { barrier, ended: None, version })
+        };
+        let events = ids.iter().filter_map(|id| self.table_state(*id)).map(event).collect();
+        let at = self.horizon().get();
+        self.sweeper.retire(&self.views().settle(at, events, || self.meta().catalog()));
         self.remove_states(ids);
         self.catalog_changed();
     }
@@ -184,19 +182,12 @@ fn behind_the_drop(what: &str, name: &str, error: &Error) -> String {
     format!("{what} '{name}' is dropped, but its name and files are not yet free: {error}")
 }
 
-/// Ends a table at its drop; called under the log's lock.
-fn drop_one(state: &TableState, dropped: Dropped, now_micros: i64) -> Option<EndedGroup> {
-    let mut log = state.log.lock();
+/// Drops a table with its database; called under the log's lock.
+fn drop_one(state: &TableState, lsn: Lsn, now_micros: i64) -> Option<EndedGroup> {
+    let mut table = state.lock();
     // One that was dropped before stays so.
-    if log.dropped.is_some() {
+    if table.log().is_dropped() {
         return None;
     }
-    let ended = log.end_open(GroupEndReason::Barrier, now_micros);
-    if let Some(group) = &ended {
-        log.tell_end(group.txn, dropped.lsn);
-    }
-    log.last_lsn = dropped.lsn;
-    log.dropped = Some(dropped);
-    state.delta.push_drop(dropped.lsn);
-    ended
+    table.enter_barrier(lsn, Barrier::Drop { with_database: true }, now_micros)
 }

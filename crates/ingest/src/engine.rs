@@ -263,8 +263,7 @@ impl Engine {
         }
         let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
         // The memory of one that is dropped comes back when metadata has followed.
-        let can_flush =
-            |state: &Arc<TableState>| bytes(state) > 0 && state.log.lock().dropped.is_none();
+        let can_flush = |state: &Arc<TableState>| bytes(state) > 0 && !state.is_dropped();
         self.table_states().into_iter().filter(can_flush).max_by_key(bytes)
     }
 
@@ -279,7 +278,7 @@ impl Engine {
 
     /// Open groups with rows, as `get_wal_size` counts them.
     pub fn open_groups(&self) -> usize {
-        self.table_states().iter().filter(|state| state.log.lock().open.is_some()).count()
+        self.table_states().iter().filter(|state| state.open_group(|_| ()).is_some()).count()
     }
 
     /// Where log files stand, and how much room each directory has left.

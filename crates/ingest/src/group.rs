@@ -1,14 +1,15 @@
-//! Groups: which loads share a label, a transaction and a version. Bookkeeping only.
+//! Groups: which loads share a label, a transaction and a version.
 //!
-//! A table's [`TableLog`] is what the log itself has made of the table so far. It changes only
-//! under the log's append lock, which is why its own lock is never waited for there; readers
-//! of statistics take it for an instant.
+//! A [`GroupCommit`] decides what the log will say of a table's next record, and enters it into
+//! the [`TableLog`]. It is used under the log's append lock only, which is why its own lock is
+//! never waited for there; readers of statistics take it for an instant.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Incarnation, Lsn, PartitionId, SchemaVersion, TableId, TxnId, Version};
-use freshet_schema::TableSchema;
+use freshet_base::{Lsn, Result, TableId, TxnId, Version};
+use freshet_storage::delta::Chunk;
+use freshet_storage::fold::{Barrier, Event, TableLog};
 use freshet_wal::Room;
 use futures::channel::oneshot;
 
@@ -46,9 +47,9 @@ pub struct OpenGroup {
 }
 
 impl OpenGroup {
-    fn new(txn: TxnId, limits: GroupLimits, time: JoinTime) -> Self {
+    fn new(txn: TxnId, limits: GroupLimits, end_room: Option<Room>, time: JoinTime) -> Self {
         let JoinTime { now: opened, wall_micros: opened_micros } = time;
-        Self { txn, opened, opened_micros, limits, loads: 0, rows: 0, bytes: 0, end_room: None }
+        Self { txn, opened, opened_micros, limits, loads: 0, rows: 0, bytes: 0, end_room }
     }
 
     /// When it must end.
@@ -105,62 +106,26 @@ pub fn why(group: &OpenGroup, now: Duration) -> Option<GroupEndReason> {
     }
 }
 
-/// What the log has made of one table so far.
-#[derive(Debug)]
-pub struct TableLog {
-    /// The table.
-    pub table: TableId,
-    /// Its one partition.
-    pub partition: PartitionId,
-    /// Raised by TRUNCATE.
-    pub incarnation: Incarnation,
-    /// The schema version that is current at the log's end.
-    pub schema_version: SchemaVersion,
-    /// Groups and large loads ended so far.
-    pub version: Version,
-    /// The DROP, if there is one: nothing is appended any more.
-    pub dropped: Option<Dropped>,
+/// A table for who appends records of it.
+pub struct GroupCommit {
+    log: TableLog,
     /// The group that loads join now.
-    pub open: Option<OpenGroup>,
-    /// The LSN of the last record that names the table.
-    pub last_lsn: Lsn,
-    /// An ALTER that metadata does not reflect yet, with the LSN of its barrier.
-    pub altered: Option<(Arc<TableSchema>, Lsn)>,
-    /// Truncations that metadata does not reflect yet, oldest first.
-    pub cuts: Vec<PendingCut>,
+    open: Option<OpenGroup>,
     /// Those who wait for the end of a group, with the LSN of that end.
     waiting: Vec<(TxnId, oneshot::Sender<Lsn>)>,
 }
 
-/// A DROP whose record is in the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dropped {
-    /// Where the record stands.
-    pub lsn: Lsn,
-    /// Whether it is of the database: metadata then follows for all its tables at once.
-    pub with_database: bool,
-}
-
-/// A TRUNCATE whose barrier is in the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PendingCut {
-    /// Where the barrier stands.
-    pub lsn: Lsn,
-    /// The table's version there.
-    pub version: Version,
-    /// The incarnation of its partition from there on.
-    pub incarnation: Incarnation,
-}
-
-/// What [`TableLog::join`] decided about a load.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What [`GroupCommit::join`] decided about a load.
+#[derive(Clone, Debug)]
 pub struct Joined {
     /// The transaction it is reported under.
     pub txn: TxnId,
     /// The version, when the load ends its group.
     pub ends_with: Option<Version>,
-    /// Whether it opened the group.
-    pub opened: bool,
+    /// When the group that it opened must end.
+    pub due: Option<Duration>,
+    /// The group that it filled.
+    pub ended: Option<EndedGroup>,
 }
 
 /// The size of a load that joins a group.
@@ -181,75 +146,104 @@ pub struct JoinTime {
     pub wall_micros: i64,
 }
 
-impl TableLog {
-    /// The state of a table whose files hold everything so far.
-    pub fn new(
-        table: TableId,
-        partition: PartitionId,
-        incarnation: Incarnation,
-        schema_version: SchemaVersion,
-        version: Version,
-        last_lsn: Lsn,
-    ) -> Self {
-        Self {
-            table,
-            partition,
-            incarnation,
-            schema_version,
-            version,
-            dropped: None,
-            open: None,
-            last_lsn,
-            altered: None,
-            cuts: Vec::new(),
-            waiting: Vec::new(),
-        }
+impl GroupCommit {
+    /// No group is open.
+    pub fn new(log: TableLog) -> Self {
+        Self { log, open: None, waiting: Vec::new() }
     }
 
-    /// The last barrier of the table that metadata does not reflect yet; zero when there is none.
-    pub fn last_barrier(&self) -> Lsn {
-        let cut = self.cuts.last().map(|cut| cut.lsn);
-        let altered = self.altered.as_ref().map(|(_, lsn)| *lsn);
-        let dropped = self.dropped.filter(|dropped| !dropped.with_database);
-        cut.max(altered).max(dropped.map(|dropped| dropped.lsn)).unwrap_or_default()
+    /// What the log has made of the table so far.
+    pub fn log(&self) -> &TableLog {
+        &self.log
+    }
+
+    /// The group that loads join now.
+    pub fn open(&self) -> Option<&OpenGroup> {
+        self.open.as_ref()
+    }
+
+    /// Applies what the record at `at` says of the table, and tells those who wait for a group
+    /// that it ended. Returns the chunk of the delta that became full, if one did.
+    pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
+        let full = self.log.enter(at, event);
+        let open = self.log.open();
+        let is_joined = self.open.as_ref().is_none_or(|group| open == Some(group.txn));
+        assert!(is_joined, "the group that loads join is the one that the log has open");
+        for (txn, sender) in self.waiting.extract_if(.., |(txn, _)| open != Some(*txn)) {
+            // A client that went away no longer waits.
+            let _ = (txn, sender.send(at));
+        }
+        full
+    }
+
+    /// Ends the open group, and enters a barrier behind it.
+    pub fn enter_barrier(
+        &mut self,
+        at: Lsn,
+        barrier: Barrier,
+        wall_micros: i64,
+    ) -> Option<EndedGroup> {
+        let group = self.end_open(GroupEndReason::Barrier, wall_micros);
+        let ended = group.as_ref().map(|group| group.txn);
+        let version = group.as_ref().map_or(self.log.version(), |group| group.version);
+        self.enter(at, Event::Barrier { barrier, ended, version });
+        group
+    }
+
+    /// Metadata reflects the oldest barrier, which stands at `lsn`.
+    pub fn settled(&mut self, lsn: Lsn) {
+        self.log.settled(lsn);
+    }
+
+    /// Takes the log room out of the open group, if it is `wanted`.
+    pub fn take_end_room(&mut self, wanted: impl Fn(&OpenGroup) -> bool) -> Option<Option<Room>> {
+        self.open.as_mut().filter(|group| wanted(group)).map(|group| group.end_room.take())
     }
 
     /// A load that is a group of its own: it takes the next version at once.
-    pub fn alone(&mut self, txn: TxnId) -> Joined {
-        self.version = self.version.next();
-        Joined { txn, ends_with: Some(self.version), opened: false }
+    pub fn alone(&self, txn: TxnId) -> Joined {
+        Joined { txn, ends_with: Some(self.log.version().next()), due: None, ended: None }
     }
 
-    /// A load joins the open group or opens one under `txn`; a full group ends with it. The
-    /// time is asked for only then: a load that just joins needs none.
+    /// A load joins the open group or opens one under `txn`; a full group ends with it. Room and
+    /// time are asked for only then: a load that just joins needs none.
+    ///
+    /// # Errors
+    /// Those of `end_room`; nothing is opened then.
     pub fn join(
         &mut self,
         txn: TxnId,
         size: JoinSize,
         limits: GroupLimits,
+        end_room: impl FnOnce() -> Result<Option<Room>>,
         time: impl Fn() -> JoinTime,
-    ) -> (Joined, Option<EndedGroup>) {
-        let opened = self.open.is_none();
-        let group = self.open.get_or_insert_with(|| OpenGroup::new(txn, limits, time()));
+    ) -> Result<Joined> {
+        let open = self.open.as_ref().map(|group| group.txn);
+        assert_eq!(self.log.open(), open, "a load joins the group that the log has open");
+        if open.is_none() {
+            self.open = Some(OpenGroup::new(txn, limits, end_room()?, time()));
+        }
+        let group = self.open.as_mut().expect("it was open, or was just opened");
         group.loads += 1;
         group.rows += size.rows;
         group.bytes += size.bytes;
-        let txn = group.txn;
+        let (txn, due) = (group.txn, group.due());
         let full = group.bytes >= group.limits.bytes_max;
         let ended =
             full.then(|| self.end_open(GroupEndReason::Bytes, time().wall_micros)).flatten();
         let ends_with = ended.as_ref().map(|group| group.version);
-        (Joined { txn, ends_with, opened }, ended)
+        let is_opened = open.is_none() && ended.is_none();
+        Ok(Joined { txn, ends_with, due: is_opened.then_some(due), ended })
     }
 
-    /// Ends the open group, if there is one, with the table's next version.
+    /// Ends the open group, if there is one, with the table's next version. The record that
+    /// says so enters next.
     pub fn end_open(&mut self, reason: GroupEndReason, wall_micros: i64) -> Option<EndedGroup> {
         let group = self.open.take()?;
-        self.version = self.version.next();
         Some(EndedGroup {
-            table: self.table,
+            table: self.log.table(),
             txn: group.txn,
-            version: self.version,
+            version: self.log.version().next(),
             loads: group.loads,
             rows: group.rows,
             bytes: group.bytes,
@@ -264,106 +258,129 @@ impl TableLog {
     /// that group is not open any more.
     pub fn wait_end(&mut self, txn: TxnId) -> oneshot::Receiver<Lsn> {
         let (sender, receiver) = oneshot::channel();
-        if self.open.as_ref().is_some_and(|group| group.txn == txn) {
+        if self.log.open() == Some(txn) {
             self.waiting.push((txn, sender));
         } else {
             // The receiver is in our hands, so it is there to receive.
-            let _ = sender.send(self.last_lsn);
+            let _ = sender.send(self.log.applied());
         }
         receiver
-    }
-
-    /// Tells those who wait for the end of the group of `txn` that it stands at `lsn`.
-    pub fn tell_end(&mut self, txn: TxnId, lsn: Lsn) {
-        for (waits_for, sender) in std::mem::take(&mut self.waiting) {
-            if waits_for == txn {
-                // A client that went away no longer waits.
-                let _ = sender.send(lsn);
-            } else {
-                self.waiting.push((waits_for, sender));
-            }
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use freshet_base::{Incarnation, PartitionId, SchemaVersion};
+    use freshet_storage::delta::Delta;
+    use freshet_storage::fold::{self, Base, Body};
+
     use super::*;
 
     fn time() -> JoinTime {
         JoinTime { now: Duration::from_secs(1), wall_micros: 1 }
     }
 
-    fn log() -> TableLog {
-        TableLog::new(
-            TableId(1),
-            PartitionId(2),
-            Incarnation(0),
-            SchemaVersion(1),
-            Version(1),
-            Lsn(0),
-        )
+    /// The table whose records are appended, and where the last one stands.
+    struct Table(GroupCommit, Lsn);
+
+    fn table() -> Table {
+        let base = Base {
+            partition: PartitionId(2),
+            incarnation: Incarnation(0),
+            schema_version: SchemaVersion(1),
+            version: Version(1),
+            filed: Lsn(0),
+            counted: Lsn(0),
+        };
+        let delta = Arc::new(Delta::new(TableId(1), &[]));
+        Table(GroupCommit::new(TableLog::new(delta, base)), Lsn(0))
     }
 
-    fn limits(bytes_max: u64) -> GroupLimits {
-        GroupLimits { interval: Duration::from_secs(10), bytes_max }
+    impl Table {
+        fn append(&mut self, joined: &Joined) {
+            let Joined { txn, ends_with, .. } = *joined;
+            let body = Body::Rowsets(Vec::new());
+            let load = fold::Load { incarnation: Incarnation(0), txn, ends_with, body };
+            self.enter(Event::Load(load));
+        }
+
+        fn enter(&mut self, event: Event<'_>) {
+            self.1 = self.1.next();
+            self.0.enter(self.1, event);
+        }
+
+        /// A load of one row that joins a group of at most so many bytes.
+        fn join(&mut self, txn: u64, bytes: u64, bytes_max: u64) -> Joined {
+            let size = JoinSize { rows: 1, bytes };
+            let limits = GroupLimits { interval: Duration::from_secs(10), bytes_max };
+            let joined = self.0.join(TxnId(txn), size, limits, || Ok(None), time).unwrap();
+            self.append(&joined);
+            joined
+        }
+
+        fn end(&mut self) -> Option<EndedGroup> {
+            let ended = self.0.end_open(GroupEndReason::Interval, 2)?;
+            self.enter(Event::GroupEnd { txn: ended.txn, version: ended.version });
+            Some(ended)
+        }
     }
 
     #[test]
     fn loads_of_a_window_share_a_transaction_and_end_with_one_version() {
-        let mut log = log();
-        let size = JoinSize { rows: 1, bytes: 10 };
-        let (first, _) = log.join(TxnId(7), size, limits(100), time);
-        let (second, _) = log.join(TxnId(8), size, limits(100), time);
+        let mut table = table();
+        let (first, second) = (table.join(7, 10, 100), table.join(8, 10, 100));
         assert_eq!((first.txn, second.txn), (TxnId(7), TxnId(7)));
-        assert!(first.opened && !second.opened);
-        assert_eq!(log.version, Version(1), "an open group has no version yet");
-        let ended = log.end_open(GroupEndReason::Interval, 2).unwrap();
+        assert!(first.due.is_some() && second.due.is_none());
+        assert_eq!(table.0.log().version(), Version(1), "an open group has no version yet");
+        let ended = table.end().unwrap();
         assert_eq!((ended.loads, ended.rows, ended.version), (2, 2, Version(2)));
-        assert!(log.end_open(GroupEndReason::Interval, 2).is_none());
+        assert_eq!(table.0.log().version(), Version(2));
+        assert!(table.end().is_none());
     }
 
     #[test]
     fn a_full_group_ends_with_the_load_that_filled_it() {
-        let mut log = log();
-        let size = JoinSize { rows: 1, bytes: 60 };
-        assert!(log.join(TxnId(7), size, limits(100), time).1.is_none());
-        let (joined, ended) = log.join(TxnId(8), size, limits(100), time);
-        assert_eq!(joined.ends_with, Some(Version(2)));
-        assert_eq!(ended.unwrap().reason, GroupEndReason::Bytes);
-        assert!(log.open.is_none());
+        let mut table = table();
+        assert!(table.join(7, 60, 100).ended.is_none());
+        let joined = table.join(8, 60, 100);
+        assert_eq!((joined.txn, joined.ends_with), (TxnId(7), Some(Version(2))));
+        assert_eq!(joined.ended.unwrap().reason, GroupEndReason::Bytes);
+        assert!(table.0.open().is_none());
+        let alone = table.join(9, 100, 100);
+        assert_eq!((alone.ends_with, alone.due), (Some(Version(3)), None), "opened and filled");
+        assert_eq!(table.0.log().version(), Version(3));
     }
 
     #[test]
     fn a_load_alone_leaves_the_open_group_open() {
-        let mut log = log();
-        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), time);
-        let joined = log.alone(TxnId(9));
+        let mut table = table();
+        table.join(7, 1, 100);
+        let joined = table.0.alone(TxnId(9));
         assert_eq!((joined.txn, joined.ends_with), (TxnId(9), Some(Version(2))));
-        assert_eq!(log.open.as_ref().unwrap().txn, TxnId(7));
+        table.append(&joined);
+        assert_eq!(table.0.open().unwrap().txn, TxnId(7));
     }
 
     #[test]
     fn a_group_is_due_by_age_or_bytes() {
-        let mut log = log();
-        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), time);
-        let group = log.open.as_mut().unwrap();
-        assert_eq!(why(group, Duration::from_secs(10)), None);
-        assert_eq!(why(group, Duration::from_secs(11)), Some(GroupEndReason::Interval));
-        group.bytes = 100;
-        assert_eq!(why(group, Duration::from_secs(2)), Some(GroupEndReason::Bytes));
+        let mut table = table();
+        table.join(7, 99, 100);
+        let due = |table: &Table, second| why(table.0.open().unwrap(), Duration::from_secs(second));
+        assert_eq!(due(&table, 10), None);
+        assert_eq!(due(&table, 11), Some(GroupEndReason::Interval));
+        table.0.open.as_mut().unwrap().bytes = 100;
+        assert_eq!(due(&table, 2), Some(GroupEndReason::Bytes));
     }
 
     #[test]
     fn who_waits_for_an_end_is_told_its_lsn() {
-        let mut log = log();
-        log.join(TxnId(7), JoinSize { rows: 1, bytes: 1 }, limits(100), time);
-        let mut waits = log.wait_end(TxnId(7));
+        let mut table = table();
+        table.join(7, 1, 100);
+        let mut waits = table.0.wait_end(TxnId(7));
+        table.join(8, 1, 100);
         assert_eq!(waits.try_recv(), Ok(None));
-        log.end_open(GroupEndReason::Interval, 2);
-        log.tell_end(TxnId(7), Lsn(9));
-        assert_eq!(waits.try_recv(), Ok(Some(Lsn(9))));
-        log.last_lsn = Lsn(9);
-        assert_eq!(log.wait_end(TxnId(7)).try_recv(), Ok(Some(Lsn(9))));
+        table.end();
+        assert_eq!(waits.try_recv(), Ok(Some(Lsn(3))));
+        assert_eq!(table.0.wait_end(TxnId(7)).try_recv(), Ok(Some(Lsn(3))));
     }
 }

@@ -160,8 +160,8 @@ fn plan_flushes(engine: &Arc<Engine>) {
     let largest = engine.largest_under_pressure().map(|state| state.id);
     for state in engine.table_states() {
         let (barrier, dropped) = {
-            let log = state.log.lock();
-            (log.last_barrier(), log.dropped.is_some())
+            let table = state.lock();
+            (table.log().last_barrier(), table.log().is_dropped())
         };
         if barrier > Lsn::ZERO {
             start_barriers(engine, state);

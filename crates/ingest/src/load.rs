@@ -388,7 +388,7 @@ impl Engine {
     /// Where the group ends that a load has joined: resolves when it has.
     pub async fn end_of_group(&self, target: &LoadTarget, loaded: &Loaded) -> Lsn {
         let Some(txn) = loaded.txn else { return loaded.lsn };
-        let ended = target.state.log.lock().wait_end(txn);
+        let ended = target.state.wait_end(txn);
         // A sender that is gone went with its table; the rows are durable all the same.
         ended.await.map_or(loaded.lsn, |lsn| lsn.max(loaded.lsn))
     }

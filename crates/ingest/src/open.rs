@@ -7,12 +7,10 @@ use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
 use freshet_base::clock::ClockRef;
 use freshet_base::io::{FsRef, Mode};
-use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, bail, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
 use freshet_meta::{
     AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, RunRecord, StoredTable,
 };
-use freshet_schema::TableSchema;
-use freshet_storage::delta::Delta;
 use freshet_storage::flush::Files;
 use freshet_storage::view::{StoreView, TableView, Views};
 use freshet_storage::{DataDir, Rowset, side};
@@ -59,11 +57,10 @@ impl Engine {
         let run = disk.with_ballast(|| begin_run(&world, &store.meta, &scan))?;
         step(&world, "recovery-run-begun")?;
         let wal = start_wal(&config, &world, files, &run)?;
-        let counted = store.tables.iter().map(|t| (t.table.id, t.flushed.version_lsn)).collect();
         let run_starts = store.runs.iter().map(|run| run.first_lsn).collect();
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
-        let mut replay = Replay::new(&engine, counted, run_starts);
+        let mut replay = Replay::new(&engine, run_starts);
         replay_side(&engine, &mut replay)?;
         step(&engine.world, "recovery-side-file-replayed")?;
         let mut records = scan.records();
@@ -72,7 +69,6 @@ impl Engine {
         }
         let replayed = replay.finish();
         step(&engine.world, "recovery-log-replayed")?;
-        engine.meta().discard_all_prepared()?;
         engine.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
         engine.remove_side_files()?;
@@ -89,9 +85,7 @@ impl Engine {
         for table in stored {
             let view = table_view(&world.fs, &data, &table)?;
             let db = database_name(&catalog, &table.table);
-            let delta = Arc::clone(&view.delta);
-            let (version, flushed) = (table.flushed.version, table.flushed.lsn);
-            let state = TableState::new(&table.table, &db, delta, version, flushed);
+            let state = TableState::new(&view, &db, table.flushed.version_lsn);
             states.insert(table.table.id, Arc::new(state));
             views.insert(table.table.id, Arc::new(view));
         }
@@ -156,52 +150,6 @@ impl Engine {
         self.pool().spawn("keeper", Box::pin(keeper::run(Arc::clone(self))));
         Ok(())
     }
-
-    /// An ALTER that metadata may not have adopted before the crash.
-    pub(crate) fn replay_alter(
-        &self,
-        state: &TableState,
-        version: SchemaVersion,
-        lsn: Lsn,
-    ) -> Result<()> {
-        let known = self
-            .meta()
-            .catalog()
-            .table_by_id(state.id)
-            .is_some_and(|table| table.history.at(version).is_some());
-        if known {
-            return Ok(());
-        }
-        let schema = self.prepared(state, version)?;
-        state.delta.know_schema(&schema);
-        self.meta().adopt_schema(state.id, &schema, lsn)?;
-        // The view still has the columns at its flushed LSN; readers take these from here on.
-        state.delta.push_schema(lsn, Arc::clone(&schema));
-        let mut log = state.log.lock();
-        log.schema_version = schema.version;
-        log.last_lsn = lsn;
-        drop(log);
-        self.show_table(state.id);
-        Ok(())
-    }
-
-    fn prepared(&self, state: &TableState, version: SchemaVersion) -> Result<Arc<TableSchema>> {
-        let prepared = self.meta().prepared_schema(state.id)?;
-        prepared.filter(|schema| schema.version == version).ok_or_else(|| {
-            err!(
-                Corruption,
-                "the log says that table '{}' has schema version {version}, metadata lacks it",
-                state.name()
-            )
-        })
-    }
-
-    /// A DROP that metadata may not reflect.
-    pub(crate) fn replay_drop(&self, state: &TableState) -> Result<()> {
-        self.meta().drop_table(state.id)?;
-        self.remove_tables(&[state.id]);
-        Ok(())
-    }
 }
 
 /// A place where a test ends a start.
@@ -239,7 +187,6 @@ fn open_meta(config: &EngineConfig, world: &World) -> Result<Meta> {
 
 fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableView> {
     let table = Arc::clone(&stored.table);
-    let delta = Arc::new(Delta::new(table.id, table.history.versions()));
     let mut tablets = TableView::empty_tablets(&table);
     for meta in &stored.rowsets {
         let schema = table.history.at(meta.schema_version).ok_or_else(|| {
@@ -256,15 +203,7 @@ fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableV
         let dir = data.tablet(table.id, meta.tablet);
         tablet.rowsets.push(Arc::new(Rowset::new(fs, &dir, meta.clone(), schema)));
     }
-    Ok(TableView {
-        schema: Arc::clone(table.schema()),
-        flushed: stored.flushed.lsn,
-        version: stored.flushed.version,
-        tablets,
-        head: delta.head(),
-        delta,
-        table,
-    })
+    Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }
 
 /// The run bounds that the log's reader wants, from what metadata keeps.

@@ -222,8 +222,8 @@ impl Engine {
         let view = self.views().load().tables.get(&state.id).cloned();
         // Locked just so that version and delta are of the same instant: appends wait for it.
         let (version, chunks) = {
-            let log = state.log.lock();
-            (log.version, view.as_ref().map(|view| view.delta.chunks(&view.head)))
+            let table = state.lock();
+            (table.log().version(), view.as_ref().map(|view| view.delta.chunks(&view.head)))
         };
         let Some((view, chunks)) = view.zip(chunks) else { return Ok((version, Vec::new())) };
         let rows = task::run(&**self.pool(), move || view.side_rows(&chunks, up_to)).await?;

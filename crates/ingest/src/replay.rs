@@ -1,26 +1,25 @@
 //! Replay: the log into deltas, labels and counts, in order, as if it were written now.
 //!
-//! It never consults labels and never rejects data. Per table part of a record it compares the
-//! LSN with the flushed LSN, and the incarnation; labels and versions are taken from every
-//! record, also from those whose rows are in files already. Groups that a run left open end
-//! with it, in table order; nothing is written for that, so doing it again changes nothing.
+//! It never consults labels and never rejects data. What a record says of a table enters as it
+//! did when it was written; what metadata and files already have of it, the table's log passes
+//! over. Groups that a run left open end with it, in table order; nothing is written for that, so
+//! doing it again changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use freshet_base::{
-    ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, Version,
-    err,
+    ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, err,
 };
 use freshet_meta::RowsetMeta;
-use freshet_schema::row;
-use freshet_storage::delta::{DeltaEntry, Payload};
+use freshet_schema::{TableSchema, row};
+use freshet_storage::delta::Payload;
 use freshet_storage::flush_policy::FlushReason;
+use freshet_storage::fold::{Barrier, Body, Event, Load};
 use freshet_storage::side::SideEntry;
 
 use crate::engine::Engine;
-use crate::group::PendingCut;
-use crate::record::{self, BarrierAction, BarrierStamp, Body, Label, Part, PartStamp, Record};
+use crate::record::{self, BarrierAction, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
 use crate::state::TableState;
 
 /// A replay on a full disk tries a flush whenever so much more of the memory is in use.
@@ -40,10 +39,8 @@ pub struct Replayed {
 /// A replay under way.
 pub struct Replay<'a> {
     engine: &'a Arc<Engine>,
-    /// Versions below this are counted already, by table.
-    counted: HashMap<TableId, Lsn>,
-    /// Groups open at this place of the log.
-    open: BTreeMap<TableId, TxnId>,
+    /// Tables with a group that may be open at this place of the log.
+    grouped: BTreeSet<TableId>,
     /// Where the runs begin that are still to come, first one last.
     run_starts: Vec<Lsn>,
     last: Lsn,
@@ -53,18 +50,12 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay into `engine`, whose tables stand as metadata says; versions are counted up to
-    /// the LSNs in `counted`; runs begin at `run_starts`.
-    pub fn new(
-        engine: &'a Arc<Engine>,
-        counted: HashMap<TableId, Lsn>,
-        mut run_starts: Vec<Lsn>,
-    ) -> Self {
+    /// A replay into `engine`, whose tables stand as metadata says; runs begin at `run_starts`.
+    pub fn new(engine: &'a Arc<Engine>, mut run_starts: Vec<Lsn>) -> Self {
         run_starts.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             engine,
-            counted,
-            open: BTreeMap::new(),
+            grouped: BTreeSet::new(),
             run_starts,
             last: Lsn::ZERO,
             flushes_from_bytes: 0,
@@ -78,16 +69,19 @@ impl<'a> Replay<'a> {
     /// Rows that contradict their schema.
     pub fn side(&mut self, entry: &SideEntry) -> Result<()> {
         let Some(state) = self.engine.table_state(entry.table) else { return Ok(()) };
-        let rows = RowsToPush {
-            lsn: entry.lsn,
-            txn: entry.txn,
-            // No group lives through a restart, and these ended before.
-            ends_group: true,
+        let (incarnation, version) = (state.incarnation(), state.version());
+        // No group lives through a restart, and these ended before; that is counted.
+        let ends_with = Some(version);
+        let part = Part {
+            table: entry.table,
             schema_version: entry.schema_version,
             rows: entry.rows,
-            bytes: &entry.bytes,
+            body: record::Body::Rows(&entry.bytes),
         };
-        self.push_rows(&state, &rows)
+        let body = self.body(&state, incarnation, &part, entry.lsn)?;
+        let load = Load { incarnation, txn: entry.txn, ends_with, body };
+        self.enter(&state, entry.lsn, Event::Load(load));
+        Ok(())
     }
 
     /// Takes one record, in order.
@@ -115,7 +109,7 @@ impl<'a> Replay<'a> {
                     self.label(&label, stamp.txn, record.lsn);
                 }
             }
-            Record::GroupEnd(end) => self.end_group(end.table, end.txn, end.version, record.lsn),
+            Record::GroupEnd(end) => self.end_group(&end, record.lsn),
             Record::DatabaseDrop(id) => self.engine.remove_database(id).map_err(at)?,
             Record::Barrier { action, tables } => {
                 for barrier in &tables {
@@ -134,109 +128,66 @@ impl<'a> Replay<'a> {
 
     fn part(&mut self, lsn: Lsn, stamp: &PartStamp, part: &Part<'_>) -> Result<()> {
         let Some(state) = self.engine.table_state(stamp.table) else { return Ok(()) };
-        self.make_up_for_holes(&state, stamp.incarnation, lsn);
-        let is_end_noted = self.count(stamp, lsn);
-        if !belongs(&state, stamp.incarnation) {
-            return Ok(());
+        let PartStamp { incarnation, txn, ends_with, .. } = *stamp;
+        let body = self.body(&state, incarnation, part, lsn)?;
+        if ends_with.is_none() {
+            self.grouped.insert(stamp.table);
         }
-        match part.body {
-            Body::Rows(bytes) => self.push_rows(
-                &state,
-                &RowsToPush {
-                    lsn,
-                    txn: stamp.txn,
-                    ends_group: stamp.ends_with.is_some() && !is_end_noted,
-                    schema_version: part.schema_version,
-                    rows: part.rows,
-                    bytes,
-                },
-            ),
-            Body::Rowsets(json) => self.push_rowsets(&state, lsn, part, json),
-        }
+        self.enter(&state, lsn, Event::Load(Load { incarnation, txn, ends_with, body }));
+        Ok(())
     }
 
-    /// Somebody may have accepted the loss of a TRUNCATE. Rows behind it tell of it by their
-    /// incarnation: it counts, or they would be lost as well.
-    fn make_up_for_holes(&self, state: &TableState, incarnation: Incarnation, lsn: Lsn) {
-        let is_newer = incarnation > state.log.lock().incarnation;
-        if is_newer && lsn > self.flushed(state.id) {
-            push_cut(state, incarnation, Lsn(lsn.get() - 1));
-        }
-    }
-
-    /// Takes the version of a load that ends its group, or notes that its group is open.
-    /// Returns whether the end stands in the delta already.
-    fn count(&mut self, stamp: &PartStamp, lsn: Lsn) -> bool {
-        let Some(version) = stamp.ends_with else {
-            // Also below the LSN that versions are counted to: the group may end above it.
-            self.open.insert(stamp.table, stamp.txn);
-            return false;
+    /// What a load brings, as far as it is still wanted.
+    fn body<'b>(
+        &mut self,
+        state: &TableState,
+        incarnation: Incarnation,
+        part: &Part<'b>,
+        lsn: Lsn,
+    ) -> Result<Body<'b>> {
+        let (takes, schema) = {
+            let table = state.lock();
+            (table.log().takes(lsn, incarnation), table.log().schema(part.schema_version))
         };
-        let was_open = self.open.get(&stamp.table) == Some(&stamp.txn);
-        if was_open {
-            self.end_group(stamp.table, stamp.txn, version, lsn);
-        } else {
-            self.set_version(stamp.table, version, lsn);
+        if !takes {
+            return Ok(Body::Settled);
         }
-        was_open
-    }
-
-    fn push_rows(&mut self, state: &TableState, rows: &RowsToPush<'_>) -> Result<()> {
-        let view = self.engine.views().load();
-        let Some(view) = view.tables.get(&state.id) else { return Ok(()) };
-        if rows.lsn <= view.flushed {
-            return Ok(());
-        }
-        let schema = view.table.history.at(rows.schema_version).ok_or_else(|| {
+        let schema = schema.ok_or_else(|| {
             err!(
                 Corruption,
                 "rows of table '{}' name schema version {}, which metadata lacks",
                 state.name(),
-                rows.schema_version
+                part.schema_version
             )
         })?;
-        row::validate(schema, rows.bytes, rows.rows as usize).map_err(|fault| {
-            err!(Corruption, "rows of table '{}' cannot be read: {fault}", state.name())
-        })?;
-        let permit = self.engine.memory().acquire_over(rows.bytes.len() as u64 + 64);
-        let entry = DeltaEntry {
-            lsn: rows.lsn,
-            txn: rows.txn,
-            ends_group: rows.ends_group,
-            schema_version: rows.schema_version,
-            rows: rows.rows,
-            payload: Payload::Copied(rows.bytes),
-        };
-        state.log.lock().last_lsn = rows.lsn;
-        if let Some(chunk) = state.delta.push_rows(entry, permit) {
-            self.engine.roll_later(chunk);
+        self.done.rows += u64::from(part.rows);
+        match part.body {
+            record::Body::Rows(bytes) => {
+                row::validate(&schema, bytes, part.rows as usize).map_err(|fault| {
+                    err!(Corruption, "rows of table '{}' cannot be read: {fault}", state.name())
+                })?;
+                let memory = self.engine.memory();
+                Ok(Body::Rows {
+                    schema_version: part.schema_version,
+                    rows: part.rows,
+                    payload: Payload::Copied(bytes),
+                    permit: memory.acquire_over(bytes.len() as u64 + 64),
+                })
+            }
+            record::Body::Rowsets(json) => {
+                let metas: Vec<RowsetMeta> = serde_json::from_slice(json).map_err(|error| {
+                    err!(Corruption, "files of a large load cannot be read: {error}")
+                })?;
+                let rowsets = self.engine.loaded_rowsets(state.id, &schema, metas, lsn);
+                Ok(Body::Rowsets(rowsets))
+            }
         }
-        self.done.rows += u64::from(rows.rows);
-        Ok(())
     }
 
-    fn push_rowsets(
-        &mut self,
-        state: &TableState,
-        lsn: Lsn,
-        part: &Part<'_>,
-        json: &[u8],
-    ) -> Result<()> {
-        let view = self.engine.views().load();
-        let Some(view) = view.tables.get(&state.id) else { return Ok(()) };
-        if lsn <= view.flushed {
-            return Ok(());
+    fn enter(&self, state: &TableState, lsn: Lsn, event: Event<'_>) {
+        if let Some(chunk) = state.lock().enter(lsn, event) {
+            self.engine.roll_later(chunk);
         }
-        let metas: Vec<RowsetMeta> = serde_json::from_slice(json)
-            .map_err(|error| err!(Corruption, "files of a large load cannot be read: {error}"))?;
-        let schema = view.table.history.at(part.schema_version).ok_or_else(|| {
-            err!(Corruption, "a large load of '{}' names an unknown schema", state.name())
-        })?;
-        let rowsets = self.engine.loaded_rowsets(state.id, schema, metas, lsn);
-        state.delta.push_rowsets(lsn, rowsets);
-        state.log.lock().last_lsn = lsn;
-        self.done.rows += u64::from(part.rows);
-        Ok(())
     }
 
     fn label(&self, label: &Label<'_>, txn: TxnId, lsn: Lsn) {
@@ -244,73 +195,57 @@ impl<'a> Replay<'a> {
         book.replayed(label.db, label.text, label.kind, txn, lsn, label.time);
     }
 
-    fn end_group(&mut self, table: TableId, txn: TxnId, version: Version, lsn: Lsn) {
-        self.open.remove(&table);
-        self.note_end(table, txn, lsn);
-        self.set_version(table, version, lsn);
-    }
-
-    async fn barrier(
-        &mut self,
-        action: BarrierAction,
-        barrier: &BarrierStamp,
-        lsn: Lsn,
-    ) -> Result<()> {
-        if let Some((txn, version)) = barrier.ended {
-            self.end_group(barrier.table, txn, version, lsn);
-        }
-        let Some(state) = self.engine.table_state(barrier.table) else { return Ok(()) };
-        let flushed = self.flushed(barrier.table);
-        match action {
-            BarrierAction::Truncate if lsn > flushed => {
-                push_cut(&state, barrier.incarnation, lsn);
-                Ok(())
-            }
-            BarrierAction::Truncate => Ok(()),
-            BarrierAction::Alter => self.engine.replay_alter(&state, barrier.schema_version, lsn),
-            BarrierAction::Drop => self.engine.replay_drop(&state),
-        }
-    }
-
-    /// Ends all groups that the run left open, in table order.
-    fn end_run(&mut self) {
-        for (table, txn) in std::mem::take(&mut self.open) {
-            let Some(state) = self.engine.table_state(table) else { continue };
-            if self.is_counted(table, self.last) {
-                continue;
-            }
-            let mut log = state.log.lock();
-            log.version = log.version.next();
-            state.delta.end_run(txn, self.last.max(state.delta.last()));
-        }
-    }
-
-    /// Tells the delta that a group ended, so that flushes of later see it.
-    fn note_end(&self, table: TableId, txn: TxnId, lsn: Lsn) {
-        if lsn > self.flushed(table)
-            && let Some(state) = self.engine.table_state(table)
-        {
-            state.delta.end_group(txn, lsn);
-        }
-    }
-
-    fn set_version(&self, table: TableId, version: Version, lsn: Lsn) {
-        if self.is_counted(table, lsn) {
-            return;
-        }
+    fn end_group(&self, end: &EndStamp, lsn: Lsn) {
+        let EndStamp { table, txn, version, .. } = *end;
         if let Some(state) = self.engine.table_state(table) {
-            let mut log = state.log.lock();
-            assert!(version > log.version, "versions of a table rise in log order");
-            log.version = version;
+            self.enter(&state, lsn, Event::GroupEnd { txn, version });
         }
     }
 
-    fn is_counted(&self, table: TableId, lsn: Lsn) -> bool {
-        self.counted.get(&table).is_some_and(|counted| lsn <= *counted)
+    async fn barrier(&self, action: BarrierAction, stamp: &BarrierStamp, lsn: Lsn) -> Result<()> {
+        let Some(state) = self.engine.table_state(stamp.table) else { return Ok(()) };
+        let barrier = match action {
+            BarrierAction::Truncate => Barrier::Truncate { incarnation: stamp.incarnation },
+            BarrierAction::Alter => Barrier::Alter(self.schema(&state, stamp.schema_version)?),
+            BarrierAction::Drop => Barrier::Drop { with_database: false },
+        };
+        let (ended, version) = match stamp.ended {
+            Some((txn, version)) => (Some(txn), version),
+            None => (None, state.version()),
+        };
+        self.enter(&state, lsn, Event::Barrier { barrier, ended, version });
+        // As at any other time, it has happened where metadata cannot follow, which is tried again.
+        if let Err(error) = self.engine.settle_barriers(&state).await {
+            tracing::warn!(table = state.name(), %error, "metadata follows a barrier later");
+        }
+        Ok(())
     }
 
-    fn flushed(&self, table: TableId) -> Lsn {
-        self.engine.views().load().tables.get(&table).map_or(Lsn::ZERO, |view| view.flushed)
+    /// The columns of a schema version: metadata has adopted it, or at least prepared it.
+    fn schema(&self, state: &TableState, version: SchemaVersion) -> Result<Arc<TableSchema>> {
+        let meta = self.engine.meta();
+        if let Some(table) = meta.catalog().table_by_id(state.id)
+            && let Some(schema) = table.history.at(version)
+        {
+            return Ok(Arc::clone(schema));
+        }
+        let prepared = meta.prepared_schema(state.id)?;
+        prepared.filter(|schema| schema.version == version).ok_or_else(|| {
+            err!(
+                Corruption,
+                "the log says that table '{}' has schema version {version}, metadata lacks it",
+                state.name()
+            )
+        })
+    }
+
+    /// Ends all groups that the run left open.
+    fn end_run(&mut self) {
+        for table in std::mem::take(&mut self.grouped) {
+            if let Some(state) = self.engine.table_state(table) {
+                self.enter(&state, self.last, Event::RunEnd);
+            }
+        }
     }
 
     /// Brings rows into files as at any other time when memory runs short. Where the disk has no
@@ -343,28 +278,4 @@ impl<'a> Replay<'a> {
         }
         Ok(())
     }
-}
-
-struct RowsToPush<'a> {
-    lsn: Lsn,
-    txn: TxnId,
-    ends_group: bool,
-    schema_version: SchemaVersion,
-    rows: u32,
-    bytes: &'a [u8],
-}
-
-/// Empties a table as a TRUNCATE at `lsn` did.
-fn push_cut(state: &TableState, incarnation: Incarnation, lsn: Lsn) {
-    let mut log = state.log.lock();
-    log.incarnation = incarnation;
-    log.last_lsn = lsn;
-    let version = log.version;
-    log.cuts.push(PendingCut { lsn, version, incarnation });
-    state.delta.push_cut(lsn);
-}
-
-/// Whether rows of this incarnation are still of the table.
-fn belongs(state: &TableState, incarnation: Incarnation) -> bool {
-    state.log.lock().incarnation == incarnation
 }

@@ -9,17 +9,19 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::task::{self, Lane};
-use freshet_base::{Error, ErrorCode, Lsn, Result, Version, err};
+use freshet_base::{Error, ErrorCode, Incarnation, Lsn, Result, TableId, Version, err};
 use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
-use freshet_storage::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
+use freshet_storage::delta::{DeltaPart, DeltaRows};
 use freshet_storage::flush::{FlushInput, flush};
 use freshet_storage::flush_policy::FlushReason;
+use freshet_storage::fold::{Barrier, Event, Unsettled};
 use freshet_storage::view::TableView;
 
+use crate::ddl::database_name;
 use crate::engine::Engine;
-use crate::group::{Filed, OpenGroup, PendingCut};
+use crate::group::{Filed, OpenGroup};
 use crate::record::{self, EndStamp, GroupEndReason, Kind};
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -52,7 +54,7 @@ impl Engine {
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut).await;
         self.settle_barriers_locked(table).await?;
-        let dropped = table.log.lock().dropped.is_some();
+        let dropped = table.is_dropped();
         let view = self.views().load().tables.get(&table.id).cloned();
         // Nobody reads the rows of a table that is dropped.
         let Some(view) = view.filter(|view| !dropped && view.flushed < cut) else {
@@ -60,7 +62,7 @@ impl Engine {
         };
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
-        let read = read_up_to(&view, cut);
+        let read = view.read_up_to(cut);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let mut in_flight = self.in_flight();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
@@ -89,36 +91,46 @@ impl Engine {
         self: &Arc<Self>,
         table: &Arc<TableState>,
     ) -> Result<()> {
-        let last = table.log.lock().last_barrier();
+        let last = table.lock().log().last_barrier();
         // Metadata follows the log: it tells of no barrier that a power cut could undo.
         self.wal().horizon().wait(last).await;
         if last > Lsn::ZERO {
             self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))?;
         }
-        let dropped = table.log.lock().dropped.is_some();
-        if dropped {
+        if table.is_dropped() {
             return self.settle_drop(table).await;
         }
-        self.settle_altered(table, last).await?;
-        self.settle_cuts(table, last).await
+        loop {
+            let oldest = table.lock().log().unsettled().next().cloned();
+            let Some(oldest) = oldest.filter(|unsettled| unsettled.lsn <= last) else {
+                return Ok(());
+            };
+            match &oldest.barrier {
+                Barrier::Alter(schema) => self.settle_alter(table.id, oldest.lsn, schema).await?,
+                Barrier::Truncate { incarnation } => {
+                    self.settle_truncate(table.id, &oldest, *incarnation).await?;
+                }
+                Barrier::Drop { .. } => return self.settle_drop(table).await,
+            }
+            let Unsettled { lsn, version, barrier } = oldest;
+            self.show(lsn, table.id, Event::Barrier { barrier, ended: None, version });
+            table.lock().settled(lsn);
+        }
     }
 
-    async fn settle_altered(self: &Arc<Self>, table: &TableState, up_to: Lsn) -> Result<()> {
-        let altered = table.log.lock().altered.clone();
-        let Some((schema, lsn)) = altered.filter(|(_, lsn)| *lsn <= up_to) else {
-            return Ok(());
-        };
-        let (engine, id) = (Arc::clone(self), table.id);
-        let adopted =
-            task::run(&**self.pool(), move || engine.meta().adopt_schema(id, &schema, lsn)).await;
-        match adopted {
+    async fn settle_alter(
+        self: &Arc<Self>,
+        table: TableId,
+        at: Lsn,
+        schema: &Arc<TableSchema>,
+    ) -> Result<()> {
+        let (engine, schema) = (Arc::clone(self), Arc::clone(schema));
+        let adopt = move || engine.meta().adopt_schema(table, &schema, at);
+        match task::run(&**self.pool(), adopt).await {
             // A DROP was faster.
-            Err(error) if error.code() == ErrorCode::NoSuchTable => return Ok(()),
-            adopted => adopted?,
-        };
-        table.log.lock().altered = None;
-        self.show_table(id);
-        Ok(())
+            Err(error) if error.code() == ErrorCode::NoSuchTable => Ok(()),
+            adopted => adopted.map(drop),
+        }
     }
 
     /// Ends the open group and cuts the delta behind its end, so that files hold whole groups.
@@ -128,10 +140,10 @@ impl Engine {
                 return Ok(cut);
             }
             // Pushes of this table are held off while its state is locked.
-            let log = table.log.lock();
+            let group = table.lock();
             // A group that was opened since is ended first.
-            if log.open.is_none() {
-                return Ok((table.delta.cut(), log.version));
+            if group.open().is_none() {
+                return Ok((table.delta.cut(), group.log().version()));
             }
         }
     }
@@ -143,26 +155,21 @@ impl Engine {
         reason: GroupEndReason,
         wanted: impl Fn(&OpenGroup) -> bool,
     ) -> Result<Option<(Lsn, Version)>> {
-        let own_room = match table.log.lock().open.as_mut() {
-            Some(open) if wanted(open) => open.end_room.take(),
-            _ => return Ok(None),
-        };
+        let Some(own_room) = table.lock().take_end_room(&wanted) else { return Ok(None) };
         // Another may have taken it a moment ago, to end the group: one of the two will.
         let room = own_room.or_else(|| self.wal().try_reserve_privileged(SMALL_RECORD_BYTES));
         let room = room.ok_or_else(|| err!(OutOfRoom, "the log has no room left, retry"))?;
         let ended = self.wal().append(Kind::GroupEnd as u8, &[][..], room, |lsn, stamp| {
-            let mut log = table.log.lock();
-            if !log.open.as_ref().is_some_and(&wanted) {
+            let mut group = table.lock();
+            if !group.open().is_some_and(&wanted) {
                 return Err(None::<Infallible>);
             }
             let now = self.clock().wall_micros();
-            let ended = log.end_open(reason, now).expect("it is open, as just seen");
+            let ended = group.end_open(reason, now).expect("it is open, as just seen");
             let (txn, version) = (ended.txn, ended.version);
             let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
             record::write_end_stamp(stamp, &end);
-            log.last_lsn = lsn;
-            log.tell_end(txn, lsn);
-            table.delta.end_group(txn, lsn);
+            group.enter(lsn, Event::GroupEnd { txn, version });
             Ok((ended, table.delta.cut()))
         });
         match ended {
@@ -307,90 +314,54 @@ impl Engine {
             }
         }
         table.grow(self.clock().now());
-        self.views().settle(&table.delta, cut, |store, head| {
-            let Some(current) = store.tables.get(&table.id) else { return };
-            let mut next = TableView::clone(current);
-            next.flushed = cut;
-            next.version = version;
-            next.schema = Arc::clone(schema);
-            next.head = head;
-            add_rowsets(&mut next, rowsets);
-            store.tables.insert(table.id, Arc::new(next));
-        });
+        let schema = Arc::clone(schema);
+        self.show(cut, table.id, Event::Publish { version, schema, rowsets });
         Ok(())
     }
 
-    /// Brings truncations up to `up_to` into metadata.
-    ///
-    /// # Errors
-    /// When metadata cannot be written; the truncation has happened and is tried again.
-    async fn settle_cuts(self: &Arc<Self>, table: &Arc<TableState>, up_to: Lsn) -> Result<()> {
-        loop {
-            let first = table.log.lock().cuts.first().copied();
-            let Some(pending) = first.filter(|pending| pending.lsn <= up_to) else {
-                return Ok(());
-            };
-            self.settle_cut(table, pending).await?;
-            table.log.lock().cuts.remove(0);
-        }
-    }
-
-    async fn settle_cut(
+    async fn settle_truncate(
         self: &Arc<Self>,
-        table: &Arc<TableState>,
-        pending: PendingCut,
+        table: TableId,
+        pending: &Unsettled,
+        incarnation: Incarnation,
     ) -> Result<()> {
-        let Some(view) = self.views().load().tables.get(&table.id).cloned() else {
+        let Some(view) = self.views().load().tables.get(&table).cloned() else {
             return Ok(());
         };
         let partitions = view.table.partitions.iter();
         let truncate = Truncate {
-            table: table.id,
+            table,
             from: view.flushed,
             to: pending.lsn,
             version: pending.version,
-            incarnations: partitions.map(|p| (p.id, pending.incarnation)).collect(),
+            incarnations: partitions.map(|p| (p.id, incarnation)).collect(),
         };
         let engine = Arc::clone(self);
         let outcome = task::run(&**self.pool(), move || engine.meta().truncate(&truncate)).await?;
         match outcome {
-            PublishOutcome::Applied(_) => self.show_truncated(table, &view, pending),
-            PublishOutcome::Gone => {}
+            PublishOutcome::Applied(_) | PublishOutcome::Gone => Ok(()),
             PublishOutcome::Stale { stands } => {
-                panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
+                panic!("table {table} is settled by one at a time, yet stands at {stands}")
             }
         }
-        Ok(())
     }
 
-    fn show_truncated(&self, table: &TableState, before: &TableView, pending: PendingCut) {
-        let read = read_up_to(before, pending.lsn);
-        // Sealed, so that the rows of before give back their memory.
-        table.delta.cut();
-        self.views().settle(&table.delta, pending.lsn, |store, head| {
-            store.catalog = self.meta().catalog();
-            let Some(table) = store.catalog.table_by_id(table.id) else { return };
-            let Some(current) = store.tables.get(&table.id) else { return };
-            let mut next = TableView::clone(current);
-            // Other changes may have followed in metadata; the tablets are those of this one.
-            next.table = Arc::clone(table);
-            next.schema = read.schema.unwrap_or_else(|| Arc::clone(&before.schema));
-            next.flushed = pending.lsn;
-            next.version = pending.version;
-            next.tablets = TableView::empty_tablets(table);
-            next.head = head;
-            store.tables.insert(table.id, Arc::new(next));
+    /// Shows readers what metadata has of a table since an event at `at`.
+    pub(crate) fn show(&self, at: Lsn, id: TableId, event: Event<'_>) {
+        let defines = event.defines();
+        let gone = self.views().settle(at, vec![(id, event)], || {
+            let catalog = self.meta().catalog();
+            // Here, where changes follow each other: what is shown never goes back.
+            if let Some((state, table)) = self.table_state(id).zip(catalog.table_by_id(id)) {
+                state.adopt(table, &database_name(&catalog, table));
+            }
+            catalog
         });
-        let mut gone = before.rowsets();
-        gone.retain(|rowset| rowset.meta().lsn_last <= pending.lsn);
         self.sweeper.retire(&gone);
+        if defines {
+            self.catalog_changed();
+        }
     }
-}
-
-/// What a table's delta holds above its files, up to `lsn`.
-fn read_up_to(view: &TableView, lsn: Lsn) -> DeltaRead {
-    let bounds = Bounds { flushed: view.flushed, horizon: lsn, freshness: Freshness::Committed };
-    DeltaRead::new(&view.delta.chunks(&view.head), bounds)
 }
 
 /// How many of the rows that have so many bytes each are sorted at once: at least the first.
@@ -409,17 +380,6 @@ fn roll(stretch: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>>
         rows.batches(schema, &mut batches)?;
     }
     Ok(batches)
-}
-
-/// Adds published rowsets to their tablets, which keep them in LSN order.
-fn add_rowsets(view: &mut TableView, rowsets: Vec<Arc<Rowset>>) {
-    for rowset in rowsets {
-        let tablet = view.tablets.iter_mut().find(|tablet| tablet.id == rowset.meta().tablet);
-        let tablet = tablet.expect("a flush writes to tablets that the table has");
-        let last = tablet.rowsets.last().map(|before| before.meta().lsn_last);
-        assert!(last < Some(rowset.meta().lsn_first), "rowsets of a tablet follow each other");
-        tablet.rowsets.push(rowset);
-    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::{ByteSize, DbId, Lsn, Result, Retry, TableId, Version, err};
-use freshet_schema::Table;
+use freshet_base::{ByteSize, DbId, Incarnation, Lsn, Result, Retry, SchemaVersion};
+use freshet_base::{TableId, TxnId, Version, err};
+use freshet_schema::{Table, TableSchema};
 use freshet_storage::delta::Delta;
-use parking_lot::Mutex;
+use freshet_storage::fold::{Barrier, Base, TableLog};
+use freshet_storage::view::TableView;
+use futures::channel::oneshot;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::group::{GroupLimits, TableLog};
+use crate::group::{GroupCommit, GroupLimits, OpenGroup};
 
 /// So many flushes of a table may fail in a row before it is refused.
 const FLUSH_FAILURES_MAX: u64 = 3;
@@ -25,7 +29,7 @@ pub struct TableState {
     /// Its records above the flushed LSN.
     pub delta: Arc<Delta>,
     /// What the log has made of it; changed under the log's append lock only.
-    pub log: Mutex<TableLog>,
+    log: Mutex<GroupCommit>,
     /// Held by whoever brings its rows or barriers into metadata: a flush, a TRUNCATE, an ALTER.
     pub settling: futures::lock::Mutex<()>,
     /// Held by an ALTER of its columns from the look at them to their adoption.
@@ -40,23 +44,19 @@ pub struct TableState {
 }
 
 impl TableState {
-    /// The state of a table that stands at `flushed` with `version`, and has `delta` above it.
-    pub fn new(
-        table: &Table,
-        db_name: &str,
-        delta: Arc<Delta>,
-        version: Version,
-        flushed: Lsn,
-    ) -> Self {
+    /// The state of a table that `view` shows, and whose versions are counted up to `counted`.
+    pub fn new(view: &TableView, db_name: &str, counted: Lsn) -> Self {
+        let (table, delta) = (&*view.table, Arc::clone(&view.delta));
         let partition = table.partitions.first().expect("a table has a partition");
-        let log = TableLog::new(
-            table.id,
-            partition.id,
-            partition.incarnation,
-            table.schema().version,
-            version,
-            flushed,
-        );
+        let base = Base {
+            partition: partition.id,
+            incarnation: partition.incarnation,
+            schema_version: table.schema().version,
+            version: view.version,
+            filed: view.flushed,
+            counted,
+        };
+        let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base));
         let state = Self {
             id: table.id,
             db: table.db,
@@ -80,6 +80,50 @@ impl TableState {
         let properties = &table.properties;
         self.interval_ms.store(properties.group_commit_interval_ms, Ordering::Relaxed);
         self.data_bytes.store(properties.group_commit_data_bytes, Ordering::Relaxed);
+    }
+
+    /// What the log has made of it, and its open group. Whoever changes them holds the log's
+    /// append lock; whoever reads holds up appends of the table.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, GroupCommit> {
+        self.log.lock()
+    }
+
+    /// Groups and large loads that have ended.
+    pub fn version(&self) -> Version {
+        self.lock().log().version()
+    }
+
+    /// The schema version at the end of the log.
+    pub fn schema_version(&self) -> SchemaVersion {
+        self.lock().log().schema_version()
+    }
+
+    /// Raised by TRUNCATE.
+    pub fn incarnation(&self) -> Incarnation {
+        self.lock().log().incarnation()
+    }
+
+    /// Whether the log has its DROP.
+    pub fn is_dropped(&self) -> bool {
+        self.lock().log().is_dropped()
+    }
+
+    /// The columns of an ALTER that the log has and metadata does not.
+    pub fn unsettled_alter(&self) -> Option<Arc<TableSchema>> {
+        self.lock().log().unsettled().find_map(|unsettled| match &unsettled.barrier {
+            Barrier::Alter(schema) => Some(Arc::clone(schema)),
+            Barrier::Truncate { .. } | Barrier::Drop { .. } => None,
+        })
+    }
+
+    /// What `read` makes of the open group, if there is one.
+    pub fn open_group<T>(&self, read: impl FnOnce(&OpenGroup) -> T) -> Option<T> {
+        self.lock().open().map(read)
+    }
+
+    /// Resolves with the LSN of the end of the group of `txn`; at once where it has ended.
+    pub fn wait_end(&self, txn: TxnId) -> oneshot::Receiver<Lsn> {
+        self.lock().wait_end(txn)
     }
 
     /// `database.table`, for messages.

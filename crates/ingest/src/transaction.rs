@@ -172,7 +172,7 @@ fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: Held) -> &'a
             &mut parts[at]
         }
         None => {
-            let incarnation = target.state.log.lock().incarnation;
+            let incarnation = target.state.incarnation();
             parts.push(Part {
                 table: Arc::clone(&target.state),
                 schema: Arc::clone(target.schema()),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use freshet_base::{Lsn, Result, TableId, Version, task};
+use freshet_base::{Lsn, Result, TableId, task};
 use freshet_meta::{Created, TableSpec};
 
 use crate::ddl::database_of;
@@ -110,7 +110,7 @@ impl Engine {
         if existed {
             return Ok(Making::Exists);
         }
-        self.add_table(&table, Version(1), Lsn::ZERO);
+        self.add_table(&table);
         let state = self.table_state(table.id).expect("it was just added");
         let target = LoadTarget::new(state, table);
         let unlisted = Unlisted { engine: Arc::clone(self), target, listed: false };
@@ -120,8 +120,7 @@ impl Engine {
     async fn drop_unlisted(self: &Arc<Self>, id: TableId) -> Result<()> {
         let _names = self.names().lock().await;
         let Some(state) = self.table_state(id) else { return Ok(()) };
-        let dropped = state.log.lock().dropped.is_some();
-        if !dropped {
+        if !state.is_dropped() {
             self.barrier(BarrierAction::Drop, &[Arc::clone(&state)], None).await?;
         }
         self.settle_drop(&state).await

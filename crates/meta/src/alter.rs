@@ -146,17 +146,6 @@ impl Meta {
         let delete = vec![keys::prepared(table)];
         Ok(self.store.commit(Batch { delete, ..Batch::default() })?)
     }
-
-    /// Forgets all prepared schemas: after replay, which has adopted those with a barrier.
-    ///
-    /// # Errors
-    /// When metadata cannot be read, or the disk is full.
-    pub fn discard_all_prepared(&self) -> Result<()> {
-        let pairs = self.store.scan(keys::PREPARED)?;
-        let delete = pairs.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
-        let batch = Batch { delete, ..Batch::default() };
-        if batch.is_empty() { Ok(()) } else { Ok(self.store.commit(batch)?) }
-    }
 }
 
 /// The next schema of `table`.

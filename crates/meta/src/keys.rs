@@ -11,7 +11,6 @@ pub(crate) const FORMAT: &str = "/format";
 pub(crate) const LOG: &str = "/log";
 pub(crate) const DATABASES: &str = "/db/";
 pub(crate) const TABLES: &str = "/table/";
-pub(crate) const PREPARED: &str = "/prepared/";
 pub(crate) const FLUSHED: &str = "/flushed/";
 pub(crate) const ROWSETS: &str = "/rowset/";
 pub(crate) const LABELS: &str = "/label/";
@@ -28,7 +27,7 @@ pub(crate) fn table(id: TableId) -> String {
 }
 
 pub(crate) fn prepared(id: TableId) -> String {
-    format!("{PREPARED}{id}")
+    format!("/prepared/{id}")
 }
 
 pub(crate) fn flushed(id: TableId) -> String {

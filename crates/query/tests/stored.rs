@@ -24,7 +24,7 @@ use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
     TableForm, TableSchema,
 };
-use freshet_storage::delta::{Delta, Freshness};
+use freshet_storage::delta::Freshness;
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::snapshot::TableSnapshot;
@@ -139,17 +139,7 @@ fn snapshot(table: &Arc<Table>) -> TableSnapshot {
 
 /// A store of one table without rows.
 fn views(table: &Arc<Table>) -> Views {
-    let delta = Arc::new(Delta::new(table.id, table.history.versions()));
-    let head = delta.head();
-    let view = TableView {
-        table: Arc::clone(table),
-        schema: Arc::clone(table.schema()),
-        flushed: Lsn(0),
-        version: Version(1),
-        tablets: Vec::new(),
-        delta,
-        head,
-    };
+    let view = TableView::new(Arc::clone(table), Lsn(0), Version(1), Vec::new());
     let mut store = StoreView { catalog: Default::default(), tables: Default::default() };
     store.tables.insert(table.id, Arc::new(view));
     Views::new(store, Budget::new("memory of snapshots", 1 << 20))

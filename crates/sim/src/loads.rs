@@ -191,8 +191,8 @@ impl Client {
         let id = engine.target("d", table)?.id();
         let state = engine.table_state(id).expect("it has a name");
         let event = || {
-            let altered = state.log.lock().altered.clone();
-            Event::Alter(id, altered.expect("the barrier was just appended").0)
+            let altered = state.unsettled_alter();
+            Event::Alter(id, altered.expect("the barrier was just appended"))
         };
         let (warnings, lsn) = self.watched(engine.alter_columns(id, vec![change]), event).await;
         warnings?;

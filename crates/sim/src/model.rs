@@ -69,6 +69,8 @@ pub struct Counts {
     pub snapshots: u64,
     /// Of these, snapshots that had been closed.
     pub too_old: u64,
+    /// Tables compared with what a replay makes of them.
+    pub replays: u64,
     /// Loads refused with a clear error.
     pub refused: u64,
     /// Power cuts, process ends and orderly stops survived.
@@ -108,7 +110,7 @@ impl Model {
     pub fn appended(&mut self, engine: &Engine, lsn: Lsn, event: Event) {
         for table in event.tables() {
             if let Some(state) = engine.table_state(table) {
-                let version = state.log.lock().version;
+                let version = state.version();
                 self.saw_version(table, lsn, version);
             }
         }
@@ -156,7 +158,7 @@ impl Model {
         self.versions.retain(|(_, lsn), _| *lsn <= log_end);
         self.earlier_runs_to = log_end;
         for state in engine.table_states() {
-            let version = state.log.lock().version;
+            let version = state.version();
             self.saw_version(state.id, log_end, version);
         }
     }
@@ -335,11 +337,10 @@ fn ids(rows: &[Row]) -> BTreeSet<i64> {
     rows.iter().map(|row| row.id).collect()
 }
 
-/// The version that recovery gives every table, by id.
+/// The version that recovery gives every table that is not dropped, by id.
 pub fn versions(engine: &Engine) -> BTreeMap<TableId, (Version, SchemaVersion)> {
     let of = |state: &Arc<freshet_ingest::TableState>| {
-        let log = state.log.lock();
-        (state.id, (log.version, log.schema_version))
+        (state.id, (state.version(), state.schema_version()))
     };
-    engine.table_states().iter().map(of).collect()
+    engine.table_states().iter().filter(|state| !state.is_dropped()).map(of).collect()
 }

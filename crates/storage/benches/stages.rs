@@ -15,7 +15,7 @@ use freshet_base::io::{FsRef, RealFs};
 use freshet_base::task::{InlinePool, Lane};
 use freshet_base::{
     ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
-    TabletId, TxnId,
+    TabletId, TxnId, Version,
 };
 use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
@@ -23,8 +23,9 @@ use freshet_schema::{
 };
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{self, MergeJob};
-use freshet_storage::delta::{Delta, DeltaEntry, Payload};
+use freshet_storage::delta::{Delta, Payload};
 use freshet_storage::flush::{Files, FlushInput, flush};
+use freshet_storage::fold::{Base, Body, Event, Load, TableLog};
 use freshet_storage::layout::DataDir;
 use freshet_storage::merge::{Merge, Run};
 use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
@@ -145,25 +146,36 @@ fn delta_push(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]
     for rows in [1, 100] {
         let mut bytes = Vec::new();
         encode(&batch(schema, &keys[..rows]), schema, &mut bytes);
-        let push = |delta: &Delta, lsn: u64| {
-            let entry = DeltaEntry {
-                lsn: Lsn(lsn),
-                txn: TxnId(1),
-                ends_group: false,
+        let enter = |log: &mut TableLog, lsn: u64| {
+            let body = Body::Rows {
                 schema_version: schema.version,
                 rows: rows as u32,
                 payload: Payload::Copied(&bytes),
+                permit: budget.acquire_over(bytes.len() as u64),
             };
-            delta.push_rows(entry, budget.acquire_over(bytes.len() as u64))
+            let (incarnation, txn) = (Incarnation(0), TxnId(1));
+            let load = Load { incarnation, txn, ends_with: None, body };
+            log.enter(Lsn(lsn), Event::Load(load))
         };
-        let new = || Delta::new(TableId(1), std::slice::from_ref(schema));
+        let new = || {
+            let delta = Delta::new(TableId(1), std::slice::from_ref(schema));
+            let base = Base {
+                partition: PartitionId(1),
+                incarnation: Incarnation(0),
+                schema_version: schema.version,
+                version: Version(1),
+                filed: Lsn(0),
+                counted: Lsn(0),
+            };
+            TableLog::new(Arc::new(delta), base)
+        };
         group.throughput(Throughput::Elements(1000 * rows as u64));
         group.bench_function(format!("1000 records of {rows} rows"), |bencher| {
             bencher.iter_batched(
                 new,
-                |delta| {
-                    (1..=1000).for_each(|lsn| drop(push(&delta, lsn)));
-                    delta
+                |mut log| {
+                    (1..=1000).for_each(|lsn| drop(enter(&mut log, lsn)));
+                    log
                 },
                 BatchSize::LargeInput,
             );

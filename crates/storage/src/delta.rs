@@ -37,7 +37,7 @@ const QUERY_SEAL_ROWS: u32 = 1024;
 const QUERY_SEAL_BYTES: usize = 64 << 10;
 
 /// The rows of one record in one table.
-pub struct DeltaEntry<'a> {
+pub(crate) struct DeltaEntry<'a> {
     /// Its place in the log.
     pub lsn: Lsn,
     /// The transaction of its group.
@@ -145,9 +145,9 @@ impl Delta {
         }
     }
 
-    /// Makes a schema known before rows name it.
-    pub fn know_schema(&self, schema: &Arc<TableSchema>) {
-        self.tail.lock().know(schema);
+    /// The columns of a schema version that rows may name.
+    pub(crate) fn schema(&self, version: SchemaVersion) -> Option<Arc<TableSchema>> {
+        self.tail.lock().schema(version).cloned()
     }
 
     /// Adds the rows of a record, with the memory they take. Returns the chunk that became
@@ -155,7 +155,7 @@ impl Delta {
     ///
     /// # Panics
     /// When the record is older than the newest, or names a schema nobody made known.
-    pub fn push_rows(&self, entry: DeltaEntry<'_>, permit: Permit) -> Option<Arc<Chunk>> {
+    pub(crate) fn push_rows(&self, entry: DeltaEntry<'_>, permit: Permit) -> Option<Arc<Chunk>> {
         let mut tail = self.tail.lock();
         self.advance(entry.lsn);
         let bytes = tail.push(&entry, permit);
@@ -166,34 +166,34 @@ impl Delta {
     }
 
     /// Adds the files of a large load, which are synced.
-    pub fn push_rowsets(&self, lsn: Lsn, rowsets: Vec<Arc<Rowset>>) {
+    pub(crate) fn push_rowsets(&self, lsn: Lsn, rowsets: Vec<Arc<Rowset>>) {
         self.stats.large_loads.fetch_add(1, Ordering::Relaxed);
         self.push_event(lsn, Event::Rowsets(rowsets));
     }
 
     /// Adds a TRUNCATE: what is older is gone for readers at or above it.
-    pub fn push_cut(&self, lsn: Lsn) {
+    pub(crate) fn push_cut(&self, lsn: Lsn) {
         self.push_event(lsn, Event::Cut);
     }
 
     /// Adds an ALTER: readers at or above it see these columns.
-    pub fn push_schema(&self, lsn: Lsn, schema: Arc<TableSchema>) {
-        self.know_schema(&schema);
+    pub(crate) fn push_schema(&self, lsn: Lsn, schema: Arc<TableSchema>) {
+        self.tail.lock().know(&schema);
         self.push_event(lsn, Event::Schema(schema));
     }
 
     /// Adds a DROP: readers at or above it see no table.
-    pub fn push_drop(&self, lsn: Lsn) {
+    pub(crate) fn push_drop(&self, lsn: Lsn) {
         self.push_event(lsn, Event::Drop);
     }
 
     /// Adds the end of the group of `txn`.
-    pub fn end_group(&self, txn: TxnId, lsn: Lsn) {
+    pub(crate) fn end_group(&self, txn: TxnId, lsn: Lsn) {
         self.push_event(lsn, Event::GroupEnd(txn));
     }
 
     /// Adds the end of the group of `txn` that its run left open: there is no record of it.
-    pub fn end_run(&self, txn: TxnId, lsn: Lsn) {
+    pub(crate) fn end_run(&self, txn: TxnId, lsn: Lsn) {
         self.push_event(lsn, Event::RunEnd(txn));
     }
 
@@ -209,7 +209,7 @@ impl Delta {
 
     /// Takes note that everything up to `lsn`, where it was cut, is in files. Snapshots keep what
     /// they pinned, whose memory moves to the budget of `kept`. Returns the head of a new view.
-    pub fn flushed(&self, lsn: Lsn, kept: &Budget) -> Arc<Node> {
+    pub(crate) fn flushed(&self, lsn: Lsn, kept: &Budget) -> Arc<Node> {
         let mut tail = self.tail.lock();
         while let Some(chunk) = tail.head.chunk()
             && chunk.last() <= Some(lsn)
@@ -281,22 +281,23 @@ impl Delta {
 
 impl Tail {
     fn know(&mut self, schema: &Arc<TableSchema>) {
-        match self.schemas.iter_mut().find(|known| known.version == schema.version) {
-            // One that was prepared and never came into the log: no row names it, and its
-            // number is given again.
-            Some(known) => *known = Arc::clone(schema),
-            None => self.schemas.push(Arc::clone(schema)),
+        if self.schema(schema.version).is_none() {
+            self.schemas.push(Arc::clone(schema));
         }
+    }
+
+    fn schema(&self, version: SchemaVersion) -> Option<&Arc<TableSchema>> {
+        self.schemas.iter().rfind(|schema| schema.version == version)
     }
 
     /// The arena's index of a schema.
     fn schema_index(&mut self, version: SchemaVersion) -> u16 {
-        let arena = &mut self.arena.schemas;
-        let index = arena.iter().rposition(|schema| schema.version == version);
-        let index = index.unwrap_or_else(|| {
-            let known = self.schemas.iter().rfind(|schema| schema.version == version);
-            arena.push(Arc::clone(known.expect("rows name a schema that was made known")));
-            arena.len() - 1
+        let in_arena = self.arena.schemas.iter().rposition(|schema| schema.version == version);
+        let index = in_arena.unwrap_or_else(|| {
+            let known = self.schema(version).expect("rows name a schema that was made known");
+            let known = Arc::clone(known);
+            self.arena.schemas.push(known);
+            self.arena.schemas.len() - 1
         });
         u16::try_from(index).expect("a node holds rows of few schema versions")
     }

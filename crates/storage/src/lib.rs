@@ -20,6 +20,7 @@ pub mod delta;
 mod error;
 pub mod flush;
 pub mod flush_policy;
+pub mod fold;
 pub mod gc;
 pub mod layout;
 pub mod memtable;

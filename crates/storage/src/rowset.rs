@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use freshet_base::ColumnId;
 use freshet_base::io::FsRef;
+use freshet_base::{ColumnId, Lsn};
 use freshet_meta::RowsetMeta;
 use freshet_schema::TableSchema;
 
@@ -50,6 +50,11 @@ impl Rowset {
     /// What metadata knows of it.
     pub fn meta(&self) -> &RowsetMeta {
         &self.meta
+    }
+
+    /// The first and the last LSN whose rows may be in it.
+    pub fn lsns(&self) -> (Lsn, Lsn) {
+        (self.meta.lsn_first, self.meta.lsn_last)
     }
 
     /// The columns it was written in.

@@ -10,6 +10,7 @@ use freshet_schema::{Table, TableSchema};
 use imbl::HashMap;
 
 use crate::delta::{Delta, Freshness, Node};
+use crate::fold::Event;
 use crate::pins::Pins;
 use crate::rowset::Rowset;
 use crate::snapshot::{Reach, Snapshot};
@@ -46,6 +47,24 @@ pub struct TableView {
 }
 
 impl TableView {
+    /// A table whose records up to `flushed` are in files, of which `tablets` has those that it
+    /// still has; its delta is empty.
+    pub fn new(
+        table: Arc<Table>,
+        flushed: Lsn,
+        version: Version,
+        tablets: Vec<TabletFiles>,
+    ) -> Self {
+        let delta = Arc::new(Delta::new(table.id, table.history.versions()));
+        let (schema, head) = (Arc::clone(table.schema()), delta.head());
+        Self { table, schema, flushed, version, tablets, delta, head }
+    }
+
+    /// A table that was just created.
+    pub fn created(table: &Arc<Table>) -> Self {
+        Self::new(Arc::clone(table), Lsn::ZERO, Version(1), Self::empty_tablets(table))
+    }
+
     /// The tablets of a table that has no files.
     pub fn empty_tablets(table: &Table) -> Vec<TabletFiles> {
         let of_partition = |partition: &freshet_schema::Partition| {
@@ -92,9 +111,65 @@ impl Views {
         self.current.load_full()
     }
 
-    /// Replaces the view by what `change` makes of it, in one step for all readers. Changes
-    /// follow each other; `change` must not call back.
-    pub fn update(&self, change: impl FnOnce(&mut StoreView)) {
+    /// Shows the catalog as `catalog` finds it.
+    pub fn show(&self, catalog: impl FnOnce() -> Arc<Catalog>) {
+        self.replace(|store| store.catalog = catalog());
+    }
+
+    /// Shows a table that metadata has just got, and the catalog that names it.
+    ///
+    /// # Panics
+    /// When it is shown already.
+    pub fn add(&self, table: TableView, catalog: impl FnOnce() -> Arc<Catalog>) {
+        self.replace(|store| {
+            store.catalog = catalog();
+            let before = store.tables.insert(table.table.id, Arc::new(table));
+            assert!(before.is_none(), "a table is created once");
+        });
+    }
+
+    /// Applies events at `at` that metadata reflects now, in one step for all readers: what
+    /// `catalog` finds then is shown with those that change definitions. Tables that are gone
+    /// are passed over. Returns the rowsets that no view has any more.
+    ///
+    /// Open snapshots are handed what they may still look at of a table whose delta gives rows
+    /// back, and let go of the rest; what only they keep in memory counts as theirs from now on.
+    ///
+    /// # Panics
+    /// When an event does not fit the table: metadata is told first, and refuses what does not.
+    pub fn settle(
+        &self,
+        at: Lsn,
+        events: Vec<(TableId, Event<'_>)>,
+        catalog: impl FnOnce() -> Arc<Catalog>,
+    ) -> Vec<Arc<Rowset>> {
+        let freed = events.iter().filter(|(_, event)| event.frees_rows());
+        let freed = freed.map(|(table, _)| *table).collect::<Vec<_>>();
+        let mut gone = Vec::new();
+        self.replace(|store| {
+            if events.iter().any(|(_, event)| event.defines()) {
+                store.catalog = catalog();
+            }
+            for (id, event) in events {
+                let Some(current) = store.tables.get(&id) else { continue };
+                let table = store.catalog.table_by_id(id);
+                let mut next = TableView::clone(current);
+                match next.settle(at, event, table, self.pins.memory(), &mut gone) {
+                    true => store.tables.insert(id, Arc::new(next)),
+                    false => store.tables.remove(&id),
+                };
+            }
+        });
+        // In this order: whoever pins behind the swap finds the new view.
+        if !freed.is_empty() {
+            self.pins.detach(&freed);
+            self.pins.keep_to_limit();
+        }
+        gone
+    }
+
+    /// The one place that writes the view. Changes follow each other; none may call back.
+    fn replace(&self, change: impl FnOnce(&mut StoreView)) {
         let _one_at_a_time = self.writing.lock();
         let mut view = StoreView::clone(&self.current.load());
         change(&mut view);
@@ -108,39 +183,6 @@ impl Views {
             let view = StoreView::clone(&self.current.load());
             Reach::new(view, horizon(), freshness)
         })
-    }
-
-    /// Replaces the view by one in which records of `delta` up to `lsn` are in files, or gone:
-    /// `change` gets the head behind them. Open snapshots are handed what they may still look at
-    /// and let go of the rest; what only they keep in memory counts as theirs from now on.
-    pub fn settle(&self, delta: &Delta, lsn: Lsn, change: impl FnOnce(&mut StoreView, Arc<Node>)) {
-        let head = delta.flushed(lsn, self.pins.memory());
-        self.update(|view| change(view, head));
-        // In this order: whoever pins behind the update finds the new view.
-        self.pins.detach(&[delta.table()]);
-        self.pins.keep_to_limit();
-    }
-
-    /// Replaces the view by what `change` makes of it, without the tables of these deltas, which
-    /// nobody writes any more. Their rows need no files: open snapshots keep what they may still
-    /// look at. Returns the tables as they were.
-    pub fn remove(
-        &self,
-        deltas: &[Arc<Delta>],
-        change: impl FnOnce(&mut StoreView),
-    ) -> Vec<Arc<TableView>> {
-        for delta in deltas {
-            delta.flushed(delta.cut(), self.pins.memory());
-        }
-        let ids = deltas.iter().map(|delta| delta.table()).collect::<Vec<_>>();
-        let mut removed = Vec::new();
-        self.update(|view| {
-            change(view);
-            removed.extend(ids.iter().filter_map(|id| view.tables.remove(id)));
-        });
-        self.pins.detach(&ids);
-        self.pins.keep_to_limit();
-        removed
     }
 
     /// The snapshots that are open.

@@ -40,6 +40,7 @@ mod wal {
 #[allow(dead_code, unused_imports)]
 mod storage {
     pub mod delta;
+    pub mod fold;
     pub mod pins;
     pub mod snapshot;
     pub mod view;
@@ -48,7 +49,7 @@ mod storage {
 // The names by which those files call each other and the rest.
 use freshet_base::clock;
 use freshet_storage::{rowset, segment, side};
-use storage::{delta, pins, snapshot, view};
+use storage::{delta, fold, pins, snapshot, view};
 use wal::{buffer, checksum, file, horizon, record};
 
 mod error {

@@ -22,6 +22,7 @@ use freshet_storage::Rowset;
 use shuttle::thread;
 
 use crate::delta::{Delta, DeltaEntry, Freshness, Payload};
+use crate::fold::Event;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::view::{StoreView, TableView, Views};
@@ -102,16 +103,8 @@ struct Store {
 impl Store {
     fn new(snapshot_bytes: u64) -> Arc<Self> {
         let table = Arc::new(table());
-        let delta = Arc::new(Delta::new(TABLE, table.history.versions()));
-        let view = TableView {
-            schema: Arc::clone(&SCHEMA),
-            flushed: Lsn::ZERO,
-            version: Version(1),
-            tablets: TableView::empty_tablets(&table),
-            head: delta.head(),
-            delta: Arc::clone(&delta),
-            table,
-        };
+        let view = TableView::created(&table);
+        let delta = Arc::clone(&view.delta);
         let tables = imbl::HashMap::unit(TABLE, Arc::new(view));
         let store = StoreView { catalog: Arc::new(Catalog::default()), tables };
         let store = Arc::new(Self {
@@ -158,13 +151,9 @@ impl Store {
         if from >= cut {
             return;
         }
-        self.views.settle(&self.delta, cut, |store, head| {
-            let mut next = TableView::clone(&store.tables[&TABLE]);
-            next.flushed = cut;
-            next.head = head;
-            next.tablets[0].rowsets.push(rowset(from, cut));
-            store.tables.insert(TABLE, Arc::new(next));
-        });
+        let (schema, rowsets) = (Arc::clone(&SCHEMA), vec![rowset(from, cut)]);
+        let publish = Event::Publish { version: Version(1), schema, rowsets };
+        self.views.settle(cut, vec![(TABLE, publish)], Arc::default);
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -25,7 +25,7 @@ pub(super) fn metrics(http: &Http) -> String {
     let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let tables = engine.table_states();
     let delta = tables.iter().map(|state| state.delta.stats().bytes).sum();
-    let versions = tables.iter().map(|state| state.log.lock().version.get()).sum();
+    let versions = tables.iter().map(|state| state.version().get()).sum();
     metrics.delta_bytes.set(gauge(delta));
     metrics.versions.set(gauge(versions));
     metrics.write_memory_bytes.set(gauge(engine.memory().used_bytes()));

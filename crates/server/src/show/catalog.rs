@@ -400,7 +400,7 @@ pub fn partitions(session: &Session, name: &TableName) -> Result<Listing> {
     let snapshot = engine.snapshot(session.settings.freshness);
     let read = snapshot.table(table.id)?;
     let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
-    let version = engine.table_state(table.id).map_or(1, |state| state.log.lock().version.get());
+    let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
     let replicas = table.properties.replication_num;
     for partition in &table.partitions {
         listing.push([

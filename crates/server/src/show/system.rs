@@ -72,29 +72,27 @@ impl ServerView {
         };
         let mut rows = Vec::new();
         for state in engine.table_states() {
-            let log = state.log.lock();
-            let (Some(open), Some((database, table))) = (&log.open, place(state.id)) else {
-                continue;
-            };
-            if !self.may_see_table(&database, &table) {
-                continue;
-            }
-            rows.push(vec![
-                names::group_label(open.txn).into(),
-                database.into(),
-                table.into(),
-                open.txn.get().into(),
-                open.loads.into(),
-                open.rows.into(),
-                open.bytes.into(),
-                Cell::Time(open.opened_micros),
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-            ]);
+            let place = place(state.id);
+            let visible = place.filter(|(database, table)| self.may_see_table(database, table));
+            let Some((database, table)) = visible else { continue };
+            rows.extend(state.open_group(|open| {
+                vec![
+                    names::group_label(open.txn).into(),
+                    database.into(),
+                    table.into(),
+                    open.txn.get().into(),
+                    open.loads.into(),
+                    open.rows.into(),
+                    open.bytes.into(),
+                    Cell::Time(open.opened_micros),
+                    Cell::Null,
+                    Cell::Null,
+                    Cell::Null,
+                    Cell::Null,
+                    Cell::Null,
+                    Cell::Null,
+                ]
+            }));
         }
         // Nobody has rights on a table that is gone.
         let sees_dropped = self.authorize(Privilege::Process, Object::Server).is_ok();

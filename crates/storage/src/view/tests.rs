@@ -29,16 +29,8 @@ impl Store {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let table = Arc::new(table(&[schema(1), schema(2)], 1));
-        let delta = Arc::new(Delta::new(TABLE, table.history.versions()));
-        let view = TableView {
-            table: Arc::clone(&table),
-            schema: schema(1),
-            flushed: Lsn::ZERO,
-            version: Version::ZERO,
-            tablets: TableView::empty_tablets(&table),
-            delta: Arc::clone(&delta),
-            head: delta.head(),
-        };
+        let view = TableView { schema: schema(1), ..TableView::created(&table) };
+        let delta = Arc::clone(&view.delta);
         let tables = HashMap::unit(TABLE, Arc::new(view));
         let memory = Budget::new("memory of snapshots", KEPT_BYTES_MAX);
         let views = Views::new(StoreView { catalog: Arc::new(Catalog::default()), tables }, memory);
@@ -92,17 +84,13 @@ impl Store {
             turn: 0,
         };
         let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(cut.get())));
-        let mut next = TableView::clone(&view);
-        for meta in meta.unwrap() {
+        let open = |meta: freshet_meta::RowsetMeta| {
             let dir = self.files.dir.tablet(TABLE, meta.tablet);
-            let rowset = Rowset::new(&self.files.fs, &dir, meta, &schema(1));
-            next.tablets[0].rowsets.push(Arc::new(rowset));
-        }
-        next.flushed = cut;
-        self.views.settle(&self.delta, cut, |store, head| {
-            next.head = head;
-            store.tables.insert(TABLE, Arc::new(next));
-        });
+            Arc::new(Rowset::new(&self.files.fs, &dir, meta, &schema(1)))
+        };
+        let rowsets = meta.unwrap().into_iter().map(open).collect();
+        let publish = Event::Publish { version: view.version, schema: schema(1), rowsets };
+        self.views.settle(cut, vec![(TABLE, publish)], Arc::default);
     }
 }
 

@@ -1,0 +1,140 @@
+//! The half of applying an event that files and names follow by.
+
+use std::sync::Arc;
+
+use freshet_base::budget::Budget;
+use freshet_base::{Incarnation, Lsn, TabletId, Version};
+use freshet_schema::{Partition, Table};
+
+use super::{Barrier, Event};
+use crate::delta::{Bounds, DeltaRead, Freshness};
+use crate::rowset::Rowset;
+use crate::view::{TableView, TabletFiles};
+
+impl Event<'_> {
+    /// Whether the catalog says something else behind it.
+    pub fn defines(&self) -> bool {
+        matches!(self, Self::Barrier { .. } | Self::Define)
+    }
+
+    /// Whether rows of the delta are needed no more behind it, but by snapshots of before.
+    pub(crate) fn frees_rows(&self) -> bool {
+        match self {
+            Self::Publish { .. } => true,
+            Self::Barrier { barrier, .. } => !matches!(barrier, Barrier::Alter(_)),
+            _ => false,
+        }
+    }
+}
+
+impl TableView {
+    /// What its delta holds above its files, up to `lsn`.
+    pub fn read_up_to(&self, lsn: Lsn) -> DeltaRead {
+        let (flushed, freshness) = (self.flushed, Freshness::Committed);
+        let bounds = Bounds { flushed, horizon: lsn, freshness };
+        DeltaRead::new(&self.delta.chunks(&self.head), bounds)
+    }
+
+    /// Applies an event at `at`, behind which the table's definition in metadata is `table`.
+    /// Rowsets that it has no more are added to `gone`, and the memory of rows that only
+    /// snapshots still need moves to the budget of `kept`. Returns whether there still is a table.
+    pub(crate) fn settle(
+        &mut self,
+        at: Lsn,
+        event: Event<'_>,
+        table: Option<&Arc<Table>>,
+        kept: &Budget,
+        gone: &mut Vec<Arc<Rowset>>,
+    ) -> bool {
+        match event {
+            // Rows stay in the delta until a flush has them in files.
+            Event::Load(_) | Event::GroupEnd { .. } | Event::RunEnd => {}
+            Event::Publish { version, schema, rowsets } => {
+                let flushed = self.advance(at, version, kept);
+                assert!(schema.version >= self.schema.version, "a flush has the newest columns");
+                self.schema = schema;
+                rowsets.into_iter().for_each(|rowset| self.add(rowset, flushed));
+            }
+            Event::Replace { tablet, removed, added } => self.merged(tablet, removed, added, gone),
+            Event::Barrier { barrier: Barrier::Drop { .. }, .. } => {
+                gone.extend(self.rowsets());
+                self.delta.flushed(self.delta.cut(), kept);
+                return false;
+            }
+            Event::Barrier { barrier: Barrier::Truncate { incarnation }, version, .. } => {
+                // A table that metadata has no more is about to go.
+                let Some(table) = table else { return true };
+                gone.extend(self.rowsets().into_iter().filter(|rowset| rowset.lsns().1 <= at));
+                if let Some(schema) = self.read_up_to(at).schema {
+                    self.schema = schema;
+                }
+                // Sealed, so that the rows of before give back their memory.
+                self.delta.cut();
+                self.advance(at, version, kept);
+                self.empty(table, incarnation);
+            }
+            Event::Barrier { barrier: Barrier::Alter(_), .. } | Event::Define => {
+                self.table = table.map_or_else(|| Arc::clone(&self.table), Arc::clone);
+            }
+        }
+        true
+    }
+
+    /// Moves the flushed LSN to `at`, and returns where it stood.
+    fn advance(&mut self, at: Lsn, version: Version, kept: &Budget) -> Lsn {
+        let from = std::mem::replace(&mut self.flushed, at);
+        let before = std::mem::replace(&mut self.version, version);
+        assert!(from < at, "the flushed LSN of a table goes forward: {from} to {at}");
+        assert!(before <= version, "the version of a table never falls: {before} to {version}");
+        self.head = self.delta.flushed(at, kept);
+        from
+    }
+
+    /// Adds a rowset of a flush that began behind `from`.
+    fn add(&mut self, rowset: Arc<Rowset>, from: Lsn) {
+        let (first, last) = rowset.lsns();
+        assert!(from < first && last <= self.flushed, "a flush writes rows of its range");
+        assert!(rowset.schema().version <= self.schema.version, "the table has its columns");
+        let tablet = self.tablets.iter_mut().find(|tablet| tablet.id == rowset.meta().tablet);
+        let rowsets = &mut tablet.expect("a flush writes to tablets that the table has").rowsets;
+        let before = rowsets.last().map(|before| before.lsns().1);
+        assert!(before < Some(first), "rowsets of a tablet follow each other");
+        rowsets.push(rowset);
+    }
+
+    /// Puts a merged rowset in place of its inputs. Flushes may have added newer ones since.
+    fn merged(
+        &mut self,
+        tablet: TabletId,
+        removed: Vec<Arc<Rowset>>,
+        added: Arc<Rowset>,
+        gone: &mut Vec<Arc<Rowset>>,
+    ) {
+        let tablet = self.tablets.iter_mut().find(|files| files.id == tablet);
+        // A TRUNCATE has given the table other tablets meanwhile.
+        let Some(TabletFiles { rowsets, .. }) = tablet else { return gone.push(added) };
+        let at = rowsets.iter().position(|rowset| Arc::ptr_eq(rowset, &removed[0]));
+        let at = at.expect("only its merge removes a rowset");
+        let range = at..at + removed.len();
+        let inputs = rowsets[range.clone()].iter().zip(&removed);
+        assert!(inputs.clone().all(|(a, b)| Arc::ptr_eq(a, b)), "inputs stand side by side");
+        let (rows, last) =
+            (removed.iter().map(|rowset| rowset.rows()), &removed[removed.len() - 1]);
+        assert_eq!(rows.sum::<u64>(), added.rows(), "a merge has the rows of its inputs");
+        let (first, last) = (removed[0].lsns().0, last.lsns().1);
+        let is_inside = first <= added.lsns().0 && added.lsns().1 <= last;
+        assert!(is_inside, "a merge has the LSNs of its inputs");
+        gone.extend(rowsets.splice(range, [added]));
+    }
+
+    /// Takes the definition of a table that was truncated: other changes of it may have followed
+    /// in metadata, but no other tablets.
+    fn empty(&mut self, table: &Arc<Table>, incarnation: Incarnation) {
+        let is_newer = |partition: &Partition| partition.incarnation >= incarnation;
+        assert!(table.partitions.iter().all(is_newer), "metadata has the incarnation of the log");
+        let tablets = Self::empty_tablets(table);
+        let is_old = |new: &TabletFiles| self.tablets.iter().any(|old| old.id == new.id);
+        assert!(!tablets.iter().any(is_old), "a truncated table has other tablets");
+        (self.table, self.tablets) = (Arc::clone(table), tablets);
+    }
+}

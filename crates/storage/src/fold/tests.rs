@@ -1,0 +1,301 @@
+use freshet_base::{Incarnation, Lsn, PartitionId, SchemaVersion, TxnId, Version};
+use proptest::prelude::*;
+
+use super::*;
+use crate::delta::{Bounds, DeltaPart, DeltaRead, Freshness};
+use crate::testing::{TABLE, encode, keys, permit, schema};
+
+/// What somebody who appends does.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A load that is a group of its own.
+    Alone,
+    /// A load that joins the open group, or opens one.
+    Join,
+    /// The same, and it fills the group.
+    Fill,
+    End,
+    Large,
+    Truncate,
+    Alter,
+    /// The process ends.
+    RunEnd,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => Just(Step::Alone),
+        4 => Just(Step::Join),
+        1 => Just(Step::Fill),
+        2 => Just(Step::End),
+        1 => Just(Step::Large),
+        1 => Just(Step::Truncate),
+        1 => Just(Step::Alter),
+        1 => Just(Step::RunEnd),
+    ]
+}
+
+/// What a record says, as it would be decoded from the log.
+#[derive(Clone, Debug)]
+enum Said {
+    Load { incarnation: Incarnation, txn: TxnId, ends: Option<Version>, columns: u32, large: bool },
+    GroupEnd { txn: TxnId, version: Version },
+    RunEnd,
+    Barrier { barrier: Barrier, ended: Option<TxnId>, version: Version },
+}
+
+impl Said {
+    /// One row, whose key is the LSN, if it is a load.
+    fn enter(&self, log: &mut TableLog, at: Lsn) {
+        let event = match self.clone() {
+            Self::Load { incarnation, txn, ends, columns, large } => {
+                let bytes = encode(&schema(columns), &[at.get() as i64]);
+                let body = match (log.takes(at, incarnation), large) {
+                    (false, _) => Body::Settled,
+                    (true, true) => Body::Rowsets(Vec::new()),
+                    (true, false) => Body::Rows {
+                        schema_version: SchemaVersion(columns),
+                        rows: 1,
+                        payload: Payload::Copied(&bytes),
+                        permit: permit(bytes.len() as u64),
+                    },
+                };
+                let load = Load { incarnation, txn, ends_with: ends, body };
+                return drop(log.enter(at, Event::Load(load)));
+            }
+            Self::GroupEnd { txn, version } => Event::GroupEnd { txn, version },
+            Self::RunEnd => Event::RunEnd,
+            Self::Barrier { barrier, ended, version } => Event::Barrier { barrier, ended, version },
+        };
+        log.enter(at, event);
+    }
+}
+
+/// A table as plainly as possible, and the records that made it.
+#[derive(Clone, Default)]
+struct Model {
+    records: Vec<(Lsn, Said)>,
+    last: u64,
+    version: u64,
+    incarnation: u32,
+    columns: u32,
+    open: Option<TxnId>,
+    /// Where the last TRUNCATE stands.
+    cut: u64,
+    /// Loads by LSN: their group, and whether their rows are in files.
+    loads: Vec<(u64, TxnId, bool)>,
+    ended: Vec<TxnId>,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self { version: 1, incarnation: 1, columns: 1, ..Self::default() }
+    }
+
+    fn say(&mut self, said: Said) {
+        self.records.push((Lsn(self.last), said));
+    }
+
+    fn load(&mut self, txn: TxnId, ends: bool, large: bool) {
+        self.last += 1;
+        if ends {
+            self.end(txn);
+        } else {
+            self.open = Some(txn);
+        }
+        self.loads.push((self.last, txn, large));
+        let (incarnation, columns) = (Incarnation(self.incarnation), self.columns);
+        let ends = ends.then_some(Version(self.version));
+        self.say(Said::Load { incarnation, txn, ends, columns, large });
+    }
+
+    fn end(&mut self, txn: TxnId) {
+        self.version += 1;
+        self.ended.push(txn);
+        self.open = self.open.filter(|open| *open != txn);
+    }
+
+    fn step(&mut self, step: Step) {
+        let txn = TxnId(self.last + 1);
+        let open = self.open;
+        match step {
+            Step::Alone => self.load(txn, true, false),
+            Step::Large => self.load(txn, true, true),
+            Step::Join => self.load(open.unwrap_or(txn), false, false),
+            Step::Fill => self.load(open.unwrap_or(txn), true, false),
+            Step::End | Step::RunEnd => {
+                let Some(txn) = open else { return };
+                self.end(txn);
+                match step {
+                    Step::End => {
+                        self.last += 1;
+                        self.say(Said::GroupEnd { txn, version: Version(self.version) });
+                    }
+                    _ => self.say(Said::RunEnd),
+                }
+            }
+            Step::Truncate | Step::Alter => {
+                self.last += 1;
+                open.into_iter().for_each(|txn| self.end(txn));
+                let barrier = match step {
+                    Step::Truncate => {
+                        self.incarnation += 1;
+                        self.cut = self.last;
+                        Barrier::Truncate { incarnation: Incarnation(self.incarnation) }
+                    }
+                    _ => {
+                        self.columns += 1;
+                        Barrier::Alter(schema(self.columns))
+                    }
+                };
+                let version = Version(self.version);
+                self.say(Said::Barrier { barrier, ended: open, version });
+            }
+        }
+    }
+
+    /// The keys that readers see of the rows above `filed`.
+    fn keys(&self, filed: u64, published: bool) -> Vec<i64> {
+        let seen = |(at, txn, large): &&(u64, TxnId, bool)| {
+            !large && *at > filed.max(self.cut) && (!published || self.ended.contains(txn))
+        };
+        self.loads.iter().filter(seen).map(|(at, ..)| *at as i64).collect()
+    }
+
+    /// A log that begins where this table stands as to versions, with rows up to `filed` in
+    /// files and columns as of `altered`.
+    fn base(&self, filed: &Self, altered: &Self) -> TableLog {
+        let base = Base {
+            partition: PartitionId(1),
+            incarnation: Incarnation(filed.incarnation),
+            schema_version: SchemaVersion(altered.columns),
+            version: Version(self.version),
+            filed: Lsn(filed.last),
+            counted: Lsn(self.last),
+        };
+        let schemas = (1..=altered.columns).map(schema).collect::<Vec<_>>();
+        TableLog::new(Arc::new(Delta::new(TABLE, &schemas)), base)
+    }
+
+    fn check(&self, log: &TableLog, filed: u64) {
+        assert_eq!(log.version(), Version(self.version));
+        assert_eq!(log.schema_version(), SchemaVersion(self.columns));
+        assert_eq!(log.incarnation(), Incarnation(self.incarnation));
+        assert_eq!(log.open(), self.open);
+        for (freshness, published) in [(Freshness::Committed, false), (Freshness::Published, true)]
+        {
+            let bounds = Bounds { flushed: Lsn(filed), horizon: Lsn(self.last), freshness };
+            let head = log.delta.head();
+            let read = DeltaRead::new(&log.delta.chunks(&head), bounds);
+            let mut batches = Vec::new();
+            for part in read.parts {
+                if let DeltaPart::Rows(rows) = part {
+                    rows.batches(&schema(1), &mut batches).unwrap();
+                }
+            }
+            assert_eq!(keys(&batches), self.keys(filed, published), "{freshness:?}");
+        }
+        let unsettled = log.unsettled().map(|unsettled| unsettled.lsn).collect::<Vec<_>>();
+        assert!(unsettled.is_sorted() && log.last_barrier() <= Lsn(self.last));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Who appends has at every record what a plain model has, and so has who replays the
+    /// same records over metadata and files that know of them up to any place.
+    #[test]
+    fn a_replay_from_anywhere_comes_to_the_state_of_who_appended(
+        steps in prop::collection::vec(step(), 1..40),
+        from in prop::collection::vec(any::<prop::sample::Index>(), 3),
+    ) {
+        let mut model = Model::new();
+        let mut log = model.base(&model, &model);
+        let mut stages = vec![model.clone()];
+        for step in steps {
+            let said = model.records.len();
+            model.step(step);
+            for (at, record) in &model.records[said..] {
+                record.enter(&mut log, *at);
+            }
+            model.check(&log, 0);
+            // A run that ends at a record leaves one table there, the one behind the end.
+            stages.retain(|before: &Model| before.last != model.last);
+            stages.push(model.clone());
+        }
+        let mut from = from.iter().map(|index| index.index(stages.len())).collect::<Vec<_>>();
+        from.sort_unstable();
+        let [filed, counted, altered] = [0, 1, 2].map(|at| &stages[from[at]]);
+        let mut replayed = counted.base(filed, altered);
+        for (at, record) in &model.records {
+            record.enter(&mut replayed, *at);
+        }
+        model.check(&replayed, filed.last);
+    }
+}
+
+fn log_of(steps: &[Step]) -> (Model, TableLog) {
+    let mut model = Model::new();
+    let mut log = model.base(&model, &model);
+    steps.iter().for_each(|step| model.step(*step));
+    model.records.iter().for_each(|(at, record)| record.enter(&mut log, *at));
+    (model, log)
+}
+
+#[test]
+fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
+    let (mut model, mut log) = log_of(&[Step::Alone]);
+    model.step(Step::Truncate);
+    // Somebody has accepted the loss of that record.
+    model.step(Step::Alone);
+    let (at, load) = model.records.last().unwrap();
+    load.enter(&mut log, *at);
+    assert_eq!(log.incarnation(), Incarnation(2));
+    assert_eq!(log.last_barrier(), Lsn(2));
+    let bounds = Bounds { flushed: Lsn(0), horizon: *at, freshness: Freshness::Committed };
+    let read = DeltaRead::new(&log.delta.chunks(&log.delta.head()), bounds);
+    assert_eq!((read.cut, read.parts.len()), (Some(Lsn(2)), 1));
+}
+
+#[test]
+fn barriers_are_settled_in_order_and_a_drop_stays() {
+    let (_, mut log) = log_of(&[Step::Alter, Step::Alone, Step::Truncate]);
+    assert_eq!(log.unsettled().map(|one| one.lsn.get()).collect::<Vec<_>>(), [1, 3]);
+    log.settled(Lsn(1));
+    assert_eq!(log.last_barrier(), Lsn(3));
+    let drop = |log: &mut TableLog, at, with_database| {
+        let (barrier, version) = (Barrier::Drop { with_database }, log.version());
+        Said::Barrier { barrier, ended: None, version }.enter(log, Lsn(at));
+    };
+    drop(&mut log, 4, false);
+    assert_eq!((log.is_dropped(), log.own_drop()), (true, Some(Lsn(4))));
+    Said::RunEnd.enter(&mut log, Lsn(9));
+    let (_, mut other) = log_of(&[]);
+    drop(&mut other, 1, true);
+    assert_eq!((other.own_drop(), other.last_barrier()), (None, Lsn::ZERO));
+}
+
+#[test]
+#[should_panic(expected = "behind its DROP")]
+fn nothing_comes_behind_a_drop() {
+    let (model, mut log) = log_of(&[Step::Alone]);
+    let (barrier, version) = (Barrier::Drop { with_database: false }, Version(2));
+    Said::Barrier { barrier, ended: None, version }.enter(&mut log, Lsn(2));
+    model.records[0].1.enter(&mut log, Lsn(3));
+}
+
+#[test]
+#[should_panic(expected = "comes behind")]
+fn records_come_in_the_order_of_the_log() {
+    let (model, mut log) = log_of(&[Step::Alone]);
+    let (at, load) = &model.records[0];
+    load.enter(&mut log, *at);
+}
+
+#[test]
+#[should_panic(expected = "versions of a table rise")]
+fn a_version_that_was_given_is_not_given_again() {
+    let (_, mut log) = log_of(&[Step::Alone]);
+    Said::GroupEnd { txn: TxnId(7), version: Version(2) }.enter(&mut log, Lsn(2));
+}
