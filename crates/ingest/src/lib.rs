@@ -27,6 +27,7 @@ mod compact;
 mod config;
 mod ddl;
 pub mod decode;
+pub mod digest;
 mod disk;
 mod drop;
 pub mod engine;

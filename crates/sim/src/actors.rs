@@ -25,6 +25,10 @@ const BANK: [&str; 2] = ["bank_a", "bank_b"];
 const MODES: [GroupCommitMode; 3] =
     [GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async];
 
+/// How often in a life a replay is compared with what is there, and how many steps apart.
+const REPLAYS: usize = 3;
+const REPLAY_STEPS_MAX: u64 = 6000;
+
 /// What a run is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
@@ -126,7 +130,16 @@ fn live(sim: &mut Sim, plan: &Plan) {
         true => executor.steps() + sim.chance.random_range(100..20_000),
         false => u64::MAX,
     };
+    let replays = [(); REPLAYS].map(|()| sim.chance.random_range(1..REPLAY_STEPS_MAX));
     let is_over = || sim.is_dead() || *running.lock() == 0 || executor.steps() >= last_step;
+    for steps in replays {
+        let next_step = executor.steps() + steps;
+        let is_due = || is_over() || executor.steps() >= next_step;
+        assert!(executor.run_until(is_due), "everybody waits for somebody else");
+        if !sim.is_dead() {
+            sim.check_replay();
+        }
+    }
     assert!(executor.run_until(is_over), "everybody waits for somebody else");
     assert!(sim.fatal().is_none() || sim.fs.has_crashed(), "it gave up: {:?}", sim.fatal());
     end(sim);

@@ -53,7 +53,7 @@ pub struct Faults {
     pub failing_reads: u64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Inode {
     /// What processes read.
     now: Vec<u8>,
@@ -81,6 +81,26 @@ impl SimFs {
             faults: Faults::default(),
             faulty_dir: PathBuf::from("/"),
         })))
+    }
+
+    /// Another disk with what processes see on this one, as if the process had just ended.
+    pub fn copy(&self, chance: StdRng) -> Self {
+        let disk = self.0.lock();
+        let mut copy = Disk {
+            chance,
+            inodes: disk.inodes.clone(),
+            names: disk.names.clone(),
+            durable_names: disk.durable_names.clone(),
+            dirs: disk.dirs.clone(),
+            durable_dirs: disk.durable_dirs.clone(),
+            locked: BTreeSet::new(),
+            capacity_bytes: u64::MAX,
+            life: disk.life,
+            faults: Faults::default(),
+            faulty_dir: disk.faulty_dir.clone(),
+        };
+        copy.end_process();
+        Self(Arc::new(Mutex::new(copy)))
     }
 
     /// Sets what goes wrong from now on.

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let time_max = arguments.minutes.map_or(Duration::MAX, |n| Duration::from_secs(60 * n));
     let (mut ran, mut failed, mut restarts, mut loads) = (0, 0, 0, 0);
-    let (mut snapshots, mut too_old) = (0, 0);
+    let (mut snapshots, mut too_old, mut replays) = (0, 0, 0);
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
         if started.elapsed() >= time_max {
             break;
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
                 loads += summary.counts.acknowledged;
                 snapshots += summary.counts.snapshots;
                 too_old += summary.counts.too_old;
+                replays += summary.counts.replays;
             }
             Err(_) => {
                 failed += 1;
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
     }
     println!(
         "{ran} seeds, {failed} failed, {restarts} restarts, {loads} acknowledged records, \
-         {snapshots} snapshots compared, {too_old} of them found closed, {:.0} s",
+         {snapshots} snapshots compared, {too_old} of them found closed, {replays} tables compared \
+         with their replay, {:.0} s",
         started.elapsed().as_secs_f64()
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
