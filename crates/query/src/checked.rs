@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::interrupt;
 use crate::membership::Membership;
+use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
 use crate::wide::SliceWide;
 use crate::yielding::YieldBehindJoins;
@@ -22,8 +23,8 @@ use crate::yielding::YieldBehindJoins;
 /// The passes that give expressions their types, behind ours.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
-    let ours: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Membership);
-    [ours].into_iter().chain(Analyzer::new().rules).map(checked).collect()
+    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Membership), Arc::new(Ranges)];
+    ours.into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 
 /// The passes over logical plans.

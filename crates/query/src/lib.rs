@@ -33,6 +33,7 @@ pub mod parameters;
 pub mod parser;
 pub mod provider;
 pub mod prune;
+mod ranges;
 mod recursion;
 pub mod result;
 pub mod rewrite;

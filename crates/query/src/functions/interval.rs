@@ -29,11 +29,8 @@ pub fn is_date_unit(unit: &str) -> bool {
 pub fn span(amount: &str, unit: &str) -> Option<Span> {
     let months = |count: i64| Some(Span { months: count, micros: 0 });
     let micros = |count: i64| Some(Span { months: 0, micros: count });
-    let whole = || {
-        let value = convert::number_prefix(amount);
-        #[allow(clippy::cast_possible_truncation)] // saturates, and overflow is refused below
-        Some(value.round() as i64)
-    };
+    // Of a text the integer at its start: a number was rounded before it became one.
+    let whole = || Some(convert::integer_prefix(amount));
     match unit {
         "YEAR" => months(whole()?.checked_mul(12)?),
         "QUARTER" => months(whole()?.checked_mul(3)?),
@@ -180,16 +177,20 @@ fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> 
     Some(out)
 }
 
-/// The amount of a unit of one part is a number, also that of a date.
+/// The amount of a unit of one part is a number, also that of a date, and but for seconds it is
+/// rounded. A text stays as it is.
 fn amount(amounts: &ArrayRef, units: &StringViewArray) -> Result<ArrayRef> {
+    let ty = amounts.data_type();
     let one_part = !units.is_empty() && !units.value(0).contains('_');
-    Ok(match amounts.data_type() {
-        DataType::Date32 if one_part => Arc::new(convert::int(amounts)?),
-        DataType::Timestamp(_, _) | DataType::Duration(_) if one_part => {
-            convert::decimal(amounts, 20, 6)?
-        }
+    if !one_part || convert::is_text(ty) || convert::is_binary(ty) {
+        return Ok(Arc::clone(amounts));
+    }
+    let number = match ty {
+        DataType::Date32 => Arc::new(convert::int(amounts)?),
+        DataType::Timestamp(_, _) | DataType::Duration(_) => convert::decimal(amounts, 20, 6)?,
         _ => Arc::clone(amounts),
-    })
+    };
+    Ok(if units.value(0) == "SECOND" { number } else { Arc::new(convert::int(&number)?) })
 }
 
 fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
@@ -252,6 +253,8 @@ mod tests {
         assert_eq!(day_second.micros, DAY + (2 * 3600 + 3 * 60 + 4) * SECOND);
         assert_eq!(span("-1-2", "YEAR_MONTH").unwrap().months, -14);
         assert_eq!(span("1.5", "SECOND").unwrap().micros, 1_500_000);
+        assert_eq!(span("1.5", "HOUR").unwrap().micros, 3600 * SECOND);
+        assert_eq!(span("1e3", "DAY").unwrap().micros, DAY);
         assert_eq!(span("1.5", "SECOND_MICROSECOND").unwrap().micros, 1_500_000);
         assert_eq!(span("-1:1.000002", "MINUTE_MICROSECOND").unwrap().micros, -61_000_002);
         assert_eq!(span("5", "SECOND_MICROSECOND").unwrap().micros, 5);

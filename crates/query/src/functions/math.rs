@@ -74,22 +74,32 @@ fn is_sine(value: f64) -> bool {
 
 /// `CONV(number, from, to)`.
 fn conv(row: &Row<'_>) -> Option<Out> {
-    let (from, to) = (row.int(1), row.int(2));
+    in_other_base(row.text(0), row.int(1), row.int(2))
+}
+
+/// The number at the start of a text of digits to one base, as digits to another one. A number
+/// that is no text is the text that it shows.
+fn in_other_base(text: &str, from: i64, to: i64) -> Option<Out> {
     let base =
         |base: i64| u32::try_from(base.unsigned_abs()).ok().filter(|base| (2..=36).contains(base));
     let (from_base, to_base) = (base(from)?, base(to)?);
-    let text = row.text(0).trim();
+    if text.is_empty() {
+        return None;
+    }
+    let text = text.trim();
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    let mut value = 0_u64;
-    for digit in digits.chars().map_while(|digit| digit.to_digit(from_base)) {
-        value = value.saturating_mul(from_base.into()).saturating_add(digit.into());
-    }
-    if negative {
-        value = value.wrapping_neg();
-    }
+    let mut digits = digits.chars().map_while(|digit| digit.to_digit(from_base));
+    let value = digits.try_fold(0_u64, |value, digit| {
+        value.checked_mul(from_base.into())?.checked_add(digit.into())
+    });
+    // What does not fit is all bits, whatever its sign.
+    let value = match value {
+        Some(value) if negative => value.wrapping_neg(),
+        value => value.unwrap_or(u64::MAX),
+    };
     let (sign, value) = match value.cast_signed() {
         signed if to < 0 && signed < 0 => ("-", signed.unsigned_abs()),
         _ => ("", value),
@@ -143,8 +153,14 @@ fn of_bits() -> Vec<ScalarUDF> {
         bitwise!("mysql_shift_right", |a, b| shift(a, b, u64::checked_shr)),
         of("mysql_bit_not", Kind::UInt, |row| Some(Out::UInt(!row.int(0).cast_unsigned()))),
         of("bit_count", Kind::Int, |row| Some(Out::Int(row.int(0).count_ones().into()))),
-        of("bin", Kind::Text, |row| Some(Out::Text(in_base(row.int(0).cast_unsigned(), 2)))),
-        of("oct", Kind::Text, |row| Some(Out::Text(in_base(row.int(0).cast_unsigned(), 8)))),
+        RowFunction::new("bin", &[Kind::Text], (1, 1), Kind::Text, |row| {
+            in_other_base(row.text(0), 10, 2)
+        })
+        .udf(),
+        RowFunction::new("oct", &[Kind::Text], (1, 1), Kind::Text, |row| {
+            in_other_base(row.text(0), 10, 8)
+        })
+        .udf(),
         RowFunction::new("conv", &[Kind::Text, Kind::Int], (3, 3), Kind::Text, conv).udf(),
     ]
 }

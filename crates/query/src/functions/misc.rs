@@ -1,10 +1,11 @@
 //! Functions of no family, and the other names that functions have.
 
 use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF};
 
 use super::row::{Kind, MANY, Out, Row, RowFunction};
-use super::typed::Typed;
+use super::typed::{Typed, converted, is_decimal};
 use crate::convert::is_binary;
 
 /// Other names of functions, as MySQL has them.
@@ -91,18 +92,30 @@ pub fn all() -> Vec<ScalarUDF> {
     all
 }
 
+/// `HEX(value)`: of a number, or of the bytes of anything else.
+fn hex(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    let name = match &types[0] {
+        ty if is_decimal(ty) || ty.is_floating() => "mysql_hex_number",
+        ty if ty.is_numeric() || *ty == DataType::Boolean => "mysql_hex_int",
+        _ => "mysql_hex_text",
+    };
+    Ok(super::call(name, args))
+}
+
+/// `FORMAT(number, digits)`: a time is the number of its digits, a text is read as it is.
+fn format_number(mut args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    if let DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) = types[0] {
+        let time = args.remove(0);
+        args.insert(0, converted(time, &types[0], &DataType::Float64));
+    }
+    Ok(super::call("mysql_format", args))
+}
+
 /// Functions that are one thing for numbers or times and another for text.
 fn typed() -> Vec<ScalarUDF> {
     vec![
-        Typed::udf(
-            "hex",
-            (1, 1),
-            |_| Ok(DataType::Utf8View),
-            |args, types| {
-                let number = types[0].is_numeric() || types[0] == DataType::Boolean;
-                Ok(super::call(if number { "mysql_hex_int" } else { "mysql_hex_text" }, args))
-            },
-        ),
+        Typed::udf("hex", (1, 1), |_| Ok(DataType::Utf8View), hex),
+        Typed::udf("format", (2, 3), |_| Ok(DataType::Utf8View), format_number),
         Typed::udf("upper", (1, 1), text_or_bytes, |args, types| {
             Ok(in_case("mysql_upper", args, types))
         }),

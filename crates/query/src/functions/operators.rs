@@ -190,6 +190,9 @@ pub type Typed = (Expr, DataType);
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     let (left, right) = comparable(left, right);
     match op {
+        // What is NULL in every row has no other value that a NULL could be told from.
+        Operator::IsNotDistinctFrom if left.1 == DataType::Null => right.0.is_null(),
+        Operator::IsNotDistinctFrom if right.1 == DataType::Null => left.0.is_null(),
         Operator::IsNotDistinctFrom if is_of_rows(&left.0) && is_of_rows(&right.0) => {
             same_or_both_null(left, right)
         }
@@ -262,7 +265,10 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
         (a, b) if is_binary(a) != is_binary(b) && (is_text(a) || is_text(b)) => {
             (as_type(left, &DataType::BinaryView), as_type(right, &DataType::BinaryView))
         }
-        (a, b) if is_text(a) != is_text(b) => (as_number(left, b), as_number(right, a)),
+        (a, b) if is_text(a) != is_text(b) => {
+            let (left, right) = (as_number(left, b), as_number(right, a));
+            comparable((left.0, &left.1), (right.0, &right.1))
+        }
         // A double has values that no decimal holds.
         (a, b) if number(a) && number(b) && a.is_floating() != b.is_floating() => {
             (to(left, &DataType::Float64), to(right, &DataType::Float64))
@@ -410,21 +416,26 @@ fn of_bits(operand: Operand<'_>) -> Operand<'_> {
 
 /// Whether exact numbers need more than DataFusion's arithmetic: which knows of no digits that are
 /// not shown, and of no more than 38.
-fn needs_ours(left: &DataType, op: Operator, right: &DataType, hides: bool) -> bool {
-    let (Some((p1, s1)), Some((p2, s2))) = (exact_digits(left), exact_digits(right)) else {
+fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
+    let (Some((p1, s1)), Some((p2, s2))) = (exact_digits(&left.1), exact_digits(&right.1)) else {
         return false;
     };
-    let wide = |ty: &DataType| matches!(ty, DataType::Decimal256(_, _));
+    let wide = |operand: &Typed| matches!(operand.1, DataType::Decimal256(_, _));
     if hides || wide(left) || wide(right) {
         return true;
     }
     let (p1, s1, p2, s2) = (i16::from(p1), i16::from(s1), i16::from(p2), i16::from(s2));
     match op {
         // Products that would be wider than 128 bits are refused if they are, since columns that
-        // are declared wide seldom hold what is; those of full width may.
+        // are declared wide seldom hold what is; those of full width may, and a constant has the
+        // digits that it says.
         Operator::Multiply => {
             let full = i16::from(DECIMAL128_MAX_PRECISION);
-            s1 + s2 > i16::from(PRODUCT_SCALE_MAX) || p1 == full || p2 == full
+            let constants = !left.0.any_column_refs() && !right.0.any_column_refs();
+            s1 + s2 > i16::from(PRODUCT_SCALE_MAX)
+                || p1 == full
+                || p2 == full
+                || (constants && p1 + p2 > full)
         }
         _ => {
             let needs = (p1 - s1).max(p2 - s2) + s1.max(s2) + 1;
@@ -452,11 +463,11 @@ fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) 
             false => checked(name, left, op, right),
         };
     }
-    let (left, left_type) = small_decimal((number(left.0, left_type), left_type), right_type);
-    let (right, right_type) = small_decimal((number(right.0, right_type), right_type), &left_type);
-    match needs_ours(&left_type, op, &right_type, hides) {
-        true => super::call(name, vec![left, right]),
-        false => binary_expr(left, op, right),
+    let left = small_decimal((number(left.0, left_type), left_type), right_type);
+    let right = small_decimal((number(right.0, right_type), right_type), &left.1);
+    match needs_ours(&left, op, &right, hides) {
+        true => super::call(name, vec![left.0, right.0]),
+        false => binary_expr(left.0, op, right.0),
     }
 }
 

@@ -301,6 +301,17 @@ fn format_number(row: &Row<'_>) -> Option<Out> {
     text(out)
 }
 
+/// A number rounded half away from zero, as the 64 bits of an integer with a sign or without; what
+/// does not fit is all bits.
+fn rounded_bits(value: f64) -> u64 {
+    if value <= -(2_f64.powi(63)) || value >= 2_f64.powi(64) {
+        return u64::MAX;
+    }
+    #[allow(clippy::cast_possible_truncation)] // it fits 65 bits
+    let whole = value.round() as i128;
+    u64::try_from(whole).or(i64::try_from(whole).map(i64::cast_unsigned)).unwrap_or(u64::MAX)
+}
+
 /// The character that stands for another in the other case, where it is one.
 fn single(character: char, mut other: impl Iterator<Item = char>) -> char {
     match (other.next(), other.next()) {
@@ -423,7 +434,7 @@ fn simple() -> Vec<RowFunction> {
             Some(Out::Int(row.text(0).cmp(row.text(1)) as i64))
         })
         .of_bytes(),
-        RowFunction::new("format", ti, (2, 3), Kind::Text, format_number),
+        RowFunction::new("mysql_format", ti, (2, 3), Kind::Text, format_number),
         RowFunction::new("find_in_set", T, (2, 2), Kind::Int, find_in_set),
         RowFunction::new("soundex", T, (1, 1), Kind::Text, soundex),
     ]
@@ -445,6 +456,9 @@ fn of_bytes() -> Vec<RowFunction> {
         }),
         RowFunction::new("mysql_hex_int", &[Kind::Int], (1, 1), Kind::Text, |row| {
             text(format!("{:X}", row.int(0)))
+        }),
+        RowFunction::new("mysql_hex_number", &[Kind::Double], (1, 1), Kind::Text, |row| {
+            text(format!("{:X}", rounded_bits(row.double(0))))
         }),
         RowFunction::new("unhex", T, (1, 1), Kind::Bytes, |row| unhex(row.text(0)).map(Out::Bytes)),
         RowFunction::new("sha1", B, (1, 1), Kind::Text, |row| {

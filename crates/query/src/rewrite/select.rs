@@ -198,6 +198,11 @@ fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
             super::subquery::in_item(expr)?;
         }
     }
+    for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
+        if let Some(JoinConstraint::On(condition)) = constraint(&mut join.join_operator) {
+            super::subquery::in_join(condition)?;
+        }
+    }
     group_by(select)?;
     if let Some(Distinct::On(_)) = select.distinct {
         bail!(Syntax, "You have an error in your SQL syntax; near 'DISTINCT ON' at line 1");
@@ -290,8 +295,9 @@ pub fn after(select: &mut Select) {
     }
 }
 
-fn join_operator(operator: &mut JoinOperator) {
-    let constraint = match operator {
+/// What a join of two tables wants to hold.
+fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
         | JoinOperator::Left(constraint)
@@ -299,9 +305,13 @@ fn join_operator(operator: &mut JoinOperator) {
         | JoinOperator::Right(constraint)
         | JoinOperator::RightOuter(constraint)
         | JoinOperator::CrossJoin(constraint)
-        | JoinOperator::StraightJoin(constraint) => constraint,
-        _ => return,
-    };
+        | JoinOperator::StraightJoin(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+fn join_operator(operator: &mut JoinOperator) {
+    let Some(constraint) = constraint(operator) else { return };
     match constraint {
         JoinConstraint::On(condition) => *condition = truth(take(condition)),
         JoinConstraint::Using(columns) => {

@@ -8,6 +8,7 @@ use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select,
     SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+    visit_expressions,
 };
 
 use super::expr::not;
@@ -212,8 +213,28 @@ pub fn selecting_all() -> Box<Query> {
 
 /// In an item of a select, where DataFusion joins nothing, conditions on subqueries count.
 pub fn in_item(item: &mut Expr) -> Result<()> {
-    let mut counting = Counting { depth: 0 };
-    match item.visit(&mut counting) {
+    counted(item, |_| true)
+}
+
+/// In a condition of a join, which DataFusion makes no join of, only what is the same for all rows
+/// can be counted.
+pub fn in_join(condition: &mut Expr) -> Result<()> {
+    counted(condition, |test| match test {
+        Expr::InSubquery { expr: left, .. } => !reads_columns(left),
+        _ => false,
+    })
+}
+
+fn reads_columns(expr: &Expr) -> bool {
+    let column = |part: &Expr| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, column).is_break()
+}
+
+fn counted(expr: &mut Expr, counts: fn(&Expr) -> bool) -> Result<()> {
+    match expr.visit(&mut Counting { depth: 0, counts }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -222,6 +243,8 @@ pub fn in_item(item: &mut Expr) -> Result<()> {
 struct Counting {
     /// How many queries the visitor is inside of: conditions of those are their own.
     depth: usize,
+    /// Which conditions on subqueries count.
+    counts: fn(&Expr) -> bool,
 }
 
 impl VisitorMut for Counting {
@@ -238,7 +261,7 @@ impl VisitorMut for Counting {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        if self.depth > 0 {
+        if self.depth > 0 || !(self.counts)(expr) {
             return ControlFlow::Continue(());
         }
         if let Err(error) = before(expr) {
