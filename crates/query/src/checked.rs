@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -105,13 +105,16 @@ impl PhysicalOptimizerRule for Look {
 /// DataFusion's pass that moves conditions towards the tables.
 const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
-/// Whether a condition stands over an aggregate without groups, whose one row is there even when
-/// none is aggregated: below it, where DataFusion moves a condition without columns, a condition
-/// that is false would leave that row.
+/// Whether a condition stands over an aggregate of all rows, without groups or of ROLLUP, whose one
+/// row is there even when none is aggregated: below it, where DataFusion moves a condition without
+/// columns, a condition that is false would leave that row.
 fn is_over_one_group(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else { return false };
     match &*filter.input {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Aggregate(aggregate) => {
+            let groups = &aggregate.group_expr;
+            groups.is_empty() || groups.iter().any(|group| matches!(group, Expr::GroupingSet(_)))
+        }
         input => is_over_one_group(input),
     }
 }

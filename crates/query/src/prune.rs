@@ -16,6 +16,8 @@ use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
 use freshet_schema::Zone;
 
+use crate::functions::among::SET_FROM;
+
 /// A condition on the columns of a table, as files are asked about it.
 pub struct Condition {
     predicate: PruningPredicate,
@@ -33,7 +35,9 @@ impl Condition {
         schema: &TableSchema,
         zone: Zone,
     ) -> Option<Self> {
-        let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(arrow));
+        let builder = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(arrow))
+            .with_max_in_list_size(SET_FROM);
         let predicate = builder.try_build(Arc::clone(expr)).ok()?;
         if predicate.always_true() {
             return None;

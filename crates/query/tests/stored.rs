@@ -221,6 +221,13 @@ fn files_are_read_where_they_may_hold_what_is_asked() {
         // The plan shows three digits of the number.
         assert!(rows_read <= pages * PAGE * 101 / 100, "{condition} read {rows_read} rows");
     }
+    for literals in [21, 99, 100, 1000] {
+        let list = (0..literals).map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT id, name FROM s WHERE id IN ({list})");
+        let (answer, rows_read) = read(&bench, &tables, &sql);
+        assert_eq!(answer.len(), literals);
+        assert!(rows_read <= PAGE * 101 / 100, "{literals} literals read {rows_read} rows");
+    }
     let (answer, rows_read) = read(&bench, &tables, "SELECT COUNT(name) FROM s WHERE name <> 'x'");
     assert_eq!((&answer[0][0][..], rows_read), ("300000", 300_000));
 }

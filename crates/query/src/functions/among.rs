@@ -4,6 +4,7 @@
 //! literals of a long list are one literal from the first, and what is made of them is a function
 //! of the value that holds them as a set, which is made once.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use datafusion::physical_expr::expressions::{Column, InListExpr};
 
 use super::once::computed;
 
-/// A list of so many literals is rather a set: an expression of fewer leaves out files.
+/// A list of so many literals is rather a set: files are asked for each literal of a shorter one,
+/// and for a set whether they reach from its least to its greatest.
 pub const SET_FROM: usize = 100;
 
 /// Many literals as one, those of one type together.
@@ -89,11 +91,36 @@ pub fn among(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
     let schema = Arc::new(Schema::new(vec![Field::new("value", common, true)]));
     let column = Arc::new(Column::new("value", 0));
     let set = InListExpr::try_new_from_array(column, Arc::clone(&list), false, &schema)?;
-    let of = SingleRowListArrayBuilder::new(list).build_list_scalar();
+    let of = SingleRowListArrayBuilder::new(Arc::clone(&list)).build_list_scalar();
     let hash = hash_of(&of);
     let signature = Signature::any(1, Volatility::Immutable);
     let among = Among { of, hash, set: Arc::new(set), schema, signature };
-    Ok(ScalarUDF::new_from_impl(among).call(vec![value]))
+    let bounds = bounds(&value, &list)?;
+    let among = ScalarUDF::new_from_impl(among).call(vec![value]);
+    Ok(bounds.into_iter().fold(among, Expr::and))
+}
+
+/// That a column lies between the least and the greatest literal, which files can be asked.
+fn bounds(value: &Expr, list: &dyn Array) -> Result<Option<Expr>> {
+    let column = match value {
+        Expr::Cast(cast) => &*cast.expr,
+        other => other,
+    };
+    if !matches!(column, Expr::Column(_)) || list.is_empty() {
+        return Ok(None);
+    }
+    let first = ScalarValue::try_from_array(list, 0)?;
+    let (mut least, mut greatest) = (first.clone(), first);
+    for at in 1..list.len() {
+        let literal = ScalarValue::try_from_array(list, at)?;
+        match (literal.partial_cmp(&least), literal.partial_cmp(&greatest)) {
+            (Some(Ordering::Less), _) => least = literal,
+            (_, Some(Ordering::Greater)) => greatest = literal,
+            (Some(_), Some(_)) => {}
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(value.clone().between(lit(least), lit(greatest))))
 }
 
 fn hash_of(value: &ScalarValue) -> u64 {

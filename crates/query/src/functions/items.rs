@@ -8,6 +8,7 @@ use datafusion::logical_expr::{Expr, lit};
 use super::among;
 use super::operators::{Operand, Typed, comparable};
 use crate::convert::is_text;
+use crate::interrupt;
 
 /// `value IN (items)`, each item compared as MySQL compares it with the value; those that are
 /// compared alike are one list.
@@ -27,6 +28,7 @@ pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
                 continue;
             }
             for at in 0..list.len() {
+                interrupt::check()?;
                 let item = lit(ScalarValue::try_from_array(&list, at)?);
                 lists.put(value.clone(), (item, list.data_type()));
             }
@@ -69,8 +71,9 @@ impl Lists {
         let Self { mut tests, alike } = self;
         for ((value, of), ty, list) in alike {
             let many = list.len() >= among::SET_FROM;
-            tests.push(match among::values(&list, &ty).filter(|_| many) {
-                Some(list) => among::among((value, &of), &list)?,
+            let set = many.then(|| among::values(&list, &ty)).flatten();
+            tests.push(match set {
+                Some(set) => among::among((value, &of), &set)?,
                 None => value.in_list(list, false),
             });
         }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem, Visit, Visitor,
-    visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    Query, Select, SelectItem, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use crate::functions::list;
@@ -30,15 +30,7 @@ pub fn without_groups(select: &mut Select, outermost: bool) -> Result<()> {
     if outermost {
         check_selected(select, &having)?;
     }
-    let aliases = aliases(select);
-    let _ = visit_expressions_mut(&mut having, |expr| {
-        if let Expr::Identifier(ident) = expr
-            && let Some(aliased) = aliases.get(&ident.value.to_lowercase())
-        {
-            *expr = Expr::Nested(Box::new(aliased.clone()));
-        }
-        ControlFlow::<()>::Continue(())
-    });
+    let _ = VisitMut::visit(&mut having, &mut Unaliased { aliases: aliases(select), depth: 0 });
     select.selection = Some(match select.selection.take() {
         None => having,
         Some(selection) => Expr::BinaryOp {
@@ -56,7 +48,7 @@ fn check_selected(select: &Select, having: &Expr) -> Result<()> {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    let mut selected = HashSet::new();
+    let mut selected = units(having);
     for item in &select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) => selected.extend(column_name(expr)),
@@ -83,14 +75,62 @@ fn check_selected(select: &Select, having: &Expr) -> Result<()> {
     }
 }
 
-/// The name of a column, without its table.
+/// The name of a column, without its table; a variable is none.
 fn column_name(expr: &Expr) -> Option<String> {
-    let ident = match expr {
-        Expr::Identifier(ident) => ident,
-        Expr::CompoundIdentifier(idents) => idents.last()?,
+    let idents = match expr {
+        Expr::Identifier(ident) => std::slice::from_ref(ident),
+        Expr::CompoundIdentifier(idents) => &idents[..],
         _ => return None,
     };
-    (!ident.value.starts_with('@')).then(|| ident.value.to_lowercase())
+    let is_variable = idents.first()?.value.starts_with('@');
+    (!is_variable).then_some(idents.last()?.value.to_lowercase())
+}
+
+/// The words that stand where other functions have a column: `day` of `TIMESTAMPDIFF(day, ..)`.
+fn units(having: &Expr) -> HashSet<String> {
+    const TAKE_A_UNIT: [&str; 3] = ["timestampdiff", "timestampadd", "get_format"];
+    let mut units = HashSet::new();
+    let _ = visit_expressions(having, |expr| {
+        if let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr
+            && TAKE_A_UNIT.contains(&name.to_string().to_lowercase().as_str())
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))) = list.args.first()
+        {
+            units.extend(column_name(unit));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    units
+}
+
+/// Puts what aliases stand for in their place, but for subqueries, whose names are their own.
+struct Unaliased {
+    aliases: HashMap<String, Expr>,
+    /// How many queries the visitor is inside of.
+    depth: usize,
+}
+
+impl VisitorMut for Unaliased {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && self.depth == 0
+            && let Some(aliased) = self.aliases.get(&ident.value.to_lowercase())
+        {
+            *expr = Expr::Nested(Box::new(aliased.clone()));
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 fn aliases(select: &Select) -> HashMap<String, Expr> {
@@ -105,7 +145,7 @@ fn aliases(select: &Select) -> HashMap<String, Expr> {
 
 /// Whether an expression has an aggregate in it, those of its subqueries left out.
 pub fn has_aggregate(expr: &Expr) -> bool {
-    expr.visit(&mut Aggregates { depth: 0 }).is_break()
+    Visit::visit(expr, &mut Aggregates { depth: 0 }).is_break()
 }
 
 /// Looks for an aggregate.
