@@ -1,4 +1,4 @@
-//! Admission: the only place that waits.
+//! Admission: where loads wait for memory and for room in the log.
 //!
 //! A load that is let in holds the memory that its rows will take in the delta and the room
 //! that its record will take in the log, so that nothing behind this point can run out.
@@ -13,7 +13,6 @@ use freshet_meta::LABEL_CHARS_MAX;
 use freshet_wal::{Room, Wal};
 
 use crate::record::LABEL_HEAD_BYTES;
-use crate::transaction::Held;
 
 /// What a load takes in memory besides its encoded rows: its place in the delta.
 const LOAD_OVERHEAD_BYTES: u64 = 64;
@@ -30,19 +29,71 @@ pub struct Admitted {
     pub room: Room,
 }
 
+/// What rows of a transaction hold until it ends.
+#[derive(Debug)]
+pub struct Held {
+    /// Their memory, which goes with them.
+    pub memory: Permit,
+    /// Their part of what all open transactions may hold.
+    pub share: Permit,
+}
+
+impl Held {
+    pub fn merge(&mut self, other: Self) {
+        self.memory.merge(other.memory);
+        self.share.merge(other.share);
+    }
+}
+
+/// How long a load waits for memory and log room: at most `load_patience` at a time, unless its
+/// rows are in files already and it has a deadline of its own.
+#[derive(Clone, Copy, Debug)]
+pub enum WaitLimit {
+    /// So long, from when it begins to wait: the clock is asked only then.
+    For(Duration),
+    /// Until then, all in all.
+    Until(Deadline),
+}
+
+impl WaitLimit {
+    /// Until when to wait for what others give back soon.
+    pub(crate) fn soon(self, admission: &Admission) -> Deadline {
+        let (clock, most) = (&*admission.clock, admission.patience);
+        match self {
+            Self::For(time) => Deadline::after(clock, most.min(time)),
+            Self::Until(deadline) => Deadline::after(clock, most).min(deadline),
+        }
+    }
+
+    /// Until when a load waits that has written its files: those would be for nothing.
+    pub(crate) fn late(self, admission: &Admission) -> Deadline {
+        match self {
+            Self::For(_) => self.soon(admission),
+            Self::Until(deadline) => deadline,
+        }
+    }
+}
+
 /// Lets loads in.
 pub struct Admission {
     memory: Budget,
     transactions: Budget,
     wal: Arc<Wal>,
     clock: ClockRef,
+    /// How long a load waits at a time.
+    patience: Duration,
 }
 
 impl Admission {
     /// Lets in what fits `memory` and the room of `wal`; open transactions hold at most the part
     /// of it that `transactions` counts.
-    pub fn new(memory: Budget, transactions: Budget, wal: Arc<Wal>, clock: ClockRef) -> Self {
-        Self { memory, transactions, wal, clock }
+    pub fn new(
+        (memory, transactions): (Budget, Budget),
+        wal: Arc<Wal>,
+        clock: ClockRef,
+        patience: Duration,
+    ) -> Self {
+        Self { memory, transactions, wal, clock, patience }
     }
 
     /// The memory of all writes.
@@ -50,39 +101,34 @@ impl Admission {
         &self.memory
     }
 
-    /// Lets a load of so many encoded bytes in at once, or not at all: the road of nearly all.
-    pub fn try_admit(&self, payload_bytes: usize) -> Option<Admitted> {
-        let permit = self.memory.try_acquire(payload_bytes as u64 + LOAD_OVERHEAD_BYTES)?;
-        let room = self.wal.try_reserve(payload_bytes + STAMP_AND_LABEL_BYTES)?;
-        Some(Admitted { permit, room })
-    }
-
-    /// Lets a load in, waiting until `deadline` for memory and log room.
+    /// Lets a load of so many encoded bytes in, with the memory that its rows may have brought.
+    /// Nearly always there is room for both; else it waits, and only then asks until when.
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable) saying what is full.
-    pub async fn admit(&self, payload_bytes: usize, deadline: Deadline) -> Result<Admitted> {
-        let bytes = payload_bytes as u64 + LOAD_OVERHEAD_BYTES;
-        let permit = self.memory_until(bytes, deadline).await?;
-        let room = self.room_until(payload_bytes + STAMP_AND_LABEL_BYTES, deadline).await?;
-        Ok(Admitted { permit, room })
-    }
-
-    /// Lets a load in that has brought its memory; only if it must wait it asks until when.
-    ///
-    /// # Errors
-    /// `OutOfRoom` (1041, retryable).
-    pub async fn admit_paid(
+    pub async fn admit(
         &self,
         payload_bytes: usize,
-        mut permit: Permit,
-        deadline: impl FnOnce() -> Deadline,
+        brought: Option<Permit>,
+        patience: WaitLimit,
     ) -> Result<Admitted> {
-        permit.resize_over(payload_bytes as u64 + LOAD_OVERHEAD_BYTES);
+        let mut deadline = None;
+        let mut until = || *deadline.get_or_insert_with(|| patience.soon(self));
+        let bytes = payload_bytes as u64 + LOAD_OVERHEAD_BYTES;
+        let permit = match brought {
+            Some(mut permit) => {
+                permit.resize_over(bytes);
+                permit
+            }
+            None => match self.memory.try_acquire(bytes) {
+                Some(permit) => permit,
+                None => self.memory_until(bytes, until()).await?,
+            },
+        };
         let record_bytes = payload_bytes + STAMP_AND_LABEL_BYTES;
         let room = match self.wal.try_reserve(record_bytes) {
             Some(room) => room,
-            None => self.room_until(record_bytes, deadline()).await?,
+            None => self.room_until(record_bytes, until()).await?,
         };
         Ok(Admitted { permit, room })
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TxnId, bail, err};
-use freshet_meta::RowsetMeta;
+use freshet_meta::{Claim, RowsetMeta};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::delta::{self, Chunk};
 use freshet_storage::fold::{self, Body, Event};
@@ -17,7 +17,6 @@ use crate::admit::Admitted;
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined};
-use crate::labels::LabelClaim;
 use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
@@ -53,7 +52,7 @@ pub struct SmallLoad<'a> {
     /// Which loads it shares a group with.
     pub mode: GroupCommitMode,
     /// The label that the client gave.
-    pub label: Option<LabelClaim>,
+    pub label: Option<Claim>,
 }
 
 /// What a part of a load brings.
@@ -107,14 +106,14 @@ impl Engine {
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         record::write_part_head(head, load.table.id, false, load.schema_version, rows, len);
         if let Some(label) = &load.label {
-            label.write(&mut buffer.payload, self.meta().labels().time());
+            self.write_label(label, &mut buffer.payload);
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
             let bytes = delta::Payload::Copied(&payload[PART_HEAD_BYTES..rows_end]);
             self.append_load(load, rows, wal::Payload::Slice(payload), bytes, admitted)
         } else {
-            let payload = Bytes::from(std::mem::take(&mut buffer.payload));
+            let payload = buffer.take_payload();
             let bytes = delta::Payload::Shared(payload.slice(PART_HEAD_BYTES..rows_end));
             self.append_load(load, rows, wal::Payload::Shared(payload), bytes, admitted)
         }
@@ -164,7 +163,7 @@ impl Engine {
     pub(crate) fn append_parts(
         &self,
         parts: Vec<PartLoad>,
-        label: Option<LabelClaim>,
+        label: Option<Claim>,
         admitted_room: wal::Room,
     ) -> Result<Appended> {
         for part in &parts {
@@ -172,7 +171,7 @@ impl Engine {
         }
         let mut payload = encode_parts(&parts);
         if let Some(label) = &label {
-            label.write(&mut payload, self.meta().labels().time());
+            self.write_label(label, &mut payload);
         }
         let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
         let txn = self.meta().ids().txn()?;

@@ -19,7 +19,7 @@ pub struct LoadBuffer {
 
 impl LoadBuffer {
     /// Empties the buffer and gives the place that rows are appended to. What stands before
-    /// is the head; whoever appends leaves it alone, and says how many rows it were.
+    /// is the head; whoever appends leaves it alone, and counts its rows.
     pub fn begin(&mut self) -> &mut Vec<u8> {
         self.rows = 0;
         self.payload.clear();
@@ -69,13 +69,22 @@ impl LoadBuffer {
         self.payload.len()
     }
 
-    /// Takes the rows out and leaves the buffer begun, without a copy of them.
+    /// Takes the rows out and leaves the buffer begun.
     pub fn take(&mut self) -> (Bytes, u32) {
         let rows = self.rows;
         let head = PART_HEAD_BYTES.min(self.payload.len());
-        let payload = Bytes::from(std::mem::take(&mut self.payload));
+        let payload = self.take_payload();
         self.begin();
         (payload.slice(head..), rows)
+    }
+
+    /// Takes the payload to be shared: it may be kept for long, so hardly more than its bytes are.
+    pub(crate) fn take_payload(&mut self) -> Bytes {
+        let mut payload = std::mem::take(&mut self.payload);
+        if payload.capacity() - payload.len() > payload.len() / 4 {
+            payload.shrink_to_fit();
+        }
+        Bytes::from(payload)
     }
 }
 

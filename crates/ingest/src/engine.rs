@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -17,7 +17,7 @@ use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{self, Lane, PoolRef};
 use freshet_base::{DbId, Lsn, Result, TableId};
-use freshet_meta::{Catalog, Meta};
+use freshet_meta::{Catalog, LogState, Meta};
 use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
 use freshet_storage::flush::Files;
@@ -40,7 +40,6 @@ use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
 use crate::sweep::Sweeper;
-use crate::unlisted::GoingCount;
 
 /// The part of the write budget above which the largest delta is flushed.
 const PRESSURE_PERCENT: u64 = 60;
@@ -88,7 +87,7 @@ pub struct Engine {
     /// Databases that the log has dropped and metadata still has, with their records.
     pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
     /// How many tables that were given up are on their way out.
-    pub(crate) going: GoingCount,
+    pub(crate) going: AtomicUsize,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
     pub(crate) catalog_generation: AtomicU64,
     /// Keep other processes off the store.
@@ -126,7 +125,7 @@ impl Engine {
         &self.world.failpoints
     }
 
-    /// Metadata.
+    /// Metadata, for the simulation and for tests: a server asks for what it shows.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -138,6 +137,11 @@ impl Engine {
     /// How far the log is, and how much room it has.
     pub fn log_stats(&self) -> WalStats {
         self.wal.stats()
+    }
+
+    /// What metadata knows of the log.
+    pub fn log_state(&self) -> LogState {
+        self.meta.log_state()
     }
 
     /// How far the log is durable: no reply for a load before the horizon has reached it.

@@ -35,7 +35,6 @@ use crate::recycle::{Recycler, remove_log_file, side_dir};
 use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
 use crate::sweep::Sweeper;
-use crate::unlisted::GoingCount;
 
 /// The name of the metadata file.
 pub const META_FILE: &str = "meta.redb";
@@ -93,7 +92,8 @@ impl Engine {
         let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
         let open = config.transactions_memory_bytes.bytes();
         let open = Budget::new("memory of open transactions", open);
-        let admission = Admission::new(memory, open, Arc::clone(&wal), Arc::clone(&world.clock));
+        let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
+        let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
         let files = Files { fs: Arc::clone(&world.fs), dir: data, pool: Arc::clone(&world.pool) };
         Ok(Self {
             meta,
@@ -110,7 +110,7 @@ impl Engine {
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             dropped_databases: parking_lot::Mutex::default(),
-            going: GoingCount::new(0),
+            going: std::sync::atomic::AtomicUsize::new(0),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,

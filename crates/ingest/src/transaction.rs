@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
-use freshet_base::budget::Permit;
 use freshet_base::{Incarnation, Lsn, Result, TableId, bail};
+use freshet_meta::Claim;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{GroupCommitMode, TableSchema, history};
 use parking_lot::Mutex;
 
+use crate::admit::{Held, WaitLimit};
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
-use crate::labels::LabelClaim;
-use crate::load::{Gathered, LoadTarget, Loaded, WaitLimit};
 use crate::names;
 use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::state::TableState;
+use crate::target::{LoadTarget, Loaded};
 
 /// An open transaction; dropped, it is rolled back.
 pub struct Transaction {
     own: OwnRows,
-    claim: Option<LabelClaim>,
+    claim: Option<Claim>,
 }
 
 impl Transaction {
@@ -48,12 +48,6 @@ struct Own {
     parts: Mutex<Vec<Part>>,
 }
 
-impl std::fmt::Debug for OwnRows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "OwnRows({} rows of {})", self.rows(), self.0.label)
-    }
-}
-
 struct Part {
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
@@ -61,22 +55,6 @@ struct Part {
     rows: u32,
     bytes: Vec<u8>,
     held: Held,
-}
-
-/// What rows of a transaction hold until it ends.
-#[derive(Debug)]
-pub struct Held {
-    /// Their memory, which goes with them.
-    pub memory: Permit,
-    /// Their part of what all open transactions may hold.
-    pub share: Permit,
-}
-
-impl Held {
-    fn merge(&mut self, other: Self) {
-        self.memory.merge(other.memory);
-        self.share.merge(other.share);
-    }
 }
 
 impl OwnRows {
@@ -128,14 +106,16 @@ impl OwnRows {
     ///
     /// # Errors
     /// `OutOfRoom`; nothing was added then.
-    pub(crate) async fn load(&self, load: Gathered<'_>, buffer: &LoadBuffer) -> Result<Loaded> {
-        let Gathered { engine, target, patience, .. } = load;
-        assert!(load.is_empty(), "rows of a transaction come in its buffer");
+    pub(crate) async fn load(
+        &self,
+        engine: &Engine,
+        target: &LoadTarget,
+        buffer: &LoadBuffer,
+        patience: WaitLimit,
+    ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
-        // Taken anew behind the share: nobody waits for a share with memory in hand.
-        drop(load);
         let bytes = buffer.row_bytes().len() as u64;
-        let held = engine.admission().hold(bytes, patience.soon(engine)).await?;
+        let held = engine.admission().hold(bytes, patience.soon(engine.admission())).await?;
         self.add(target, buffer, held);
         let given = Some(Arc::clone(&self.0.label));
         Ok(Loaded { lsn: Lsn::ZERO, txn: None, mode: GroupCommitMode::Off, given })
@@ -205,9 +185,9 @@ impl Engine {
     ///
     /// # Errors
     /// When no ids can be had.
-    pub fn begin_transaction(&self, claim: Option<LabelClaim>) -> Result<Transaction> {
+    pub fn begin_transaction(&self, claim: Option<Claim>) -> Result<Transaction> {
         let label = match &claim {
-            Some(claim) => Arc::from(claim.text()),
+            Some(claim) => Arc::from(claim.label()),
             None => Arc::from(names::transaction_label(self.meta().ids().txn()?)),
         };
         let own = Own { label, parts: Mutex::default() };
@@ -229,7 +209,7 @@ impl Engine {
         if rows.is_empty() {
             return Ok(None);
         }
-        let deadline = patience.soon(self);
+        let deadline = patience.soon(self.admission());
         let spills = !self.takes_record_of(bytes_of(&rows) + rows.len() * PART_HEAD_BYTES);
         let mut parts = Vec::with_capacity(rows.len());
         for part in rows {
@@ -240,7 +220,8 @@ impl Engine {
         }
         let room = self.room_for(&parts, deadline).await?;
         let appended = self.append_parts(parts, claim, room)?;
-        Ok(Some(Loaded::alone(appended, Some(Arc::clone(&own.0.label)))))
+        let given = Some(Arc::clone(&own.0.label));
+        Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
     }
 
     /// Writes the rows of a part to synced files that its record will name.

@@ -2,16 +2,16 @@
 //! its making before, an error, a lost connection or a crash, leaves nothing behind.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use freshet_base::{Lsn, Result, TableId, task};
 use freshet_meta::{Created, TableSpec};
 
 use crate::ddl::database_of;
 use crate::engine::Engine;
-use crate::load::LoadTarget;
 use crate::open::StoppedStore;
 use crate::record::BarrierAction;
+use crate::target::LoadTarget;
 
 /// What [`Engine::create_unlisted`] did.
 pub enum Making {
@@ -84,9 +84,6 @@ impl Drop for Going {
         self.0.going.fetch_sub(1, Ordering::AcqRel);
     }
 }
-
-/// How many tables go.
-pub(crate) type GoingCount = AtomicUsize;
 
 impl Engine {
     /// Creates a table that no name leads to yet, to be filled with its first rows.

@@ -196,11 +196,6 @@ impl Ids {
     pub fn needs_refill(&self) -> bool {
         [&self.tablets, &self.rowsets, &self.txns].iter().any(|block| block.needs_refill())
     }
-
-    /// Transaction ids that can be taken without a commit.
-    pub fn txns_left(&self) -> u64 {
-        self.txns.left()
-    }
 }
 
 #[cfg(test)]

@@ -151,6 +151,19 @@ pub enum ClaimOutcome {
     Used(UsedLabel),
 }
 
+impl ClaimOutcome {
+    /// The claim.
+    ///
+    /// # Errors
+    /// Where another load has the label.
+    pub fn or_refuse(self) -> Result<Claim> {
+        match self {
+            Self::New(claim) => Ok(claim),
+            Self::Used(used) => Err(used.into()),
+        }
+    }
+}
+
 /// A label in the hands of one load; dropped without a commit it is free again.
 #[derive(Debug)]
 pub struct Claim {
@@ -162,18 +175,19 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// The database of the label.
+    pub fn db(&self) -> DbId {
+        self.db
+    }
+
+    /// How long it is remembered.
+    pub fn kind(&self) -> LabelKind {
+        self.kind
+    }
+
     /// The label.
     pub fn label(&self) -> &str {
         &self.label
-    }
-
-    /// Says which transaction the load has.
-    pub fn set_txn(&self, txn: TxnId) {
-        let mut databases = self.book.databases.lock();
-        let entry = databases.get_mut(&self.db).and_then(|db| db.entries.get_mut(&self.label));
-        if let Some(Entry::Running(running)) = entry {
-            *running = Some(txn);
-        }
     }
 
     /// Hands the label to the load's record: from here on it is used. To be called as soon as
@@ -194,7 +208,7 @@ impl Drop for Claim {
 
 #[derive(Debug)]
 enum Entry {
-    Running(Option<TxnId>),
+    Running,
     Finished(Arc<LabelRecord>),
 }
 
@@ -214,7 +228,7 @@ impl DbLabels {
     fn insert(&mut self, record: Arc<LabelRecord>, is_saved: bool) {
         let label = record.label.clone();
         match self.entries.insert(label, Entry::Finished(Arc::clone(&record))) {
-            Some(Entry::Running(_)) => self.running -= 1,
+            Some(Entry::Running) => self.running -= 1,
             Some(Entry::Finished(before)) => {
                 self.finished.remove(&(before.expires_micros, before.lsn));
                 self.unsaved.remove(&before.lsn);
@@ -314,13 +328,7 @@ impl LabelBook {
     /// # Errors
     /// A label that is none; too many loads with labels at the same time; too many labels that
     /// must not be forgotten yet.
-    pub fn claim(
-        self: &Arc<Self>,
-        db: DbId,
-        label: &str,
-        kind: LabelKind,
-        txn: Option<TxnId>,
-    ) -> Result<ClaimOutcome> {
+    pub fn claim(self: &Arc<Self>, db: DbId, label: &str, kind: LabelKind) -> Result<ClaimOutcome> {
         check_label(label)?;
         let mut databases = self.databases.lock();
         let labels = databases.entry(db).or_default();
@@ -340,7 +348,7 @@ impl LabelBook {
         if let Some(wait) = labels.full_for(self.limits.finished_max, now_micros) {
             return Err(self.full(wait));
         }
-        labels.entries.insert(label.to_owned(), Entry::Running(txn));
+        labels.entries.insert(label.to_owned(), Entry::Running);
         labels.running += 1;
         let (book, label) = (self.clone(), label.to_owned());
         Ok(ClaimOutcome::New(Claim { book, db, label, kind, committed: false }))
@@ -438,7 +446,7 @@ impl LabelBook {
         let mut databases = self.databases.lock();
         // The database may have been dropped, and its labels with it.
         let Some(labels) = databases.get_mut(&db) else { return };
-        if matches!(labels.entries.get(label), Some(Entry::Running(_))) {
+        if matches!(labels.entries.get(label), Some(Entry::Running)) {
             labels.entries.remove(label);
             labels.running -= 1;
         }
@@ -509,9 +517,7 @@ impl std::fmt::Display for Readable {
 fn used(label: &str, entry: &Entry) -> UsedLabel {
     let label = label.to_owned();
     match entry {
-        Entry::Running(txn) => {
-            UsedLabel { label, txn: *txn, state: LabelState::Running, lsn: None }
-        }
+        Entry::Running => UsedLabel { label, txn: None, state: LabelState::Running, lsn: None },
         Entry::Finished(record) => UsedLabel {
             label,
             txn: Some(record.txn),

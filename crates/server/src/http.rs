@@ -23,7 +23,7 @@ pub use connection::serve;
 use error_log::{ErrorLog, ErrorLogLimits};
 
 use crate::accounts::Accounts;
-use crate::mysql::auth::Passwords;
+use crate::auth::Passwords;
 use crate::places::{PlaceLimits, Places, share_of};
 
 /// Memory that a large load may hold until its rows are in files, about.

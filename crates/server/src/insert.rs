@@ -5,17 +5,69 @@
 //! the scanner does not know goes to the planner and comes back here with rows.
 
 use freshet_base::{ErrorCode, Result, bail};
-use freshet_ingest::decode::Warnings;
-use freshet_ingest::decode::values::{Head, NoRows, Scanned, parse_head, scan_rows};
-use freshet_ingest::{Destination, LabelClaim, Loaded, OwnRows, WaitLimit};
-use freshet_meta::{LabelKind, Object, Privilege};
-use freshet_schema::GroupCommitMode;
+use freshet_ingest::decode::values::{NoRows, Scanned, parse_head, scan_rows};
+use freshet_ingest::decode::{InsertPlan, Warnings};
+use freshet_ingest::{Destination, Engine, LoadTarget, Loaded, OwnRows, WaitLimit};
+use freshet_meta::{Claim, LabelKind, Object, Privilege};
+use freshet_schema::{GroupCommitMode, Rules};
 use freshet_storage::delta::Freshness;
 
 use crate::session::{LastInsert, Session};
 use crate::settings::Settings;
-use crate::target::Target;
-use crate::transaction::OpenTransaction;
+
+/// Where rows of one statement shape go.
+pub struct Target {
+    generation: u64,
+    settings: u64,
+    /// The table.
+    pub into: LoadTarget,
+    /// Which value is for which column.
+    pub plan: InsertPlan,
+    /// How values are read.
+    pub rules: Rules,
+    /// Whether its loads may share groups.
+    pub groups: bool,
+    /// Which part of a statement's rows may be left out; `None` where every bad row fails it.
+    pub filter_ratio: Option<f64>,
+}
+
+impl Target {
+    /// A target under the catalog of `generation`, for a session with these settings.
+    ///
+    /// # Errors
+    /// Columns without a value.
+    pub fn new<N: AsRef<str>>(
+        engine: &Engine,
+        settings: &Settings,
+        generation: u64,
+        into: LoadTarget,
+        columns: Option<&[N]>,
+    ) -> Result<Self> {
+        let table = into.table();
+        let rules = *settings.rules(table.form);
+        let filter_ratio = settings.filter_ratio(table.form);
+        let plan = InsertPlan::new(into.schema(), columns, engine.clock().wall_micros(), &rules)?;
+        let plan = plan.filtering(filter_ratio.is_some());
+        let heavy = |(name, value): &(String, String)| {
+            name == "light_schema_change" && value.eq_ignore_ascii_case("false")
+        };
+        let groups = !table.properties.others.iter().any(heavy);
+        let settings = settings.version;
+        Ok(Self { generation, settings, plan, rules, groups, filter_ratio, into })
+    }
+
+    /// Whether names, grants and settings are still those of when it was resolved.
+    pub fn is_current(&self, engine: &Engine, settings: &Settings) -> bool {
+        self.generation == engine.catalog_generation() && self.settings == settings.version
+    }
+
+    /// Reads the clock for defaults that depend on it.
+    pub fn begin_statement(&mut self, engine: &Engine) {
+        if self.plan.depends_on_now() {
+            self.plan.set_now(engine.clock().wall_micros(), &self.rules);
+        }
+    }
+}
 
 /// The target of `INSERT INTO [database.]table [(columns)]` for this session.
 ///
@@ -33,7 +85,48 @@ pub fn resolve<N: AsRef<str>>(
     let database = session.database_of(database)?;
     session.authorize(Privilege::Insert, Object::Table(database, table))?;
     let into = engine.target(database, table)?;
-    Target::new(engine, &session.settings, generation, database, into, columns)
+    Target::new(engine, &session.settings, generation, into, columns)
+}
+
+/// Beginnings of statements that a connection remembers.
+const HEADS_MAX: usize = 8;
+/// Longest beginning that is remembered.
+const HEAD_BYTES_MAX: usize = 4 << 10;
+
+/// Where the INSERTs go that a connection sends as text, the one that came last first.
+#[derive(Default)]
+pub struct InsertCache {
+    heads: Vec<CachedHead>,
+}
+
+struct CachedHead {
+    /// From INSERT to VALUES.
+    text: Box<[u8]>,
+    target: Box<Target>,
+}
+
+impl InsertCache {
+    /// The target of a statement whose beginning is known, and where that ends.
+    fn find(&mut self, session: &Session, sql: &[u8]) -> Option<(&mut Target, usize)> {
+        let at = self.heads.iter().position(|head| {
+            let rest = sql.strip_prefix(&*head.text);
+            rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
+        })?;
+        self.heads[..=at].rotate_right(1);
+        if !self.heads[0].target.is_current(&session.shared.engine, &session.settings) {
+            self.heads.remove(0);
+            return None;
+        }
+        let CachedHead { text, target } = &mut self.heads[0];
+        Some((target, text.len()))
+    }
+
+    fn put(&mut self, head: &[u8], target: Target) {
+        if head.len() <= HEAD_BYTES_MAX {
+            self.heads.truncate(HEADS_MAX - 1);
+            self.heads.insert(0, CachedHead { text: head.into(), target: Box::new(target) });
+        }
+    }
 }
 
 /// What an INSERT did.
@@ -51,70 +144,52 @@ pub struct Done {
 ///
 /// # Errors
 /// Names, privileges, values, room: the statement did nothing then.
-pub async fn text(session: &mut Session, sql: &[u8], multi: bool) -> Result<Option<Done>> {
-    let (head, mut target) = match session.inserts.take(sql) {
-        Some(cached) if cached.1.is_current(&session.shared.engine, &session.settings) => cached,
-        _ => {
-            let Some(parsed) = parse_head(sql, session.settings.dialect) else { return Ok(None) };
-            if parsed.label.is_some() {
-                return labelled(session, sql, &parsed, multi).await;
-            }
-            (sql[..parsed.values_at].into(), Box::new(resolve_head(session, &parsed)?))
-        }
-    };
-    let done = match encode(session, &mut target, &sql[head.len()..], multi) {
-        Ok(Some(consumed)) => {
-            let rows = load(session, &target, Grouping::Shared).await;
-            rows.map(|rows| Some(Done { rows, consumed: head.len() + consumed }))
-        }
-        Ok(None) => Ok(None),
-        Err(error) => Err(error),
-    };
-    session.inserts.put(head, target);
+pub async fn text(
+    session: &mut Session,
+    cache: &mut InsertCache,
+    sql: &[u8],
+    multi: bool,
+) -> Result<Option<Done>> {
+    if let Some((target, head_bytes)) = cache.find(session, sql) {
+        return values(session, target, sql, head_bytes, multi, None).await;
+    }
+    let Some(head) = parse_head(sql, session.settings.dialect) else { return Ok(None) };
+    let (database, columns) = (head.database.as_deref(), head.columns.as_deref());
+    let mut target = resolve(session, database, &head.table, columns)?;
+    let label = head.label.as_deref();
+    let done = values(session, &mut target, sql, head.values_at, multi, label).await;
+    if label.is_none() {
+        cache.put(&sql[..head.values_at], target);
+    }
     done
 }
 
-fn resolve_head(session: &Session, head: &Head<'_>) -> Result<Target> {
-    resolve(session, head.database.as_deref(), &head.table, head.columns.as_deref())
-}
-
-/// The same with a label that the client gave.
-async fn labelled(
-    session: &mut Session,
-    sql: &[u8],
-    head: &Head<'_>,
-    multi: bool,
-) -> Result<Option<Done>> {
-    let mut target = Box::new(resolve_head(session, head)?);
-    let Some(consumed) = encode(session, &mut target, &sql[head.values_at..], multi)? else {
-        return Ok(None);
-    };
-    let label = head.label.as_deref().unwrap_or_default();
-    let grouping = Grouping::labelled(session, &target, label).await?;
-    let rows = load(session, &target, grouping).await?;
-    Ok(Some(Done { rows, consumed: head.values_at + consumed }))
-}
-
-/// Encodes the rows behind VALUES into the session's buffer; how many bytes of the text they are.
-fn encode(
+/// Runs an INSERT whose rows stand behind `values_at`.
+async fn values(
     session: &mut Session,
     target: &mut Target,
-    text: &[u8],
+    sql: &[u8],
+    values_at: usize,
     multi: bool,
-) -> Result<Option<usize>> {
+    label: Option<&str>,
+) -> Result<Option<Done>> {
+    let text = &sql[values_at..];
     session.diagnostics.clear();
-    target.begin_statement(session.shared.engine.clock().wall_micros());
-    let dialect = session.settings.dialect;
-    let out = session.buffer.begin();
-    match scan_rows(text, &target.plan, &target.rules, dialect, out) {
-        Ok(scanned) if multi || text[scanned.consumed..].trim_ascii().is_empty() => {
-            let Scanned { rows, consumed, warnings } = scanned;
-            encoded(session, target, rows, warnings)?;
-            Ok(Some(consumed))
-        }
-        Ok(_) | Err(NoRows::NotLiteral) => Ok(None),
-        Err(NoRows::Bad(error)) => Err(error),
-    }
+    target.begin_statement(&session.shared.engine);
+    let (dialect, out) = (session.settings.dialect, session.buffer.begin());
+    let Scanned { rows, consumed, warnings } =
+        match scan_rows(text, &target.plan, &target.rules, dialect, out) {
+            Ok(scanned) if multi || text[scanned.consumed..].trim_ascii().is_empty() => scanned,
+            Ok(_) | Err(NoRows::NotLiteral) => return Ok(None),
+            Err(NoRows::Bad(error)) => return Err(error),
+        };
+    encoded(session, target, rows, warnings)?;
+    let grouping = match label {
+        None => Grouping::Shared,
+        Some(label) => Grouping::labelled(session, target, label).await?,
+    };
+    let rows = load(session, target, grouping).await?;
+    Ok(Some(Done { rows, consumed: values_at + consumed }))
 }
 
 /// The rows of VALUES stand in the session's buffer: what was changed in them becomes warnings,
@@ -135,6 +210,10 @@ pub fn encoded(
         bail!(NotNull, "{message}");
     }
     session.buffer.count(rows)?;
+    session.filtered = warnings.filtered;
+    if warnings.count == 0 {
+        return Ok(());
+    }
     warn(session, target, rows as u64, warnings)
 }
 
@@ -174,7 +253,7 @@ pub enum Grouping {
     /// None, whatever the mode: what the mode leaves out.
     Alone,
     /// None, under a label that the client gave.
-    Labelled(LabelClaim),
+    Labelled(Claim),
     /// None, and no transaction takes it: the first rows of a table that is made.
     First,
 }
@@ -190,12 +269,7 @@ impl Grouping {
         Ok(Self::Labelled(claimed.or_refuse()?))
     }
 
-    /// Whether the rows belong to what a session has open, and follow its rules.
-    pub fn is_of_session(&self) -> bool {
-        !matches!(self, Self::First)
-    }
-
-    /// Where the rows go.
+    /// Where the rows go, in a transaction or without one.
     ///
     /// # Errors
     /// A label in a transaction that has another one.
@@ -205,18 +279,14 @@ impl Grouping {
         settings: &Settings,
         target: &Target,
     ) -> Result<Destination<'a>> {
-        if let (true, Some(own)) = (self.is_of_session(), transaction) {
-            return match &self {
-                Self::Labelled(claim) if claim.text() != own.label() => {
-                    bail!(InTransaction, "Transaction insert expect label {}", own.label())
-                }
-                _ => Ok(Destination::Transaction(own)),
-            };
-        }
-        Ok(match self {
-            Self::Shared if target.groups => Destination::Group(settings.group_commit),
-            Self::Shared | Self::Alone | Self::First => Destination::Group(GroupCommitMode::Off),
-            Self::Labelled(claim) => Destination::Label(claim),
+        Ok(match (self, transaction) {
+            (Self::Labelled(claim), Some(own)) if claim.label() != own.label() => {
+                bail!(InTransaction, "Transaction insert expect label {}", own.label())
+            }
+            (_, Some(own)) => Destination::Transaction(own),
+            (Self::Shared, None) if target.groups => Destination::Group(settings.group_commit),
+            (Self::Labelled(claim), None) => Destination::Label(claim),
+            (_, None) => Destination::Group(GroupCommitMode::Off),
         })
     }
 }
@@ -227,13 +297,12 @@ impl Grouping {
 /// # Errors
 /// No room in time, a table dropped meanwhile; nothing happened then.
 pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) -> Result<u64> {
-    session.check_writable()?;
+    let (engine, settings) = (&session.shared.engine, &session.settings);
+    let own = session.transactions.writable(engine, settings)?;
     let rows = u64::from(session.buffer.rows());
     if rows == 0 {
         return Ok(nothing(session));
     }
-    let (engine, settings) = (&session.shared.engine, &session.settings);
-    let own = session.transactions.open().map(OpenTransaction::own_rows);
     let destination = grouping.destination(own, settings, target)?;
     let patience = WaitLimit::For(settings.insert_timeout.time());
     let load = engine.load(&target.into, destination, patience);
@@ -254,7 +323,8 @@ pub async fn tell(session: &mut Session, target: &Target, mut loaded: Loaded, ro
     if loaded.mode == GroupCommitMode::Sync && is_published {
         loaded.lsn = session.shared.engine.end_of_group(&target.into, &loaded).await;
     }
-    session.tell(&loaded);
+    session.acked = session.acked.max(loaded.lsn);
+    session.info.tell(&loaded, session.process.id);
     session.row_count = i64::try_from(rows).unwrap_or(i64::MAX);
     if loaded.txn.is_some() {
         let (table, filtered) = (target.into.id(), session.filtered);

@@ -17,6 +17,7 @@
 //! server in the same process.
 
 pub mod accounts;
+pub mod auth;
 pub mod http;
 pub mod insert;
 pub mod io;
@@ -24,15 +25,16 @@ pub mod locks;
 pub mod mysql;
 pub mod places;
 pub mod process;
+mod server;
 pub mod session;
 pub mod settings;
 mod shared;
 pub mod show;
 pub mod statement;
-pub mod target;
 pub mod transaction;
 pub mod variables;
 
 pub use accounts::MemoryLimits;
 pub use http::LoadLimits;
-pub use shared::{Server, Settings, Shared};
+pub use server::Server;
+pub use shared::{Settings, Shared};

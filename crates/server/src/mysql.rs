@@ -1,9 +1,7 @@
 //! The MySQL protocol: sockets, logins, commands, results.
 
-pub mod auth;
 pub mod conn;
 pub mod desk;
-pub mod guard;
 pub mod listener;
 pub mod login;
 pub mod prepared;

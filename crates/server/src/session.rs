@@ -3,7 +3,7 @@
 mod transact;
 
 use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ use crate::accounts::{Holdings, Kept};
 use crate::locks::SessionLocks;
 use crate::process::Process;
 use crate::settings::{Patience, Settings};
-use crate::target::InsertCache;
 use crate::transaction::{NextTransaction, Transactions};
 use crate::variables::{self, Values};
 
@@ -126,27 +125,26 @@ impl Info {
     }
 
     /// What is said of a load, unless it was said of one of the same group just before.
-    fn tell(&mut self, loaded: &Loaded, connection: u32) {
+    pub fn tell(&mut self, loaded: &Loaded, connection: u32) {
         let about = loaded.txn.filter(|_| loaded.given.is_none()).map(|txn| (txn, loaded.mode));
         if about.is_some() && about == self.about {
             return;
         }
         self.about = about;
         self.text.clear();
-        write_info(&mut self.text, loaded, connection).expect("a String takes all text");
+        let mut write = || {
+            let (text, label, status) = (&mut self.text, loaded.label(), loaded.status());
+            write!(text, "{{'label':'{label}', 'status':'{status}', 'txnId':'")?;
+            if let Some(txn) = loaded.txn {
+                write!(text, "{txn}")?;
+                if loaded.mode == GroupCommitMode::Sync {
+                    write!(text, "', 'query_id':'{}", names::query_id(txn, connection))?;
+                }
+            }
+            text.write_str("'}")
+        };
+        write().expect("a String takes all text");
     }
-}
-
-fn write_info(text: &mut String, loaded: &Loaded, connection: u32) -> fmt::Result {
-    let (label, status) = (loaded.label(), loaded.status());
-    write!(text, "{{'label':'{label}', 'status':'{status}', 'txnId':'")?;
-    if let Some(txn) = loaded.txn {
-        write!(text, "{txn}")?;
-        if loaded.mode == GroupCommitMode::Sync {
-            write!(text, "', 'query_id':'{}", names::query_id(txn, connection))?;
-        }
-    }
-    text.write_str("'}")
 }
 
 /// What SHOW LAST INSERT tells.
@@ -199,8 +197,6 @@ pub struct Session {
     pub row_count: i64,
     /// What FOUND_ROWS() says.
     pub found_rows: u64,
-    /// Plans of INSERTs as text.
-    pub inserts: InsertCache,
     /// Where loads are encoded.
     pub buffer: LoadBuffer,
     /// What the next OK packet says.
@@ -236,7 +232,6 @@ impl Session {
             patience,
             row_count: -1,
             found_rows: 0,
-            inserts: InsertCache::default(),
             buffer: LoadBuffer::default(),
             info: Info::default(),
             moved_to: None,
@@ -376,7 +371,7 @@ impl Session {
 
     /// `user@host` as the client gave it.
     pub fn user_at_host(&self) -> String {
-        format!("{}@{}", self.client.user, crate::mysql::auth::host_of(self.client.peer))
+        format!("{}@{}", self.client.user, crate::auth::host_of(self.client.peer))
     }
 
     /// An error is the one condition of its statement.
@@ -386,10 +381,5 @@ impl Session {
         self.diagnostics.clear();
         self.diagnostics.push("Error", errno, error.message().to_owned());
         self.shared.metrics().errors.with_label_values(&[&errno.to_string()]).inc();
-    }
-
-    /// Whether statements belong to an open transaction, or would open one.
-    pub fn is_transactional(&self) -> bool {
-        self.transactions.open().is_some() || !self.settings.autocommit
     }
 }

@@ -1,32 +1,25 @@
-//! What all sessions share, and the start and stop of a server.
+//! What all sessions share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::ByteSize;
 use freshet_base::metrics::Metrics;
-use freshet_base::{ByteSize, Error, Result};
 use freshet_ingest::Engine;
 use freshet_meta::{Account, Object, Privilege, authorize};
 use freshet_query::engine::QueryEngine;
 use freshet_query::session::Value;
 use freshet_wire::auth::{SCRAMBLE_BYTES, Scramble};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::accounts::{Accounts, MemoryLimits};
-use crate::http::{self, Http, HttpConfig, LoadLimits};
-use crate::io::IoThreads;
+use crate::auth::Passwords;
+use crate::http::LoadLimits;
 use crate::locks::Locks;
-use crate::mysql::auth::Passwords;
-use crate::mysql::{listener, login};
 use crate::places::{ADMIN_PLACES, PlaceLimits, Places, STRANGER_PLACES, share_of};
 use crate::process::Processes;
 use crate::variables::Globals;
-
-/// How often silent sessions are looked for.
-const PATIENCE_CHECK: Duration = Duration::from_secs(1);
 
 /// Random numbers.
 pub type Draw = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -120,6 +113,46 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// What the sessions of a new server share. Must be called inside the runtime of statements.
+    pub fn new(
+        engine: Arc<Engine>,
+        query: Arc<QueryEngine>,
+        settings: Settings,
+        draw: Draw,
+    ) -> Arc<Self> {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+        let share = share_of(settings.connections_max);
+        let globals = Arc::new(Globals::new(&[
+            ("version", text(&settings.version)),
+            ("version_compile_machine", text(std::env::consts::ARCH)),
+            ("port", int(settings.mysql_listen.port().into())),
+            ("max_connections", int(settings.connections_max)),
+            ("max_user_connections", int(settings.user_connections_max.unwrap_or(share))),
+            ("max_address_connections", int(settings.address_connections_max.unwrap_or(share))),
+            ("connect_timeout", int(settings.connect_timeout.as_secs() as usize)),
+            ("max_allowed_packet", int(settings.packet_bytes_max)),
+        ]));
+        let started = engine.clock().now();
+        let passwords = Passwords::new(Arc::clone(&globals));
+        let write_bytes = engine.memory().limit_bytes();
+        let accounts = Accounts::new(&settings.memory, write_bytes);
+        Arc::new(Self {
+            engine,
+            query,
+            globals,
+            processes: Arc::default(),
+            places: Arc::default(),
+            accounts,
+            settings,
+            passwords,
+            locks: Arc::default(),
+            statements: Handle::current(),
+            started,
+            draw,
+        })
+    }
+
     /// Counters.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.engine.metrics()
@@ -153,182 +186,5 @@ impl Shared {
             chunk.copy_from_slice(&(self.draw)().to_le_bytes()[..chunk.len()]);
         }
         Scramble::from_random(random)
-    }
-}
-
-/// A running server.
-pub struct Server {
-    shared: Arc<Shared>,
-    mysql: SocketAddr,
-    http: SocketAddr,
-    stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
-    _threads: Arc<IoThreads>,
-}
-
-impl Server {
-    /// Starts to serve. Must be called inside the runtime of statements.
-    ///
-    /// # Errors
-    /// When an address cannot be had, or may not be while `root` has no password.
-    pub async fn start(
-        engine: Arc<Engine>,
-        query: Arc<QueryEngine>,
-        settings: Settings,
-        draw: Draw,
-    ) -> Result<Self> {
-        let shared = shared(engine, query, settings, Arc::clone(&draw));
-        login::check_listen(&shared, shared.settings.mysql_listen.ip())?;
-        login::check_listen(&shared, shared.settings.http_listen.ip())?;
-        let mysql = listener::listen(shared.settings.mysql_listen)?;
-        let web = listener::listen(shared.settings.http_listen)?;
-        let (mysql_address, http_address) = (address(&mysql)?, address(&web)?);
-        let threads =
-            Arc::new(IoThreads::start(shared.settings.io_threads, shared.engine.horizon())?);
-        let (stop, _) = watch::channel(false);
-        let http = http_of(&shared, mysql_address, draw)?;
-        let accept = listener::accept(
-            mysql,
-            Arc::clone(&shared),
-            Arc::clone(&threads),
-            stopped(stop.subscribe()),
-        );
-        let mut tasks = vec![tokio::spawn(accept)];
-        let io = Arc::clone(&threads);
-        let ended = stopped(stop.subscribe());
-        tasks.push(tokio::spawn(async move {
-            if let Err(error) = http::serve(web, http, io, ended).await {
-                tracing::error!(%error, "HTTP ended");
-            }
-        }));
-        tasks.push(tokio::spawn(watch_silence(Arc::clone(&shared), stopped(stop.subscribe()))));
-        Ok(Self {
-            shared,
-            mysql: mysql_address,
-            http: http_address,
-            stop,
-            tasks,
-            _threads: threads,
-        })
-    }
-
-    /// What its sessions share.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    /// Where the MySQL protocol is spoken.
-    pub fn mysql_address(&self) -> SocketAddr {
-        self.mysql
-    }
-
-    /// Where HTTP is spoken.
-    pub fn http_address(&self) -> SocketAddr {
-        self.http
-    }
-
-    /// Stops accepting, lets statements in flight end for up to `patience`, ends the others.
-    /// The engine is to be stopped behind it.
-    pub async fn stop(self, patience: Duration) {
-        // Whoever listens is told; nobody listening is fine.
-        let _ = self.stop.send(true);
-        let clock = self.shared.engine.clock();
-        let deadline = clock.now() + patience;
-        for process in self.shared.processes.list() {
-            process.retire();
-        }
-        while self.shared.processes.count() > 0 && clock.now() < deadline {
-            clock.sleep(Duration::from_millis(5)).await;
-        }
-        for process in self.shared.processes.list() {
-            process.kill(true);
-        }
-        let killed = clock.now() + Duration::from_secs(2);
-        while self.shared.processes.count() > 0 && clock.now() < killed {
-            clock.sleep(Duration::from_millis(5)).await;
-        }
-        for task in self.tasks {
-            // Requests in flight have had their time; a task that goes on is left behind.
-            let left = deadline.saturating_sub(clock.now()) + Duration::from_millis(100);
-            let _ = tokio::time::timeout(left, task).await;
-        }
-    }
-}
-
-fn shared(
-    engine: Arc<Engine>,
-    query: Arc<QueryEngine>,
-    settings: Settings,
-    draw: Draw,
-) -> Arc<Shared> {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let int = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
-    let share = share_of(settings.connections_max);
-    let globals = Arc::new(Globals::new(&[
-        ("version", text(&settings.version)),
-        ("version_compile_machine", text(std::env::consts::ARCH)),
-        ("port", int(settings.mysql_listen.port().into())),
-        ("max_connections", int(settings.connections_max)),
-        ("max_user_connections", int(settings.user_connections_max.unwrap_or(share))),
-        ("max_address_connections", int(settings.address_connections_max.unwrap_or(share))),
-        ("connect_timeout", int(settings.connect_timeout.as_secs() as usize)),
-        ("max_allowed_packet", int(settings.packet_bytes_max)),
-    ]));
-    let started = engine.clock().now();
-    let passwords = Passwords::new(Arc::clone(&globals));
-    let write_bytes = engine.memory().limit_bytes();
-    let accounts = Accounts::new(&settings.memory, write_bytes);
-    Arc::new(Shared {
-        engine,
-        query,
-        globals,
-        processes: Arc::default(),
-        places: Arc::default(),
-        accounts,
-        settings,
-        passwords,
-        locks: Arc::default(),
-        statements: Handle::current(),
-        started,
-        draw,
-    })
-}
-
-fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> {
-    let config = HttpConfig {
-        mysql_port: mysql.port(),
-        version: shared.settings.version.clone(),
-        loads: shared.settings.loads.clone(),
-        connections_max: shared.settings.http_connections_max,
-        address_connections_max: shared.settings.address_connections_max,
-        header_max: shared.settings.http_header_timeout,
-        drain_max: shared.settings.drain_timeout,
-        ..HttpConfig::default()
-    };
-    let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));
-    Http::new(Arc::clone(&shared.engine), passwords, accounts, config, draw)
-}
-
-fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {
-    listener.local_addr().map_err(|error| Error::io("ask for the address of a listener", error))
-}
-
-async fn stopped(mut stop: watch::Receiver<bool>) {
-    // A sender that is gone means the same as one that says stop.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// Ends sessions that are silent for too long.
-async fn watch_silence(shared: Arc<Shared>, stop: impl Future<Output = ()>) {
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut stop => return,
-            () = shared.engine.clock().sleep(PATIENCE_CHECK) => {}
-        }
-        let now = shared.engine.clock().now();
-        for process in shared.processes.list() {
-            process.check_patience(now);
-        }
     }
 }

@@ -185,6 +185,8 @@ fn failed(session: &mut Session, output: &mut Output, error: &Error) {
         err!(Internal, "Internal error in statement {statement}; the server's log says more of it")
     });
     let error = named.as_ref().unwrap_or(error);
+    // Rows that were gathered are nobody's now, and nobody counts them.
+    session.buffer.rest();
     session.failed(error);
     put_error(&mut output.writer, error);
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{Error, Result, bail, err};
-use freshet_ingest::{Engine, LabelClaim, OwnRows, Transaction};
+use freshet_ingest::{Engine, OwnRows, Transaction};
+use freshet_meta::Claim;
 use freshet_storage::snapshot::Snapshot;
 
 use crate::process::Process;
@@ -144,7 +145,7 @@ impl Transactions {
         &mut self,
         engine: &Engine,
         settings: &Settings,
-        claim: Option<LabelClaim>,
+        claim: Option<Claim>,
         read_only: bool,
     ) -> Result<()> {
         let next = std::mem::take(&mut self.next);
@@ -159,12 +160,10 @@ impl Transactions {
         Ok(())
     }
 
-    /// Opens one if there is none and statements belong to one.
-    fn ensure_open(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
-        if self.open.is_none() && !settings.autocommit {
-            self.begin(engine, settings, None, false)?;
-            self.open.as_mut().expect("just opened").implicit = true;
-        }
+    /// Opens one because autocommit is off.
+    fn begin_implicit(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
+        self.begin(engine, settings, None, false)?;
+        self.open.as_mut().expect("just opened").implicit = true;
         Ok(())
     }
 
@@ -174,8 +173,9 @@ impl Transactions {
     /// # Errors
     /// When no ids can be had.
     pub fn before_read(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
-        if self.open.is_none() && self.next.repeatable_read.unwrap_or(settings.repeatable_read) {
-            self.ensure_open(engine, settings)?;
+        let repeatable_read = self.next.repeatable_read.unwrap_or(settings.repeatable_read);
+        if self.open.is_none() && repeatable_read && !settings.autocommit {
+            self.begin_implicit(engine, settings)?;
         }
         if let Some(open) = &mut self.open
             && open.repeatable_read
@@ -186,14 +186,18 @@ impl Transactions {
         Ok(())
     }
 
-    /// To be called before a statement writes.
+    /// To be called before a statement writes: the rows of the transaction that it belongs to.
     ///
     /// # Errors
     /// 1792 in a transaction that takes no writes, and where a statement is such a transaction;
     /// 1205 while a transaction that was rolled back is not ended.
-    pub fn check_writable(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
-        self.check_alive()?;
-        self.ensure_open(engine, settings)?;
+    pub fn writable(&mut self, engine: &Engine, settings: &Settings) -> Result<Option<&OwnRows>> {
+        if let Some(lost) = self.timed_out {
+            return Err(lost.error());
+        }
+        if self.open.is_none() && !settings.autocommit {
+            self.begin_implicit(engine, settings)?;
+        }
         let read_only = match &self.open {
             Some(open) => open.read_only,
             None => {
@@ -204,7 +208,7 @@ impl Transactions {
         if read_only {
             bail!(ReadOnlyTransaction, "Cannot execute statement in a READ ONLY transaction.");
         }
-        Ok(())
+        Ok(self.open.as_ref().map(OpenTransaction::own_rows))
     }
 
     /// Takes the one that is open, to be committed.

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use freshet_base::clock::Clock;
 use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
-use freshet_ingest::{
-    Claimed, Destination, Engine, LabelClaim, LoadBuffer, LoadTarget, Loaded, WaitLimit,
-};
-use freshet_meta::{LabelKind, SchemaChange};
+use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, WaitLimit};
+use freshet_meta::{Claim, ClaimOutcome, LabelKind, SchemaChange};
 use freshet_schema::GroupCommitMode;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -267,14 +265,14 @@ impl Client {
 
     /// Claims a label as a client does: the answer that it is used waits until the record that
     /// it tells of is durable.
-    async fn claim(&self, target: &LoadTarget, label: &str) -> Result<Option<LabelClaim>> {
+    async fn claim(&self, target: &LoadTarget, label: &str) -> Result<Option<Claim>> {
         match self.engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
-            Claimed::New(claim) => {
+            ClaimOutcome::New(claim) => {
                 let stands = self.model.lock().label(label);
                 assert_eq!(stands, None, "label {label} is given away a second time");
                 Ok(Some(claim))
             }
-            Claimed::Used(used) => {
+            ClaimOutcome::Used(used) => {
                 if let Some(lsn) = used.lsn {
                     assert!(self.engine.horizon().get() >= lsn, "told of what is not durable");
                     let stands = self.model.lock().label(label);

@@ -1,8 +1,8 @@
 //! The rules of STYLE.md that a program can check, checked on this repository by one test.
 //!
 //! It is not a linter of Rust: rustfmt and clippy know the language, this knows the house (sizes,
-//! the graph of crates, files that nothing reaches, scripts, links of documents). It has no
-//! dependencies, so that it builds in a second and can never be in the way.
+//! the graphs of crates and modules, files that nothing reaches, scripts, links of documents). It
+//! has no dependencies, so that it builds in a second and can never be in the way.
 //!
 //! Invariants: a rule reads the [`Tree`] and returns [`Finding`]s, nothing else; every finding
 //! names file, line and what to do instead; every rule has a test in which it fails.
@@ -18,6 +18,7 @@ mod manifest;
 mod mask;
 mod ratchet;
 mod reach;
+mod rooms;
 mod rust;
 mod scripts;
 mod text;
@@ -61,6 +62,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(rust::check(tree, &reached));
     findings.extend(ratchet::check(tree));
     findings.extend(graph::check(tree));
+    findings.extend(rooms::check(tree));
     findings.extend(unused::check(tree));
     findings.extend(scripts::check(tree));
     findings.extend(documents::check(tree));

@@ -353,11 +353,6 @@ impl Wal {
         &self.horizon
     }
 
-    /// The run that is being written.
-    pub fn run_number(&self) -> Run {
-        self.run
-    }
-
     /// Whether a write has failed: nothing will ever be acknowledged again.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)

@@ -114,7 +114,7 @@ pub fn create_table(engine: &Arc<Engine>, name: &str) -> TableId {
     block_on(engine.create_table("d", spec, false)).unwrap().object.id
 }
 
-fn encoded(rows: &[(i32, i32)]) -> LoadBuffer {
+pub fn encoded(rows: &[(i32, i32)]) -> LoadBuffer {
     let mut buffer = LoadBuffer::default();
     let bytes = buffer.begin();
     for (a, b) in rows {

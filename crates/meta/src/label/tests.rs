@@ -9,14 +9,14 @@ fn book(clock: &Arc<TestClock>, limits: LabelLimits) -> Arc<LabelBook> {
 }
 
 fn new(book: &Arc<LabelBook>, label: &str) -> Claim {
-    match book.claim(DB, label, LabelKind::Statement, None).unwrap() {
+    match book.claim(DB, label, LabelKind::Statement).unwrap() {
         ClaimOutcome::New(claim) => claim,
         ClaimOutcome::Used(used) => panic!("{used:?}"),
     }
 }
 
 fn used(book: &Arc<LabelBook>, label: &str) -> UsedLabel {
-    match book.claim(DB, label, LabelKind::Statement, None).unwrap() {
+    match book.claim(DB, label, LabelKind::Statement).unwrap() {
         ClaimOutcome::Used(used) => used,
         ClaimOutcome::New(claim) => panic!("{claim:?} is free"),
     }
@@ -26,12 +26,8 @@ fn used(book: &Arc<LabelBook>, label: &str) -> UsedLabel {
 fn a_label_names_one_load_until_it_is_given_back() {
     let book = book(&Arc::default(), LabelLimits::default());
     let claim = new(&book, "a");
-    claim.set_txn(TxnId(7));
     let running = used(&book, "a");
-    assert_eq!(
-        (running.state, running.txn, running.lsn),
-        (LabelState::Running, Some(TxnId(7)), None)
-    );
+    assert_eq!((running.state, running.txn, running.lsn), (LabelState::Running, None, None));
     drop(claim);
     new(&book, "a").appended(TxnId(8), Lsn(40));
     let visible = used(&book, "a");
@@ -49,15 +45,14 @@ fn a_label_names_one_load_until_it_is_given_back() {
 fn a_label_that_is_none_is_refused() {
     let book = book(&Arc::default(), LabelLimits::default());
     for label in ["", "a b", "a/b", "\u{e4}", &"x".repeat(129)] {
-        let error = book.claim(DB, label, LabelKind::Statement, None).unwrap_err();
+        let error = book.claim(DB, label, LabelKind::Statement).unwrap_err();
         assert!(error.message().contains("^[-_A-Za-z0-9:]{1,128}$"), "{error}");
     }
     drop(new(&book, &"x".repeat(128)));
 }
 
 fn streaming(book: &Arc<LabelBook>, label: &str, lsn: u64) {
-    let ClaimOutcome::New(claim) = book.claim(DB, label, LabelKind::Streaming, None).unwrap()
-    else {
+    let ClaimOutcome::New(claim) = book.claim(DB, label, LabelKind::Streaming).unwrap() else {
         panic!("{label} is free")
     };
     claim.appended(TxnId(lsn), Lsn(lsn));
@@ -90,7 +85,7 @@ fn no_label_is_forgotten_for_another() {
     // It expires first and came last.
     streaming(&book, "s", 10);
     for (label, kind) in [("b", LabelKind::Statement), ("t", LabelKind::Streaming)] {
-        let error = book.claim(DB, label, kind, None).unwrap_err();
+        let error = book.claim(DB, label, kind).unwrap_err();
         assert_eq!((error.code().errno(), error.retry()), (1041, Retry::After(12 * HOUR)));
         let said = error.message();
         assert!(said.contains("labels_max") && said.contains("free in 12h 0m"), "{said}");
@@ -99,14 +94,14 @@ fn no_label_is_forgotten_for_another() {
         used(&book, label);
     }
     // Another database has room of its own.
-    book.claim(DbId(2), "b", LabelKind::Statement, None).unwrap();
+    book.claim(DbId(2), "b", LabelKind::Statement).unwrap();
     clock.advance(12 * HOUR);
     new(&book, "b").appended(TxnId(11), Lsn(11));
     used(&book, "a0");
     // One that runs needs its place as well.
     clock.advance(59 * HOUR);
     let running = (0..3).map(|n| new(&book, &format!("c{n}"))).collect::<Vec<_>>();
-    assert!(book.claim(DB, "d", LabelKind::Statement, None).is_err());
+    assert!(book.claim(DB, "d", LabelKind::Statement).is_err());
     drop(running);
 }
 
@@ -164,7 +159,7 @@ fn labels_of_records_of_before_age_by_the_wall() {
 fn loads_with_labels_are_limited() {
     let book = book(&Arc::default(), LabelLimits { running_max: 1, ..LabelLimits::default() });
     let claim = new(&book, "a");
-    let error = book.claim(DB, "b", LabelKind::Statement, None).unwrap_err();
+    let error = book.claim(DB, "b", LabelKind::Statement).unwrap_err();
     assert!(error.message().contains("current running txns on db 1 is 1, larger than limit 1"));
     drop(claim);
     drop(new(&book, "b"));

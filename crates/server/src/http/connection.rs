@@ -21,8 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{Http, route};
-use crate::io::{Acks, IoThreads};
-use crate::mysql::listener::{ACCEPT_PAUSE, Trouble};
+use crate::io::{ACCEPT_PAUSE, Acks, IoThreads, Trouble};
 use crate::places::Place;
 
 /// Most headers of a request.

@@ -16,8 +16,8 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode, Result, TxnId, bail, err};
 use freshet_ingest::decode::SourcePlan;
 use freshet_ingest::rejects::Rejects;
-use freshet_ingest::{Claimed, Destination, Engine, WaitLimit, names};
-use freshet_meta::{LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
+use freshet_ingest::{Destination, Engine, WaitLimit, names};
+use freshet_meta::{ClaimOutcome, LabelKind, LabelState, Object, Privilege, UsedLabel, authorize};
 use freshet_schema::{Distribution, GroupCommitMode, OnBad, Rules, Table, Zone};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -114,8 +114,8 @@ impl Load<'_> {
             None => Destination::Group(mode),
             Some(label) => {
                 match engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
-                    Claimed::New(claim) => Destination::Label(claim),
-                    Claimed::Used(used) => return Ok(Outcome::LabelUsed(used)),
+                    ClaimOutcome::New(claim) => Destination::Label(claim),
+                    ClaimOutcome::Used(used) => return Ok(Outcome::LabelUsed(used)),
                 }
             }
         };

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::Shared;
 use crate::accounts::Receiving;
+use crate::insert::InsertCache;
 use crate::io::Acks;
 use crate::mysql::desk::{Desk, Next};
 use crate::mysql::login;
@@ -45,6 +46,7 @@ pub struct Connection {
     /// Absent only while a statement runs elsewhere.
     session: Option<Box<Session>>,
     statements: Statements,
+    inserts: InsertCache,
     multi_statements: bool,
     acks: Arc<Acks>,
     shared: Arc<Shared>,
@@ -100,6 +102,7 @@ impl Connection {
             writer,
             session: Some(session),
             statements: Statements::default(),
+            inserts: InsertCache::default(),
             multi_statements,
             acks,
             shared,
@@ -173,6 +176,7 @@ impl Connection {
         let mut desk = Desk {
             session: self.session.as_mut().expect("no statement runs elsewhere"),
             statements: &mut self.statements,
+            inserts: &mut self.inserts,
             writer: &mut self.writer,
             multi_statements: &mut self.multi_statements,
         };

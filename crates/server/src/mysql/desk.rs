@@ -3,6 +3,7 @@
 use freshet_base::{Error, Result};
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
+use crate::insert::InsertCache;
 use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
 use crate::mysql::{login, results, text};
@@ -31,6 +32,8 @@ pub struct Desk<'a> {
     pub session: &'a mut Box<Session>,
     /// What was prepared.
     pub statements: &'a mut Statements,
+    /// Where INSERTs as text go.
+    pub inserts: &'a mut InsertCache,
     /// Where answers go.
     pub writer: &'a mut PacketWriter,
     /// Whether a text may hold several statements.
@@ -155,9 +158,9 @@ impl Desk<'_> {
             }
             return Next::Answered;
         }
-        let mut rest = sql;
+        let (mut rest, multi) = (sql, *self.multi_statements);
         loop {
-            let done = match insert::text(self.session, rest, *self.multi_statements).await {
+            let done = match insert::text(self.session, self.inserts, rest, multi).await {
                 Ok(Some(done)) => done,
                 Ok(None) => match text::utf8(rest, self.session.settings.dialect) {
                     Ok(sql) => return Next::Run(Work::Query(sql.into_owned())),
@@ -173,7 +176,7 @@ impl Desk<'_> {
             };
             self.session.shared.metrics().inserts.inc();
             rest = rest[done.consumed..].trim_ascii();
-            let more = *self.multi_statements && !rest.is_empty();
+            let more = multi && !rest.is_empty();
             self.loaded(done.rows, StatusFlags::NONE.set(StatusFlags::MORE_RESULTS_EXISTS, more));
             if !more {
                 return Next::Answered;

@@ -16,8 +16,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::Shared;
+use crate::auth::{self, Exchange};
 use crate::io::Acks;
-use crate::mysql::auth::{self, Exchange};
 use crate::mysql::conn::{Connection, End, Held, put_error, send};
 use crate::places::Place;
 use crate::process::Registration;

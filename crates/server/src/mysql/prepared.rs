@@ -9,11 +9,10 @@ use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
 use crate::accounts::Kept;
-use crate::insert::{self, Done, Grouping};
+use crate::insert::{self, Done, Grouping, Target};
 use crate::mysql::text;
 use crate::session::Session;
 use crate::statement::PreparedQuery;
-use crate::target::Target;
 
 /// Parameters of a statement at most: the reply counts them in 16 bits.
 pub const PARAMETERS_MAX: usize = 0xffff;
@@ -181,8 +180,7 @@ impl Prepared {
         let Kind::Insert(prepared) = &mut self.kind else { return Ok(None) };
         session.diagnostics.clear();
         let count = usize::from(self.parameters);
-        let now = session.shared.engine.clock().wall_micros();
-        prepared.refresh(session)?.begin_statement(now);
+        prepared.refresh(session)?.begin_statement(&session.shared.engine);
         let pieces = match self.long_data.is_empty() {
             true => Vec::new(),
             false => self.long_data.pieces(count).map_err(protocol)?,

@@ -1,7 +1,7 @@
 //! What BEGIN, COMMIT and ROLLBACK do to a session, and what stands before reads and writes.
 
 use freshet_base::Result;
-use freshet_ingest::{Loaded, WaitLimit};
+use freshet_ingest::WaitLimit;
 use freshet_meta::LabelKind;
 
 use super::Session;
@@ -57,15 +57,10 @@ impl Session {
         let engine = &self.shared.engine;
         let patience = WaitLimit::For(engine.config().load_patience);
         if let Some(loaded) = engine.commit(transaction, patience).await? {
-            self.tell(&loaded);
+            self.acked = self.acked.max(loaded.lsn);
+            self.info.tell(&loaded, self.process.id);
         }
         Ok(())
-    }
-
-    /// The next reply tells of a load, and waits for it.
-    pub fn tell(&mut self, loaded: &Loaded) {
-        self.acked = self.acked.max(loaded.lsn);
-        self.info.tell(loaded, self.process.id);
     }
 
     /// Waits until the log is durable up to everything that the session's replies tell of: what
@@ -82,13 +77,5 @@ impl Session {
         self.transactions.check_alive()?;
         self.told().await;
         self.transactions.before_read(&self.shared.engine, &self.settings)
-    }
-
-    /// To be called before a statement writes.
-    ///
-    /// # Errors
-    /// 1205 and 1792, as of [`crate::transaction::Transactions::check_writable`].
-    pub fn check_writable(&mut self) -> Result<()> {
-        self.transactions.check_writable(&self.shared.engine, &self.settings)
     }
 }

@@ -112,7 +112,7 @@ impl ServerView {
     fn wal(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
         let stats = engine.log_stats();
-        let log = engine.meta().log_state();
+        let log = engine.log_state();
         let pair = |name: &str, value: String| vec![name.into(), value.into()];
         vec![
             pair("next_lsn", stats.next_lsn.to_string()),

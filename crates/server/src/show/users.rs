@@ -4,7 +4,7 @@ use freshet_base::{Result, err};
 use freshet_meta::{Account, Object, Privilege};
 
 use super::Listing;
-use crate::mysql::auth;
+use crate::auth;
 use crate::session::Session;
 
 /// SHOW GRANTS.

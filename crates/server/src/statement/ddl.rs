@@ -14,9 +14,8 @@ use freshet_schema::value::instant_literal;
 use freshet_schema::{ColumnType, TableForm};
 
 use super::{Reply, insert, query, shield};
-use crate::insert::Grouping;
+use crate::insert::{Grouping, Target};
 use crate::session::Session;
-use crate::target::Target;
 
 /// Changes what there is.
 ///
@@ -130,7 +129,7 @@ async fn create_as(
     create: &CreateTable,
     select: &sqlparser::ast::Query,
 ) -> Result<Reply> {
-    session.check_writable()?;
+    session.transactions.writable(&session.shared.engine, &session.settings)?;
     let (columns, rows) = query::run(session, select, &[], Vec::new()).await?;
     // A transaction that was opened by this would not see the table.
     session.transactions.roll_back();
@@ -157,7 +156,7 @@ async fn create_as(
     };
     let (engine, into) = (&session.shared.engine, table.target().clone());
     let generation = engine.catalog_generation();
-    let target = Target::new::<&str>(engine, &session.settings, generation, &database, into, None)?;
+    let target = Target::new::<&str>(engine, &session.settings, generation, into, None)?;
     let loaded = insert::from_rows(session, target, Grouping::First, columns, rows).await?;
     let lsn = session.acked;
     shield(session, async move { table.list(lsn).await }).await?;

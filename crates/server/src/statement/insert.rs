@@ -15,9 +15,8 @@ use freshet_schema::{Literal, bytes_of_hex, value};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
 
 use super::{Reply, bounded, query};
-use crate::insert::{Grouping, encoded, load, nothing, resolve, tell, warn};
+use crate::insert::{Grouping, Target, encoded, load, nothing, resolve, tell, warn};
 use crate::session::Session;
-use crate::target::Target;
 
 /// Runs an INSERT that the scanner did not take.
 ///
@@ -75,7 +74,7 @@ async fn values(
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let mut target = target(session, &insert.table, insert.columns.as_deref())?;
-    target.begin_statement(session.shared.engine.clock().wall_micros());
+    target.begin_statement(&session.shared.engine);
     let mut exprs = Vec::new();
     let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
     let given = given.collect::<Vec<Vec<_>>>();
@@ -254,15 +253,15 @@ pub async fn from_rows(
     result: Vec<ResultColumn>,
     mut rows: Rows,
 ) -> Result<Reply> {
-    target.begin_statement(session.shared.engine.clock().wall_micros());
+    target.begin_statement(&session.shared.engine);
     if result.len() != target.plan.width() {
         bail!(ColumnCount, "Column count doesn't match value count at row 1");
     }
-    if grouping.is_of_session() {
-        session.check_writable()?;
-    }
     let engine = Arc::clone(&session.shared.engine);
-    let own = session.transactions.open().map(|open| open.own_rows().clone());
+    let own = match grouping {
+        Grouping::First => None,
+        _ => session.transactions.writable(&engine, &session.settings)?.cloned(),
+    };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let destination = grouping.destination(own.as_ref(), &session.settings, &target)?;
     let mut load = engine.load(&target.into, destination, patience);

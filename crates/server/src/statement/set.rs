@@ -9,7 +9,7 @@ use freshet_query::session::{Scope, Value};
 use sqlparser::ast::Expr;
 
 use super::{Reply, query};
-use crate::mysql::auth;
+use crate::auth;
 use crate::session::Session;
 use crate::settings::keeps_snapshot;
 use crate::variables;

@@ -8,7 +8,7 @@ use freshet_query::parser::{GrantTarget, Granting, Identified, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
 
 use super::Reply;
-use crate::mysql::auth;
+use crate::auth;
 use crate::session::Session;
 
 /// Changes users and grants.

@@ -14,9 +14,9 @@ use freshet_meta::{BucketsSpec, ColumnSpec, DistributionSpec, KeyModelSpec, KeyS
 use freshet_schema::{ColumnType, TableForm};
 use freshet_server::Settings;
 use freshet_server::accounts::Accounts;
+use freshet_server::auth::Passwords;
 use freshet_server::http::{Http, HttpConfig, serve};
 use freshet_server::io::IoThreads;
-use freshet_server::mysql::auth::Passwords;
 use freshet_server::variables::Globals;
 use freshet_storage::delta::Freshness;
 use freshet_storage::segment::ScanRequest;

@@ -116,7 +116,8 @@ impl<'a> Sink<'a> {
         self.last = buffer;
     }
 
-    /// Loads what came. Its turn is over then.
+    /// Loads what came. Its turn is over then. A load of one buffer takes none, even where that is
+    /// too large for a record: it holds its little memory already.
     ///
     /// # Errors
     /// Those of [`Load::commit`].

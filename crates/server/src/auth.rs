@@ -1,5 +1,7 @@
 //! Passwords at login: accounts of the catalog against the plugins of the protocol.
 
+mod guard;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -19,8 +21,8 @@ use rsa::rand_core::OsRng;
 use rsa::{Oaep, RsaPrivateKey};
 use tokio::runtime::Handle;
 
-use crate::mysql::guard::{Delays, Guard};
 use crate::variables::Globals;
+use guard::{Delays, Guard};
 
 /// Bits of the key that passwords are encrypted with.
 const KEY_BITS: usize = 2048;

@@ -1,0 +1,157 @@
+//! The start and the stop of a server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freshet_base::{Error, Result};
+use freshet_ingest::Engine;
+use freshet_query::engine::QueryEngine;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::http::{self, Http, HttpConfig};
+use crate::io::{IoThreads, listen};
+use crate::mysql::{listener, login};
+use crate::shared::{Draw, Settings, Shared};
+
+/// How often silent sessions are looked for.
+const PATIENCE_CHECK: Duration = Duration::from_secs(1);
+
+/// A running server.
+pub struct Server {
+    shared: Arc<Shared>,
+    mysql: SocketAddr,
+    http: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    _threads: Arc<IoThreads>,
+}
+
+impl Server {
+    /// Starts to serve. Must be called inside the runtime of statements.
+    ///
+    /// # Errors
+    /// When an address cannot be had, or may not be while `root` has no password.
+    pub async fn start(
+        engine: Arc<Engine>,
+        query: Arc<QueryEngine>,
+        settings: Settings,
+        draw: Draw,
+    ) -> Result<Self> {
+        let shared = Shared::new(engine, query, settings, Arc::clone(&draw));
+        login::check_listen(&shared, shared.settings.mysql_listen.ip())?;
+        login::check_listen(&shared, shared.settings.http_listen.ip())?;
+        let mysql = listen(shared.settings.mysql_listen)?;
+        let web = listen(shared.settings.http_listen)?;
+        let (mysql_address, http_address) = (address(&mysql)?, address(&web)?);
+        let threads =
+            Arc::new(IoThreads::start(shared.settings.io_threads, shared.engine.horizon())?);
+        let (stop, _) = watch::channel(false);
+        let http = http_of(&shared, mysql_address, draw)?;
+        let accept = listener::accept(
+            mysql,
+            Arc::clone(&shared),
+            Arc::clone(&threads),
+            stopped(stop.subscribe()),
+        );
+        let mut tasks = vec![tokio::spawn(accept)];
+        let io = Arc::clone(&threads);
+        let ended = stopped(stop.subscribe());
+        tasks.push(tokio::spawn(async move {
+            if let Err(error) = http::serve(web, http, io, ended).await {
+                tracing::error!(%error, "HTTP ended");
+            }
+        }));
+        tasks.push(tokio::spawn(watch_silence(Arc::clone(&shared), stopped(stop.subscribe()))));
+        Ok(Self {
+            shared,
+            mysql: mysql_address,
+            http: http_address,
+            stop,
+            tasks,
+            _threads: threads,
+        })
+    }
+
+    /// What its sessions share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Where the MySQL protocol is spoken.
+    pub fn mysql_address(&self) -> SocketAddr {
+        self.mysql
+    }
+
+    /// Where HTTP is spoken.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Stops accepting, lets statements in flight end for up to `patience`, ends the others.
+    /// The engine is to be stopped behind it.
+    pub async fn stop(self, patience: Duration) {
+        // Whoever listens is told; nobody listening is fine.
+        let _ = self.stop.send(true);
+        let clock = self.shared.engine.clock();
+        let deadline = clock.now() + patience;
+        for process in self.shared.processes.list() {
+            process.retire();
+        }
+        while self.shared.processes.count() > 0 && clock.now() < deadline {
+            clock.sleep(Duration::from_millis(5)).await;
+        }
+        for process in self.shared.processes.list() {
+            process.kill(true);
+        }
+        let killed = clock.now() + Duration::from_secs(2);
+        while self.shared.processes.count() > 0 && clock.now() < killed {
+            clock.sleep(Duration::from_millis(5)).await;
+        }
+        for task in self.tasks {
+            // Requests in flight have had their time; a task that goes on is left behind.
+            let left = deadline.saturating_sub(clock.now()) + Duration::from_millis(100);
+            let _ = tokio::time::timeout(left, task).await;
+        }
+    }
+}
+
+fn http_of(shared: &Shared, mysql: SocketAddr, draw: Draw) -> Result<Arc<Http>> {
+    let config = HttpConfig {
+        mysql_port: mysql.port(),
+        version: shared.settings.version.clone(),
+        loads: shared.settings.loads.clone(),
+        connections_max: shared.settings.http_connections_max,
+        address_connections_max: shared.settings.address_connections_max,
+        header_max: shared.settings.http_header_timeout,
+        drain_max: shared.settings.drain_timeout,
+        ..HttpConfig::default()
+    };
+    let (passwords, accounts) = (Arc::clone(&shared.passwords), Arc::clone(&shared.accounts));
+    Http::new(Arc::clone(&shared.engine), passwords, accounts, config, draw)
+}
+
+fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {
+    listener.local_addr().map_err(|error| Error::io("ask for the address of a listener", error))
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // A sender that is gone means the same as one that says stop.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Ends sessions that are silent for too long.
+async fn watch_silence(shared: Arc<Shared>, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            () = shared.engine.clock().sleep(PATIENCE_CHECK) => {}
+        }
+        let now = shared.engine.clock().now();
+        for process in shared.processes.list() {
+            process.check_patience(now);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Rooms: modules of a crate use each other in one direction, and a server asks the engine instead
+//! of reaching behind it. Circles that were there when the rule came are listed and may only go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::mask::mask;
+use crate::{Finding, Tree};
+
+/// Where known circles are listed, one `crate module module ..` a line.
+const LIST: &str = "crates/tidy/circles.txt";
+
+/// What code in a folder does not call, and what it does instead.
+const WALLS: [(&str, &str, &str); 1] =
+    [("crates/server/src/", "engine.meta()", "metadata is the engine's own; ask the engine")];
+
+/// Which modules a module uses, by name.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// Checks circles and walls.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = circles_of_all(tree);
+    for (path, file) in tree.with_extension("rs") {
+        for (folder, call, advice) in WALLS {
+            if !path.starts_with(folder) {
+                continue;
+            }
+            let code = code_of(&file.text);
+            let Some(at) = code.find(call) else { continue };
+            let line = code[..at].lines().count();
+            findings.push(Finding::new(path, line, "wall", format!("calls `{call}`: {advice}")));
+        }
+    }
+    findings
+}
+
+fn circles_of_all(tree: &Tree) -> Vec<Finding> {
+    let list = tree.text(LIST).unwrap_or_default().lines();
+    let mut known: BTreeSet<&str> = list.filter(|line| !line.starts_with('#')).collect();
+    let mut findings = Vec::new();
+    for (name, graph) in graphs(tree) {
+        for circle in circles(&graph) {
+            let entry = format!("{name} {}", circle.join(" "));
+            if !known.remove(entry.as_str()) {
+                let path = format!("crates/{name}/src/{}.rs", circle[0].replace("::", "/"));
+                let advice = format!(
+                    "uses itself by way of {}; let one of them own what they share (a circle that \
+                     got smaller is rewritten in {LIST})",
+                    circle[1..].join(", ")
+                );
+                findings.push(Finding::new(&path, 1, "module-circle", advice));
+            }
+        }
+    }
+    let gone = known.into_iter().filter(|line| !line.is_empty());
+    findings.extend(gone.map(|line| {
+        Finding::new(LIST, 1, "module-circle", format!("`{line}` is gone; delete its line"))
+    }));
+    findings
+}
+
+/// The modules of every crate.
+fn graphs(tree: &Tree) -> BTreeMap<String, Graph> {
+    let mut texts: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for (path, file) in tree.with_extension("rs") {
+        let parts: Vec<&str> = path.split('/').collect();
+        let ["crates", name, "src", inside @ ..] = &parts[..] else { continue };
+        let module = inside.join("::");
+        let module = module.trim_end_matches(".rs").trim_end_matches("::mod");
+        if !["lib", "main"].contains(&module) {
+            let of_crate = texts.entry((*name).to_owned()).or_default();
+            of_crate.insert(module.to_owned(), file.text.clone());
+        }
+    }
+    let graph = |modules: BTreeMap<String, String>| {
+        let used = |module: &String, text: &String| {
+            let paths = paths_in(&code_of(text), module).into_iter();
+            let found = paths.filter_map(|path| module_of(&path, &modules));
+            found.filter(|used| used != module).collect()
+        };
+        modules.iter().map(|(module, text)| (module.clone(), used(module, text))).collect()
+    };
+    texts.into_iter().map(|(name, modules)| (name, graph(modules))).collect()
+}
+
+/// Code without comments, texts and tests.
+fn code_of(text: &str) -> String {
+    let mut code = mask(text);
+    if let Some(at) = code.find("#[cfg(test)]\nmod tests {") {
+        code.truncate(at);
+    }
+    code
+}
+
+/// The module that the longest beginning of `path` names.
+fn module_of(path: &str, modules: &BTreeMap<String, String>) -> Option<String> {
+    let mut path = path;
+    loop {
+        if modules.contains_key(path) {
+            return Some(path.to_owned());
+        }
+        path = path.rsplit_once("::")?.0;
+    }
+}
+
+/// The paths inside the crate that `code` of `module` names, in declarations and elsewhere.
+fn paths_in(code: &str, module: &str) -> Vec<String> {
+    let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
+    let mut paths = Vec::new();
+    for (word, base) in [("crate::", ""), ("super::", parent), ("self::", module)] {
+        for (at, _) in code.match_indices(word) {
+            let before = code[..at].chars().next_back();
+            if before.is_none_or(|c| !c.is_alphanumeric() && !"_:$".contains(c)) {
+                expand(base, &code[at + word.len()..], &mut paths);
+            }
+        }
+    }
+    paths
+}
+
+/// Adds what a path says that stands at the beginning of `text`, one path for each name in its
+/// braces; returns what follows it.
+fn expand<'a>(base: &str, text: &'a str, paths: &mut Vec<String>) -> &'a str {
+    let text = text.trim_start();
+    let join = |name: &str| match base {
+        "" => name.to_owned(),
+        base => format!("{base}::{name}"),
+    };
+    if let Some(mut rest) = text.strip_prefix('{') {
+        while !rest.trim_start().starts_with('}') && !rest.trim().is_empty() {
+            let after = expand(base, rest, paths).trim_start();
+            rest = after.strip_prefix(',').unwrap_or_else(|| {
+                after.find(['}', ',']).map_or("", |end| after[end..].trim_start_matches(','))
+            });
+        }
+        return rest.trim_start().strip_prefix('}').unwrap_or_default();
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    match rest.strip_prefix("::") {
+        Some(rest) => expand(&join(name), rest, paths),
+        None => {
+            paths.push(join(name));
+            rest
+        }
+    }
+}
+
+/// The sets of modules of which each leads to all others.
+fn circles(graph: &Graph) -> Vec<Vec<&str>> {
+    let reach = |from: &str| {
+        let mut seen = BTreeSet::new();
+        let mut todo: Vec<&String> = graph[from].iter().collect();
+        while let Some(module) = todo.pop() {
+            if seen.insert(module.as_str()) {
+                todo.extend(&graph[module]);
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        graph.keys().map(|module| (module.as_str(), reach(module))).collect();
+    let circle_of = |module: &&str| -> Vec<&str> {
+        let others = reached[module].iter();
+        others.filter(|other| reached[*other].contains(module)).copied().collect()
+    };
+    let circles: BTreeSet<Vec<&str>> = reached.keys().map(circle_of).collect();
+    circles.into_iter().filter(|circle| circle.len() > 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn found(files: &[(&str, &str)], expected: &[(&str, &str)]) {
+        let findings = check(&Tree::of(files));
+        let found: Vec<_> = findings.iter().map(|f| (f.path.as_str(), f.rule)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn modules_that_use_each_other_are_a_circle() {
+        let a = ("crates/x/src/a.rs", "use crate::{b::{self, B}, d as e};");
+        let b = ("crates/x/src/b.rs", "use super::c::C;");
+        let c = ("crates/x/src/c.rs", "fn f() { crate::a::f() }");
+        let d = "// use crate::a;\n#[cfg(test)]\nmod tests { use crate::a; }";
+        let d = ("crates/x/src/d.rs", d);
+        found(&[a, b, c, d], &[("crates/x/src/a.rs", "module-circle")]);
+        found(&[a, b, d], &[]);
+        found(&[a, b, c, d, (LIST, "x a b c\n")], &[]);
+        found(&[a, b, d, (LIST, "x a b c\n")], &[(LIST, "module-circle")]);
+    }
+
+    #[test]
+    fn what_stands_inside_of_a_module_is_a_module_too() {
+        let a = ("crates/x/src/a.rs", "mod b;\nuse b::B;");
+        let b = ("crates/x/src/a/b.rs", "use super::super::c;\nuse super::A;");
+        found(&[a, b, ("crates/x/src/c.rs", "")], &[]);
+        let a = ("crates/x/src/a.rs", "use self::b::B;");
+        found(&[a, b], &[("crates/x/src/a.rs", "module-circle")]);
+    }
+
+    #[test]
+    fn a_server_asks_the_engine() {
+        let path = "crates/server/src/a.rs";
+        found(&[(path, "fn f() {\n    engine.meta().users()\n}")], &[(path, "wall")]);
+        found(&[(path, "// engine.meta()"), ("crates/sim/src/a.rs", "engine.meta()")], &[]);
+    }
+}
