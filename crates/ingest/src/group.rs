@@ -165,13 +165,16 @@ impl GroupCommit {
     /// Applies what the record at `at` says of the table, and tells those who wait for a group
     /// that it ended. Returns the chunk of the delta that became full, if one did.
     pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
+        let before = self.log.open();
         let full = self.log.enter(at, event);
         let open = self.log.open();
         let is_joined = self.open.as_ref().is_none_or(|group| open == Some(group.txn));
         assert!(is_joined, "the group that loads join is the one that the log has open");
-        for (txn, sender) in self.waiting.extract_if(.., |(txn, _)| open != Some(*txn)) {
-            // A client that went away no longer waits.
-            let _ = (txn, sender.send(at));
+        if open != before {
+            for (txn, sender) in self.waiting.extract_if(.., |(txn, _)| open != Some(*txn)) {
+                // A client that went away no longer waits.
+                let _ = (txn, sender.send(at));
+            }
         }
         full
     }

@@ -55,6 +55,9 @@ impl Engine {
         self.wal().horizon().wait(cut).await;
         self.settle_barriers_locked(table).await?;
         let dropped = table.is_dropped();
+        if dropped {
+            self.drop_is_durable(table).await;
+        }
         let view = self.views().load().tables.get(&table.id).cloned();
         // Nobody reads the rows of a table that is dropped.
         let Some(view) = view.filter(|view| !dropped && view.flushed < cut) else {
@@ -98,6 +101,7 @@ impl Engine {
             self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))?;
         }
         if table.is_dropped() {
+            self.drop_is_durable(table).await;
             return self.settle_drop(table).await;
         }
         loop {
@@ -116,6 +120,13 @@ impl Engine {
             self.show(lsn, table.id, Event::Barrier { barrier, ended: None, version });
             table.lock().settled(lsn);
         }
+    }
+
+    /// Waits for a table's DROP, its last record: until then a power cut may bring back the table
+    /// with its rows, which the log has to hold.
+    async fn drop_is_durable(&self, table: &TableState) {
+        let dropped_at = table.lock().log().applied();
+        self.wal().horizon().wait(dropped_at).await;
     }
 
     async fn settle_alter(

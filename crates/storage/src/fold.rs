@@ -2,12 +2,10 @@
 //!
 //! A record says one [`Event`] of each table that it names. Applying an event has two halves.
 //! [`TableLog::enter`] takes it at its place in the log: it counts versions, keeps track of the
-//! open group, and adds to the delta what readers shall see. [`TableView::settle`] takes it when
+//! open group, and adds to the delta what readers shall see. `TableView::settle` takes it when
 //! metadata has it as well: it puts files, columns and tablets into the view. Neither half does
 //! I/O, waits, fails, or asks a clock or a setting, so everybody who applies the same events to
 //! the same table gets the same state: who appends them, and who replays them.
-//!
-//! [`TableView::settle`]: crate::view::TableView::settle
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -147,7 +147,8 @@ impl Views {
         let freed = freed.map(|(table, _)| *table).collect::<Vec<_>>();
         let mut gone = Vec::new();
         self.replace(|store| {
-            if events.iter().any(|(_, event)| event.defines()) {
+            // Without events a database has gone that had no table.
+            if events.is_empty() || events.iter().any(|(_, event)| event.defines()) {
                 store.catalog = catalog();
             }
             for (id, event) in events {

@@ -370,6 +370,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
             client.drop_table("e").await;
             client.engine.create_database("d2", false).await.unwrap();
             client.engine.drop_database("d2", false).await.unwrap();
+            assert!(client.engine.catalog().database("d2").is_none(), "nobody sees it any more");
             client.engine.change_users(|_| Ok(())).await.unwrap();
             client.drop_table("a").await;
             assert!(!flushed.load(Ordering::Relaxed), "nobody has waited for the flush");
