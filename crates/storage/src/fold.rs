@@ -228,6 +228,7 @@ impl TableLog {
             // incarnation: it counts, or they would be lost as well.
             self.truncate(Lsn(at.get() - 1), incarnation);
         }
+        self.end_lost_group(at, txn, ends_with);
         let fills_group = ends_with.is_some() && self.open == Some(txn);
         let full = match body {
             Body::Settled => {
@@ -256,6 +257,16 @@ impl TableLog {
             None => self.open = Some(txn),
         }
         full
+    }
+
+    /// Somebody may have accepted the loss of a group's end. What comes behind it tells of it: a
+    /// load opens another group, or has a version behind one that nobody was told of.
+    fn end_lost_group(&mut self, at: Lsn, txn: TxnId, ends_with: Option<Version>) {
+        let Some(open) = self.open.filter(|open| *open != txn) else { return };
+        let skips = |version| at > self.counted && version > self.version.next();
+        if ends_with.is_none_or(skips) {
+            self.end_group(at, open, self.version.next());
+        }
     }
 
     fn end_group(&mut self, at: Lsn, txn: TxnId, version: Version) {

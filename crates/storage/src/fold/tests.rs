@@ -244,6 +244,25 @@ fn log_of(steps: &[Step]) -> (Model, TableLog) {
 }
 
 #[test]
+fn records_behind_the_end_of_a_group_that_was_lost_tell_of_it() {
+    for behind in [[Step::Large, Step::Alone], [Step::Join, Step::End]] {
+        let (mut model, mut log) = log_of(&[Step::Join]);
+        // Somebody has accepted the loss of this end.
+        model.step(Step::End);
+        for step in behind {
+            model.step(step);
+            let (at, record) = model.records.last().unwrap();
+            record.enter(&mut log, *at);
+            // A run may end here, and ends no group that is over.
+            if model.open.is_none() {
+                log.enter(*at, Event::RunEnd);
+            }
+            model.check(&log, 0);
+        }
+    }
+}
+
+#[test]
 fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
     let (mut model, mut log) = log_of(&[Step::Alone]);
     model.step(Step::Truncate);
