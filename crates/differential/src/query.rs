@@ -147,7 +147,8 @@ impl Query {
     fn without_item(&self, at: usize) -> Self {
         let mut query = self.clone();
         query.first.items.remove(at);
-        query.rest.iter_mut().for_each(|(_, select)| drop(select.items.remove(at)));
+        let rest = query.rest.iter_mut().filter(|(_, select)| at < select.items.len());
+        rest.for_each(|(_, select)| drop(select.items.remove(at)));
         query
     }
 
