@@ -28,7 +28,7 @@ mod load {
 pub type Reader = fn(&[u8]);
 
 /// Every reader by the name of its target.
-pub const READERS: [(&str, Reader); 12] = [
+pub const READERS: [(&str, Reader); 11] = [
     ("config", config),
     ("csv", freshet_ingest::decode::fuzz::csv),
     ("execute", freshet_wire::fuzz::fuzz_execute),
@@ -38,7 +38,6 @@ pub const READERS: [(&str, Reader); 12] = [
     ("packets", freshet_wire::fuzz::fuzz_packets),
     ("params", freshet_ingest::decode::fuzz::params),
     ("parser", differential::scanner_agrees_with_parser),
-    ("segment", segment),
     ("values", freshet_ingest::decode::fuzz::values),
     ("wal", freshet_wal::fuzz::fuzz_reader),
 ];
@@ -74,10 +73,4 @@ fn headers(data: &[u8]) {
         }
     }
     let _ = load::headers::LoadHeaders::parse(&headers);
-}
-
-/// Reads bytes as the footer of a segment, whose first bytes say how much data stands before it.
-fn segment(data: &[u8]) {
-    let Some((size, footer)) = data.split_first_chunk::<4>() else { return };
-    let _ = freshet_storage::segment::fuzz_segment_footer(footer, u32::from_le_bytes(*size).into());
 }

@@ -8,6 +8,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::rsa::{KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, PrivateDecryptingKey};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use freshet_base::clock::Clock;
 use freshet_base::{Error, Result, err};
 use freshet_ingest::Engine;
@@ -16,16 +20,13 @@ use freshet_wire::PacketWriter;
 use freshet_wire::auth::{AuthPlugin, Credential, PASSWORD_BYTES_MAX, Scramble, SlowHash};
 use freshet_wire::login::{AuthStep, Authenticator, PasswordKey};
 use parking_lot::Mutex;
-use rsa::pkcs8::{EncodePublicKey, LineEnding};
-use rsa::rand_core::OsRng;
-use rsa::{Oaep, RsaPrivateKey};
 use tokio::runtime::Handle;
 
 use crate::variables::Globals;
 use guard::{Delays, Guard};
 
-/// Bits of the key that passwords are encrypted with.
-const KEY_BITS: usize = 2048;
+/// Characters in a line of PEM.
+const PEM_LINE_CHARS: usize = 64;
 /// Accounts whose passwords are remembered as they were shown.
 const LEARNED_MAX: usize = 10_000;
 
@@ -34,21 +35,37 @@ const LEARNED_MAX: usize = 10_000;
 struct ServerKey(OnceLock<Key>);
 
 struct Key {
-    private: RsaPrivateKey,
+    private: OaepPrivateDecryptingKey,
     public_pem: String,
+}
+
+impl Key {
+    fn new() -> Self {
+        let private = PrivateDecryptingKey::generate(KeySize::Rsa2048)
+            .expect("an RSA key of a common size can be made");
+        let public: PublicKeyX509Der<'_> =
+            private.public_key().as_der().expect("a public key can be written");
+        let public_pem = pem(public.as_ref());
+        let private = OaepPrivateDecryptingKey::new(private).expect("it is of the size for it");
+        Self { private, public_pem }
+    }
+}
+
+/// A public key as text.
+fn pem(der: &[u8]) -> String {
+    let text = BASE64_STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN PUBLIC KEY-----\n");
+    for line in text.as_bytes().chunks(PEM_LINE_CHARS) {
+        pem.push_str(std::str::from_utf8(line).expect("base64 is ASCII"));
+        pem.push('\n');
+    }
+    pem.push_str("-----END PUBLIC KEY-----\n");
+    pem
 }
 
 impl ServerKey {
     fn key(&self) -> &Key {
-        self.0.get_or_init(|| {
-            let private = RsaPrivateKey::new(&mut OsRng, KEY_BITS)
-                .expect("an RSA key of a common size can be made");
-            let public_pem = private
-                .to_public_key()
-                .to_public_key_pem(LineEnding::LF)
-                .expect("a public key can be written");
-            Key { private, public_pem }
-        })
+        self.0.get_or_init(Key::new)
     }
 }
 
@@ -58,8 +75,10 @@ impl PasswordKey for ServerKey {
     }
 
     fn decrypt(&self, ciphertext: &[u8]) -> Option<Vec<u8>> {
-        // Blinded, so that the time it takes says nothing of the key.
-        self.key().private.decrypt_blinded(&mut OsRng, Oaep::new::<sha1::Sha1>(), ciphertext).ok()
+        let private = &self.key().private;
+        let mut plain = vec![0; private.min_output_size()];
+        let decrypted = private.decrypt(&OAEP_SHA1_MGF1SHA1, ciphertext, &mut plain, None);
+        decrypted.ok().map(|plain| plain.to_vec())
     }
 }
 

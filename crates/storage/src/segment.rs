@@ -6,7 +6,6 @@ mod checksum;
 mod dictionary;
 mod index;
 mod reader;
-mod shape;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -14,7 +13,6 @@ mod writer;
 
 pub use index::{ColumnBounds, ColumnRange, Containers, Prune};
 pub use reader::{Scan, ScanRequest, Segment};
-pub use source::fuzz_segment_footer;
 pub use writer::{SegmentSpec, SegmentWriter, Tier, Unsynced};
 
 /// Keys of the file's key-value metadata.

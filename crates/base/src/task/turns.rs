@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The [`Pace`] of the background of this process.
+/// The [`Pace`] of the background of this process. It is the one state that belongs to the process
+/// and not to an engine: it says how the process shares the cores with itself, whatever it runs.
 static PACE: AtomicU8 = AtomicU8::new(Pace::Leisure as u8);
 
 thread_local! {

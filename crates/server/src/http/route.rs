@@ -1,7 +1,10 @@
 //! Which request means what.
 
+use std::borrow::Cow;
+
 use hyper::body::Incoming;
 use hyper::{Method, Request};
+use percent_encoding::percent_decode_str;
 
 use freshet_base::{Error, ErrorCode, err};
 
@@ -149,27 +152,14 @@ fn value_of(query: &str, name: &str) -> String {
     found.and_then(|value| decoded(value, true)).unwrap_or_default()
 }
 
-/// Text without its percent signs; `None` for what is no text or too long.
+/// Text without its percent signs; `None` for what is no text or too long. A percent sign that
+/// no two digits follow stands for itself, as browsers read it.
 fn decoded(text: &str, plus_is_blank: bool) -> Option<String> {
     if text.len() > NAME_BYTES_MAX {
         return None;
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        match (first, behind) {
-            (b'%', [high, low, behind @ ..]) => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
-                rest = behind;
-            }
-            (b'%', _) => return None,
-            (b'+', _) if plus_is_blank => bytes.push(b' '),
-            _ => bytes.push(first),
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let text = if plus_is_blank { text.replace('+', " ") } else { text.to_owned() };
+    percent_decode_str(&text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -185,7 +175,8 @@ mod tests {
         assert_eq!(route(&Method::PUT, "/api/d/t/_stream_load"), load("d", "t"));
         assert_eq!(route(&Method::PUT, "/api/a%20b/%C3%A9/_stream_load"), load("a b", "\u{e9}"));
         assert_eq!(route(&Method::POST, "/api/d/t/_stream_load"), Route::WrongMethod);
-        assert_eq!(route(&Method::PUT, "/api/%zz/t/_stream_load"), Route::Nothing);
+        assert_eq!(route(&Method::PUT, "/api/%zz/t/_stream_load"), load("%zz", "t"));
+        assert_eq!(route(&Method::PUT, "/api/%ff/t/_stream_load"), Route::Nothing);
         assert_eq!(route(&Method::PUT, "/api/d/t/_stream_load/x"), Route::Nothing);
         assert_eq!(route(&Method::GET, "/api/health"), Route::Health);
         assert_eq!(route(&Method::GET, "/"), Route::Nothing);
@@ -196,6 +187,6 @@ mod tests {
     fn parameters_are_decoded() {
         assert_eq!(value_of("a=1&label=x%3Ay+z", "label"), "x:y z");
         assert_eq!(value_of("a=1", "label"), "");
-        assert_eq!(value_of("label=%f", "label"), "");
+        assert_eq!(value_of("label=%ff", "label"), "");
     }
 }

@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use freshet_wire::client::{
     Encoding, ErrReply, Login, LoginStep, Outcome, Outcomes, PreparedReply, Rows, Value,
 };
@@ -213,9 +215,13 @@ pub fn failure(outcome: Outcome) -> Result<Failure, Outcome> {
 
 /// What a client encrypts a password with.
 pub fn encrypt(pem: &str, plain: &[u8]) -> Option<Vec<u8>> {
-    use rsa::pkcs8::DecodePublicKey;
-    let key = rsa::RsaPublicKey::from_public_key_pem(pem).ok()?;
-    key.encrypt(&mut rsa::rand_core::OsRng, rsa::Oaep::new::<sha1::Sha1>(), plain).ok()
+    use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
+    let text = pem.lines().filter(|line| !line.starts_with("-----")).collect::<String>();
+    let der = BASE64_STANDARD.decode(text).ok()?;
+    let key = OaepPublicEncryptingKey::new(PublicEncryptingKey::from_der(&der).ok()?).ok()?;
+    let mut ciphertext = vec![0; key.ciphertext_size()];
+    let ciphertext = key.encrypt(&OAEP_SHA1_MGF1SHA1, plain, &mut ciphertext, None).ok()?;
+    Some(ciphertext.to_vec())
 }
 
 /// A cell as text.

@@ -9,13 +9,11 @@ use freshet_base::io::{FileRef, FsRef, Mode};
 use freshet_meta::SegmentMeta;
 use parking_lot::Mutex;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{
-    PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
-};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::checksum::{BLOCK_BYTES, Blocks, crc32c};
-use super::{FORMAT_VERSION, keys, shape};
+use super::{FORMAT_VERSION, keys};
 use crate::error::{Error, Result};
 
 /// No footer part is longer: it takes some bytes for each page of each column.
@@ -53,7 +51,8 @@ impl Footer {
     }
 
     fn parse(bytes: Bytes, data_bytes: u64) -> Result<Self, String> {
-        let parquet = parse_parquet(&Part { start: data_bytes, bytes })?;
+        let part = Part { start: data_bytes, bytes };
+        let parquet = parse_parquet(&part).map_err(|error| error.to_string())?;
         let pairs = parquet.file_metadata().key_value_metadata();
         let value = |key: &str| {
             let pair = pairs?.iter().find(|pair| pair.key == key)?;
@@ -98,46 +97,19 @@ impl Footer {
     }
 }
 
-/// Reads Parquet's metadata and page indexes, each behind a look at its structure.
-fn parse_parquet(part: &Part) -> Result<ParquetMetaData, String> {
-    let said = |error: ParquetError| error.to_string();
-    shape::check(&shape::FILE, part.metadata().ok_or("its end is not that of a segment")?)?;
-    let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
-    reader.try_parse(part).map_err(said)?;
-    let parquet = reader.finish().map_err(said)?;
-    for column in parquet.row_groups().iter().flat_map(RowGroupMetaData::columns) {
-        let indexes = [
-            (&shape::COLUMN_INDEX, column.column_index_offset(), column.column_index_length()),
-            (&shape::OFFSET_INDEX, column.offset_index_offset(), column.offset_index_length()),
-        ];
-        for (shape, offset, length) in indexes {
-            // A column of text may have no bounds, and then no index of them.
-            let Some((offset, length)) = offset.zip(length) else { continue };
-            let start = u64::try_from(offset).map_err(|error| error.to_string())?;
-            let length = usize::try_from(length).map_err(|error| error.to_string())?;
-            shape::check(shape, &part.get_bytes(start, length).map_err(said)?)?;
-        }
-    }
-    let mut reader = ParquetMetaDataReader::new_with_metadata(parquet)
-        .with_page_index_policy(PageIndexPolicy::Required);
-    reader.read_page_indexes(part).map_err(said)?;
-    reader.finish().map_err(said)
+/// Reads Parquet's metadata and page indexes. The checksum of the footer part stands before this:
+/// the Parquet crate reads what a segment's writer wrote, never other bytes.
+fn parse_parquet(part: &Part) -> Result<ParquetMetaData, ParquetError> {
+    let required = PageIndexPolicy::Required;
+    let mut reader = ParquetMetaDataReader::new().with_page_index_policy(required);
+    reader.try_parse(part)?;
+    reader.finish()
 }
 
 /// The end of a file, as if the rest were there.
 struct Part {
     start: u64,
     bytes: Bytes,
-}
-
-impl Part {
-    /// What the last bytes of the file say is its metadata.
-    fn metadata(&self) -> Option<&[u8]> {
-        let (rest, magic) = self.bytes.split_last_chunk::<4>()?;
-        let (rest, length) = rest.split_last_chunk::<4>()?;
-        let start = rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?;
-        (magic == b"PAR1").then(|| &rest[start..])
-    }
 }
 
 impl Length for Part {
@@ -245,11 +217,4 @@ impl ChunkReader for Source {
 /// Opens a file that is to be read.
 pub(super) fn open(fs: &FsRef, path: &Path) -> Result<FileRef> {
     fs.open(path, Mode::Read).map_err(|error| Error::io("open", path, error))
-}
-
-/// Parses any bytes as a footer part that follows `data_bytes` of data: for the fuzzer. It must
-/// return, whatever the bytes are.
-pub fn fuzz_segment_footer(bytes: &[u8], data_bytes: u64) -> Result<(), String> {
-    let data_bytes = data_bytes.min(1 << 40);
-    Footer::parse(Bytes::copy_from_slice(bytes), data_bytes).map(drop)
 }

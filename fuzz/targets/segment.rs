@@ -1,4 +1,0 @@
-#![no_main]
-//! The target `segment`.
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| freshet_fuzz::reader("segment")(data));
