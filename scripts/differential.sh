@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # make differential: compares the answers to QUERIES random statements with those of MariaDB.
 # SEED chooses the statements; with the SEED and the number of one that differed, FIRST=number
-# QUERIES=1 shows it again. UNEXPLAINED_MAX differences without a known reason are no failure.
+# QUERIES=1 shows it again, and NUMBERS=file shows those whose numbers are in a file.
+# UNEXPLAINED_MAX differences without a known reason are no failure.
 # Installs MariaDB if it is missing, on Debian and Ubuntu as root.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -9,6 +10,7 @@ source "$(dirname "$0")/env.sh"
 QUERIES=${QUERIES:-10000}
 SEED=${SEED:-1}
 FIRST=${FIRST:-0}
+NUMBERS=${NUMBERS:-}
 MINUTES=${MINUTES:-120}
 UNEXPLAINED_MAX=${UNEXPLAINED_MAX:-0}
 START_SECONDS_MAX=60
@@ -21,10 +23,16 @@ main() {
     [[ ${1:-} == built ]] || build_dev
     start_freshet
     start_mariadb
-    say "$QUERIES statements from number $FIRST on, seed $SEED"
+    local numbers=()
+    if [[ -n $NUMBERS ]]; then
+        numbers=(--numbers "$NUMBERS")
+        say "the statements whose numbers are in $NUMBERS, seed $SEED"
+    else
+        say "$QUERIES statements from number $FIRST on, seed $SEED"
+    fi
     "$CARGO_TARGET_DIR/debug/differential" --freshet "$FRESHET_PORT" --mariadb "$MARIADB_PORT" \
         --queries "$QUERIES" --seed "$SEED" --first "$FIRST" --minutes "$MINUTES" \
-        --unexplained-max "$UNEXPLAINED_MAX"
+        --unexplained-max "$UNEXPLAINED_MAX" "${numbers[@]}"
 }
 
 install_mariadb() {

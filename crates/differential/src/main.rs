@@ -1,5 +1,7 @@
 //! `differential`: compares two running servers; `make differential` starts them and calls it.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +27,9 @@ struct Arguments {
     /// The number of the first, to see one again that differed.
     #[arg(long, default_value_t = 0)]
     first: u64,
+    /// A file of numbers, apart by spaces: only these statements instead of all.
+    #[arg(long)]
+    numbers: Option<PathBuf>,
     /// When to end at the latest.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
@@ -39,12 +44,21 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let numbers = match &arguments.numbers {
+        None => (arguments.first..arguments.first + arguments.queries).collect(),
+        Some(file) => match numbers_in(file) {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                println!("FAILED: {}: {error}", file.display());
+                return ExitCode::FAILURE;
+            }
+        },
+    };
     let options = Options {
         freshet: arguments.freshet,
         mariadb: arguments.mariadb,
         seed: arguments.seed,
-        first: arguments.first,
-        queries: arguments.queries,
+        numbers,
         time: Duration::from_secs(60 * arguments.minutes),
         workers: arguments.workers.max(1),
     };
@@ -59,4 +73,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn numbers_in(file: &Path) -> Result<BTreeSet<u64>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let number = |word: &str| {
+        let digits = word.trim_start_matches('#');
+        digits.parse::<u64>().map_err(|_| format!("'{word}' is no number of a statement"))
+    };
+    text.split_whitespace().map(number).collect()
 }

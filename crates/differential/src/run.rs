@@ -1,6 +1,6 @@
 //! The run: rounds of tables, statements over them, what differs, and the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use freshet_torture::client::{Client, Failure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::answer::{Answer, Difference};
+use crate::answer::{Answer, Difference, REPEATED};
 use crate::insert::Insert;
 use crate::known;
 use crate::own;
@@ -31,10 +31,8 @@ pub struct Options {
     pub mariadb: Option<u16>,
     /// Decides what chance decides.
     pub seed: u64,
-    /// Number of the first statement.
-    pub first: u64,
-    /// How many statements.
-    pub queries: u64,
+    /// Numbers of the statements.
+    pub numbers: BTreeSet<u64>,
     /// When to end at the latest.
     pub time: Duration,
     /// How many ask at the same time, each over databases of its own.
@@ -180,8 +178,8 @@ pub fn run(options: &Options) -> Result<Tally, String> {
     let all = Mutex::new(Tally::default());
     let worker = |worker| {
         let mut servers = Servers::connect(options, worker).map_err(|e| e.to_string())?;
-        let rounds = (options.first / ROUND)..(options.first + options.queries).div_ceil(ROUND);
-        for round in rounds.filter(|round| round % options.workers == worker) {
+        let rounds = options.numbers.iter().map(|number| number / ROUND).collect::<BTreeSet<_>>();
+        for round in rounds.into_iter().filter(|round| round % options.workers == worker) {
             let tally = rounded(options, round, began, &mut servers)?;
             let mut all = all.lock().expect("no worker panics");
             all.append(tally);
@@ -211,18 +209,15 @@ fn rounded(
 ) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let mut round = Round::begin(options.seed, at, servers)?;
-    let first = options.first.max(at * ROUND);
-    let last = (options.first + options.queries).min((at + 1) * ROUND);
-    for number in first..last {
-        if began.elapsed() >= options.time {
-            break;
+    let (first, half) = (at * ROUND, at * ROUND + ROUND / 2);
+    // A flush between the halves, so that rows of the second are read from files.
+    for part in [first..half, half..first + ROUND] {
+        let numbers = options.numbers.range(part);
+        for number in numbers.take_while(|_| began.elapsed() < options.time) {
+            round.statement(*number, servers, &mut tally);
         }
-        if number % ROUND == ROUND / 2 {
-            round.flush(servers, &mut tally)?;
-        }
-        round.statement(number, servers, &mut tally);
+        round.flush(servers, &mut tally)?;
     }
-    round.flush(servers, &mut tally)?;
     Ok(tally)
 }
 
@@ -319,7 +314,10 @@ impl Round {
                 None => break,
             }
         }
-        let (ours, theirs) = (pair.0.shown(), pair.1.shown());
+        let (ours, mut theirs) = (pair.0.shown(), pair.1.shown());
+        if pair.1.repeats(&pair.0) {
+            theirs += REPEATED;
+        }
         let (shape, sql) = (case.shape(), case.sql(self.id));
         tally.add(Found { number, difference, shape, sql, ours, theirs, own: false });
     }
@@ -434,6 +432,11 @@ impl Tally {
                 println!("  #{} {}", found.number, found.sql);
                 println!("    freshet: {}", found.ours);
                 println!("    other:   {}", found.theirs);
+            }
+            if found.len() > SHOWN_MAX {
+                let numbers =
+                    found.iter().skip(SHOWN_MAX).map(|found| format!(" #{}", found.number));
+                println!("  and{}", numbers.collect::<String>());
             }
         }
         println!(
