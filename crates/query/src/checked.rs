@@ -14,6 +14,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::interrupt;
+use crate::join_keys::KeysOfColumns;
 use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
@@ -27,10 +28,14 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     ours.into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 
-/// The passes over logical plans.
+/// The passes over logical plans, and ours before the one that would lose what it looks for.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn OptimizerRule + Send + Sync>;
-    Optimizer::new().rules.into_iter().map(checked).collect()
+    let mut rules = Optimizer::new().rules;
+    let orders = rules.iter().position(|rule| rule.name() == ELIMINATE_CROSS_JOIN);
+    let orders = orders.expect("DataFusion orders joins by a pass of this name");
+    rules.insert(orders, Arc::new(KeysOfColumns));
+    rules.into_iter().map(checked).collect()
 }
 
 /// The passes over physical plans, and ours.
@@ -102,6 +107,8 @@ impl PhysicalOptimizerRule for Look {
     }
 }
 
+/// DataFusion's pass that orders inner joins by their keys.
+const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 /// DataFusion's pass that moves conditions towards the tables.
 const PUSH_DOWN_FILTER: &str = "push_down_filter";
 

@@ -10,8 +10,8 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type,
-    DurationMicrosecondType, Float32Type, Float64Type, Int64Type, TimeUnit,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type,
+    Decimal256Type, DurationMicrosecondType, Float32Type, Float64Type, Int64Type, TimeUnit,
     TimestampMicrosecondType, UInt64Type, i256,
 };
 use datafusion::common::{Result, exec_err};
@@ -76,8 +76,10 @@ pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
     text_showing(array, None)
 }
 
-/// A column as text; a time shows so many digits of the second, where they are known.
+/// A column as text; a time shows so many digits of the second, and a double behind the point,
+/// where they are known.
 pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
+    let known = digits;
     let digits = |micros: i64| digits.unwrap_or_else(|| format::fsp_of(micros));
     let mut line = String::new();
     let mut build = |write: &mut dyn FnMut(&mut String, usize)| {
@@ -109,7 +111,10 @@ pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewAr
         }
         DataType::Float64 => {
             let values = array.as_primitive::<Float64Type>();
-            build(&mut |out, row| format::double(out, values.value(row)))
+            build(&mut |out, row| match known {
+                Some(digits) => format::fixed(out, values.value(row), digits),
+                None => format::double(out, values.value(row)),
+            })
         }
         DataType::Date32 => {
             let values = array.as_primitive::<Date32Type>();
@@ -134,7 +139,7 @@ pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewAr
     })
 }
 
-/// A column as bytes; a time shows so many digits of the second, where they are known.
+/// A column as bytes, as [`text_showing`].
 pub fn bytes(array: &ArrayRef, digits: Option<u8>) -> Result<BinaryViewArray> {
     match array.data_type() {
         DataType::BinaryView => Ok(array.as_binary_view().clone()),
@@ -162,10 +167,9 @@ pub fn int(array: &ArrayRef) -> Result<Int64Array> {
             let values = array.as_primitive::<Decimal128Type>();
             values.iter().map(|value| value.map(|v| rounded(v, scale))).collect()
         }
-        DataType::Decimal256(precision, _) => {
-            let whole = cast(array, &DataType::Decimal256(*precision, 0))?;
-            let held = |v: i256| v.to_i128().map_or(i64::MAX, |v| rounded(v, 0));
-            whole.as_primitive::<Decimal256Type>().iter().map(|value| value.map(held)).collect()
+        DataType::Decimal256(_, _) => {
+            let held = |v: i128| rounded(v, 0);
+            whole_of_wide(array)?.into_iter().map(|value| value.map(held)).collect()
         }
         DataType::UInt64 => array
             .as_primitive::<UInt64Type>()
@@ -174,13 +178,36 @@ pub fn int(array: &ArrayRef) -> Result<Int64Array> {
             .collect(),
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             let whole = |v: i128| i64::try_from(v / 1_000_000).expect("at most 14 digits");
-            temporal_digits(array)?.iter().map(|value| value.map(whole)).collect()
+            temporal_digits(&to_the_second(array)?)?.iter().map(|value| value.map(whole)).collect()
         }
         _ => cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
     })
 }
 
-/// A column as integers of 64 bits without sign; what is below zero is the bits that it has.
+/// Times rounded to the second; all else as it is.
+fn to_the_second(array: &ArrayRef) -> Result<ArrayRef> {
+    let rounded = |micros: i64| (micros + SECOND / 2).div_euclid(SECOND) * SECOND;
+    Ok(match array.data_type() {
+        DataType::Timestamp(_, _) => {
+            Arc::new(datetime(array)?.unary::<_, TimestampMicrosecondType>(rounded))
+        }
+        DataType::Duration(_) => {
+            let signed = |micros: i64| rounded(micros.abs()) * micros.signum();
+            Arc::new(time(array)?.unary::<_, DurationMicrosecondType>(signed))
+        }
+        _ => Arc::clone(array),
+    })
+}
+
+/// Decimals of 256 bits rounded to integers, inside of 128 bits.
+fn whole_of_wide(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
+    let whole = cast(array, &DataType::Decimal256(WIDE_DIGITS, 0))?;
+    let held = |v: i256| v.to_i128().unwrap_or(if v < i256::ZERO { i128::MIN } else { i128::MAX });
+    Ok(whole.as_primitive::<Decimal256Type>().iter().map(|value| value.map(held)).collect())
+}
+
+/// A column as integers of 64 bits without sign: of what is below zero an integer has bits, and a
+/// decimal is zero.
 pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
     let held = |value: i128| match i64::try_from(value) {
         Ok(value) => value.cast_unsigned(),
@@ -200,7 +227,12 @@ pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
         DataType::Decimal128(_, scale) => {
             let unit = 10_i128.pow(u32::try_from(*scale).unwrap_or(0));
             let values = array.as_primitive::<Decimal128Type>();
-            values.iter().map(|value| value.map(|v| held(round_half_up(v, unit)))).collect()
+            let held = |v: i128| held(round_half_up(v, unit).max(0));
+            values.iter().map(|value| value.map(held)).collect()
+        }
+        DataType::Decimal256(_, _) => {
+            let held = |v: i128| held(v.max(0));
+            whole_of_wide(array)?.into_iter().map(|value| value.map(held)).collect()
         }
         _ => int(array)?.iter().map(|value| value.map(i64::cast_unsigned)).collect(),
     })
@@ -247,10 +279,37 @@ pub fn double(array: &ArrayRef) -> Result<Float64Array> {
         }
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             let digits = Arc::new(temporal_digits(array)?) as ArrayRef;
-            cast(&digits, &DataType::Float64)?.as_primitive::<Float64Type>().clone()
+            double(&digits)?
+        }
+        DataType::Decimal128(_, scale) => {
+            let scale = u32::try_from(*scale).unwrap_or(0);
+            let values = array.as_primitive::<Decimal128Type>();
+            values.iter().map(|value| value.map(|v| nearest(v, scale))).collect()
+        }
+        DataType::Decimal256(_, scale) => {
+            let scale = u32::try_from(*scale).unwrap_or(0);
+            let values = array.as_primitive::<Decimal256Type>();
+            values.iter().map(|value| value.map(|v| read(v, scale))).collect()
         }
         _ => cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone(),
     })
+}
+
+/// The double that is nearest to a decimal. A quotient is rounded once where both sides of it are
+/// doubles already.
+#[allow(clippy::cast_precision_loss)] // below 2^53 nothing is lost
+fn nearest(unscaled: i128, scale: u32) -> f64 {
+    const EXACT: u128 = 1 << f64::MANTISSA_DIGITS;
+    const EXACT_POWER: u32 = 15;
+    if unscaled.unsigned_abs() < EXACT && scale <= EXACT_POWER {
+        return unscaled as f64 / 10_i64.pow(scale) as f64;
+    }
+    read(unscaled, scale)
+}
+
+/// The same by way of its text.
+fn read(unscaled: impl std::fmt::Display, scale: u32) -> f64 {
+    format!("{unscaled}e-{scale}").parse().expect("digits and an exponent are a number")
 }
 
 /// 20240102 of a date, 20240102030405.6 of a date and time: decimals with six digits behind the
@@ -305,11 +364,52 @@ pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
         DataType::Timestamp(_, _) | DataType::Null => {
             cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone()
         }
-        ty if ty.is_numeric() || *ty == DataType::Boolean => {
+        ty if ty.is_integer() || *ty == DataType::Boolean => {
             int(array)?.iter().map(|value| value.and_then(temporal::from_number)).collect()
         }
+        ty if ty.is_numeric() => of_numbers(array, temporal::datetime_of)?.collect(),
         other => return exec_err!("Incorrect datetime value of type {other}"),
     })
+}
+
+/// Times of numbers, from what is before the point and the millionths behind it.
+fn of_numbers(
+    array: &ArrayRef,
+    time: fn(i64, i64) -> Option<i64>,
+) -> Result<impl Iterator<Item = Option<i64>>> {
+    let digits = decimal(array, DECIMAL128_MAX_PRECISION, 6)?;
+    let values = digits.as_primitive::<Decimal128Type>().clone();
+    let time = move |v: i128| {
+        let micros = i64::try_from(v % 1_000_000).expect("less than a second");
+        time(i64::try_from(v / 1_000_000).ok()?, micros)
+    };
+    Ok((0..values.len())
+        .map(move |row| values.is_valid(row).then(|| values.value(row)).and_then(time)))
+}
+
+/// Numbers as the texts of the times that they are, or of dates and times where they are too large
+/// for one.
+pub fn time_text(array: &ArrayRef) -> Result<StringViewArray> {
+    #[allow(clippy::cast_precision_loss)] // it is small
+    const FIRST_WITH_DATE: f64 = temporal::FIRST_WITH_DATE as f64;
+    let (times, moments) = (time(array)?, datetime(array)?);
+    let whole = double(array)?;
+    let text = |row: usize| {
+        let mut out = String::new();
+        match whole.is_valid(row) && whole.value(row) >= FIRST_WITH_DATE {
+            true if moments.is_valid(row) => {
+                let micros = moments.value(row);
+                format::datetime(&mut out, micros, format::fsp_of(micros));
+            }
+            false if times.is_valid(row) => {
+                let micros = times.value(row);
+                format::time(&mut out, micros, format::fsp_of(micros));
+            }
+            _ => return None,
+        }
+        Some(out)
+    };
+    Ok((0..array.len()).map(text).collect())
 }
 
 /// A column as dates; what is none becomes NULL.
@@ -329,8 +429,18 @@ pub fn time(array: &ArrayRef) -> Result<arrow::array::DurationMicrosecondArray> 
         DataType::Date32 | DataType::Timestamp(_, _) => {
             datetime(array)?.iter().map(|value| value.map(|v| v.rem_euclid(DAY))).collect()
         }
+        ty if ty.is_integer() || *ty == DataType::Boolean => {
+            int(array)?.iter().map(|value| value.and_then(|v| temporal::time_of(v, 0))).collect()
+        }
+        ty if ty.is_numeric() => of_numbers(array, temporal::time_of)?.collect(),
         _ => text(array)?.iter().map(|value| value.and_then(temporal::parse_time)).collect(),
     })
+}
+
+/// Doubles as the texts of their digits; a FLOAT has more than it shows.
+fn digits_of_double(array: &ArrayRef) -> Result<ArrayRef> {
+    let doubles: ArrayRef = Arc::new(double(array)?);
+    Ok(Arc::new(text(&doubles)?))
 }
 
 /// A column as decimals of this precision and scale, rounded half away from zero; what does
@@ -342,7 +452,7 @@ pub fn decimal(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
     }
     let source = match array.data_type() {
         DataType::Decimal256(_, _) | DataType::Decimal128(_, _) => Arc::clone(array),
-        DataType::Float32 | DataType::Float64 => Arc::new(text(array)?) as ArrayRef,
+        DataType::Float32 | DataType::Float64 => digits_of_double(array)?,
         ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             Arc::new(temporal_digits(array)?) as ArrayRef
@@ -398,7 +508,7 @@ fn rescaled(value: i128, from: u32, to: u32, limit: i128) -> i128 {
 pub fn wide_decimal(array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
     let wanted = DataType::Decimal256(WIDE_DIGITS, scale);
     let source = match array.data_type() {
-        DataType::Float32 | DataType::Float64 => Arc::new(text(array)?) as ArrayRef,
+        DataType::Float32 | DataType::Float64 => digits_of_double(array)?,
         ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             Arc::new(temporal_digits(array)?) as ArrayRef
@@ -475,41 +585,4 @@ fn wide_prefix(text: &str, scale: u32) -> i256 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_that_starts_with_a_number_is_that_number() {
-        for (text, wanted) in [
-            ("12abc", 12.0),
-            (" -1.5e2x", -150.0),
-            ("abc", 0.0),
-            ("", 0.0),
-            ("1e", 1.0),
-            (".5", 0.5),
-            ("inf", 0.0),
-        ] {
-            assert!((number_prefix(text) - wanted).abs() < 1e-12, "{text}");
-        }
-        assert_eq!(integer_prefix("42xyz"), 42);
-        assert_eq!(integer_prefix("-99999999999999999999"), i64::MIN);
-    }
-
-    #[test]
-    fn decimals_round_half_away_from_zero() {
-        assert_eq!(decimal_prefix("1.255", 2, 99_999), 126);
-        assert_eq!(decimal_prefix("-1.255", 2, 99_999), -126);
-        assert_eq!(decimal_prefix("1e3", 1, 999_999), 10_000);
-        assert_eq!(decimal_prefix("99999", 2, 999), 999);
-        assert_eq!(round_half_up(-25, 10), -3);
-        assert_eq!(round_half_up(24, 10), 2);
-    }
-
-    #[test]
-    fn dates_become_their_digits() {
-        let days = temporal::days_of(2024, 1, 2).unwrap();
-        let dates: ArrayRef = Arc::new(Date32Array::from(vec![days]));
-        assert_eq!(int(&dates).unwrap().value(0), 20_240_102);
-        assert_eq!(text(&dates).unwrap().value(0), "2024-01-02");
-    }
-}
+mod tests;

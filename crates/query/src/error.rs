@@ -120,8 +120,8 @@ fn place_out_of_bounds(message: &str) -> Option<&str> {
 fn worded(message: &str) -> Error {
     let first = message.lines().next().unwrap_or(message);
     let is = |part: &str| message.contains(part);
-    let of_range =
-        ["BIGINT", "BIGINT UNSIGNED", "DOUBLE"].map(|ty| format!("{ty} value is out of range"));
+    let of_range = ["BIGINT", "BIGINT UNSIGNED", "DOUBLE", "FLOAT"]
+        .map(|ty| format!("{ty} value is out of range"));
     if of_range.iter().any(|words| is(words)) {
         return Error::new(ErrorCode::ExpressionRange, first);
     }

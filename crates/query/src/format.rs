@@ -12,6 +12,23 @@ pub fn double(out: &mut String, value: f64) {
     out.push_str(NumberText::double(value).as_str());
 }
 
+/// A DOUBLE with so many digits behind the point: those that it has not are zeros.
+pub fn fixed(out: &mut String, value: f64, digits: u8) {
+    let digits = usize::from(digits);
+    let start = out.len();
+    write!(out, "{value}").expect("a String takes everything");
+    let has = out[start..].split_once('.').map_or(0, |(_, part)| part.len());
+    if has > digits {
+        out.truncate(start);
+        write!(out, "{value:.digits$}").expect("a String takes everything");
+        return;
+    }
+    if has == 0 && digits > 0 {
+        out.push('.');
+    }
+    out.extend(std::iter::repeat_n('0', digits - has));
+}
+
 /// A FLOAT: six digits, as MySQL prints it.
 pub fn float(out: &mut String, value: f32) {
     out.push_str(NumberText::float(value).as_str());
@@ -88,6 +105,14 @@ mod tests {
         let mut out = String::new();
         write(&mut out);
         out
+    }
+
+    #[test]
+    fn doubles_print_as_many_digits_as_are_wanted() {
+        assert_eq!(shown(|out| fixed(out, 1.0, 1)), "1.0");
+        assert_eq!(shown(|out| fixed(out, 1e22, 0)), "10000000000000000000000");
+        assert_eq!(shown(|out| fixed(out, -2.345, 2)), format!("{:.2}", -2.345));
+        assert_eq!(shown(|out| fixed(out, 0.5, 3)), "0.500");
     }
 
     #[test]

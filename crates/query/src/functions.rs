@@ -28,6 +28,7 @@ pub mod string;
 pub mod sum;
 pub mod typed;
 pub mod udf;
+pub mod variance;
 pub mod vector;
 pub mod whole;
 
@@ -70,7 +71,8 @@ pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     static ALL: OnceLock<Vec<Arc<AggregateUDF>>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let extremes = ["min", "max"].into_iter().filter_map(extreme::extreme);
-        extremes.chain([group_concat::group_concat(), sum::sum()]).map(Arc::new).collect()
+        let ours = extremes.chain([group_concat::group_concat(), sum::sum()]);
+        ours.chain(variance::all()).map(Arc::new).collect()
     });
     all.iter().find(|function| function.name() == name).cloned()
 }

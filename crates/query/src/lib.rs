@@ -25,6 +25,7 @@ pub mod format;
 pub mod functions;
 mod grouping;
 mod interrupt;
+mod join_keys;
 mod learned;
 pub mod limits;
 pub mod listing;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use freshet_base::{Error, Result, err};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArguments, ObjectName, ObjectNamePart, Query, Select,
-    TableFactor, Visit, Visitor,
+    TableFactor, UnaryOperator, Visit, Visitor,
 };
 use sqlparser::tokenizer::Span;
 
@@ -195,6 +195,17 @@ fn refused(error: Error) -> Flow {
     ControlFlow::Break(Box::new(error))
 }
 
+/// Whether an expression is a literal, or the sign of one.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => {
+            matches!(**expr, Expr::Value(_))
+        }
+        _ => false,
+    }
+}
+
 /// Whether an expression is planned no deeper however many of it stand in a row.
 fn is_chain(expr: &Expr) -> bool {
     use BinaryOperator::{And, Or, Xor};
@@ -282,6 +293,8 @@ impl Visitor for Measure<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
         if let Expr::Value(_) = expr {
             self.here().size.literals += 1;
+        }
+        if is_literal(expr) {
             return ControlFlow::Continue(());
         }
         if let Expr::Function(function) = expr {
@@ -292,7 +305,7 @@ impl Visitor for Measure<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &Expr) -> Flow {
-        if !matches!(expr, Expr::Value(_)) && !is_chain(expr) {
+        if !is_literal(expr) && !is_chain(expr) {
             self.depth -= 1;
         }
         ControlFlow::Continue(())
@@ -327,6 +340,8 @@ mod tests {
         // A name of an outer query hides nothing inside of another one.
         let inner = size_of("SELECT 1 FROM (WITH c AS (SELECT 1) SELECT 1 FROM c) d JOIN c");
         assert_eq!(inner.tables, 6);
+        let signed = size_of("SELECT 1 WHERE a IN (-1, +2, -3.5)");
+        assert_eq!((signed.terms, signed.literals), (2, 4));
         let deep = size_of("SELECT a AND b AND c AND d XOR (e OR f)");
         assert_eq!(deep.depth, 1);
     }

@@ -9,8 +9,9 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Field,
-    Float32Type, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+    DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, Field, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType,
+    UInt64Type,
 };
 use datafusion::common::DFSchema;
 use freshet_base::{Result, err};
@@ -312,7 +313,7 @@ fn described(name: String, ty: &DataType) -> ResultColumn {
     match ty {
         DataType::Null => ResultColumn { binary: true, ..plain(name, ResultType::Null, 0) },
         DataType::Boolean => number(name, ResultType::LongLong, 1, 0),
-        DataType::UInt64 => {
+        ty if ty.is_unsigned_integer() => {
             let mut column = number(name, ResultType::LongLong, 20, 0);
             column.flags |= flags::UNSIGNED;
             column
@@ -448,6 +449,13 @@ impl Cells {
             DataType::Float64 => {
                 Self::Double(array.as_primitive::<Float64Type>().clone(), column.shown)
             }
+            // A product with zero is a zero without the digits that it was said to have.
+            DataType::Decimal128(_, scale) if scale.unsigned_abs() < column.decimals => {
+                let wanted =
+                    DataType::Decimal256(DECIMAL256_MAX_PRECISION, column.decimals.cast_signed());
+                let values = to(&wanted)?.as_primitive::<Decimal256Type>().clone();
+                Self::Large(values, [u32::from(column.decimals); 2])
+            }
             DataType::Decimal128(_, scale) => {
                 let values = array.as_primitive::<Decimal128Type>().clone();
                 Self::Decimal(values, digits(*scale, column))
@@ -529,7 +537,7 @@ impl Cells {
             Self::Float(array) => format::float(&mut text, array.value(row)),
             Self::Double(array, None) => format::double(&mut text, array.value(row)),
             Self::Double(array, Some(digits)) => {
-                text = format!("{:.width$}", array.value(row), width = usize::from(*digits));
+                format::fixed(&mut text, array.value(row), *digits);
             }
             Self::Decimal(array, [has, shown]) => {
                 let value = round_half_up(array.value(row), 10_i128.pow(has - shown));

@@ -116,7 +116,9 @@ fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
         let digits = match ty {
             DataType::Timestamp(_, _) | DataType::Duration(_) => {
                 let known = fields.filter(|field| *field.data_type() != DataType::Null);
-                known.map(|field| digits(field, None)).collect::<Option<Vec<_>>>()
+                known
+                    .map(|field| digits(field, None, field.data_type()))
+                    .collect::<Option<Vec<_>>>()
             }
             _ => None,
         };
@@ -131,7 +133,7 @@ fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
         let typed = converted(column, field.data_type(), &common.ty);
         let shown = match (common.digits, &common.ty) {
-            (Some(wanted), _) if digits(field, None) == Some(wanted) => {
+            (Some(wanted), _) if digits(field, None, field.data_type()) == Some(wanted) => {
                 showing(typed, Some(wanted))
             }
             (Some(wanted), DataType::Timestamp(_, _)) => {

@@ -131,91 +131,105 @@ pub fn first_day(year: i32) -> i64 {
 }
 
 /// Reads a date and time the way MySQL does: `2024-1-2 3:4:5.6`, `20240102030405`, any
-/// punctuation between the numbers, a `T` or a blank before the time.
+/// punctuation between the numbers, a `T` or a blank before the time. What stands behind is left
+/// out.
 pub fn parse_datetime(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let bytes = text.as_bytes();
-    if bytes.is_empty() || !bytes[0].is_ascii_digit() {
-        return None;
-    }
-    let leading = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if leading >= 6 && (leading == bytes.len() || bytes[leading] == b'.') {
-        return parse_packed(text, leading);
-    }
-    let mut numbers = [0_u32; 7];
-    let mut at = 0;
-    let mut found = 0;
-    while found < 7 {
-        let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits == 0 {
-            break;
+    Fields::of(text)?.micros()
+}
+
+/// Numbers of a text, in the order of a date and time.
+struct Fields {
+    numbers: [u32; Self::MOST],
+    /// How many there are.
+    found: usize,
+    year_digits: usize,
+    /// Whether what stands between them has a blank before the time.
+    spaced: bool,
+    /// Whether anything stands between them.
+    delimited: bool,
+    /// Whether digits behind the microseconds round them up.
+    up: bool,
+}
+
+impl Fields {
+    const MOST: usize = 7;
+    const FRACTION_DIGITS: usize = 6;
+    const LARGEST: u32 = 999_999;
+
+    fn of(text: &str) -> Option<Self> {
+        let bytes = text.trim().as_bytes();
+        let is_digit = |byte: &&u8| byte.is_ascii_digit();
+        let leading = bytes.iter().take_while(|b| b.is_ascii_digit() || **b == b'T').count();
+        // Digits alone, whose number says how wide the year is; others have two each.
+        let packed = leading == bytes.len() || bytes[leading] == b'.';
+        let packed_year = if matches!(leading, 4 | 8 | 14..) { 4 } else { 2 };
+        let (mut fields, mut at) = (Self::none(packed_year), 0);
+        while fields.found < Self::MOST && bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            let width_max = match fields.found {
+                6 => Self::FRACTION_DIGITS,
+                0 if packed => packed_year,
+                _ if packed => 2,
+                _ => bytes.len(),
+            };
+            let digits = bytes[at..].iter().take(width_max).take_while(is_digit).count();
+            fields.push(&bytes[at..at + digits], packed)?;
+            at += digits;
+            let Some(next) = bytes.get(at) else { break };
+            match fields.found {
+                3 if *next == b'T' => at += 1,
+                6 if *next == b'.' => at += 1,
+                6 if next.is_ascii_digit() => break,
+                6 => {}
+                7 => fields.up = matches!(next, b'5'..=b'9') && digits == Self::FRACTION_DIGITS,
+                _ => at += fields.between(&bytes[at..])?,
+            }
         }
-        numbers[found] = if found == 6 {
-            fraction(&bytes[at..at + digits])
-        } else {
-            number(&bytes[at..at + digits])?
+        (fields.found >= 3).then_some(fields)
+    }
+
+    fn none(year_digits: usize) -> Self {
+        let numbers = [0; Self::MOST];
+        Self { numbers, found: 0, year_digits, spaced: false, delimited: false, up: false }
+    }
+
+    fn push(&mut self, digits: &[u8], packed: bool) -> Option<()> {
+        if self.found == 0 && !packed {
+            self.year_digits = digits.len();
+        }
+        self.numbers[self.found] = match self.found {
+            6 => fraction(digits),
+            _ => number(digits).filter(|number| *number <= Self::LARGEST)?,
         };
-        if found == 0 && digits <= 2 {
-            numbers[0] = century(numbers[0]);
-        }
-        found += 1;
-        at += digits;
-        if at >= bytes.len() {
-            break;
-        }
-        let separators = bytes[at..].iter().take_while(|byte| !byte.is_ascii_digit()).count();
-        let ok = bytes[at..at + separators]
-            .iter()
-            .all(|byte| byte.is_ascii_punctuation() || byte.is_ascii_whitespace() || *byte == b'T');
-        if !ok {
-            return None;
-        }
-        at += separators;
+        self.found += 1;
+        Some(())
     }
-    if found < 3 || at < bytes.len() {
-        return None;
-    }
-    parts_of(&numbers).micros()
-}
 
-fn parts_of(numbers: &[u32; 7]) -> Parts {
-    Parts {
-        year: i32::try_from(numbers[0]).unwrap_or(-1),
-        month: numbers[1],
-        day: numbers[2],
-        hour: numbers[3],
-        minute: numbers[4],
-        second: numbers[5],
-        micros: numbers[6],
+    /// How much stands before the next number: punctuation, and blanks behind the day.
+    fn between(&mut self, rest: &[u8]) -> Option<usize> {
+        let between = |b: &&u8| b.is_ascii_punctuation() || b.is_ascii_whitespace();
+        let count = rest.iter().take_while(between).count();
+        let spaced = rest[..count].iter().any(u8::is_ascii_whitespace);
+        self.delimited |= count > 0;
+        self.spaced |= spaced;
+        (!spaced || self.found == 3).then_some(count)
+    }
+
+    fn micros(&self) -> Option<i64> {
+        let [year, month, day, hour, minute, second, micros] = self.numbers;
+        let year = if self.year_digits == 2 { century(year) } else { year };
+        let year = i32::try_from(year).ok()?;
+        let parts = Parts { year, month, day, hour, minute, second, micros };
+        Some(parts.micros()? + i64::from(self.up))
     }
 }
 
-/// `YYMMDD`, `YYYYMMDD`, `YYMMDDhhmmss` or `YYYYMMDDhhmmss`, with a fraction or not.
-fn parse_packed(text: &str, leading: usize) -> Option<i64> {
-    let bytes = text.as_bytes();
-    let year_digits = match leading {
-        6 | 12 => 2,
-        8 | 14 => 4,
-        _ => return None,
-    };
-    let year = number(&bytes[..year_digits])?;
-    let mut numbers = [0_u32; 7];
-    numbers[0] = if year_digits == 2 { century(year) } else { year };
-    for (place, chunk) in bytes[year_digits..leading].chunks(2).enumerate() {
-        numbers[place + 1] = number(chunk)?;
+/// The year that one of two digits stands for.
+pub fn century(year: u32) -> u32 {
+    match year {
+        0..70 => 2000 + year,
+        70..100 => 1900 + year,
+        year => year,
     }
-    if leading < bytes.len() {
-        let digits = &bytes[leading + 1..];
-        if !digits.iter().all(u8::is_ascii_digit) {
-            return None;
-        }
-        numbers[6] = fraction(digits);
-    }
-    parts_of(&numbers).micros()
-}
-
-fn century(year: u32) -> u32 {
-    if year < 70 { 2000 + year } else { 1900 + year }
 }
 
 fn number(digits: &[u8]) -> Option<u32> {
@@ -253,10 +267,10 @@ pub fn parse_time(text: &str) -> Option<i64> {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    if body.len() > 10 && body.as_bytes()[4] == b'-' {
-        return parse_datetime(body).map(|micros| micros.rem_euclid(DAY));
+    if let Some(micros) = parse_with_time(body) {
+        return Some(micros.rem_euclid(DAY));
     }
-    let body = without_tail(body);
+    let body = without_tail(body)?;
     let (days, clock) = match body.split_once(' ') {
         Some((days, clock)) => (days.trim().parse::<u64>().ok()?, clock.trim()),
         None => (0, body),
@@ -280,18 +294,49 @@ pub fn parse_time(text: &str) -> Option<i64> {
     Some(if negative { -micros } else { micros })
 }
 
-/// A time without what stands behind it, as MySQL reads `12abc`.
-fn without_tail(body: &str) -> &str {
+/// Reads a date and time where a time is wanted: what is too short for both is a time alone.
+pub fn parse_with_time(text: &str) -> Option<i64> {
+    const BYTES_MIN: usize = 12;
+    let text = text.trim();
+    let fields = Fields::of(text).filter(|_| text.len() >= BYTES_MIN)?;
+    if fields.delimited && !fields.spaced { None } else { fields.micros() }
+}
+
+/// A time without what stands behind it, as MySQL reads `12abc`. A number with an exponent is no
+/// time.
+fn without_tail(body: &str) -> Option<&str> {
     let mut dots = 0;
     let end = body.find(|c: char| {
         dots += usize::from(c == '.');
         !(c.is_ascii_digit() || c == ':' || (c == '.' && dots == 1) || c == ' ')
     });
-    match end {
-        // What has dashes is a date and no time.
-        Some(end) if end > 0 && !body[end..].starts_with('-') => body[..end].trim_end(),
-        _ => body,
+    let (time, tail) = body.split_at(end.unwrap_or(body.len()));
+    let exponent = tail.strip_prefix(['e', 'E']).map(|power| {
+        power.strip_prefix(['+', '-']).unwrap_or(power).starts_with(|c: char| c.is_ascii_digit())
+    });
+    (!time.is_empty() && exponent != Some(true)).then(|| time.trim_end())
+}
+
+/// The first number that is a date and time where a TIME is wanted.
+pub const FIRST_WITH_DATE: i64 = 10_000_000_000;
+
+/// A number such as 102030 as a TIME, and so many microseconds; of a number that is too large for
+/// one, the time of the date and time that it is.
+pub fn time_of(value: i64, micros: i64) -> Option<i64> {
+    const LONGEST: i64 = 8_385_959;
+    if value >= FIRST_WITH_DATE {
+        return Some(from_number(value)?.rem_euclid(DAY) + micros);
     }
+    if !(-LONGEST..=LONGEST).contains(&value) {
+        return None;
+    }
+    let digits = value.abs();
+    let (hours, minutes, seconds) = (digits / 10_000, digits / 100 % 100, digits % 100);
+    if minutes > 59 || seconds > 59 {
+        return None;
+    }
+    let whole = (hours * 3600 + minutes * 60 + seconds) * SECOND;
+    Some(if value < 0 { -whole } else { whole } + micros)
 }
 
 /// Whether text is a date, or a date and time, and not a time alone.
@@ -301,10 +346,21 @@ pub fn has_date(text: &str) -> bool {
     text.contains('-') || leading >= 12
 }
 
+/// The largest number that is a date without a time.
+pub const DATE_NUMBER_MAX: i64 = 99_991_231;
+
+/// A number such as 20240102 or 20240102030405 as a date and time, and so many microseconds, which
+/// a date does not have.
+pub fn datetime_of(value: i64, micros: i64) -> Option<i64> {
+    Some(from_number(value)? + if value > DATE_NUMBER_MAX { micros } else { 0 })
+}
+
 /// A number such as 20240102 or 20240102030405 as a date and time.
 pub fn from_number(value: i64) -> Option<i64> {
+    const LARGEST: i64 = 99_999_999_999_999;
     let text = match value {
         ..=100 => return None,
+        _ if value > LARGEST => return None,
         101..=999_999 => format!("{value:06}"),
         1_000_000..=99_999_999 => format!("{value:08}"),
         100_000_000..=999_999_999_999 => format!("{value:012}"),
@@ -336,12 +392,28 @@ mod tests {
             ("20240102030405.123456", "2024-01-02 03:04:05.123456"),
             ("240102", "2024-01-02 00:00:00.000000"),
             ("99-12-31", "1999-12-31 00:00:00.000000"),
+            ("1.5.1.5", "2001-05-01 05:00:00.000000"),
+            ("1-5-1 5", "0001-05-01 05:00:00.000000"),
+            ("20240115.5", "2024-01-15 05:00:00.000000"),
+            ("20240115T102030", "2024-01-15 10:20:30.000000"),
+            ("202401151020301", "2024-01-15 10:20:30.000000"),
+            ("2024-01-15 10:20:30,2024-01-15", "2024-01-15 10:20:30.000000"),
+            ("2024-01-15abc", "2024-01-15 00:00:00.000000"),
+            ("2023-12-31 23:59:59.9999995", "2024-01-01 00:00:00.000000"),
         ] {
             assert_eq!(shown(text).as_deref(), Some(wanted), "{text}");
         }
         for text in ["", "x", "2024-02-30", "2024-13-01", "2024-01-02 25:00:00", "2024-01"] {
             assert_eq!(shown(text), None, "{text}");
         }
+        for text in ["015 02 03 1", "1e3", "1 2 3", "12345678 1 1"] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+        assert_eq!(from_number(128), parse_datetime("2000-01-28"));
+        assert_eq!(from_number(100_000_000_000_000), None);
+        assert_eq!(datetime_of(20_240_115, 500_000), parse_datetime("2024-01-15"));
+        let moment = parse_datetime("2024-01-15 10:20:30.5");
+        assert_eq!(datetime_of(20_240_115_102_030, 500_000), moment);
     }
 
     #[test]
@@ -353,8 +425,22 @@ mod tests {
         assert_eq!(parse_time("10:61:00"), None);
         assert_eq!(parse_time("12abc"), Some(12 * SECOND));
         assert_eq!(parse_time("10:20x"), parse_time("10:20"));
-        assert_eq!(parse_time("1.5e3"), Some(1_500_000));
+        assert_eq!(parse_time("1.5e3"), None);
+        assert_eq!(parse_time("1.5each"), Some(1_500_000));
         assert_eq!(parse_time("abc"), None);
+        assert_eq!(parse_time("2024-01-15"), parse_time("00:20:24"));
+        assert_eq!(parse_time("2024-01-15 10:20:30"), parse_time("10:20:30"));
+        assert_eq!(parse_time("20240115102030"), parse_time("10:20:30"));
+    }
+
+    #[test]
+    fn numbers_are_times_by_their_digits() {
+        assert_eq!(time_of(102_030, 500_000), parse_time("10:20:30.5"));
+        assert_eq!(time_of(-102_030, -500_000), parse_time("-10:20:30.5"));
+        assert_eq!(time_of(20_240_115_102_030, 0), parse_time("10:20:30"));
+        for value in [8_386_000, 106_000, 2_147_483_647, i64::MAX, i64::MIN] {
+            assert_eq!(time_of(value, 0), None, "{value}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Decimal128Array, Int64Array};
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
 use super::date::EPOCH_DAYS;
@@ -12,7 +12,7 @@ use super::interval;
 use super::meaning::{self, Digits};
 use super::row::{Kind, Out, Row, RowFunction};
 use super::udf::{Does, Udf};
-use super::vector::column;
+use super::vector::{Vector, column};
 use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
 use crate::{convert, format};
 use freshet_schema::Zone;
@@ -77,6 +77,21 @@ fn extract(row: &Row<'_>) -> Option<Out> {
 fn extract_of_time(row: &Row<'_>) -> Option<Out> {
     let time = row.time(1);
     int(extracted(row.text(0), 0, time.abs())? * time.signum())
+}
+
+/// The same of a text, which is a time unless it has a date.
+fn extract_of_text(row: &Row<'_>) -> Option<Out> {
+    let text = row.text(1);
+    match temporal::parse_with_time(text) {
+        Some(micros) => {
+            let p = Parts::of(micros);
+            int(extracted(row.text(0), i64::from(p.day), p.time_micros())?)
+        }
+        None => {
+            let time = temporal::parse_time(text)?;
+            int(extracted(row.text(0), 0, time.abs())? * time.signum())
+        }
+    }
 }
 
 fn extracted(unit: &str, day: i64, time: i64) -> Option<i64> {
@@ -148,13 +163,20 @@ fn format_of(row: &Row<'_>) -> Option<Out> {
     Some(Out::Text(format.to_owned()))
 }
 
-/// `UNIX_TIMESTAMP(value, zone)`: with a fraction where its argument has one.
+/// `UNIX_TIMESTAMP(value, zone, digits)`: with a fraction where its argument has one. So many
+/// digits has a text that was written as a literal: one that becomes a literal only when the query
+/// is planned keeps the type that it was foretold.
 #[derive(Debug)]
 struct UnixTimestamp;
 
 impl Does for UnixTimestamp {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
-        let ty = match meaning::digits(&args.arg_fields[0], args.scalar_arguments[0]) {
+        let said = match args.scalar_arguments[2] {
+            Some(ScalarValue::Int64(Some(digits))) => u8::try_from(*digits).ok(),
+            _ => None,
+        };
+        let computed = || meaning::digits(&args.arg_fields[0], None, &convert::DATETIME);
+        let ty = match said.or_else(computed) {
             None | Some(0) => DataType::Int64,
             Some(digits) => DataType::Decimal128(11 + digits, digits.cast_signed()),
         };
@@ -238,6 +260,7 @@ fn of_datetimes() -> Vec<RowFunction> {
             .showing(Digits::Of(0)),
         of("mysql_extract_date", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
         of("mysql_extract_time", &[Kind::Text, Kind::Time], (2, 2), Kind::Int, extract_of_time),
+        of("mysql_extract_text", &[Kind::Text], (2, 2), Kind::Int, extract_of_text),
         of("timestampdiff", &[Kind::Text, Kind::DateTime], (3, 3), Kind::Int, |row| {
             interval::difference(row.text(0), row.datetime(1), row.datetime(2)).map(Out::Int)
         }),
@@ -248,8 +271,14 @@ fn of_datetimes() -> Vec<RowFunction> {
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let rows = of_times().into_iter().chain(of_datetimes()).map(RowFunction::udf);
-    let unix = Udf::scalar("unix_timestamp", (2, 2), Volatility::Immutable, UnixTimestamp);
-    rows.chain([unix]).collect()
+    let text = Vector::udf(
+        "mysql_time_text",
+        (1, 1),
+        |_, _| Ok(DataType::Utf8View),
+        |args, _| Ok(Arc::new(convert::time_text(&args[0])?)),
+    );
+    let unix = Udf::scalar("unix_timestamp", (3, 3), Volatility::Immutable, UnixTimestamp);
+    rows.chain([text, unix]).collect()
 }
 
 #[cfg(test)]

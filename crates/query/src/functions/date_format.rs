@@ -195,6 +195,8 @@ impl Reading {
         match sign {
             'Y' | 'X' | 'x' => {
                 let (value, rest) = digits(text, 4)?;
+                let short = sign == 'Y' && text.len() - rest.len() <= 2;
+                let value = if short { temporal::century(value) } else { value };
                 let target =
                     if sign == 'Y' { &mut self.parts.year } else { self.week_year.insert(0) };
                 *target = year(value)?;
@@ -202,7 +204,7 @@ impl Reading {
             }
             'y' => {
                 let (value, rest) = digits(text, 2)?;
-                self.parts.year = year(if value < 70 { value + 2000 } else { value + 1900 })?;
+                self.parts.year = year(temporal::century(value))?;
                 Some(rest)
             }
             'M' | 'b' => {

@@ -151,10 +151,10 @@ impl Does for DateAdd {
         let amount = &args.arg_fields[1];
         let of_unit = match unit {
             unit if unit.ends_with("MICROSECOND") => DIGITS_MAX,
-            "SECOND" => digits(amount, None).unwrap_or(DIGITS_MAX),
+            "SECOND" => digits(amount, None, &DATETIME).unwrap_or(DIGITS_MAX),
             _ => 0,
         };
-        let of_value = digits(&args.arg_fields[0], args.scalar_arguments[0]);
+        let of_value = digits(&args.arg_fields[0], args.scalar_arguments[0], field.data_type());
         Ok(with_digits(field, of_value.map(|of_value| of_value.max(of_unit))))
     }
 
@@ -193,6 +193,25 @@ fn amount(amounts: &ArrayRef, units: &StringViewArray) -> Result<ArrayRef> {
     Ok(if units.value(0) == "SECOND" { number } else { Arc::new(convert::int(&number)?) })
 }
 
+/// Numbers that a date is added to as the dates that they are: 127 is 2000-01-27.
+fn dates_of_numbers(values: &ArrayRef) -> Result<ArrayRef> {
+    let ty = values.data_type();
+    if !ty.is_numeric() && *ty != DataType::Boolean {
+        return Ok(Arc::clone(values));
+    }
+    let dated = convert::datetime(values)?;
+    let numbers = convert::int(values)?;
+    let shown = dated.iter().zip(&numbers).map(|(micros, number)| {
+        let mut out = String::new();
+        match (micros?, number? <= temporal::DATE_NUMBER_MAX) {
+            (micros, true) => format::date(&mut out, temporal::days(micros)),
+            (micros, false) => format::datetime(&mut out, micros, format::fsp_of(micros)),
+        }
+        Some(out)
+    });
+    Ok(Arc::new(shown.collect::<StringViewArray>()))
+}
+
 fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let units = convert::text(&args[2])?;
     let amounts = convert::text(&amount(&args[1], &units)?)?;
@@ -208,7 +227,7 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::new(moved.collect::<arrow::array::DurationMicrosecondArray>()));
     }
     if convert::is_text(ty) {
-        let texts = convert::text(&args[0])?;
+        let texts = convert::text(&dates_of_numbers(&args[0])?)?;
         let moved = texts.iter().enumerate().map(|(row, text)| {
             add_to_text(text?, span_at(row)?, signs.value(row), units.value(row))
         });

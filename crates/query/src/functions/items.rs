@@ -3,10 +3,11 @@
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{Expr, lit};
+use datafusion::logical_expr::{Expr, lit, when};
 
 use super::among;
 use super::operators::{Operand, Typed, comparable};
+use super::typed::{common_of, converted, exact_digits, shared};
 use crate::convert::is_text;
 use crate::interrupt;
 
@@ -35,6 +36,29 @@ pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
         }
     }
     lists.test()
+}
+
+/// `FIELD(value, items)`: the place of the item that equals the value. Texts and times are compared
+/// as texts where all are such, and everything as numbers where one is.
+///
+/// # Errors
+/// What cannot be computed once where it is used for each item.
+pub fn field(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
+    let is_number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
+    if !types.iter().any(is_number) {
+        return Ok(super::call("mysql_field", args));
+    }
+    let exact = types.iter().all(|ty| exact_digits(ty).is_some());
+    let wanted = if exact { common_of(types) } else { DataType::Float64 };
+    shared(args, types, |args| {
+        let mut numbers = args.into_iter().zip(types).map(|(arg, ty)| converted(arg, ty, &wanted));
+        let value = numbers.next().expect("arity is checked");
+        let mut cases = when(lit(false), lit(0_i64));
+        for (item, place) in numbers.zip(1_i64..) {
+            cases.when(value.clone().eq(item), lit(place));
+        }
+        cases.otherwise(lit(0_i64))
+    })
 }
 
 /// Whether a value of one type is compared with all literals of another as both are.

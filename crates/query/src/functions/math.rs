@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::Float32Array;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ScalarUDF;
@@ -206,7 +207,21 @@ pub fn all() -> Vec<ScalarUDF> {
         |_, _| Ok(DataType::UInt64),
         |args, _| Ok(Arc::new(convert::unsigned(&args[0])?)),
     );
-    curves().into_iter().chain(of_bits()).chain(numbers).chain([unsigned]).collect()
+    let float = Vector::udf(
+        "mysql_float",
+        (1, 1),
+        |_, _| Ok(DataType::Float32),
+        |args, _| {
+            let values = convert::double(&args[0])?;
+            #[allow(clippy::cast_possible_truncation)] // what does not fit is refused below
+            let floats: Float32Array = values.iter().map(|v| v.map(|v| v as f32)).collect();
+            match floats.iter().flatten().all(f32::is_finite) {
+                true => Ok(Arc::new(floats)),
+                false => exec_err!("FLOAT value is out of range in 'CAST'"),
+            }
+        },
+    );
+    curves().into_iter().chain(of_bits()).chain(numbers).chain([unsigned, float]).collect()
 }
 
 #[cfg(test)]

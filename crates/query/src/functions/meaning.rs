@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use freshet_schema::ColumnType;
 
 use super::typed::{converted, decimal_of_digits, exact_digits, is_decimal};
-use crate::convert::is_text;
+use crate::convert::{TIME, is_binary, is_text};
 use crate::result::Origin;
 use crate::temporal;
 
@@ -56,14 +56,15 @@ pub enum Digits {
 
 impl Digits {
     /// The number for a call, where there is one.
-    fn number(self, args: &ReturnFieldArgs<'_>) -> Option<u8> {
+    fn number(self, args: &ReturnFieldArgs<'_>, wanted: &DataType) -> Option<u8> {
         match self {
             Self::Each => None,
             Self::Fixed(digits) => Some(digits),
             Self::Most => {
-                most_digits(args.arg_fields.iter().zip(args.scalar_arguments.iter().copied()))
+                let joined = args.arg_fields.iter().zip(args.scalar_arguments.iter().copied());
+                most_digits(joined)
             }
-            Self::Of(at) => digits(args.arg_fields.get(at)?, args.scalar_arguments[at]),
+            Self::Of(at) => digits(args.arg_fields.get(at)?, args.scalar_arguments[at], wanted),
             Self::Said(at) => match args.scalar_arguments.get(at) {
                 None => Some(0),
                 Some(said) => match (*said)?.cast_to(&DataType::Int64).ok()? {
@@ -83,18 +84,22 @@ impl Digits {
             field.data_type(),
             DataType::Float64 | DataType::Timestamp(_, _) | DataType::Duration(_)
         );
-        if shows { with_digits(field, self.number(args)) } else { field }
+        if !shows {
+            return field;
+        }
+        let digits = self.number(args, field.data_type());
+        with_digits(field, digits)
     }
 }
 
 /// How many digits of the second show values that are joined of these, each a field and its
-/// literal; `None` where there is none but NULL.
+/// literal, of which a text is a time; `None` where there is none but NULL.
 pub fn most_digits<'a>(
     joined: impl Iterator<Item = (&'a FieldRef, Option<&'a ScalarValue>)>,
 ) -> Option<u8> {
     joined
         .filter(|(field, _)| *field.data_type() != DataType::Null)
-        .map(|(field, literal)| digits(field, literal).unwrap_or(DIGITS_MAX))
+        .map(|(field, literal)| digits(field, literal, &TIME).unwrap_or(DIGITS_MAX))
         .max()
 }
 
@@ -213,12 +218,18 @@ pub fn joined_scale<'a>(field: Field, joined: impl Iterator<Item = &'a FieldRef>
 /// How many digits of the second values show, where they are times and all show as many.
 pub fn time_digits(field: &Field) -> Option<u8> {
     let time = matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_));
-    if time { digits(field, None) } else { None }
+    if time { digits(field, None, field.data_type()) } else { None }
 }
 
-/// How many digits of the second the values of an argument have: of a text, or of a number whose
-/// point is anywhere, nobody knows, so all. `None` where each value says it.
-pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
+/// How many digits behind the point values show as texts, where all show as many.
+pub fn text_digits(field: &Field) -> Option<u8> {
+    if field.data_type().is_floating() { shown_digits(field) } else { time_digits(field) }
+}
+
+/// How many digits of the second the values of an argument have where a value of this type is made
+/// of them: of a text, or of a number whose point is anywhere, nobody knows, so all. `None` where
+/// each value says it.
+pub fn digits(field: &Field, literal: Option<&ScalarValue>, wanted: &DataType) -> Option<u8> {
     if let Some(said) = shown_digits(field).filter(|_| !is_decimal(field.data_type())) {
         return Some(said);
     }
@@ -229,19 +240,26 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>) -> Option<u8> {
         },
         ty if is_decimal(ty) => scale(field).map(|scale| scale.min(DIGITS_MAX)),
         ty if ty.is_integer() || *ty == DataType::Date32 => Some(0),
-        ty if is_text(ty) => {
-            let Some(Some(Some(text))) = literal.map(ScalarValue::try_as_str) else {
-                return Some(DIGITS_MAX);
-            };
-            // A text that is no time may have any.
-            if temporal::parse_datetime(text).is_none() && temporal::parse_time(text).is_none() {
-                return Some(DIGITS_MAX);
-            }
-            let part = text.rsplit_once('.').map_or("", |(_, part)| part);
-            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
-            u8::try_from(digits).ok().map(|digits| digits.min(DIGITS_MAX))
-        }
-        ty if ty.is_floating() => Some(DIGITS_MAX),
+        ty if is_text(ty) => Some(match literal.map(ScalarValue::try_as_str) {
+            Some(Some(Some(text))) => digits_of_text(text, wanted),
+            _ => DIGITS_MAX,
+        }),
+        ty if ty.is_floating() || is_binary(ty) => Some(DIGITS_MAX),
         _ => None,
     }
+}
+
+/// How many digits of the second a text has that is made a value of this type. One that is none
+/// may have any.
+pub fn digits_of_text(text: &str, wanted: &DataType) -> u8 {
+    let is_one = match wanted {
+        DataType::Duration(_) => temporal::parse_time(text).is_some(),
+        _ => temporal::parse_datetime(text).is_some(),
+    };
+    if !is_one {
+        return DIGITS_MAX;
+    }
+    let part = text.rsplit_once('.').map_or("", |(_, part)| part);
+    let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+    u8::try_from(digits).map_or(DIGITS_MAX, |digits| digits.min(DIGITS_MAX))
 }

@@ -2,11 +2,11 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{Expr, ScalarUDF, cast};
 
 use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::typed::{Typed, converted, is_decimal};
-use crate::convert::is_binary;
+use crate::convert::{is_binary, is_text};
 
 /// Other names of functions, as MySQL has them.
 pub const ALIASES: &[(&str, &str)] = &[
@@ -102,12 +102,18 @@ fn hex(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     Ok(super::call(name, args))
 }
 
-/// `FORMAT(number, digits)`: a time is the number of its digits, a text is read as it is.
+/// `FORMAT(number, digits)`: a time is the number of its digits, a text is read as it is, and a
+/// decimal has also the digits that it does not show.
 fn format_number(mut args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
-    if let DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) = types[0] {
-        let time = args.remove(0);
-        args.insert(0, converted(time, &types[0], &DataType::Float64));
-    }
+    let number = args.remove(0);
+    let number = match &types[0] {
+        ty @ (DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_)) => {
+            converted(number, ty, &DataType::Float64)
+        }
+        ty if is_decimal(ty) => cast(number, DataType::Utf8View),
+        _ => number,
+    };
+    args.insert(0, number);
     Ok(super::call("mysql_format", args))
 }
 
@@ -182,7 +188,7 @@ fn time_type(types: &[DataType]) -> datafusion::common::Result<DataType> {
     })
 }
 
-/// What extracts a unit of this value: a number is a time, unless a date is asked for.
+/// What extracts a unit of this value: a number or a text is a time, unless a date is asked for.
 fn extracting(unit: &Expr, value: &DataType) -> &'static str {
     let date =
         matches!(unit, Expr::Literal(unit, _) if unit.try_as_str() == Some(Some("YEAR_MONTH")));
@@ -190,11 +196,16 @@ fn extracting(unit: &Expr, value: &DataType) -> &'static str {
     match value {
         DataType::Duration(_) => "mysql_extract_time",
         _ if number && !date => "mysql_extract_time",
+        ty if (is_text(ty) || is_binary(ty)) && !date => "mysql_extract_text",
         _ => "mysql_extract_date",
     }
 }
 
-fn add_time(args: Vec<Expr>, types: &[DataType]) -> Expr {
+fn add_time(mut args: Vec<Expr>, types: &[DataType]) -> Expr {
+    if types[0].is_numeric() || types[0] == DataType::Boolean {
+        let text = super::call("mysql_time_text", vec![args.remove(0)]);
+        args.insert(0, text);
+    }
     let name = match types[0] {
         DataType::Timestamp(_, _) | DataType::Date32 => "mysql_addtime",
         DataType::Duration(_) => "mysql_addtime_time",

@@ -13,7 +13,7 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, DecimalType, Field, UInt64Type, i256,
+    DataType, Decimal128Type, Decimal256Type, DecimalType, Field, Float64Type, UInt64Type, i256,
 };
 use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, exec_err};
@@ -263,25 +263,42 @@ fn divide_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed>
     let shown = (left.shown + DIVISION_DIGITS).min(SCALE_MAX);
     let kept = filled(words + (DIVISION_DIGITS - filling).max(0));
     let whole = left.whole + i16::from(right.scale);
-    // 128 bits are faster, and hold what nearly all quotients need.
-    let room = NARROW_DIGITS - whole;
-    let scale = match i8::try_from(room) {
-        Ok(room) if room > shown => kept.min(room),
-        _ => kept,
-    };
-    Ok(decimal(whole, scale.max(shown), shown))
+    Ok(decimal(whole, kept.max(shown), shown))
 }
 
 fn divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
-    if is_wide(args, ty) {
-        return typed(quotients::<Decimal256Type>(args, ty, wide_quotient)?, ty);
+    match ty {
+        DataType::Float64 => doubles(args, "/", |left, right| (right != 0.0).then(|| left / right)),
+        _ if is_wide(args, ty) => held(quotients::<Decimal256Type>(args, ty, wide_quotient)?, ty),
+        _ => typed(quotients::<Decimal128Type>(args, ty, quotient)?, ty),
     }
-    if let DataType::Decimal128(_, _) = ty {
-        return typed(quotients::<Decimal128Type>(args, ty, quotient)?, ty);
+}
+
+/// A result of 256 bits as the type that was foretold.
+fn held(values: PrimitiveArray<Decimal256Type>, ty: &DataType) -> Result<ArrayRef> {
+    if let DataType::Decimal256(_, _) = ty {
+        return typed(values, ty);
     }
+    let narrow = |value: i256| {
+        let overflow = || ArrowError::ArithmeticOverflow(format!("{value} as a {ty}"));
+        value.to_i128().ok_or_else(overflow)
+    };
+    typed(values.try_unary::<_, Decimal128Type, ArrowError>(narrow)?, ty)
+}
+
+/// What comes of two columns as doubles; what a double cannot hold is refused.
+fn doubles(
+    args: &[ArrayRef],
+    sign: &str,
+    each: impl Fn(f64, f64) -> Option<f64>,
+) -> Result<ArrayRef> {
     let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
-    let quotients: Float64Array = pairs(&left, &right, |l, r| (r != 0.0).then(|| l / r)).collect();
-    Ok(Arc::new(quotients))
+    let values: Float64Array = pairs(&left, &right, each).collect();
+    match values.iter().flatten().all(f64::is_finite) {
+        // Adding zero takes the sign from a zero, which is one value.
+        true => Ok(Arc::new(values.unary::<_, Float64Type>(|value| value + 0.0))),
+        false => exec_err!("DOUBLE value is out of range in '{sign}'"),
+    }
 }
 
 /// A quotient of 128 bits, the digits that it has no room for cut off; NULL over zero.
@@ -402,12 +419,7 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
             let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
             integers(pairs(left, right, i128::checked_rem), ty, "%")?
         }
-        _ => {
-            let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
-            let rests: Float64Array =
-                pairs(&left, &right, |l, r| (r != 0.0).then(|| l % r)).collect();
-            Arc::new(rests)
-        }
+        _ => doubles(args, "%", |left, right| (right != 0.0).then(|| left % right))?,
     })
 }
 
@@ -421,20 +433,29 @@ fn rests<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     typed(rests?, ty)
 }
 
-/// `+` and `-` of exact numbers.
+/// The type of what comes of doubles, or of integers alone.
+fn plain_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Option<Typed>> {
+    if operands.contains(&Number::Double) {
+        return Ok(Some(DataType::Float64.into()));
+    }
+    let integers = operands.iter().all(|number| matches!(number, Number::Int { .. }));
+    integers.then(|| int_type(operands, literals)).transpose()
+}
+
+/// `+` and `-`.
 fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
-    if operands.iter().all(|number| matches!(number, Number::Int { .. })) {
-        return int_type(operands, literals);
+    if let Some(ty) = plain_type(operands, literals)? {
+        return Ok(ty);
     }
     let (left, right) = (operands[0].digits(), operands[1].digits());
     let (scale, shown) = (left.scale.max(right.scale), left.shown.max(right.shown));
     Ok(decimal(left.whole.max(right.whole) + 1, scale, shown))
 }
 
-/// `*` of exact numbers.
+/// `*`.
 fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
-    if operands.iter().all(|number| matches!(number, Number::Int { .. })) {
-        return int_type(operands, literals);
+    if let Some(ty) = plain_type(operands, literals)? {
+        return Ok(ty);
     }
     let (left, right) = (operands[0].digits(), operands[1].digits());
     let shown = (left.shown + right.shown).min(SCALE_MAX);
@@ -442,16 +463,33 @@ fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Resul
     Ok(decimal(left.whole + right.whole, scale, shown))
 }
 
-/// `+` or `-`: on integers that may not fit 64 bits, or on decimals.
-fn added(
-    args: &[ArrayRef],
-    ty: &DataType,
-    sign: &str,
+/// `+` or `-`, on numbers of each kind.
+struct Adds {
+    sign: &'static str,
     narrow: fn(i128, i128) -> Result<i128, ArrowError>,
     wide: fn(i256, i256) -> Result<i256, ArrowError>,
-) -> Result<ArrayRef> {
+    double: fn(f64, f64) -> f64,
+}
+
+const PLUS: Adds = Adds {
+    sign: "+",
+    narrow: i128::add_checked,
+    wide: i256::add_checked,
+    double: |left, right| left + right,
+};
+const MINUS: Adds = Adds {
+    sign: "-",
+    narrow: i128::sub_checked,
+    wide: i256::sub_checked,
+    double: |left, right| left - right,
+};
+
+/// `+` or `-`: on doubles, on integers that may not fit 64 bits, or on decimals.
+fn added(args: &[ArrayRef], ty: &DataType, adds: &Adds) -> Result<ArrayRef> {
+    let Adds { sign, narrow, wide, double } = adds;
     let scale = Number::of_type(ty).digits().scale.unsigned_abs().into();
     match ty {
+        DataType::Float64 => doubles(args, sign, |left, right| Some(double(left, right))),
         DataType::Decimal256(_, _) => {
             let [left, right] = aligned::<Decimal256Type>(args, scale)?;
             typed(zipped(&left, &right, |l, r| wide(l, r).map(Some))?, ty)
@@ -472,6 +510,7 @@ fn product(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     match ty {
         DataType::Decimal256(_, _) => products::<Decimal256Type>(args, ty),
         DataType::Decimal128(_, _) => products::<Decimal128Type>(args, ty),
+        DataType::Float64 => doubles(args, "*", |left, right| Some(left * right)),
         _ => {
             let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
             integers(pairs(left, right, |l, r| Some(l.saturating_mul(r))), ty, "*")
@@ -516,12 +555,8 @@ pub fn all() -> Vec<ScalarUDF> {
             refuse_zero(args)?;
             modulo(args, ty)
         }),
-        Arithmetic::udf("mysql_add", (2, 2), sum_type, |args, ty| {
-            added(args, ty, "+", i128::add_checked, i256::add_checked)
-        }),
-        Arithmetic::udf("mysql_subtract", (2, 2), sum_type, |args, ty| {
-            added(args, ty, "-", i128::sub_checked, i256::sub_checked)
-        }),
+        Arithmetic::udf("mysql_add", (2, 2), sum_type, |args, ty| added(args, ty, &PLUS)),
+        Arithmetic::udf("mysql_subtract", (2, 2), sum_type, |args, ty| added(args, ty, &MINUS)),
         Arithmetic::udf("mysql_multiply", (2, 2), product_type, product),
         Arithmetic::udf(
             "mysql_opposite",
@@ -536,31 +571,4 @@ pub fn all() -> Vec<ScalarUDF> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotients_are_cut() {
-        let by = |left| Raise { left, right: 0 };
-        assert_eq!(quotient(2, 3, by(9)).unwrap(), Some(666_666_666));
-        assert_eq!(quotient(-1, 2, by(0)).unwrap(), Some(0));
-        assert_eq!(quotient(1, 0, by(4)).unwrap(), None);
-        assert_eq!(quotient(700, 2, Raise { left: 0, right: 2 }).unwrap(), Some(3));
-        let large = quotient(10_i128.pow(37), 10_i128.pow(36), by(10));
-        assert_eq!(large.unwrap(), Some(100_000_000_000));
-    }
-
-    #[test]
-    fn division_shows_four_digits_more_and_keeps_words() {
-        let of = |ty: DataType| Number::of_type(&ty);
-        let typed = |left, right| divide_type(&[of(left), of(right)], &[None, None]).unwrap();
-        let (int, decimal) = (DataType::Int64, DataType::Decimal128(15, 2));
-        let whole = typed(int.clone(), int.clone());
-        assert_eq!((whole.ty, whole.shown), (DataType::Decimal128(28, 9), Some(4)));
-        let cents = typed(decimal.clone(), int.clone());
-        assert_eq!((cents.ty, cents.shown), (DataType::Decimal128(22, 9), Some(6)));
-        let both = typed(decimal.clone(), decimal);
-        assert_eq!((both.ty, both.shown), (DataType::Decimal128(33, 18), Some(6)));
-        assert_eq!(typed(int, DataType::Utf8View).ty, DataType::Float64);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast,
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::among;
-use super::meaning::{digits, hides_digits, is_json};
+use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
 use super::number::CLOCK_DIGITS;
 use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
 use super::whole::named_shortly;
@@ -37,7 +37,8 @@ impl ExprPlanner for MySqlOperators {
         };
         let RawBinaryExpr { op, mut left, mut right } = expr;
         if is_arithmetic(&op) {
-            (left, right) = (as_exact_number(left, schema)?, as_exact_number(right, schema)?);
+            let number = |expr| as_exact_number(expr, schema, op == BinaryOperator::Divide);
+            (left, right) = (number(left)?, number(right)?);
         }
         // Conditions keep their names, since what is hidden in them prunes no files; their
         // operands are columns where it could.
@@ -75,22 +76,26 @@ fn is_arithmetic(op: &BinaryOperator) -> bool {
     matches!(op, Divide | DuckIntegerDivide | Minus | Modulo | Multiply | MyIntegerDivide | Plus)
 }
 
-/// A date and time, or a time, as the exact number of its digits, where it is known how many of
-/// the second there are.
-fn as_exact_number(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+/// A date, a date and time, or a time as the exact number of its digits, where it is known how
+/// many of the second there are. A quotient is made of all six where there are any.
+fn as_exact_number(expr: Expr, schema: &DFSchema, divided: bool) -> Result<Expr> {
     let (_, field) = expr.to_field(schema)?;
-    if !matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_)) {
-        return Ok(expr);
-    }
-    Ok(match digits(&field, None) {
+    let shown = match field.data_type() {
+        DataType::Date32 => Some(0),
+        DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            digits(&field, None, field.data_type())
+        }
+        _ => None,
+    };
+    Ok(match shown {
         None => expr,
         Some(0) => super::call("mysql_int", vec![expr]),
-        Some(digits) => {
-            let digits = i64::from(digits);
-            super::call(
-                "mysql_decimal",
-                vec![expr, lit(i64::from(CLOCK_DIGITS) + digits), lit(digits)],
-            )
+        Some(shown) => {
+            let digits = if divided { DIGITS_MAX } else { shown };
+            let precision = lit(i64::from(CLOCK_DIGITS + digits));
+            let number = vec![expr, precision, lit(i64::from(digits))];
+            let number = super::call("mysql_decimal", number);
+            if divided { showing(number, Some(shown)) } else { number }
         }
     })
 }
@@ -273,8 +278,14 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
         (a, b) if number(a) && number(b) && a.is_floating() != b.is_floating() => {
             (to(left, &DataType::Float64), to(right, &DataType::Float64))
         }
-        (a, b) if is_binary(a) && b.is_numeric() => (as_bits_or_number(left), owned(right)),
-        (a, b) if is_binary(b) && a.is_numeric() => (owned(left), as_bits_or_number(right)),
+        (a, b) if is_binary(a) && b.is_numeric() => {
+            let (left, right) = (as_bits_or_number(left), owned(right));
+            comparable((left.0, &left.1), (right.0, &right.1))
+        }
+        (a, b) if is_binary(b) && a.is_numeric() => {
+            let (left, right) = (owned(left), as_bits_or_number(right));
+            comparable((left.0, &left.1), (right.0, &right.1))
+        }
         (DataType::Boolean, b) if b.is_integer() => (as_type(left, b), owned(right)),
         (a, DataType::Boolean) if a.is_integer() => (owned(left), as_type(right, a)),
         _ => exact_operands(left, right),
@@ -429,6 +440,7 @@ fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
         // Products that would be wider than 128 bits are refused if they are, since columns that
         // are declared wide seldom hold what is; those of full width may, and a constant has the
         // digits that it says.
+        Operator::Multiply if is_zero_or_one(&left.0) || is_zero_or_one(&right.0) => true,
         Operator::Multiply => {
             let full = i16::from(DECIMAL128_MAX_PRECISION);
             let constants = !left.0.any_column_refs() && !right.0.any_column_refs();
@@ -441,6 +453,17 @@ fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
             let needs = (p1 - s1).max(p2 - s2) + s1.max(s2) + 1;
             needs > i16::from(DECIMAL128_MAX_PRECISION)
         }
+    }
+}
+
+/// Whether DataFusion leaves a product with this literal out, and its digits with it.
+fn is_zero_or_one(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::Decimal128(value, _, scale), _) => {
+            let one = 10_i128.checked_pow(u32::from(scale.unsigned_abs()));
+            value.is_none() || *value == Some(0) || *value == one
+        }
+        _ => false,
     }
 }
 
@@ -465,7 +488,8 @@ fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) 
     }
     let left = small_decimal((number(left.0, left_type), left_type), right_type);
     let right = small_decimal((number(right.0, right_type), right_type), &left.1);
-    match needs_ours(&left, op, &right, hides) {
+    let doubles = left.1.is_floating() || right.1.is_floating();
+    match doubles || needs_ours(&left, op, &right, hides) {
         true => super::call(name, vec![left.0, right.0]),
         false => binary_expr(left.0, op, right.0),
     }

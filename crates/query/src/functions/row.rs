@@ -323,7 +323,7 @@ impl Column {
         if matches!(kind, Kind::Text | Kind::Bytes | Kind::Json) && meaning::hides_digits(field) {
             array = cast(&array, &meaning::shown_type(field))?;
         }
-        let digits = meaning::time_digits(field);
+        let digits = meaning::text_digits(field);
         let values = match kind {
             Kind::Text if on_bytes => {
                 let bytes = convert::bytes(&array, digits)?;

@@ -476,7 +476,7 @@ fn of_bytes() -> Vec<RowFunction> {
         }),
         RowFunction::new("concat", T, (1, MANY), Kind::Text, concat).of_bytes(),
         RowFunction::new("concat_ws", T, (2, MANY), Kind::Text, concat_ws).sees_null().of_bytes(),
-        RowFunction::new("field", T, (2, MANY), Kind::Int, field).sees_null().of_bytes(),
+        RowFunction::new("mysql_field", T, (2, MANY), Kind::Int, field).sees_null().of_bytes(),
         RowFunction::new("elt", T, (2, MANY), Kind::Text, elt).sees_null().of_bytes(),
         RowFunction::new("mysql_row_key", T, (1, MANY), Kind::Text, |row| {
             let mut key = String::new();

@@ -236,12 +236,13 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
     let plain = *from == DataType::Null
         || (is_text(from) && is_text(to))
         || (number(from) && number(to) && !from.is_floating() && !rounds)
-        || (number(from) && to.is_floating())
+        || (number(from) && to.is_floating() && !rounds_twice(from))
         || (matches!(from, DataType::Date32) && *to == convert::DATETIME);
     if plain {
         return cast(expr, to.clone());
     }
     match to {
+        DataType::Float32 => cast(converted(expr, from, &DataType::Float64), DataType::Float32),
         ty if is_text(ty) => super::call("mysql_text", vec![expr]),
         ty if is_binary(ty) => super::call("mysql_binary", vec![expr]),
         DataType::Date32 => super::call("mysql_date", vec![expr]),
@@ -257,6 +258,13 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
         }
         other => cast(expr, other.clone()),
     }
+}
+
+/// Whether Arrow's cast to a double rounds more than once: a decimal of more digits than a double
+/// has is rounded before it is divided.
+fn rounds_twice(from: &DataType) -> bool {
+    is_decimal(from)
+        && exact_digits(from).is_some_and(|(digits, _)| u32::from(digits) > f64::DIGITS)
 }
 
 /// `expr` as a truth value: what is not zero is true.
@@ -410,7 +418,10 @@ fn strict(kernel: &str, args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
 }
 
 /// What uses its arguments more than once: those that are long are computed once.
-fn shared(
+///
+/// # Errors
+/// Those of the body.
+pub fn shared(
     args: Vec<Expr>,
     types: &[DataType],
     body: impl FnOnce(Vec<Expr>) -> Result<Expr>,
@@ -435,12 +446,27 @@ fn null_if(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     })
 }
 
-/// `value BETWEEN low AND high`, where the value is more than a few nodes.
+/// `value BETWEEN low AND high`: a text is compared with both as with one of them, as a number if
+/// one is, or with a time of day as a text.
 fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
-    once(args, types, |parts| {
-        let [value, low, high] = <[Expr; 3]>::try_from(parts).expect("arity is checked");
-        let above = compare((value.clone(), &types[0]), Operator::GtEq, (low, &types[1]));
-        Ok(above.and(compare((value, &types[0]), Operator::LtEq, (high, &types[2]))))
+    let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
+    let time = |ty: &DataType| matches!(ty, DataType::Duration(_));
+    let bounds = &types[1..];
+    let alike = match is_text(&types[0]) {
+        true if bounds.iter().any(number) => Some(DataType::Float64),
+        true if bounds.iter().any(time) => Some(DataType::Utf8View),
+        _ => None,
+    };
+    shared(args, types, |parts| {
+        let as_one = |(part, ty): (Expr, &DataType)| match &alike {
+            Some(wanted) => (converted(part, ty, wanted), wanted.clone()),
+            None => (part, ty.clone()),
+        };
+        let parts = parts.into_iter().zip(types).map(as_one).collect::<Vec<_>>();
+        let [value, low, high] =
+            <[(Expr, DataType); 3]>::try_from(parts).expect("arity is checked");
+        let above = compare((value.0.clone(), &value.1), Operator::GtEq, (low.0, &low.1));
+        Ok(above.and(compare((value.0, &value.1), Operator::LtEq, (high.0, &high.1))))
     })
 }
 
@@ -457,6 +483,7 @@ pub fn all() -> Vec<ScalarUDF> {
             let value = operands.next().expect("arity is checked");
             super::items::among(value, operands.collect())
         }),
+        Typed::udf("field", (2, MANY), |_| Ok(DataType::Int64), super::items::field),
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),

@@ -7,6 +7,8 @@ use super::values::{call, int, number, take};
 
 /// The most digits of a second.
 const DIGITS_MAX: u64 = 6;
+/// The most binary digits of a FLOAT that is no DOUBLE.
+const FLOAT_DIGITS_MAX: u64 = 24;
 /// The most digits of a DECIMAL in MySQL; ours are cut to what a column can have.
 const PRECISION_MAX: u64 = 65;
 
@@ -62,6 +64,9 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
             let digits = within(digits.unwrap_or(0), DIGITS_MAX)?;
             call("mysql_time_digits", vec![inner, int(digits)])
         }
+        DataType::Float(
+            ExactNumberInfo::None | ExactNumberInfo::Precision(..=FLOAT_DIGITS_MAX),
+        ) => call("mysql_float", vec![inner]),
         DataType::Double(_) | DataType::DoublePrecision | DataType::Float(_) | DataType::Real => {
             call("mysql_double", vec![inner])
         }

@@ -324,7 +324,8 @@ fn argument_of<'a>(expr: &'a mut Expr, name: &str) -> Option<&'a mut Expr> {
 fn between(expr: &mut Expr) {
     let Expr::Between { expr: body, negated, low, high } = expr else { return };
     let body = take(body);
-    if !is_short(&body) {
+    // With bounds of one kind each is compared alone, as it is with both.
+    if !is_short(&body) || !of_one_kind(low, high) {
         let within = call("mysql_between", vec![body, take(low), take(high)]);
         *expr = if *negated { not(within) } else { within };
         return;
@@ -337,6 +338,16 @@ fn between(expr: &mut Expr) {
         right: Box::new(compare(BinaryOperator::LtEq, take(high))),
     };
     *expr = if *negated { not(both) } else { both };
+}
+
+/// Whether both are literals of one kind, or parameters.
+fn of_one_kind(low: &Expr, high: &Expr) -> bool {
+    match (low, high) {
+        (Expr::Value(low), Expr::Value(high)) => {
+            std::mem::discriminant(&low.value) == std::mem::discriminant(&high.value)
+        }
+        _ => false,
+    }
 }
 
 fn tuples_equal(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {

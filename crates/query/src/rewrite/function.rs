@@ -10,6 +10,8 @@ use super::aggregate::{self, GroupLimits};
 use super::cast::within;
 use super::expr::{extracted, moved, unit_name};
 use super::values::{as_text, call, case, int, null, number, take, text};
+use crate::convert;
+use crate::functions::meaning::digits_of_text;
 use crate::temporal::SECOND;
 
 /// Functions of the session and of this moment.
@@ -255,7 +257,9 @@ impl Rewriter<'_> {
             if args.is_empty() {
                 return Ok(int(self.session.now_micros.div_euclid(SECOND)));
             }
-            return Ok(call("unix_timestamp", vec![args.remove(0), zone]));
+            let digits = as_text(&args[0]).map(|text| digits_of_text(text, &convert::DATETIME));
+            let digits = digits.map_or_else(null, int);
+            return Ok(call("unix_timestamp", vec![args.remove(0), zone, digits]));
         }
         if args.is_empty() {
             return Err(wrong_count(name));
