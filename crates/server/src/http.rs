@@ -6,6 +6,7 @@
 mod admin;
 mod answer;
 mod auth;
+mod client;
 mod connection;
 mod error_log;
 mod load;
@@ -156,7 +157,7 @@ impl Http {
         let all = self.config.connections_max;
         let share = share_of(all);
         let of_address = self.config.address_connections_max.unwrap_or(share);
-        PlaceLimits { all, of_address, of_account: Some(share), strangers: 0, admins: 0 }
+        PlaceLimits { all, of_address, of_account: Some(share), unauthenticated: 0, admins: 0 }
     }
 
     /// The most loads of one account at the same time.

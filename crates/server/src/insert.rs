@@ -307,7 +307,7 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     let patience = WaitLimit::For(settings.insert_timeout.time());
     let load = engine.load(&target.into, destination, patience);
     let loaded = load.commit(&mut session.buffer).await?;
-    Ok(tell(session, target, loaded, rows).await)
+    Ok(report(session, target, loaded, rows).await)
 }
 
 /// A statement without rows loads nothing.
@@ -318,13 +318,13 @@ pub fn nothing(session: &mut Session) -> u64 {
 }
 
 /// Notes what became of a load, for its reply and for those who ask later.
-pub async fn tell(session: &mut Session, target: &Target, mut loaded: Loaded, rows: u64) -> u64 {
+pub async fn report(session: &mut Session, target: &Target, mut loaded: Loaded, rows: u64) -> u64 {
     let is_published = session.settings.freshness == Freshness::Published;
     if loaded.mode == GroupCommitMode::Sync && is_published {
         loaded.lsn = session.shared.engine.end_of_group(&target.into, &loaded).await;
     }
     session.acked = session.acked.max(loaded.lsn);
-    session.info.tell(&loaded, session.process.id);
+    session.info.describe(&loaded, session.process.id);
     session.row_count = i64::try_from(rows).unwrap_or(i64::MAX);
     if loaded.txn.is_some() {
         let (table, filtered) = (target.into.id(), session.filtered);

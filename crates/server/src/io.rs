@@ -111,7 +111,7 @@ pub struct Trouble {
 
 impl Trouble {
     /// Notes one, and says so in the log if it is time.
-    pub fn tell(&mut self, error: &std::io::Error, now: Duration, protocol: &str) {
+    pub fn log(&mut self, error: &std::io::Error, now: Duration, protocol: &str) {
         if self.told.is_some_and(|told| now.saturating_sub(told) < TROUBLE_INTERVAL) {
             self.untold += 1;
             return;

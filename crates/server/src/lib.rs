@@ -25,6 +25,8 @@ pub mod locks;
 pub mod mysql;
 pub mod places;
 pub mod process;
+mod reader;
+mod reply;
 mod server;
 pub mod session;
 pub mod settings;

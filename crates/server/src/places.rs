@@ -1,6 +1,6 @@
 //! The places of connections: how many there are, who may have how many, and who makes room.
 //!
-//! A connection whose client is not known yet is a stranger. Where a place is wanted the stranger
+//! A connection is unauthenticated until its client has logged in. Where a place is wanted the one
 //! that came first has to leave, so whoever opens connections and says nothing keeps nobody out.
 //! Once a client is known its place counts for its address and its account, and is its own until
 //! it leaves; a few above all limits are for administrators, as MySQL's extra connection.
@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 
 /// Places above the limits that only administrators have.
 pub const ADMIN_PLACES: usize = 4;
-/// Strangers above the limits: one of them may be an administrator.
-pub const STRANGER_PLACES: usize = 64;
+/// Unauthenticated connections above the limits: one of them may be an administrator's.
+pub const UNAUTHENTICATED_PLACES: usize = 64;
 
 /// How many places of one protocol there are.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ pub struct PlaceLimits {
     pub of_address: usize,
     /// For one account; `None` for no limit of its own.
     pub of_account: Option<usize>,
-    /// For strangers above these limits.
-    pub strangers: usize,
+    /// For unauthenticated connections above these limits.
+    pub unauthenticated: usize,
     /// For administrators above these limits.
     pub admins: usize,
 }
@@ -52,11 +52,11 @@ pub struct Places {
 #[derive(Default)]
 struct Taken {
     /// By the order in which they came.
-    strangers: BTreeMap<u64, (IpAddr, Arc<Notify>)>,
+    unauthenticated: BTreeMap<u64, (IpAddr, Arc<Notify>)>,
     known: usize,
     known_by_address: HashMap<IpAddr, usize>,
     known_by_account: HashMap<Account, usize>,
-    strangers_by_address: HashMap<IpAddr, usize>,
+    unauthenticated_by_address: HashMap<IpAddr, usize>,
     last: u64,
 }
 
@@ -71,35 +71,35 @@ pub struct Place {
 }
 
 impl Places {
-    /// A place for a stranger; another stranger may have to leave for it.
+    /// A place for a new connection; another unauthenticated one may have to leave for it.
     ///
     /// # Errors
     /// 1040 where nobody can leave.
     pub fn enter(self: &Arc<Self>, address: IpAddr, limits: &PlaceLimits) -> Result<Place> {
         let address = network(address);
         let mut taken = self.taken.lock();
-        let strangers = count(&taken.strangers_by_address, &address);
-        let of_address = strangers + count(&taken.known_by_address, &address);
-        if of_address >= limits.of_address + limits.strangers {
-            if strangers == 0 {
+        let unauthenticated = count(&taken.unauthenticated_by_address, &address);
+        let of_address = unauthenticated + count(&taken.known_by_address, &address);
+        if of_address >= limits.of_address + limits.unauthenticated {
+            if unauthenticated == 0 {
                 return Err(address_full(address, limits));
             }
-            taken.send_away(|stranger| stranger == address);
+            taken.send_away(|from| from == address);
         }
-        if taken.known + taken.strangers.len() >= limits.all + limits.strangers {
-            if taken.strangers.is_empty() {
+        if taken.known + taken.unauthenticated.len() >= limits.all + limits.unauthenticated {
+            if taken.unauthenticated.is_empty() {
                 return Err(full());
             }
             taken.send_away(|_| true);
         }
         taken.last += 1;
         let (number, leave) = (taken.last, Arc::new(Notify::new()));
-        taken.strangers.insert(number, (address, Arc::clone(&leave)));
-        *taken.strangers_by_address.entry(address).or_default() += 1;
+        taken.unauthenticated.insert(number, (address, Arc::clone(&leave)));
+        *taken.unauthenticated_by_address.entry(address).or_default() += 1;
         Ok(Place { places: Arc::clone(self), address, number, account: None, leave })
     }
 
-    /// Sends the stranger away that came first: descriptors are needed.
+    /// Closes the unauthenticated connection that came first: descriptors are needed.
     pub fn make_room(&self) {
         self.taken.lock().send_away(|_| true);
     }
@@ -119,22 +119,23 @@ impl Places {
 
 impl Taken {
     fn is_empty(&self) -> bool {
-        self.known + self.strangers.len() == 0
+        self.known + self.unauthenticated.len() == 0
     }
 
-    /// The first stranger that `is_one` holds for has to leave; its place is free at once.
+    /// The first unauthenticated connection that `is_one` holds for has to leave; its place is
+    /// free at once.
     fn send_away(&mut self, is_one: impl Fn(IpAddr) -> bool) {
-        let first = self.strangers.iter().find(|(_, (address, _))| is_one(*address));
+        let first = self.unauthenticated.iter().find(|(_, (address, _))| is_one(*address));
         let Some(number) = first.map(|(number, _)| *number) else { return };
-        if let Some((_, leave)) = self.remove_stranger(number) {
+        if let Some((_, leave)) = self.remove_unauthenticated(number) {
             leave.notify_one();
         }
     }
 
-    fn remove_stranger(&mut self, number: u64) -> Option<(IpAddr, Arc<Notify>)> {
-        let stranger = self.strangers.remove(&number)?;
-        take_one(&mut self.strangers_by_address, &stranger.0);
-        Some(stranger)
+    fn remove_unauthenticated(&mut self, number: u64) -> Option<(IpAddr, Arc<Notify>)> {
+        let left = self.unauthenticated.remove(&number)?;
+        take_one(&mut self.unauthenticated_by_address, &left.0);
+        Some(left)
     }
 
     fn check_known(
@@ -166,7 +167,7 @@ impl Taken {
 }
 
 impl Place {
-    /// Resolves when the connection has to leave for another one; only a stranger's does.
+    /// Resolves when the connection has to leave for another one; only an unauthenticated one does.
     pub fn sent_away(&self) -> impl Future<Output = ()> + use<> {
         let leave = Arc::clone(&self.leave);
         async move { leave.notified().await }
@@ -185,11 +186,11 @@ impl Place {
         let mut taken = self.places.taken.lock();
         match &self.account {
             None => {
-                if !taken.strangers.contains_key(&self.number) {
+                if !taken.unauthenticated.contains_key(&self.number) {
                     return Err(full());
                 }
                 taken.check_known(self.address, account, limits, is_admin)?;
-                taken.remove_stranger(self.number);
+                taken.remove_unauthenticated(self.number);
                 taken.known += 1;
                 *taken.known_by_address.entry(self.address).or_default() += 1;
             }
@@ -213,7 +214,7 @@ impl Drop for Place {
         let mut taken = self.places.taken.lock();
         match &self.account {
             None => {
-                taken.remove_stranger(self.number);
+                taken.remove_unauthenticated(self.number);
             }
             Some(account) => {
                 taken.known -= 1;
@@ -268,14 +269,14 @@ mod tests {
     use futures::FutureExt;
 
     const LIMITS: PlaceLimits =
-        PlaceLimits { all: 4, of_address: 3, of_account: Some(2), strangers: 2, admins: 1 };
+        PlaceLimits { all: 4, of_address: 3, of_account: Some(2), unauthenticated: 2, admins: 1 };
 
     fn at(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
     }
 
     #[test]
-    fn the_first_stranger_leaves_for_the_next() {
+    fn the_first_unauthenticated_connection_leaves_for_the_next() {
         let places = Arc::new(Places::default());
         let mut held = (0..5).map(|_| places.enter(at(1), &LIMITS).unwrap()).collect::<Vec<_>>();
         let away = held.iter().map(|place| place.sent_away().now_or_never().is_some());

@@ -125,7 +125,7 @@ impl Info {
     }
 
     /// What is said of a load, unless it was said of one of the same group just before.
-    pub fn tell(&mut self, loaded: &Loaded, connection: u32) {
+    pub fn describe(&mut self, loaded: &Loaded, connection: u32) {
         let about = loaded.txn.filter(|_| loaded.given.is_none()).map(|txn| (txn, loaded.mode));
         if about.is_some() && about == self.about {
             return;

@@ -17,7 +17,7 @@ use crate::accounts::{Accounts, MemoryLimits};
 use crate::auth::Passwords;
 use crate::http::LoadLimits;
 use crate::locks::Locks;
-use crate::places::{ADMIN_PLACES, PlaceLimits, Places, STRANGER_PLACES, share_of};
+use crate::places::{ADMIN_PLACES, PlaceLimits, Places, UNAUTHENTICATED_PLACES, share_of};
 use crate::process::Processes;
 use crate::variables::Globals;
 
@@ -164,7 +164,7 @@ impl Shared {
             all: self.globals.number("max_connections"),
             of_address: self.globals.number("max_address_connections"),
             of_account: Some(self.globals.number("max_user_connections")).filter(|max| *max > 0),
-            strangers: STRANGER_PLACES,
+            unauthenticated: UNAUTHENTICATED_PLACES,
             admins: ADMIN_PLACES,
         }
     }

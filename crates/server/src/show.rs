@@ -1,6 +1,7 @@
 //! SHOW and DESCRIBE: what there is, as rows of text.
 
 mod catalog;
+mod listing;
 mod server;
 pub mod system;
 mod users;
@@ -18,45 +19,10 @@ use freshet_wire::PacketWriter;
 
 use crate::Shared;
 use crate::mysql::results;
+use crate::reader::Reader;
+use crate::reply::{Reply, bounded};
 use crate::session::Session;
-use crate::statement::{Reader, Reply, bounded};
-
-/// One row of an answer.
-type Row = Vec<Option<String>>;
-
-/// An answer: names of columns, and rows.
-pub struct Listing {
-    columns: Vec<ResultColumn>,
-    rows: Vec<Row>,
-}
-
-impl Listing {
-    /// An answer with these columns and no row yet; a `#` marks those that hold integers.
-    pub fn new(columns: &[&str]) -> Self {
-        let column = |name: &&str| match name.strip_prefix('#') {
-            Some(name) => ResultColumn::integer(name),
-            None => ResultColumn::text(*name),
-        };
-        Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
-    }
-
-    /// Adds a row.
-    pub fn push(&mut self, cells: impl IntoIterator<Item = Option<String>>) {
-        let row = cells.into_iter().collect::<Row>();
-        assert_eq!(row.len(), self.columns.len(), "a cell for each column");
-        self.rows.push(row);
-    }
-
-    /// Adds a row without NULL.
-    pub fn add<const N: usize>(&mut self, cells: [&str; N]) {
-        self.push(cells.into_iter().map(|cell| Some(cell.to_owned())));
-    }
-}
-
-/// `Some` of a text, for rows.
-fn some(text: impl ToString) -> Option<String> {
-    Some(text.to_string())
-}
+use crate::show::listing::{Listing, Row};
 
 /// SHOW.
 ///

@@ -5,7 +5,6 @@ mod act;
 mod ddl;
 mod insert;
 mod query;
-mod reader;
 mod set;
 mod users;
 
@@ -13,21 +12,18 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
+use freshet_query::Parameter;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::{Parsed, ShowWhat, Statement, TextSize, parse};
-use freshet_query::result::ResultColumn;
-use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_wire::{Execute, OkPacket, Params, StateChange, StatusFlags};
 use futures::FutureExt;
 
-pub use query::{CursorRows, PreparedQuery};
-pub use reader::Reader;
-
 pub use crate::mysql::results::Output;
 
-use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Prepared, protocol};
 use crate::mysql::results::{self, Encoding, Gone};
+use crate::mysql::socket::put_error;
+use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::settings::Patience;
 use crate::show;
@@ -83,26 +79,6 @@ pub struct Answered {
     pub lent: Option<(u32, Box<Prepared>)>,
 }
 
-/// What a statement answers.
-pub enum Reply {
-    /// Success without rows; the session has the words.
-    Done {
-        /// Rows inserted.
-        affected: u64,
-    },
-    /// Rows that are there already.
-    Table(Vec<ResultColumn>, RecordBatch),
-    /// Rows that are made while they are read.
-    Stream(Vec<ResultColumn>, Rows),
-}
-
-impl Reply {
-    /// Success without rows and words.
-    pub fn done() -> Self {
-        Self::Done { affected: 0 }
-    }
-}
-
 /// Runs the work of a connection and answers it.
 pub async fn run(
     mut session: Box<Session>,
@@ -132,7 +108,7 @@ pub async fn run(
         _ => None,
     };
     // What was committed must be durable before anybody is told.
-    session.told().await;
+    session.wait_durable().await;
     let sequence = output.writer.sequence();
     Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
 }
@@ -240,7 +216,7 @@ pub async fn understood(session: &mut Session, sql: String) -> Result<Understood
     let memory = session.shared.query.memory();
     if sql.len() > TEXT_BYTES_UNCOUNTED {
         let size = TextSize::of(&sql, mode);
-        let tokens_max = reader::tokens_max(&session.shared.globals.load());
+        let tokens_max = crate::reader::tokens_max(&session.shared.globals.load());
         if size.tokens > tokens_max {
             bail!(
                 TooLarge,
@@ -344,7 +320,7 @@ async fn answer(
     more: bool,
     output: &mut Output,
 ) -> std::result::Result<Result<()>, Gone> {
-    output.tells_of(session.acked);
+    output.covers(session.acked);
     let bytes_max = session.settings.packet_bytes_max;
     match reply {
         Reply::Done { affected } => {
@@ -420,7 +396,7 @@ async fn reply(
         Statement::Insert(values) => insert::insert(session, values, parameters).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
         Statement::Show(shown) => {
-            session.told().await;
+            session.wait_durable().await;
             show::show(session, shown).await
         }
         Statement::Describe(table, column) => {
@@ -467,7 +443,7 @@ async fn commit_first(session: &mut Session) -> Result<()> {
     session.commit().await?;
     session.info.clear();
     // What it does must stand behind what was committed.
-    session.told().await;
+    session.wait_durable().await;
     Ok(())
 }
 
@@ -484,27 +460,6 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
     }
     process.kill(whole);
     Ok(())
-}
-
-/// Waits for a part of the session's statement, which may be interrupted, and not for longer than
-/// the statement may run.
-///
-/// # Errors
-/// 1317 and 3024, and those of the work.
-pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let interrupted = session.process.interrupted();
-    let Patience { limit, deadline } = session.patience;
-    let clock = session.shared.engine.clock();
-    tokio::select! {
-        biased;
-        done = work => done,
-        () = interrupted => Err(err!(Interrupted, "Query execution was interrupted")),
-        () = clock.sleep(deadline.left(&**clock)) => Err(err!(
-            QueryTimeout,
-            "Query execution was interrupted, maximum statement execution time exceeded \
-             ({limit})"
-        )),
-    }
 }
 
 /// The values of an execution, with a life of their own.

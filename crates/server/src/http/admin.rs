@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Http;
 use super::answer::{Answer, json_reply};
-use super::connection::Client;
+use super::client::Client;
 
 /// Most nodes that `get_wal_size` is asked about at once.
 const NODES_MAX: usize = 1024;

@@ -28,7 +28,7 @@ use hyper::{Request, Response};
 use super::Http;
 use super::answer::{self, json_reply};
 use super::auth::authenticate;
-use super::connection::Client;
+use super::client::Client;
 use body::{Body, BodyLimit, BodySize};
 use decode::{Bounds, Seen, Source, decode};
 use headers::{LoadFormat, LoadHeaders};

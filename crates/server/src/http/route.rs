@@ -10,7 +10,7 @@ use freshet_base::{Error, ErrorCode, err};
 
 use super::answer::{Answer, envelope, metrics_reply, refusal, refused, text_reply};
 use super::auth::authenticate;
-use super::connection::Client;
+use super::client::Client;
 use super::{Http, admin, load};
 
 /// Longest name of a database or table in a path, in bytes, still encoded.

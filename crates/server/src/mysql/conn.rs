@@ -15,7 +15,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Error, ErrorCode};
 use freshet_wire::handshake::LOGIN_BYTES_MAX;
 use freshet_wire::{Capabilities, Command, OkPacket, PacketReader, PacketWriter};
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -23,9 +23,10 @@ use crate::Shared;
 use crate::accounts::Receiving;
 use crate::insert::InsertCache;
 use crate::io::Acks;
-use crate::mysql::desk::{Desk, Next};
+use crate::mysql::dispatch::{Dispatcher, Next};
 use crate::mysql::login;
 use crate::mysql::prepared::{Kind, Prepared, Statements, protocol};
+use crate::mysql::socket::{End, put_error, send};
 use crate::places::Place;
 use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
@@ -65,21 +66,6 @@ pub struct Held {
     pub registration: Registration,
     /// Its place.
     pub seat: Place,
-}
-
-/// Why a connection ends.
-#[derive(Debug)]
-pub enum End {
-    /// The client left, or was told why it has to.
-    Closed,
-    /// The socket failed, or the client stopped reading.
-    Io(std::io::Error),
-}
-
-impl From<std::io::Error> for End {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 impl Connection {
@@ -173,14 +159,14 @@ impl Connection {
                 return Err(End::Closed);
             }
         };
-        let mut desk = Desk {
+        let mut dispatcher = Dispatcher {
             session: self.session.as_mut().expect("no statement runs elsewhere"),
             statements: &mut self.statements,
             inserts: &mut self.inserts,
             writer: &mut self.writer,
             multi_statements: &mut self.multi_statements,
         };
-        Ok(Some(desk.answer(command).await))
+        Ok(Some(dispatcher.answer(command).await))
     }
 
     /// Sends the answers that have gathered, once the log covers what they say.
@@ -521,30 +507,4 @@ async fn send_unless_killed(
         sent = send(socket, bytes, timeout) => sent,
         () = process.killed() => Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted)),
     }
-}
-
-/// Sends bytes to a client that may take its time, but not for ever.
-pub(super) async fn send(
-    socket: &mut TcpStream,
-    bytes: &[u8],
-    timeout: Duration,
-) -> std::io::Result<()> {
-    // Nearly always the socket takes all at once, and no timer has to be set.
-    let sent = match socket.try_write(bytes) {
-        Ok(sent) => sent,
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
-        Err(error) => return Err(error),
-    };
-    if sent == bytes.len() {
-        return Ok(());
-    }
-    match tokio::time::timeout(timeout, socket.write_all(&bytes[sent..])).await {
-        Ok(written) => written,
-        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
-    }
-}
-
-/// Answers with an error.
-pub fn put_error(writer: &mut PacketWriter, error: &Error) {
-    writer.err(error.code().errno(), error.code().sqlstate(), error.message());
 }

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::Shared;
 use crate::io::{ACCEPT_PAUSE, IoThreads, Trouble};
-use crate::mysql::login;
+use crate::mysql::client;
 
 /// Accepts clients until `stop`.
 pub async fn accept(
@@ -29,7 +29,7 @@ pub async fn accept(
             Ok((stream, peer)) => hand_over(stream, peer, &shared, &threads),
             Err(error) => {
                 let clock = shared.engine.clock();
-                trouble.tell(&error, clock.now(), "MySQL protocol");
+                trouble.log(&error, clock.now(), "MySQL protocol");
                 // Usually no file descriptors are left: some come back when clients leave.
                 shared.places.make_room();
                 clock.sleep(ACCEPT_PAUSE).await;
@@ -47,6 +47,6 @@ fn hand_over(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, threads:
         let Ok(stream) = TcpStream::from_std(stream) else { return };
         // A socket that does not take the option is still a socket.
         let _ = stream.set_nodelay(true);
-        login::serve(stream, shared, acks, peer.ip()).await;
+        client::serve(stream, shared, acks, peer.ip()).await;
     });
 }

@@ -7,70 +7,24 @@ use std::time::Duration;
 use freshet_base::{Error, ErrorCode, Result, err};
 use freshet_meta::Account;
 use freshet_wire::auth::{AuthPlugin, Scramble};
-use freshet_wire::handshake::{Greeting, HandshakeResponse, LOGIN_BYTES_MAX, LoginRequest};
+use freshet_wire::handshake::{Greeting, HandshakeResponse, LoginRequest};
 use freshet_wire::login::{AuthStep, Authenticator};
-use freshet_wire::{
-    Capabilities, ChangeUser, Collation, OkPacket, PacketReader, PacketWriter, StatusFlags,
-};
+use freshet_wire::{Capabilities, ChangeUser, Collation, PacketReader, PacketWriter, StatusFlags};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::Shared;
 use crate::auth::{self, Exchange};
-use crate::io::Acks;
-use crate::mysql::conn::{Connection, End, Held, put_error, send};
+use crate::mysql::socket::{End, send};
 use crate::places::Place;
 use crate::process::Registration;
 use crate::session::{Client, Session};
 
-/// A stranger has so long to take what it is told.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client that has not logged in may take to read what it is sent.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Compression by zlib and by zstd, as clients ask for it.
 const COMPRESSION: u32 = Capabilities::COMPRESS.bits() | Capabilities::ZSTD.bits();
-
-/// Serves one client from the greeting to its end.
-pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: IpAddr) {
-    let now = shared.engine.clock().now();
-    let mut socket = socket;
-    let port = socket.peer_addr().map_or(0, |address| address.port());
-    let place = format!("{}:{port}", auth::host_of(peer));
-    let seat = match shared.places.enter(peer, &shared.place_limits()) {
-        Ok(seat) => seat,
-        Err(error) => {
-            let mut writer = PacketWriter::new();
-            put_error(&mut writer, &error);
-            // Who cannot be served and does not read either is let go.
-            let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
-            return;
-        }
-    };
-    let registration = shared.processes.register(place, now);
-    shared.metrics().connections.inc();
-    let _open = OpenConnection(&shared);
-    let (sent_away, process) = (seat.sent_away(), Arc::clone(&registration.process));
-    let logged_in = tokio::select! {
-        biased;
-        logged_in = log_in(socket, &shared, acks, registration, seat) => logged_in,
-        () = sent_away => None,
-        () = process.killed() => None,
-        () = shared.engine.clock().sleep(shared.connect_timeout()) => None,
-    };
-    let Some(connection) = logged_in else { return };
-    let ended = connection.serve().await;
-    if let End::Io(error) = ended {
-        tracing::debug!(%peer, %error, "connection lost");
-    }
-}
-
-/// Counts a connection as open while it lives.
-struct OpenConnection<'a>(&'a Shared);
-
-impl Drop for OpenConnection<'_> {
-    fn drop(&mut self) {
-        self.0.metrics().connections.dec();
-    }
-}
 
 /// A conversation that is only packets yet.
 pub struct Channel<'a> {
@@ -134,36 +88,11 @@ impl From<Error> for Refused {
     }
 }
 
-async fn log_in(
-    mut socket: TcpStream,
-    shared: &Arc<Shared>,
-    acks: Arc<Acks>,
-    registration: Registration,
-    mut seat: Place,
-) -> Option<Connection> {
-    let peer = socket.peer_addr().ok()?.ip();
-    let mut reader = PacketReader::new(LOGIN_BYTES_MAX);
-    let mut writer = PacketWriter::new();
-    let channel = Channel { socket: &mut socket, reader: &mut reader, writer: &mut writer };
-    match greet(channel, shared, &registration, &mut seat, peer).await {
-        Ok(session) => {
-            reader.set_payload_bytes_max(session.settings.packet_bytes_max);
-            let status = session.status();
-            writer.ok(&OkPacket { status, ..OkPacket::default() });
-            let held = Held { registration, seat };
-            Some(Connection::new(socket, reader, writer, session, acks, held))
-        }
-        Err(Refused::Told(error)) => {
-            put_error(&mut writer, &error);
-            // Who is refused and does not read it is let go.
-            let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
-            None
-        }
-        Err(Refused::Gone(_)) => None,
-    }
-}
-
-async fn greet(
+/// Greets a client and lets it prove who it is.
+///
+/// # Errors
+/// What it is told, or that it is gone.
+pub async fn greet(
     mut channel: Channel<'_>,
     shared: &Arc<Shared>,
     registration: &Registration,

@@ -6,13 +6,18 @@ use std::sync::Arc;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_ingest::decode::params::{Params, PreparedRows};
 use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
+use freshet_query::DataType;
+use freshet_query::engine::Plan;
+use freshet_query::evaluation::Memory;
+use freshet_query::parser::{Parsed, Statement};
+use freshet_query::result::ResultColumn;
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
 use crate::accounts::Kept;
 use crate::insert::{self, Done, Grouping, Target};
+use crate::mysql::cursor::CursorRows;
 use crate::mysql::text;
 use crate::session::Session;
-use crate::statement::PreparedQuery;
 
 /// Parameters of a statement at most: the reply counts them in 16 bits.
 pub const PARAMETERS_MAX: usize = 0xffff;
@@ -59,6 +64,42 @@ pub enum Kind {
     Insert(Box<PreparedInsert>),
     /// Anything else.
     Other(Box<PreparedQuery>),
+}
+
+impl Kind {
+    /// Whether it may change which database is current.
+    pub fn moves_session(&self) -> bool {
+        let Self::Other(prepared) = self else { return false };
+        matches!(prepared.parsed.statement, Statement::Use(_) | Statement::DropDatabase { .. })
+    }
+}
+
+/// A prepared statement that is no INSERT of literals.
+pub struct PreparedQuery {
+    /// What it says.
+    pub parsed: Parsed,
+    /// How it was last carried out.
+    pub plan: Option<CachedPlan>,
+    /// The columns of its result, as far as they are known without values.
+    pub columns: Vec<ResultColumn>,
+    /// Rows that wait to be fetched.
+    pub cursor: Option<CursorRows>,
+    /// Taken for what was parsed.
+    pub memory: Memory,
+}
+
+/// A plan, and what it was made for: it is good while all of that stands.
+pub struct CachedPlan {
+    /// Bound to no snapshot.
+    pub plan: Plan,
+    /// Of the catalog.
+    pub generation: u64,
+    /// Their version.
+    pub settings: u64,
+    /// The current one.
+    pub database: Option<Arc<str>>,
+    /// Of the values.
+    pub types: Vec<Option<DataType>>,
 }
 
 /// An INSERT whose VALUES are parameters and literals.

@@ -68,7 +68,7 @@ impl Output {
     }
 
     /// What is written from here on tells of the log up to `acked`.
-    pub fn tells_of(&mut self, acked: Lsn) {
+    pub fn covers(&mut self, acked: Lsn) {
         self.covers = self.covers.max(acked);
     }
 

@@ -58,14 +58,14 @@ impl Session {
         let patience = WaitLimit::For(engine.config().load_patience);
         if let Some(loaded) = engine.commit(transaction, patience).await? {
             self.acked = self.acked.max(loaded.lsn);
-            self.info.tell(&loaded, self.process.id);
+            self.info.describe(&loaded, self.process.id);
         }
         Ok(())
     }
 
     /// Waits until the log is durable up to everything that the session's replies tell of: what
     /// is read from then on holds it.
-    pub async fn told(&self) {
+    pub async fn wait_durable(&self) {
         self.shared.engine.horizon().wait(self.acked).await;
     }
 
@@ -75,7 +75,7 @@ impl Session {
     /// When no ids can be had; 1205 while a transaction that was rolled back is not ended.
     pub async fn before_read(&mut self) -> Result<()> {
         self.transactions.check_alive()?;
-        self.told().await;
+        self.wait_durable().await;
         self.transactions.before_read(&self.shared.engine, &self.settings)
     }
 }

@@ -12,12 +12,11 @@ use freshet_query::engine::Tables;
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
-use freshet_query::temporal;
 use freshet_schema::Zone;
 use freshet_schema::{Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm};
 
+use super::listing::{Listing, instant, some};
 use super::system::ServerView;
-use super::{Listing, some};
 use crate::session::Session;
 
 /// SHOW DATABASES.
@@ -128,13 +127,6 @@ fn engine_of(table: &Table) -> &'static str {
 
 /// How text compares, in tables of both forms.
 const COLLATION: &str = "utf8mb4_bin";
-
-/// An instant as text, in UTC.
-pub fn instant(micros: i64) -> String {
-    let mut text = String::new();
-    freshet_query::format::datetime(&mut text, micros - micros.rem_euclid(temporal::SECOND), 0);
-    text
-}
 
 fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
     let database = session.database_of(name.database.as_deref())?;

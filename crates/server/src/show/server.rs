@@ -5,8 +5,7 @@ use freshet_base::Result;
 use freshet_meta::{LabelState, Object, Privilege, require_visible};
 use freshet_query::session::Scope;
 
-use super::catalog::instant;
-use super::{Listing, some};
+use super::listing::{Listing, instant, some};
 use crate::Shared;
 use crate::process::Process;
 use crate::session::Session;

@@ -9,7 +9,8 @@ use freshet_ingest::names;
 use freshet_meta::{Account, Object, Privilege, authorize, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
 
-use super::{Listing, server};
+use super::listing::Listing;
+use super::server;
 use crate::Shared;
 use crate::process::Process;
 use crate::session::Session;

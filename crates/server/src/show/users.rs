@@ -3,7 +3,7 @@
 use freshet_base::{Result, err};
 use freshet_meta::{Account, Object, Privilege};
 
-use super::Listing;
+use super::listing::Listing;
 use crate::auth;
 use crate::session::Session;
 

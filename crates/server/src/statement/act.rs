@@ -10,7 +10,8 @@ use freshet_query::actions::{self, Action, Call};
 use freshet_query::session::Value;
 use sqlparser::ast::{Expr, Query};
 
-use super::{Reply, bounded, query};
+use super::query;
+use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
 /// Longer than any statement may run.

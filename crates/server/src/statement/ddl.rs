@@ -13,8 +13,9 @@ use freshet_query::result::ResultColumn;
 use freshet_schema::value::instant_literal;
 use freshet_schema::{ColumnType, TableForm};
 
-use super::{Reply, insert, query, shield};
+use super::{insert, query, shield};
 use crate::insert::{Grouping, Target};
+use crate::reply::Reply;
 use crate::session::Session;
 
 /// Changes what there is.

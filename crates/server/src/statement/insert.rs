@@ -14,8 +14,9 @@ use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{Literal, bytes_of_hex, value};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
 
-use super::{Reply, bounded, query};
-use crate::insert::{Grouping, Target, encoded, load, nothing, resolve, tell, warn};
+use super::query;
+use crate::insert::{Grouping, Target, encoded, load, nothing, report, resolve, warn};
+use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
 /// Runs an INSERT that the scanner did not take.
@@ -282,7 +283,7 @@ pub async fn from_rows(
         0 => nothing(session),
         _ => {
             let loaded = load.commit(&mut session.buffer).await?;
-            tell(session, &target, loaded, taken).await
+            report(session, &target, loaded, taken).await
         }
     };
     Ok(Reply::Done { affected })

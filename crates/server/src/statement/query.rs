@@ -6,18 +6,20 @@ use std::sync::Arc;
 use freshet_base::{Result, bail};
 use freshet_query::actions;
 use freshet_query::engine::{Asked, Origin, Plan};
-use freshet_query::evaluation::{Memory, Warnings};
+use freshet_query::evaluation::Warnings;
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
 use freshet_query::session::Value;
 use freshet_query::{DataType, Parameter, RecordBatch, parameters};
-use freshet_wire::{PacketWriter, Param, StatusFlags};
+use freshet_wire::Param;
 use sqlparser::ast::{self, Expr, Query};
 
-use super::{Reader, Reply, bounded};
 use crate::accounts::Kept;
-use crate::mysql::prepared::{Kind, Prepared};
+use crate::mysql::cursor::CursorRows;
+use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
+use crate::reader::Reader;
+use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::settings::Patience;
 
@@ -25,34 +27,6 @@ use crate::settings::Patience;
 const TOGETHER: usize = 256;
 /// Rows of a cursor that are kept at most.
 const CURSOR_BYTES_MAX: usize = 256 << 20;
-
-impl Kind {
-    /// Whether it may change which database is current.
-    fn moves_session(&self) -> bool {
-        let Self::Other(prepared) = self else { return false };
-        matches!(prepared.parsed.statement, Statement::Use(_) | Statement::DropDatabase { .. })
-    }
-}
-
-/// A prepared statement that is no INSERT of literals.
-pub struct PreparedQuery {
-    parsed: Parsed,
-    plan: Option<CachedPlan>,
-    /// The columns of its result, as far as they are known without values.
-    pub columns: Vec<ResultColumn>,
-    /// Rows that wait to be fetched.
-    pub cursor: Option<CursorRows>,
-    /// Taken for what was parsed.
-    _memory: Memory,
-}
-
-struct CachedPlan {
-    plan: Plan,
-    generation: u64,
-    settings: u64,
-    database: Option<Arc<str>>,
-    types: Vec<Option<DataType>>,
-}
 
 /// A value from the wire as the planner takes it.
 pub fn parameter(param: Param<'_>) -> Parameter {
@@ -265,7 +239,7 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
     }
     let parsed = statements.remove(0);
     let columns = Vec::new();
-    let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, _memory: memory };
+    let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, memory };
     session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;
     Prepared::new(sql, parameters, Kind::Other(Box::new(prepared)), session)
@@ -435,7 +409,7 @@ async fn execute_query(
     };
     let definitions = results::definitions(&columns, session);
     output.writer.cursor(&definitions, session.status(), session.diagnostics.count_u16());
-    prepared.cursor = Some(CursorRows { columns, batches, row: 0, memory });
+    prepared.cursor = Some(CursorRows::new(columns, batches, memory));
     Ok(Ok(()))
 }
 
@@ -473,45 +447,4 @@ async fn begin(
     let rows = session.shared.query.execute(&plan, parameters::values(parameters));
     let rows = bounded(session, rows).await?;
     Ok((plan.columns, rows))
-}
-
-/// Rows of a cursor that were not fetched yet.
-pub struct CursorRows {
-    columns: Vec<ResultColumn>,
-    batches: VecDeque<RecordBatch>,
-    row: usize,
-    memory: Kept,
-}
-
-impl CursorRows {
-    /// Writes the next rows, at most `count`.
-    ///
-    /// # Errors
-    /// A type that no expression of MySQL has.
-    pub fn fetch(
-        &mut self,
-        count: u32,
-        status: StatusFlags,
-        writer: &mut PacketWriter,
-    ) -> Result<()> {
-        let mut left = count as usize;
-        while left > 0 {
-            let Some(batch) = self.batches.front() else { break };
-            let taken = left.min(batch.num_rows() - self.row);
-            let slice = batch.slice(self.row, taken);
-            results::rows(writer, &slice, &self.columns, Encoding::Binary)?;
-            left -= taken;
-            self.row += taken;
-            if self.row == batch.num_rows() {
-                let left = self.memory.bytes().saturating_sub(batch.get_array_memory_size() as u64);
-                self.memory.resize(left).expect("less than before is there");
-                self.batches.pop_front();
-                self.row = 0;
-            }
-        }
-        let last = self.batches.is_empty();
-        let status = status | StatusFlags::CURSOR_EXISTS;
-        writer.result_end(status.set(StatusFlags::LAST_ROW_SENT, last), 0);
-        Ok(())
-    }
 }

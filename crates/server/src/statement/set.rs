@@ -8,8 +8,9 @@ use freshet_query::parser::{Assignment, SetTarget};
 use freshet_query::session::{Scope, Value};
 use sqlparser::ast::Expr;
 
-use super::{Reply, query};
+use super::query;
 use crate::auth;
+use crate::reply::Reply;
 use crate::session::Session;
 use crate::settings::keeps_snapshot;
 use crate::variables;

@@ -7,8 +7,8 @@ use freshet_meta::{Account, AuthData, GrantObject, Meta, Object, Privilege, Priv
 use freshet_query::parser::{GrantTarget, Granting, Identified, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
 
-use super::Reply;
 use crate::auth;
+use crate::reply::Reply;
 use crate::session::Session;
 
 /// Changes users and grants.

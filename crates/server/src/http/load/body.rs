@@ -10,7 +10,7 @@ use hyper::HeaderMap;
 use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 
-use crate::http::connection::Activity;
+use crate::http::client::Activity;
 
 /// A body that nobody wants is read and dropped up to here, so that its client hears the reply.
 const DRAIN_BYTES_MAX: u64 = 256 << 20;

@@ -4,8 +4,8 @@ use freshet_base::{Error, Result};
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
 use crate::insert::InsertCache;
-use crate::mysql::conn::put_error;
 use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeholders};
+use crate::mysql::socket::put_error;
 use crate::mysql::{login, results, text};
 use crate::session::Session;
 use crate::statement::{self, Work};
@@ -27,7 +27,7 @@ pub enum Next {
 }
 
 /// Where commands are looked at: everything of a connection but the socket.
-pub struct Desk<'a> {
+pub struct Dispatcher<'a> {
     /// Who asks.
     pub session: &'a mut Box<Session>,
     /// What was prepared.
@@ -40,7 +40,7 @@ pub struct Desk<'a> {
     pub multi_statements: &'a mut bool,
 }
 
-impl Desk<'_> {
+impl Dispatcher<'_> {
     /// Answers a command, or says what is left to do about it.
     pub async fn answer(&mut self, command: Command<'_>) -> Next {
         match command {
