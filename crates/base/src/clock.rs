@@ -1,6 +1,7 @@
 //! Time as an argument.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -51,6 +52,42 @@ impl Clock for SystemClock {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(futures_timer::Delay::new(duration))
     }
+}
+
+/// The clock of a log. It runs while a server of the store does, and only then, and goes on from
+/// the last time that the log has noted: whatever becomes of the clock on the wall, what ages by it
+/// ages by time that was served. A new store begins with the time on the wall.
+pub struct LogClock {
+    clock: ClockRef,
+    /// What it showed when `clock` was at zero.
+    began_micros: AtomicI64,
+}
+
+impl LogClock {
+    /// Goes on from `noted_micros`.
+    pub fn new(clock: ClockRef, noted_micros: Option<i64>) -> Self {
+        let now_micros = noted_micros.unwrap_or_else(|| clock.wall_micros());
+        let began_micros = AtomicI64::new(now_micros.saturating_sub(running_micros(&clock)));
+        Self { clock, began_micros }
+    }
+
+    /// What it shows.
+    pub fn now_micros(&self) -> i64 {
+        let began_micros = self.began_micros.load(Ordering::Relaxed);
+        began_micros.saturating_add(running_micros(&self.clock))
+    }
+
+    /// Goes on from `micros` if that is later: an earlier process has shown it.
+    pub fn has_shown(&self, micros: i64) {
+        let missing_micros = micros.saturating_sub(self.now_micros());
+        if missing_micros > 0 {
+            self.began_micros.fetch_add(missing_micros, Ordering::Relaxed);
+        }
+    }
+}
+
+fn running_micros(clock: &ClockRef) -> i64 {
+    i64::try_from(clock.now().as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A point in a clock's monotonic time after which a request is no longer worth doing.

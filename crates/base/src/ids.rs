@@ -106,13 +106,28 @@ id!(
     Lsn(u64)
 );
 id!(
-    /// One start of a server on a store.
-    Run(u64)
+    /// A term of the log: one start of a server on a store. 0 is before the first.
+    Term(u64)
+);
+id!(
+    /// The number of a batch in its log, rising by one; 0 is before the first.
+    BatchIndex(u64)
 );
 id!(
     /// A client connection, as SHOW PROCESSLIST and KILL name it.
     ConnectionId(u32)
 );
+
+/// The end of a batch: what the next one names as standing before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LogPosition {
+    /// Its last record.
+    pub lsn: Lsn,
+    /// Its number.
+    pub index: BatchIndex,
+    /// The term that wrote it.
+    pub term: Term,
+}
 
 #[cfg(test)]
 mod tests {

@@ -82,7 +82,8 @@ impl Scope {
                 class => *class,
             };
             let unlike = !class.is_literal() && random.random_ratio(1, UNLIKE_ONE_IN);
-            let class = if unlike { Class::random(random) } else { class };
+            let other = if unlike { Class::random(random) } else { class };
+            let class = if form.takes(other, class) { other } else { class };
             scope.expr(random, class, depth)
         });
         let args = args.collect();

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-use freshet_base::{Error, Lsn, Result, TableId, err};
-use freshet_meta::{AcceptedHole, Catalog};
+use freshet_base::{Error, Lsn, Result, TableId, Term, err};
+use freshet_meta::{AcceptedHole, Catalog, LogSecret};
 use freshet_schema::row;
 pub use freshet_storage::recover::Finding;
 use freshet_storage::recover::open_table;
 use freshet_storage::side;
-use freshet_wal::{Corruption, Scan, ScanError};
+use freshet_wal::{Corruption, Hole, Scan, ScanError, TermFile};
 
 use crate::config::EngineConfig;
 use crate::disk::Disk;
@@ -44,6 +44,8 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
     let mut report = Report::default();
     check_files(&store, &mut report)?;
     report.findings.extend(side_finding(&store));
+    let term_file = store.bad_term_file();
+    report.findings.extend(term_file.map(|(file, what)| Finding { file, offset: None, what }));
     let bad_dirs = store.bad_log_dirs()?;
     if !bad_dirs.is_empty() {
         let finding = |bad: &BadDir| Finding {
@@ -84,6 +86,11 @@ fn side_finding(store: &StoppedStore) -> Option<Finding> {
 
 fn check_log(store: &StoppedStore, scan: &Scan, report: &mut Report) {
     let catalog = store.meta.catalog();
+    for Hole { first, last } in &scan.without_head {
+        let what =
+            format!("the head before records {first} to {last} is damaged; they can be read");
+        report.findings.push(Finding { file: PathBuf::from("log"), offset: None, what });
+    }
     let mut records = scan.records();
     loop {
         match records.next_record() {
@@ -160,6 +167,11 @@ pub enum Loss {
         /// What is wrong with it.
         what: String,
     },
+    /// The file that counts the starts of the store cannot be used.
+    TermFile {
+        /// What is wrong with it.
+        what: String,
+    },
     /// Durable records cannot be read.
     Records {
         /// The first.
@@ -191,6 +203,12 @@ impl fmt::Display for Loss {
                 "{what}; accepting it gives up the rows that small tables had in it instead of in \
                  files of their own"
             ),
+            Self::TermFile { what } => {
+                write!(
+                    f,
+                    "{what}; accepting it counts on from what the log says, and loses nothing"
+                )
+            }
             Self::Records { first, last, what, tables } => {
                 let count = last.get() - first.get() + 1;
                 write!(
@@ -216,7 +234,7 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
         return lost_dir(bad).map(Some);
     }
     match store.scan() {
-        Ok(_) => Ok(None),
+        Ok(_) => Ok(store.bad_term_file().map(|(_, what)| Loss::TermFile { what })),
         Err(ScanError::Corruption(corruption)) => {
             Ok(Some(lost_records(&store.meta.catalog(), &corruption)))
         }
@@ -240,10 +258,25 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
         Loss::LogDir { name, files, .. } => store.meta.remove_log_dir(name, files),
         Loss::File { id, .. } => store.meta.remove_log_file(*id),
         Loss::SideFile { .. } => store.meta.remove_side_file(),
+        Loss::TermFile { .. } => {
+            let scan = store.scan().map_err(damaged)?;
+            new_secret(&store, world, scan.end.term)?;
+            store.write_term(scan.end.term)
+        }
         Loss::Records { first, last, .. } => {
+            if let TermFile::Term(term) = store.term {
+                new_secret(&store, world, term)?;
+            }
             store.meta.accept_hole(AcceptedHole { first: *first, last: *last })
         }
     })
+}
+
+/// What was given up must not come back: terms behind `term` have another secret, so nothing that
+/// earlier ones of their numbers wrote is read as theirs.
+fn new_secret(store: &StoppedStore, world: &World, term: Term) -> Result<()> {
+    let key = [(world.draw)(), (world.draw)()];
+    store.meta.add_log_secret(LogSecret { from: term.next(), key })
 }
 
 fn lost_dir(bad: BadDir) -> Result<Loss> {

@@ -59,7 +59,7 @@ pub use engine::{Engine, World};
 pub use freshet_wal::{Acks, Horizon, HorizonWatch};
 pub use load::{Destination, Load};
 pub use log_dirs::STORE_FILE;
-pub use open::META_FILE;
+pub use open::{META_FILE, TERM_FILE};
 pub use state::TableState;
 pub use target::{LoadTarget, Loaded};
 pub use transaction::{OwnRows, Transaction};

@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use freshet_base::io::{Fs, FsRef};
-use freshet_base::{Error, Result, err};
-use freshet_meta::{LogState, Meta};
+use freshet_base::{Error, Result, Term, err};
+use freshet_meta::{LogSecret, LogState, Meta};
 
 use crate::config::EngineConfig;
 use crate::engine::World;
@@ -165,7 +165,11 @@ pub(crate) fn take(config: &EngineConfig, world: &World, meta: &Meta) -> Result<
     let fs = &world.fs;
     if meta.log_state().store == 0 {
         let store = (world.draw)().max(1);
-        meta.settle_log(|state| state.store = store)?;
+        let secret = LogSecret { from: Term::ZERO, key: [(world.draw)(), (world.draw)()] };
+        meta.settle_log(|state| {
+            state.store = store;
+            state.secrets = vec![secret];
+        })?;
     }
     let state = meta.log_state();
     let mut locks = Vec::new();
@@ -227,7 +231,7 @@ impl LogDir {
             Some((store, of)) if store != Some(state.store) => Some(DirFault::Others(of)),
             Some(_) => newer().map(|(_, name)| DirFault::Newer(name.clone())),
             None if self.is_listed => Some(DirFault::Unmarked),
-            // A store of format 2 has not marked its directories yet.
+            // Somebody has accepted that it is not marked.
             None if is_known => None,
             None => strays.first().map(|(_, name)| DirFault::Unknown(name.clone())),
         })

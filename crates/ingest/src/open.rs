@@ -6,17 +6,15 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
 use freshet_base::clock::ClockRef;
-use freshet_base::io::{FsRef, Mode};
-use freshet_base::{Error, ErrorCode, Lsn, Result, bail, err};
-use freshet_meta::{
-    AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, RunRecord, StoredTable,
-};
+use freshet_base::io::FsRef;
+use freshet_base::{Error, ErrorCode, Lsn, Result, Term, bail, err};
+use freshet_meta::{AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, StoredTable};
 use freshet_storage::flush::Files;
 use freshet_storage::view::{StoreView, TableView, Views};
 use freshet_storage::{DataDir, Rowset, side};
 use freshet_wal::{
-    FileState, Hole, LogFile, NewRun, RunBounds, Scan, ScanError, ScanInput, Wal, WalOptions,
-    WalWorld, scan,
+    FileState, Hole, LogFile, NewTerm, Scan, ScanError, ScanInput, Secret, TermFile, Wal,
+    WalOptions, WalWorld, read_term, scan, write_term,
 };
 use imbl::HashMap;
 
@@ -38,6 +36,8 @@ use crate::sweep::Sweeper;
 
 /// The name of the metadata file.
 pub const META_FILE: &str = "meta.redb";
+/// The name of the file that counts terms.
+pub const TERM_FILE: &str = "raft.state";
 
 impl Engine {
     /// Opens the store in `config.data_dir`, makes it if there is none, brings the log into
@@ -53,15 +53,18 @@ impl Engine {
         disk.with_ballast(|| store.drop_unlisted())?;
         step(&world, "recovery-scanned")?;
         let files = store.sort_out(&scan)?;
-        let run = disk.with_ballast(|| begin_run(&world, &store.meta, &scan))?;
-        step(&world, "recovery-run-begun")?;
-        let wal = start_wal(&config, &world, files, &run)?;
-        let run_starts = store.runs.iter().map(|run| run.first_lsn).collect();
+        let term = disk.with_ballast(|| store.begin_term(&scan))?;
+        step(&world, "recovery-term-begun")?;
+        let wal = start_wal(&config, &world, files, term)?;
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
-        let mut replay = Replay::new(&engine, run_starts);
+        let mut replay = Replay::new(&engine);
         replay_side(&engine, &mut replay)?;
         step(&engine.world, "recovery-side-file-replayed")?;
+        for hole in &scan.without_head {
+            let (first, last) = (hole.first, hole.last);
+            tracing::warn!(%first, %last, "the head of log records is damaged; they are read");
+        }
         let mut records = scan.records();
         while let Some(record) = records.next_record().map_err(damaged)? {
             replay.record(&record).await?;
@@ -206,20 +209,6 @@ fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableV
     Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }
 
-/// The run bounds that the log's reader wants, from what metadata keeps.
-fn run_bounds(runs: &[RunRecord]) -> Vec<RunBounds> {
-    let ends = runs.iter().skip(1).map(|next| Some(next.ended_at)).chain([None]);
-    runs.iter()
-        .zip(ends)
-        .map(|(run, last_lsn)| RunBounds {
-            run: run.number,
-            salt: run.salt,
-            first_lsn: run.first_lsn,
-            last_lsn,
-        })
-        .collect()
-}
-
 /// A store that no server has: locked, its metadata open.
 pub(crate) struct StoppedStore {
     pub fs: FsRef,
@@ -227,7 +216,8 @@ pub(crate) struct StoppedStore {
     pub data: DataDir,
     /// Every table as metadata has it.
     pub tables: Vec<StoredTable>,
-    runs: Vec<RunRecord>,
+    /// The highest term that may have written anything.
+    pub term: TermFile,
     config: EngineConfig,
     locks: Vec<Lock>,
 }
@@ -274,7 +264,7 @@ impl StoppedStore {
         Ok(Self {
             fs: Arc::clone(&world.fs),
             tables: meta.tables_on_open()?,
-            runs: meta.runs()?,
+            term: term_file(config, world, &meta)?,
             data: data_dir(&config.data_dir),
             config: config.clone(),
             meta,
@@ -299,12 +289,16 @@ impl StoppedStore {
         let files = state.files.iter().map(|file| self.log_file(file)).collect::<Vec<_>>();
         let hole = |hole: &AcceptedHole| Hole { first: hole.first, last: hole.last };
         let holes = state.holes.iter().map(hole).collect::<Vec<_>>();
-        let runs = run_bounds(&self.runs);
         scan(ScanInput {
             fs: Arc::clone(&self.fs),
             files: &files,
-            runs: &runs,
-            recycled_to: state.recycled_to,
+            secrets: &secrets(&self.meta),
+            last_term: match self.term {
+                TermFile::Term(term) => term,
+                // Nothing but the log itself says how many there were.
+                TermFile::Missing | TermFile::Damaged => Term(u64::MAX),
+            },
+            recycled: state.recycled,
             durable_known: self.durable_known(),
             accepted_holes: &holes,
         })
@@ -313,14 +307,7 @@ impl StoppedStore {
     fn log_file(&self, record: &LogFileRecord) -> LogFile {
         // Relative ones stand under the data directory, wherever that has been moved to.
         let path = self.config.data_dir.join(&record.path);
-        // Format 2 did not say how long a file is; one that was cut short lacks records then.
-        let is_whole = |bytes: &u64| *bytes > 0 && bytes.is_multiple_of(freshet_wal::BLOCK_BYTES);
-        let len = || self.fs.open(&path, Mode::Read).and_then(|file| file.len_bytes()).ok();
-        let bytes = match record.bytes {
-            0 => len().filter(is_whole).unwrap_or(self.config.wal_file_bytes.bytes()),
-            bytes => bytes,
-        };
-        LogFile { id: record.id, path, bytes }
+        LogFile { id: record.id, path, bytes: record.bytes }
     }
 
     /// The files that the log goes on with. What has another size than new files, or stands where
@@ -332,13 +319,6 @@ impl StoppedStore {
             file.bytes == self.config.wal_file_bytes.bytes()
                 && self.config.wal_dirs.iter().any(|wanted| wanted == dir)
         };
-        let bytes = scan.files.iter().map(|state| (state.file.id, state.file.bytes));
-        let bytes = bytes.collect::<std::collections::HashMap<_, _>>();
-        self.meta.settle_log(|state| {
-            for file in &mut state.files {
-                file.bytes = bytes.get(&file.id).copied().unwrap_or(file.bytes);
-            }
-        })?;
         let mut files = Vec::new();
         for FileState { file, live, .. } in scan.files.iter().cloned() {
             match (is_kept(&file), live) {
@@ -357,7 +337,41 @@ impl StoppedStore {
     /// The highest LSN that metadata names: everything up to it was durable.
     fn durable_known(&self) -> Lsn {
         let flushed = self.tables.iter().map(|t| t.flushed.lsn.max(t.flushed.version_lsn));
-        flushed.chain([self.meta.log_state().recycled_to]).max().unwrap_or(Lsn::ZERO)
+        flushed.chain([self.meta.log_state().recycled.lsn]).max().unwrap_or(Lsn::ZERO)
+    }
+
+    /// The file of terms where it cannot be read, and what it says is missed.
+    pub fn bad_term_file(&self) -> Option<(PathBuf, String)> {
+        let what = match self.term {
+            TermFile::Term(_) => return None,
+            TermFile::Missing => "is missing",
+            TermFile::Damaged => "cannot be read: both of its blocks are damaged",
+        };
+        let path = self.config.data_dir.join(TERM_FILE);
+        let what = format!("{}, which counts the starts of the store, {what}", path.display());
+        Some((path, what))
+    }
+
+    /// Begins a term behind what a scan has found: its number is on the device before anything of
+    /// it is written.
+    fn begin_term(&self, scan: &Scan) -> Result<NewTerm> {
+        let TermFile::Term(before) = self.term else {
+            let (_, what) = self.bad_term_file().expect("a term that cannot be read");
+            return Err(damaged(err!(Corruption, "{what}")));
+        };
+        let clock = Arc::clone(self.meta.labels().clock());
+        scan.time_micros.inspect(|micros| clock.has_shown(*micros));
+        let term = before.next();
+        self.write_term(term)?;
+        let secrets = secrets(&self.meta);
+        Ok(NewTerm { term, secrets, after: scan.end, covered: scan.durable_lsn, clock })
+    }
+
+    /// Says that terms up to `term` may have written something.
+    pub fn write_term(&self, term: Term) -> Result<()> {
+        let path = self.config.data_dir.join(TERM_FILE);
+        write_term(&*self.fs, &path, term)
+            .map_err(|error| Error::io(format_args!("write {}", path.display()), error))
     }
 
     /// The side file that metadata names.
@@ -380,16 +394,29 @@ pub(crate) fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> 
     Error::new(ErrorCode::Corruption, message).with_source(error)
 }
 
-fn begin_run(world: &World, meta: &Meta, scan: &Scan) -> Result<RunRecord> {
-    let first_lsn = scan.end_lsn.next();
-    meta.begin_run(scan.end_lsn, first_lsn, || (world.draw)())
+/// The highest term that may have written anything; before the first log file there was none.
+fn term_file(config: &EngineConfig, world: &World, meta: &Meta) -> Result<TermFile> {
+    let path = config.data_dir.join(TERM_FILE);
+    let term = read_term(&*world.fs, &path)
+        .map_err(|error| Error::io(format_args!("read {}", path.display()), error))?;
+    let log = meta.log_state();
+    let is_new = log.files.is_empty() && log.recycled.lsn == Lsn::ZERO;
+    Ok(match term {
+        TermFile::Missing | TermFile::Damaged if is_new => TermFile::Term(Term::ZERO),
+        term => term,
+    })
+}
+
+fn secrets(meta: &Meta) -> Vec<Secret> {
+    let secrets = meta.log_state().secrets;
+    secrets.iter().map(|secret| Secret { from: secret.from, key: secret.key }).collect()
 }
 
 fn start_wal(
     config: &EngineConfig,
     world: &World,
     files: Vec<FileState>,
-    run: &RunRecord,
+    term: NewTerm,
 ) -> Result<Arc<Wal>> {
     let file_bytes = config.wal_file_bytes.bytes();
     let options = WalOptions {
@@ -406,8 +433,7 @@ fn start_wal(
         failpoints: world.failpoints.clone(),
         on_fatal: Box::new(move |message: &str| on_fatal(message)),
     };
-    let new_run = NewRun { run: run.number, salt: run.salt, first_lsn: run.first_lsn };
-    Wal::start(options, wal_world, new_run, files).map_err(|error| Error::io("open the log", error))
+    Wal::start(options, wal_world, term, files).map_err(|error| Error::io("open the log", error))
 }
 
 fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {

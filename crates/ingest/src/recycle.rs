@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::io::FsRef;
-use freshet_base::{Error, Lsn, Result, TableId, Version, task};
+use freshet_base::{Error, LogPosition, Lsn, Result, TableId, Version, task};
 use freshet_meta::{LogFileRecord, Meta, RecycleCommit};
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::side::{self, SideEntry};
@@ -72,7 +72,7 @@ impl Engine {
         {
             let engine = Arc::clone(self);
             let turn = async move {
-                engine.recycler.wanted.store(up_to.get(), Ordering::Release);
+                engine.recycler.wanted.store(up_to.lsn.get(), Ordering::Release);
                 if let Err(error) = engine.turn(up_to).await {
                     engine.note_error(&error);
                     tracing::warn!(%error, "the log cannot be recycled yet");
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     /// Up to where the log should be freed now, if it should.
-    fn turn_due(&self) -> Option<Lsn> {
+    fn turn_due(&self) -> Option<LogPosition> {
         let stats = self.wal().stats();
         let turn_bytes = self.config().wal_bytes_max.bytes() / TURN_PARTS;
         if stats.live_bytes < turn_bytes && stats.room_waiters == 0 {
@@ -146,7 +146,8 @@ impl Engine {
     }
 
     /// Frees the log up to `up_to`.
-    async fn turn(self: &Arc<Self>, up_to: Lsn) -> Result<()> {
+    async fn turn(self: &Arc<Self>, position: LogPosition) -> Result<()> {
+        let up_to = position.lsn;
         for database in self.dropped_databases(up_to) {
             self.settle_database_drop(database).await?;
         }
@@ -160,7 +161,7 @@ impl Engine {
             versions.push((state.id, version));
             entries.extend(rows);
         }
-        self.commit_turn(up_to, versions, entries).await
+        self.commit_turn(position, versions, entries).await
     }
 
     /// Flushes tables that hold back the log up to `up_to`, the largest first: those that hold
@@ -232,10 +233,11 @@ impl Engine {
 
     async fn commit_turn(
         self: &Arc<Self>,
-        up_to: Lsn,
+        position: LogPosition,
         versions: Vec<(TableId, Version)>,
         entries: Vec<SideEntry>,
     ) -> Result<()> {
+        let up_to = position.lsn;
         self.horizon().wait(up_to).await;
         let engine = Arc::clone(self);
         task::run(&**self.pool(), move || {
@@ -247,9 +249,9 @@ impl Engine {
                     Some(name)
                 }
             };
-            let commit = RecycleCommit { recycled_to: up_to, side_file, versions };
+            let commit = RecycleCommit { recycled: position, side_file, versions };
             engine.meta().recycle_commit(&commit)?;
-            let Recycled { used_again, left } = engine.wal().recycle(up_to);
+            let Recycled { used_again, left } = engine.wal().recycle(position);
             tracing::debug!(%up_to, used_again, side_rows = entries.len(), "log recycled");
             for file in left {
                 remove_log_file(engine.fs(), engine.meta(), &file)?;

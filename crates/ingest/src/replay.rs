@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use freshet_base::{
-    ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, TxnId, err,
+    ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, Term, TxnId, err,
 };
 use freshet_meta::RowsetMeta;
 use freshet_schema::{TableSchema, row};
@@ -41,8 +41,8 @@ pub struct Replay<'a> {
     engine: &'a Arc<Engine>,
     /// Tables with a group that may be open at this place of the log.
     grouped: BTreeSet<TableId>,
-    /// Where the runs begin that are still to come, first one last.
-    run_starts: Vec<Lsn>,
+    /// The term of the last record.
+    term: Term,
     last: Lsn,
     /// On a full disk: the memory in use at which a flush is tried again.
     flushes_from_bytes: u64,
@@ -50,13 +50,12 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay into `engine`, whose tables stand as metadata says; runs begin at `run_starts`.
-    pub fn new(engine: &'a Arc<Engine>, mut run_starts: Vec<Lsn>) -> Self {
-        run_starts.sort_unstable_by(|a, b| b.cmp(a));
+    /// A replay into `engine`, whose tables stand as metadata says.
+    pub fn new(engine: &'a Arc<Engine>) -> Self {
         Self {
             engine,
             grouped: BTreeSet::new(),
-            run_starts,
+            term: Term::ZERO,
             last: Lsn::ZERO,
             flushes_from_bytes: 0,
             done: Replayed::default(),
@@ -89,7 +88,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// A record that no server of this version wrote, or metadata that cannot be written.
     pub async fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
-        while self.run_starts.pop_if(|start| *start <= record.lsn).is_some() {
+        if std::mem::replace(&mut self.term, record.term) != record.term {
             self.end_run();
         }
         // Before the record is taken: what is in files then is followed by at least this record

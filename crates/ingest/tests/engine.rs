@@ -241,7 +241,7 @@ fn the_log_is_used_again_and_small_tables_survive_it() {
     for _ in 0..400 {
         insert(&engine, "large", GroupCommitMode::Async, &rows);
     }
-    common::wait_until("the log was recycled", || engine.meta().log_state().recycled_to.get() > 0);
+    common::wait_until("the log was recycled", || engine.meta().log_state().recycled.lsn.get() > 0);
     assert_eq!(rows_of(&engine, small, Freshness::Committed), [(1, 10)]);
     insert(&engine, "small", GroupCommitMode::Async, &[(2, 20)]);
     store.crash(engine);

@@ -1,7 +1,7 @@
-//! Stores that older versions wrote: every format that was ever on main is read for ever.
+//! What a store holds over a restart, and stores of formats that are not read any more.
 //!
-//! `tests/formats/N.tar.gz` holds a data directory as format N had it. To add one when a format
-//! changes: `cargo run -p freshet-ingest --example write_store` prints where it wrote one; pack
+//! `tests/formats/N.tar.gz` holds a data directory as format N had it. To add one once a format is
+//! released: `cargo run -p freshet-ingest --example write_store` prints where it wrote one; pack
 //! it with `tar -czf N.tar.gz -C THERE .`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -17,11 +17,9 @@ use freshet_ingest::Engine;
 use freshet_ingest::check::check;
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
+use futures::executor::block_on;
 
-/// What stores hold since this format: slow hashes, and values of columns for rows of before.
-const SLOW_HASHES: u32 = 2;
-
-fn holds_what_was_filled(store: &Store, format: u32) {
+fn holds_what_was_filled(store: &Store) {
     let report = check(&store.config(), &store.world()).unwrap();
     assert_eq!(report.findings, []);
     let engine = store.open();
@@ -34,9 +32,7 @@ fn holds_what_was_filled(store: &Store, format: u32) {
     let filed = rows("filed");
     assert_eq!(filed.len(), 250 * 2_000);
     assert!(filed.iter().all(|(a, b)| *b == -a));
-    if format >= SLOW_HASHES {
-        holds_a_user_and_an_added_column(&engine);
-    }
+    holds_a_user_and_an_added_column(&engine);
     insert(&engine, "filed", GroupCommitMode::Off, &[(1, 1)]);
     store.stop(engine);
 }
@@ -54,9 +50,9 @@ fn holds_a_user_and_an_added_column(engine: &Engine) {
 }
 
 #[test]
-fn stores_of_every_format_are_read() {
+fn stores_of_unreleased_formats_are_refused_by_name_and_left_alone() {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
-    let mut read = BTreeSet::new();
+    let mut refused = BTreeSet::new();
     for entry in std::fs::read_dir(formats).unwrap() {
         let archive = entry.unwrap().path();
         let store = Store::small();
@@ -65,16 +61,20 @@ fn stores_of_every_format_are_read() {
         let tar = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&target).status();
         assert!(tar.unwrap().success(), "{}", archive.display());
         let name = archive.file_name().unwrap().to_str().unwrap();
-        let format = name.strip_suffix(".tar.gz").unwrap().parse().unwrap();
-        holds_what_was_filled(&store, format);
-        read.insert(format);
+        let format = name.strip_suffix(".tar.gz").unwrap().parse::<u32>().unwrap();
+        for _ in 0..2 {
+            let error = block_on(Engine::open(store.config(), store.world())).err().unwrap();
+            let told = error.to_string();
+            assert!(told.contains(&format!("format {format}, which")), "{told}");
+        }
+        refused.insert(format);
     }
-    assert_eq!(read, BTreeSet::from([1, 2, 3]));
+    assert_eq!(refused, BTreeSet::from([1, 2, 3]));
 }
 
 #[test]
-fn a_store_of_today_holds_what_the_stores_of_before_hold() {
+fn a_store_holds_what_was_filled_in_over_a_crash() {
     let store = Store::small();
     fill(&store);
-    holds_what_was_filled(&store, u32::MAX);
+    holds_what_was_filled(&store);
 }

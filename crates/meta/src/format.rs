@@ -6,10 +6,12 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format this code writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
-/// Refuses a store that a newer version wrote, brings an older one up to date, and marks an
-/// empty one as ours.
+/// Refuses a store of another format, and marks an empty one as ours.
+///
+/// - 1 to 3 had a log without heads and terms. No release wrote them.
+/// - 4 is the first that is read.
 pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
     let stored = store.get(keys::FORMAT)?;
     let version = match &stored {
@@ -24,27 +26,19 @@ pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
              {FORMAT_VERSION}: start the version that wrote it, or a newer one"
         );
     }
-    if stored.is_some() && version == FORMAT_VERSION {
+    if version < FORMAT_VERSION {
+        bail!(
+            NotSupported,
+            "the data directory is of format {version}, which only unreleased versions wrote; \
+             this server reads format {FORMAT_VERSION}: export its tables with the version that \
+             wrote it, and load them into a new directory"
+        );
+    }
+    if stored.is_some() {
         return Ok(());
     }
-    let mut batch = upgrade(store, version)?;
-    batch.expect.push((keys::FORMAT.to_owned(), stored));
-    batch.put.push((keys::FORMAT.to_owned(), keys::encode(&FORMAT_VERSION)));
-    Ok(store.commit(batch)?)
-}
-
-/// The changes that bring a store of format `from` up to date.
-///
-/// - 1 is the first.
-/// - 2 added slow hashes of passwords and the values of columns for rows of before them. What 1
-///   wrote means the same, but a server of 1 would take a slow hash for no password.
-/// - 3 added what directories and files of the log are. The next start finds out what 2 did not
-///   write; a server of 2 would read all files of the log with the size of its own settings.
-fn upgrade(_store: &dyn MetaStore, from: u32) -> Result<Batch> {
-    match from {
-        1..=FORMAT_VERSION => Ok(Batch::default()),
-        _ => bail!(Corruption, "the data directory is of format {from}, which never existed"),
-    }
+    let put = vec![(keys::FORMAT.to_owned(), keys::encode(&FORMAT_VERSION))];
+    Ok(store.commit(Batch { put, ..Batch::default() })?)
 }
 
 #[cfg(test)]
@@ -57,25 +51,28 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"3");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"4");
     }
 
     #[test]
-    fn a_store_of_an_older_format_is_marked_as_of_this_one() {
-        let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"1".to_vec())];
-        store.commit(Batch { put, ..Batch::default() }).unwrap();
-        check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"3");
+    fn a_store_of_an_older_format_is_refused_by_name() {
+        for format in ["1", "2", "3"] {
+            let store = MemStore::new();
+            let put = vec![(keys::FORMAT.to_owned(), format.as_bytes().to_vec())];
+            store.commit(Batch { put, ..Batch::default() }).unwrap();
+            let error = check(&store).unwrap_err();
+            assert!(error.message().contains(&format!("of format {format}")), "{error}");
+            assert!(error.message().contains("reads format 4"), "{error}");
+        }
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"4".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"5".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 4"), "{error}");
+        assert!(error.message().contains("format 5"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

@@ -15,7 +15,6 @@ pub(crate) const FLUSHED: &str = "/flushed/";
 pub(crate) const ROWSETS: &str = "/rowset/";
 pub(crate) const LABELS: &str = "/label/";
 pub(crate) const LABEL_CLOCK: &str = "/label-clock";
-pub(crate) const RUNS: &str = "/run/";
 pub(crate) const USERS: &str = "/user/";
 
 pub(crate) fn database(id: DbId) -> String {
@@ -50,10 +49,6 @@ pub(crate) fn labels(db: DbId) -> String {
 
 pub(crate) fn label(db: DbId, label: &str) -> String {
     format!("{LABELS}{db}/{label}")
-}
-
-pub(crate) fn run(number: u64) -> String {
-    format!("{RUNS}{number:020}")
 }
 
 pub(crate) fn ids(kind: &str) -> String {

@@ -7,22 +7,19 @@
 //! It is remembered for as long as its kind promises, and never forgotten for another's sake: a
 //! load that were taken a second time would be doubled without anybody noticing. Where a database
 //! remembers as many as it may, new labels are refused, which its clients notice and can wait for.
-//! Labels age by a clock of their own ([`clock`]), so that no jump of time makes them forgotten.
+//! Labels age by the clock of the log, so that no jump of time makes them forgotten.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::clock::ClockRef;
+use freshet_base::clock::{ClockRef, LogClock};
 use freshet_base::{DbId, Error, Lsn, Result, Retry, TxnId, bail, err};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::keys;
 use crate::store::{Batch, MetaStore};
-use clock::ServiceClock;
-
-mod clock;
 
 /// Longest label, in characters.
 pub const LABEL_CHARS_MAX: usize = 128;
@@ -269,7 +266,8 @@ impl DbLabels {
 /// The labels of all databases.
 pub struct LabelBook {
     limits: LabelLimits,
-    clock: ServiceClock,
+    clock: Arc<LogClock>,
+    wall: ClockRef,
     databases: Mutex<HashMap<DbId, DbLabels>>,
 }
 
@@ -311,7 +309,8 @@ impl LabelBook {
             Some(bytes) => Some(keys::decode::<i64>(keys::LABEL_CLOCK, &bytes)?),
             None => None,
         };
-        let clock = ServiceClock::new(clock, saved_micros);
+        let wall = ClockRef::clone(&clock);
+        let clock = Arc::new(LogClock::new(clock, saved_micros));
         let mut databases = HashMap::<DbId, DbLabels>::new();
         for (key, bytes) in store.scan(keys::LABELS)? {
             let record = keys::decode::<LabelRecord>(&key, &bytes)?;
@@ -320,7 +319,7 @@ impl LabelBook {
         for labels in databases.values_mut() {
             labels.trim(clock.now_micros());
         }
-        Ok(Self { limits, clock, databases: Mutex::new(databases) })
+        Ok(Self { limits, clock, wall, databases: Mutex::new(databases) })
     }
 
     /// Claims a label for a load.
@@ -382,10 +381,15 @@ impl LabelBook {
         labels.finished.values().cloned().collect()
     }
 
+    /// The clock by which labels age.
+    pub fn clock(&self) -> &Arc<LogClock> {
+        &self.clock
+    }
+
     /// The time now.
     pub fn time(&self) -> LabelTime {
         LabelTime {
-            wall_micros: self.clock.wall_micros(),
+            wall_micros: self.wall.wall_micros(),
             service_micros: Some(self.clock.now_micros()),
         }
     }

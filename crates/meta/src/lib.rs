@@ -56,7 +56,7 @@ pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,
     LabelState, LabelTime, UsedLabel,
 };
-pub use log::{AcceptedHole, LogFileRecord, LogState, RecycleCommit, RunRecord};
+pub use log::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::{Meta, MetaConfig};
 pub use rowset::{KeyRange, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;

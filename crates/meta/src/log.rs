@@ -1,6 +1,6 @@
-//! What metadata keeps for the log: its runs, its files, how far they are used again.
+//! What metadata keeps for the log: its secrets, its files, how far they are used again.
 
-use freshet_base::{Lsn, Result, Run, TableId, Version, bail};
+use freshet_base::{LogPosition, Lsn, Result, TableId, Term, Version, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::ddl::retry;
@@ -12,17 +12,13 @@ use crate::store::{Batch, MetaStore};
 /// Most log files that metadata lists.
 const FILES_MAX: usize = 65_536;
 
-/// One start of a server on this store.
+/// A secret of the store, from which the salts of its log's terms follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RunRecord {
-    /// Rises by one with each start.
-    pub number: Run,
-    /// Seeds the checksums of its frames; no two runs have the same.
-    pub salt: u64,
-    /// Its first LSN.
-    pub first_lsn: Lsn,
-    /// Where the log ended before it.
-    pub ended_at: Lsn,
+pub struct LogSecret {
+    /// The first term that it is for.
+    pub from: Term,
+    /// Random.
+    pub key: [u64; 2],
 }
 
 /// A log file.
@@ -32,8 +28,7 @@ pub struct LogFileRecord {
     pub id: u64,
     /// Where it stands, in the data directory if it is relative.
     pub path: String,
-    /// What it was made with; 0 where a store of format 2 has not been started since.
-    #[serde(default)]
+    /// What it was made with.
     pub bytes: u64,
 }
 
@@ -50,35 +45,34 @@ pub struct AcceptedHole {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LogState {
     /// What each directory of the log says whose it is; 0 before the first start.
-    #[serde(default)]
     pub store: u64,
+    /// The secrets, in the order of their terms; the first comes with the number of the store.
+    pub secrets: Vec<LogSecret>,
     /// The directories, in the data directory if they are relative. Each carries the number of
     /// the store.
-    #[serde(default)]
     pub dirs: Vec<String>,
     /// All log files, ready ones included, in order of ids.
     pub files: Vec<LogFileRecord>,
     /// Files with this id or a higher one were never made.
-    #[serde(default)]
     pub next_file: u64,
-    /// Records up to here stand in tables' files, the side file or metadata: the log files that
-    /// held them are used again.
-    pub recycled_to: Lsn,
-    /// The file that holds what is unflushed up to `recycled_to`.
+    /// Batches up to this one stand in tables' files, the side file or metadata: the log files
+    /// that held them are used again.
+    pub recycled: LogPosition,
+    /// The file that holds what is unflushed up to `recycled`.
     pub side_file: Option<String>,
     /// Holes that somebody accepted.
     pub holes: Vec<AcceptedHole>,
 }
 
-/// What lets log files be used again. Metadata of barriers and large loads up to `recycled_to`
+/// What lets log files be used again. Metadata of barriers and large loads up to `recycled`
 /// has been committed before; ids need no mark, since their blocks are reserved before use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecycleCommit {
     /// Up to where.
-    pub recycled_to: Lsn,
+    pub recycled: LogPosition,
     /// The side file that takes the place of the last one.
     pub side_file: Option<String>,
-    /// Versions of tables, counted over records up to `recycled_to`.
+    /// Versions of tables, counted over records up to `recycled`.
     pub versions: Vec<(TableId, Version)>,
 }
 
@@ -97,47 +91,6 @@ impl LogState {
 }
 
 impl Meta {
-    /// All runs, oldest first.
-    ///
-    /// # Errors
-    /// When metadata cannot be read.
-    pub fn runs(&self) -> Result<Vec<RunRecord>> {
-        let pairs = self.store.scan(keys::RUNS)?;
-        pairs.iter().map(|(key, bytes)| keys::decode(key, bytes)).collect()
-    }
-
-    /// Begins a run, before its first frame is written. `draw` gives random numbers, one of
-    /// which becomes the salt: the first that no run had.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    ///
-    /// # Panics
-    /// When the run begins at or below the end of the log.
-    pub fn begin_run(
-        &self,
-        ended_at: Lsn,
-        first_lsn: Lsn,
-        mut draw: impl FnMut() -> u64,
-    ) -> Result<RunRecord> {
-        assert!(first_lsn > ended_at, "a run begins behind the end of the log");
-        let runs = self.runs()?;
-        let mut salt = draw();
-        while runs.iter().any(|run| run.salt == salt) {
-            salt = draw();
-        }
-        let number = runs.last().map_or(Run(1), |run| run.number.next());
-        let record = RunRecord { number, salt, first_lsn, ended_at };
-        let key = keys::run(number.get());
-        let batch = Batch {
-            expect: vec![(key.clone(), None)],
-            put: [vec![(key, keys::encode(&record))], self.labels().clock_batch().put].concat(),
-            delete: Vec::new(),
-        };
-        self.store.commit(batch)?;
-        Ok(record)
-    }
-
     /// Writes down how long labels have been remembered, so that a stop does not lengthen it.
     ///
     /// # Errors
@@ -246,7 +199,19 @@ impl Meta {
         })
     }
 
-    /// One commit that names the side file, brings labels and versions up to `recycled_to`, and
+    /// Gives the log another secret from a term on. Terms before it keep theirs, so that what
+    /// they wrote can still be read.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn add_log_secret(&self, secret: LogSecret) -> Result<()> {
+        self.settle_log(|state| {
+            state.secrets.retain(|before| before.from < secret.from);
+            state.secrets.push(secret);
+        })
+    }
+
+    /// One commit that names the side file, brings labels and versions up to `recycled`, and
     /// sets it; after that the log files below it may be used again.
     ///
     /// # Errors
@@ -255,12 +220,12 @@ impl Meta {
     /// # Panics
     /// When it would go back.
     pub fn recycle_commit(&self, recycle: &RecycleCommit) -> Result<()> {
-        let labels = self.labels().save(recycle.recycled_to);
+        let labels = self.labels().save(recycle.recycled.lsn);
         retry(|| {
             self.change_log(|state| {
-                let to = recycle.recycled_to;
-                assert!(to >= state.recycled_to, "recycling moves forward");
-                state.recycled_to = to;
+                let to = recycle.recycled.lsn;
+                assert!(to >= state.recycled.lsn, "recycling moves forward");
+                state.recycled = recycle.recycled;
                 state.side_file.clone_from(&recycle.side_file);
                 state.holes.retain(|hole| hole.last > to);
                 let mut batch = labels.batch();

@@ -171,8 +171,7 @@ impl Sim {
 
     /// Where the log ended before this life.
     pub fn log_end(&self) -> Lsn {
-        let runs = self.engine().meta().runs().expect("metadata can be read");
-        runs.last().expect("this life has a run").ended_at
+        Lsn(self.engine().log_stats().term_first.get() - 1)
     }
 
     /// Compares what readers see now with the model.
@@ -305,6 +304,7 @@ impl Sim {
         let data = freshet_storage::DataDir::new(self.config.data_dir.join("data"));
         let mut named = vec![
             self.config.data_dir.join(freshet_ingest::META_FILE),
+            self.config.data_dir.join(freshet_ingest::TERM_FILE),
             self.config.data_dir.join("LOCK"),
         ];
         for stored in meta.tables_on_open().expect("metadata can be read") {

@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use freshet_base::clock::SystemClock;
+use freshet_base::clock::{LogClock, SystemClock};
 use freshet_base::fail::Failpoints;
 use freshet_base::io::{FsRef, RealFs};
 use freshet_base::metrics::Metrics;
-use freshet_base::{Lsn, Run};
-use freshet_wal::{FileState, LogFile, NewRun, Wal, WalOptions, WalWorld, make_file};
+use freshet_base::{LogPosition, Lsn, Term};
+use freshet_wal::{FileState, LogFile, NewTerm, Secret, Wal, WalOptions, WalWorld, make_file};
 use futures::executor::block_on;
 use tempfile::TempDir;
 
@@ -46,8 +46,14 @@ impl Log {
             failpoints: Failpoints::default(),
             on_fatal: Box::new(|message| panic!("{message}")),
         };
-        let run = NewRun { run: Run(1), salt: 1, first_lsn: Lsn(1) };
-        let wal = Wal::start(options, world, run, files).unwrap();
+        let term = NewTerm {
+            term: Term(1),
+            secrets: vec![Secret { from: Term(1), key: [1, 2] }],
+            after: LogPosition::default(),
+            covered: Lsn::ZERO,
+            clock: Arc::new(LogClock::new(Arc::new(SystemClock::new()), None)),
+        };
+        let wal = Wal::start(options, world, term, files).unwrap();
         let running = Arc::clone(&wal);
         let writer = std::thread::spawn(move || block_on(running.run()));
         Self { wal, writer: Some(writer), _dir: dir }
@@ -74,7 +80,9 @@ impl Log {
 
     fn recycle(&self, up_to: Lsn) {
         block_on(self.wal.horizon().wait(up_to));
-        self.wal.recycle(self.wal.horizon().get());
+        if let Some(position) = self.wal.stats().full_to {
+            self.wal.recycle(position);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use freshet_base::Lsn;
 
 use crate::WalOptions;
+use crate::scan::{ScanError, Tail};
 use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
 
 /// Records of these sizes, each filled with its number, some of them handed over as they are.
@@ -35,9 +36,9 @@ fn records_of_all_sizes_share_one_write() {
     let next = append_all(&running, &[90_000, 7]);
     running.drive();
     let frames = |kept: &[Kept]| {
-        kept.iter().map(|kept| (48 + 8 + kept.payload.len()).next_multiple_of(8)).sum::<usize>()
+        kept.iter().map(|kept| (32 + 8 + kept.payload.len()).next_multiple_of(8)).sum::<usize>()
     };
-    let blocks = |kept: &[Kept]| frames(kept).next_multiple_of(BLOCK) as u64;
+    let blocks = |kept: &[Kept]| (64 + frames(kept)).next_multiple_of(BLOCK) as u64;
     let used_bytes = running.wal.stats().live_files[0].used_bytes;
     assert_eq!(used_bytes, blocks(&kept) + blocks(&next), "no block is lost inside a batch");
     assert_eq!(read_all(&store.scan().unwrap()), [kept, next].concat());
@@ -57,10 +58,10 @@ fn shared_bytes_are_written_from_where_they_stand() {
     assert_eq!(read_all(&store.scan().unwrap())[0].payload, payload);
 }
 
-/// Whatever became of the blocks of a torn batch, what comes back is a prefix of it that ends
-/// before the first record that lost a block, and nothing of it returns later.
+/// Whatever became of the blocks of a torn batch, it is there whole or not at all, and nothing of
+/// it returns later.
 #[test]
-fn a_torn_batch_of_mixed_sizes_leaves_a_prefix() {
+fn a_torn_batch_is_whole_or_not_there() {
     let sizes = [10, 5000, 30, 4200, 4200, 20];
     let fates = [Fate::Old, Fate::New, Fate::Garbage];
     for case in 0..3_usize.pow(4) {
@@ -74,20 +75,54 @@ fn a_torn_batch_of_mixed_sizes_leaves_a_prefix() {
         running.drive();
         assert_eq!(running.durable(), Lsn(1), "nothing of a torn batch is acknowledged");
         store.fs.restart();
-        let mut end = 0;
-        let is_whole = |kept: &&Kept| {
-            let begin = end;
-            end += (48 + 8 + kept.payload.len()).next_multiple_of(8);
-            fates[begin / BLOCK..=(end - 1) / BLOCK].iter().all(|fate| *fate == Fate::New)
-        };
-        kept.extend(batch.iter().take_while(is_whole).cloned());
-        let (mut running, records, _) = store.recover();
+        if fates == [Fate::New; 4] {
+            kept.extend(batch);
+        }
+        let (mut running, records, scan) = store.recover();
         assert_eq!(records, kept, "{fates:?}");
-        // Of the same sizes, so that the old records behind them would fit.
+        let is_torn = kept.len() == 1 && fates[0] == Fate::New;
+        assert_eq!(matches!(scan.tail, Tail::Torn { .. }), is_torn, "{fates:?}");
+        // Of the same sizes, so that what is left of the old records would fit.
         kept.extend(append_all(&running, &sizes[kept.len() - 1..]));
         running.drive();
         drop(running);
         assert_eq!(store.recover().1, kept, "{fates:?}");
+    }
+}
+
+/// A start is cut off in any of its writes, after a batch was torn: heads that become zeros, the
+/// last batch again, both blocks of the term.
+#[test]
+fn a_start_that_dies_is_done_again() {
+    for fate in [Fate::New, Fate::Volatile] {
+        // One write to the log and two of the term.
+        for write in 0..3 {
+            let mut store = Store::small();
+            let mut running = store.first_start(3);
+            let mut kept = vec![running.append(1, b"acknowledged")];
+            running.drive();
+            let batch = append_all(&running, &[10, 5000]);
+            let fates = [fate, if fate == Fate::New { Fate::Garbage } else { fate }];
+            store.fs.cut_after(0, fates.to_vec());
+            running.drive();
+            store.fs.restart();
+            if fate == Fate::Volatile {
+                kept.extend(batch);
+            }
+            store.fs.cut_after(write, vec![fate]);
+            let start = |store: &Store| {
+                let scan = store.scan()?;
+                let started = store.try_start_after(&scan);
+                started.map_err(|source| ScanError::Io { file: store.files[0].clone(), source })
+            };
+            let deaths = std::iter::from_fn(|| {
+                let died = start(&store).is_err();
+                store.fs.restart();
+                died.then_some(())
+            });
+            assert_eq!(deaths.count(), 1, "{fate:?}, write {write}");
+            assert_eq!(store.recover().1, kept, "{fate:?}, write {write}");
+        }
     }
 }
 
@@ -107,13 +142,14 @@ fn a_record_larger_than_a_write_is_whole_or_not_there() {
         running.drive();
         drop(running);
         store.fs.restart();
-        let (_, records, scan) = store.recover();
+        let scan = store.scan().unwrap();
+        let records = read_all(&scan);
         match torn {
             None => {
-                assert_eq!(store.fs.writes() - before, 4, "two, one, and the tail again");
+                assert_eq!(store.fs.writes() - before, 4, "two, one, and the last batch again");
                 assert_eq!(records, [&[small][..], &kept].concat());
             }
-            Some(_) => assert_eq!((records, scan.end_lsn), (vec![small], Lsn(1))),
+            Some(_) => assert_eq!((records, scan.end.lsn), (vec![small], Lsn(1))),
         }
     }
 }

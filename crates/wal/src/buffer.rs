@@ -40,6 +40,12 @@ impl AlignedBuffer {
         self.len += bytes.len();
     }
 
+    /// Writes `bytes` over its first ones.
+    pub(crate) fn overwrite(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.len, "only what is there is written over");
+        self.memory[self.start..self.start + bytes.len()].copy_from_slice(bytes);
+    }
+
     /// Appends zeros, which must fit.
     pub(crate) fn push_zeros(&mut self, count: usize) {
         let at = self.start + self.len;

@@ -1,8 +1,8 @@
-//! CRC-32C seeded with a run's salt, so that no other run's bytes ever check out.
+//! CRC-32C seeded with a term's salt, so that no other term's bytes ever check out.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Checksums of one run.
+/// Checksums of one term.
 #[derive(Clone, Copy)]
 pub(crate) struct Salted {
     /// The state after the salt: every checksum goes on from here.

@@ -1,23 +1,28 @@
 //! The entry of the fuzzer: any bytes may stand in a log file.
 
-use freshet_base::{Lsn, Run};
+use freshet_base::{Lsn, Term};
 
-use crate::reader::{Runs, Walk};
-use crate::scan::RunBounds;
+use crate::reader::Walk;
+use crate::term::{Secret, Terms};
 
 /// Reads `data` as a log file; it must end, stay in bounds, and return only what checks out.
 pub fn fuzz_reader(data: &[u8]) {
-    let bounds = RunBounds { run: Run(1), salt: 0, first_lsn: Lsn(1), last_lsn: None };
-    let runs = Runs::new(&[bounds], Lsn::ZERO);
+    let terms = terms();
     let mut before = 0;
-    for found in Walk::new(data, 0, &runs) {
+    for found in (Walk { bytes: data, at: 0, terms: &terms, recycled_to: Lsn::ZERO }) {
         assert!(found.offset >= before, "the walk goes forward");
-        assert!(found.header.lsn > found.header.durable, "a record names earlier ones only");
-        if found.payload.is_some() {
-            assert!(found.end() <= data.len().next_multiple_of(8), "a whole frame is inside");
+        assert!(found.head.first > found.head.durable, "a head names earlier records only");
+        if found.is_whole {
+            let end = found.offset + found.head.batch_bytes();
+            assert!(end <= data.len(), "a whole batch is inside");
         }
         before = found.end();
     }
+}
+
+/// Those of the inputs that are kept.
+fn terms() -> Terms {
+    Terms::new(&[Secret { from: Term(1), key: [0, 0] }], Term(3))
 }
 
 #[cfg(test)]
@@ -26,6 +31,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_fuzzer_begins_with_batches_that_are_whole() {
+        let bytes = include_bytes!("../../../fuzz/corpus-seeds/wal/real");
+        let terms = terms();
+        let walk = Walk { bytes, at: 0, terms: &terms, recycled_to: Lsn::ZERO };
+        assert_eq!(walk.filter(|found| found.is_whole).count(), 3);
+    }
 
     proptest! {
         #[test]

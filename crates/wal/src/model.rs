@@ -96,8 +96,8 @@ impl Model {
         let at = block.min(16 - blocks) * BLOCK;
         let open = self.store.fs.open(&file.path, Mode::Read).unwrap();
         open.read_exact_at(&mut bytes, at as u64).unwrap();
-        // Header and stamp stand before it in the first block.
-        [vec![0; BLOCK - 48 - 8], bytes].concat()
+        // Head, header and stamp stand before it in the first block.
+        [vec![0; BLOCK - 64 - 32 - 8], bytes].concat()
     }
 
     fn drive(&mut self) {
@@ -113,34 +113,36 @@ impl Model {
 
     fn recycle(&mut self, below: u64) {
         let up_to = Lsn(self.running.durable().get().saturating_sub(below));
-        self.store.recycled_to = self.store.recycled_to.max(up_to);
-        self.running.wal.recycle(up_to);
+        if self.running.position(up_to).lsn > self.store.recycled.lsn {
+            self.running.recycle(&mut self.store, up_to);
+        }
     }
 
     fn restart(&mut self) {
-        let scan = self.scan();
-        let records = read_all(&scan);
-        let recycled_to = self.store.recycled_to;
-        assert!(scan.end_lsn >= self.acknowledged, "what was acknowledged is there");
-        let expected = self.records.iter().filter(|record| record.lsn > recycled_to);
-        let expected: Vec<_> = expected.filter(|record| record.lsn <= scan.end_lsn).collect();
-        assert_eq!(records.iter().collect::<Vec<_>>(), expected);
-        self.records.retain(|record| record.lsn <= scan.end_lsn);
-        self.acknowledged = scan.end_lsn;
-        self.running = self.store.start_after(&scan);
+        *self.store.fatal.lock() = None;
+        // When the power fails during recovery, once more.
+        self.running = loop {
+            self.store.fs.restart();
+            let scan = match self.store.scan() {
+                Err(ScanError::Io { .. }) => continue,
+                other => other.unwrap_or_else(|error| panic!("{error}")),
+            };
+            self.compare(&scan);
+            if let Ok(running) = self.store.try_start_after(&scan) {
+                break running;
+            }
+        };
     }
 
-    /// Turns the power off and on; when it fails during recovery, once more.
-    fn scan(&mut self) -> Scan {
-        *self.store.fatal.lock() = None;
-        self.store.fs.restart();
-        match self.store.scan() {
-            Err(ScanError::Io { .. }) => {
-                self.store.fs.restart();
-                self.store.scan().unwrap_or_else(|error| panic!("{error}"))
-            }
-            other => other.unwrap_or_else(|error| panic!("{error}")),
-        }
+    fn compare(&mut self, scan: &Scan) {
+        let (records, end) = (read_all(scan), scan.end.lsn);
+        let recycled_to = self.store.recycled.lsn;
+        assert!(end >= self.acknowledged, "what was acknowledged is there");
+        let expected = self.records.iter().filter(|record| record.lsn > recycled_to);
+        let expected: Vec<_> = expected.filter(|record| record.lsn <= end).collect();
+        assert_eq!(records.iter().collect::<Vec<_>>(), expected);
+        self.records.retain(|record| record.lsn <= end);
+        self.acknowledged = end;
     }
 }
 

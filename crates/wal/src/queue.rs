@@ -5,39 +5,39 @@ use freshet_base::Lsn;
 
 use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
-use crate::record::Payload;
+use crate::record::{BATCH_HEAD_BYTES, Payload};
 
 /// Buffers kept for the next batches; more are made in a burst and freed after it.
 const SPARE_BUFFERS_MAX: usize = 4;
 
-/// A row of records that goes to the device together: frames one behind the other, then zeros up
-/// to a whole block.
+/// A batch: records that go to the device together. A head, frames one behind the other, then
+/// zeros up to a whole block.
 pub(crate) struct Piece {
-    /// Small records whole, and of large ones all but the payload.
+    /// The head, small records whole, and of large ones all but the payload.
     copied: AlignedBuffer,
     /// Payloads that are still where their callers made them, each with the number of copied
     /// bytes that stand before it.
     shared: Vec<(usize, Bytes)>,
     bytes: usize,
     pub last: Lsn,
-    /// The durable LSN that its last record names.
-    pub names_durable: Lsn,
-    pub records: u64,
+    pub records: u32,
+    /// The log time of its records.
+    pub time_micros: i64,
     pub charge_bytes: u64,
     /// Whether a record of a caller is in it, and not only the log's own idle record.
     pub of_callers: bool,
 }
 
 impl Piece {
-    fn empty(copied: AlignedBuffer) -> Self {
-        let zero = Lsn::ZERO;
+    fn empty(mut copied: AlignedBuffer, time_micros: i64) -> Self {
+        copied.push_zeros(BATCH_HEAD_BYTES);
         Self {
             copied,
             shared: Vec::new(),
-            bytes: 0,
-            last: zero,
-            names_durable: zero,
+            bytes: BATCH_HEAD_BYTES,
+            last: Lsn::ZERO,
             records: 0,
+            time_micros,
             charge_bytes: 0,
             of_callers: false,
         }
@@ -48,8 +48,20 @@ impl Piece {
         (self.bytes as u64).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Fills the last block with zeros: no record follows.
-    pub(crate) fn close(&mut self) {
+    /// Its first record.
+    pub(crate) fn first(&self) -> Lsn {
+        assert!(self.records > 0, "a batch has a record");
+        Lsn(self.last.get() + 1 - u64::from(self.records))
+    }
+
+    /// Bytes of its frames.
+    pub(crate) fn frames_bytes(&self) -> u32 {
+        u32::try_from(self.bytes - BATCH_HEAD_BYTES).expect("a batch is below 4 GiB")
+    }
+
+    /// Writes its head and fills the last block with zeros: no record follows.
+    pub(crate) fn close(&mut self, head: &[u8; BATCH_HEAD_BYTES]) {
+        self.copied.overwrite(head);
         let padding = self.block_bytes() as usize - self.bytes;
         self.copied.push_zeros(padding);
         self.bytes += padding;
@@ -77,9 +89,9 @@ impl Piece {
     }
 
     fn count(&mut self, entry: &Entry) {
-        assert!(self.last < entry.lsn, "records queue in the order of their LSNs");
+        let is_next = self.records == 0 || self.last.next() == entry.lsn;
+        assert!(is_next, "records queue in the order of their LSNs");
         self.last = entry.lsn;
-        self.names_durable = entry.names_durable;
         self.records += 1;
         self.charge_bytes += entry.charge_bytes;
         self.of_callers |= entry.of_callers;
@@ -89,7 +101,8 @@ impl Piece {
 /// What the queue keeps of a record beside its bytes.
 pub(crate) struct Entry {
     pub lsn: Lsn,
-    pub names_durable: Lsn,
+    /// The log time of the records that queue together.
+    pub time_micros: i64,
     pub charge_bytes: u64,
     pub of_callers: bool,
 }
@@ -136,7 +149,7 @@ impl Queue {
         let has_room = |piece: &Piece| piece.bytes + bytes <= self.piece_bytes;
         if !self.pieces.last().is_some_and(has_room) {
             let buffer = self.spares.pop().unwrap_or_else(|| AlignedBuffer::new(self.piece_bytes));
-            self.pieces.push(Piece::empty(buffer));
+            self.pieces.push(Piece::empty(buffer, entry.time_micros));
         }
         let piece = self.pieces.last_mut().expect("a piece with room is last");
         piece.copied.push(frame.header);

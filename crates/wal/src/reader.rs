@@ -1,113 +1,67 @@
-//! Reading: one file at a time in memory, its frames in order.
+//! Reading: one file at a time in memory, its batches in order.
 
 use std::io;
 use std::sync::Arc;
 
 use freshet_base::io::{Fs, FsRef, Mode};
-use freshet_base::{Lsn, Run};
+use freshet_base::{LogPosition, Lsn, Term};
 
 use crate::buffer::AlignedBuffer;
 use crate::checksum::Salted;
 use crate::file::{LogFile, next_block};
-use crate::record::{FRAME_HEADER_BYTES, Header, KIND_IDLE, Parsed, parse};
-use crate::scan::{Corruption, Hole, Place, RunBounds, ScanError};
+use crate::head::Head;
+use crate::record::{BATCH_HEAD_BYTES, FRAME_HEADER_BYTES, Header, KIND_IDLE, Parsed, parse};
+use crate::scan::{Corruption, Hole, Place, ScanError};
+use crate::term::Terms;
 
-/// The runs whose records count, and above which LSN.
-pub(crate) struct Runs {
-    recycled_to: Lsn,
-    runs: Vec<(RunBounds, Salted)>,
-}
-
-impl Runs {
-    pub(crate) fn new(runs: &[RunBounds], recycled_to: Lsn) -> Self {
-        let runs = runs.iter().map(|bounds| (*bounds, Salted::new(bounds.salt))).collect();
-        Self { recycled_to, runs }
-    }
-
-    /// The checksums of a run, if a record with this LSN is inside its bounds.
-    fn bounds(&self, run: Run, lsn: Lsn) -> Option<&Salted> {
-        let is_inside = |bounds: &RunBounds| {
-            bounds.run == run
-                && bounds.first_lsn <= lsn
-                && bounds.last_lsn.is_none_or(|last| lsn <= last)
-        };
-        let found = self.runs.iter().find(|(bounds, _)| is_inside(bounds));
-        found.map(|(_, salted)| salted)
-    }
-}
-
-/// A frame that was found, whole or not.
-pub(crate) struct Found<'a> {
+/// A batch whose head checks out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
     pub offset: usize,
-    pub header: Header,
-    pub stamp: &'a [u8],
-    /// `None` when the payload does not check out.
-    pub payload: Option<&'a [u8]>,
+    pub head: Head,
+    /// Whether all its records check out as well.
+    pub is_whole: bool,
 }
 
-impl Found<'_> {
-    /// Where the next frame of the same batch would stand.
+impl Found {
+    /// Where the next batch would stand.
     pub(crate) fn end(&self) -> usize {
-        self.offset + self.header.frame_bytes()
+        self.offset + self.head.block_bytes()
     }
 }
 
-/// The frames of one file above what was recycled, in the order in which they stand.
+/// The batches of one file above what was recycled, in the order in which they stand.
 ///
-/// A frame stands at a block boundary or right behind another one. Where there is none the
-/// search goes on at the next block: never inside a block, and never inside a frame whose
-/// header checks out, so that what users wrote is not even looked at. Only a recycled frame
-/// that is damaged is entered: newer records may have been written over its end.
+/// A batch stands at a block boundary. Where there is none the search goes on at the next block,
+/// and never inside a batch whose head checks out, so that what users wrote is not even looked
+/// at. Only a recycled batch that is damaged is entered: newer ones may have been written over
+/// its end.
 pub(crate) struct Walk<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    runs: &'a Runs,
+    pub bytes: &'a [u8],
+    pub at: usize,
+    pub terms: &'a Terms,
+    /// Batches up to here were recycled.
+    pub recycled_to: Lsn,
 }
 
-impl<'a> Walk<'a> {
-    pub(crate) fn new(bytes: &'a [u8], at: usize, runs: &'a Runs) -> Self {
-        Self { bytes, at, runs }
-    }
+impl Iterator for Walk<'_> {
+    type Item = Found;
 
-    fn found_at(&self, offset: usize) -> Option<Found<'a>> {
-        let rest = self.bytes.get(offset..)?;
-        match parse(rest, |run, lsn| self.runs.bounds(run, lsn)) {
-            Parsed::Frame { header, stamp, payload } => {
-                Some(Found { offset, header, stamp, payload: Some(payload) })
-            }
-            Parsed::DamagedPayload { header } => {
-                let stamp = &rest[FRAME_HEADER_BYTES..][..header.stamp_bytes as usize];
-                Some(Found { offset, header, stamp, payload: None })
-            }
-            Parsed::Nothing => None,
-        }
-    }
-
-    /// Where to look after what stands at `found.offset`.
-    fn behind(&self, found: &Found<'_>) -> usize {
-        let is_recycled = found.header.lsn <= self.runs.recycled_to;
-        if found.payload.is_some() || !is_recycled {
-            return found.end();
-        }
-        let next_lsn = found.header.lsn.next();
-        match self.found_at(found.end()) {
-            Some(next) if next.header.lsn == next_lsn => found.end(),
-            Some(_) | None => next_block(found.offset as u64 + 1) as usize,
-        }
-    }
-}
-
-impl<'a> Iterator for Walk<'a> {
-    type Item = Found<'a>;
-
-    fn next(&mut self) -> Option<Found<'a>> {
+    fn next(&mut self) -> Option<Found> {
         while self.at < self.bytes.len() {
-            let Some(found) = self.found_at(self.at) else {
-                self.at = next_block(self.at as u64 + 1) as usize;
+            let offset = self.at;
+            let rest = &self.bytes[offset..];
+            let Some((head, salted)) = Head::read(rest, self.terms) else {
+                self.at = next_block(offset as u64 + 1) as usize;
                 continue;
             };
-            self.at = self.behind(&found);
-            if found.header.lsn > self.runs.recycled_to {
+            let found = Found { offset, head, is_whole: head.is_whole(rest, &salted) };
+            let is_recycled = head.last() <= self.recycled_to;
+            self.at = match found.is_whole || !is_recycled {
+                true => found.end(),
+                false => next_block(offset as u64 + 1) as usize,
+            };
+            if !is_recycled {
                 return Some(found);
             }
         }
@@ -151,11 +105,6 @@ impl FileReader {
     pub(crate) fn bytes(&self) -> &[u8] {
         self.buffer.bytes()
     }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        let len = self.buffer.len();
-        self.buffer.resize_for_read(len)
-    }
 }
 
 /// Records that follow each other in one file.
@@ -166,7 +115,20 @@ pub(crate) struct Extent {
     pub offset: usize,
     pub end: usize,
     pub first: Lsn,
-    pub last: Lsn,
+    pub last: LogPosition,
+    pub form: Form,
+}
+
+/// How the records of an extent stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// In whole batches, each with its head.
+    Batches,
+    /// Frame behind frame, of the term of the last: their head or their neighbours are damaged.
+    Frames {
+        /// The log time of the batch before.
+        time_micros: i64,
+    },
 }
 
 /// A record of the log.
@@ -174,6 +136,10 @@ pub(crate) struct Extent {
 pub struct Record<'a> {
     /// Its place in the log.
     pub lsn: Lsn,
+    /// The term that wrote it.
+    pub term: Term,
+    /// The log time of its batch.
+    pub time_micros: i64,
     /// What the caller said it is; never [`KIND_IDLE`].
     pub kind: u8,
     /// What was written under the append lock.
@@ -182,31 +148,41 @@ pub struct Record<'a> {
     pub payload: &'a [u8],
 }
 
+/// Where in a batch, or in frames without one, the reader stands.
+struct Reading {
+    salted: Salted,
+    term: Term,
+    time_micros: i64,
+    next: Lsn,
+    last: Lsn,
+    /// Where the next batch stands.
+    end: usize,
+}
+
 /// The records of a log above what was recycled, in LSN order. Where LSNs are missing there
 /// were idle records or accepted holes. Holds one file in memory.
 pub struct Records {
     reader: FileReader,
     files: Arc<[LogFile]>,
-    runs: Arc<Runs>,
+    terms: Arc<Terms>,
     /// Disjoint, in LSN order.
     extents: Vec<Extent>,
     /// The extent being read, and where in it.
     extent: usize,
     at: usize,
+    reading: Option<Reading>,
     loaded: Option<usize>,
-    next: Lsn,
 }
 
 impl Records {
     pub(crate) fn new(
         reader: FileReader,
         files: Arc<[LogFile]>,
-        runs: Arc<Runs>,
+        terms: Arc<Terms>,
         extents: Vec<Extent>,
     ) -> Self {
         let at = extents.first().map_or(0, |extent| extent.offset);
-        let next = runs.recycled_to.next();
-        Self { reader, files, runs, extents, extent: 0, at, loaded: None, next }
+        Self { reader, files, terms, extents, extent: 0, at, reading: None, loaded: None }
     }
 
     /// The next record, `None` at the end of the log.
@@ -214,10 +190,10 @@ impl Records {
     /// # Errors
     /// A file that could be read when the log was scanned and now cannot.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ScanError> {
-        let (offset, header) = loop {
+        let (offset, header, term, time_micros) = loop {
             match self.step()? {
                 None => return Ok(None),
-                Some((_, header)) if header.kind == KIND_IDLE => {}
+                Some((_, header, ..)) if header.kind == KIND_IDLE => {}
                 Some(found) => break found,
             }
         };
@@ -225,40 +201,71 @@ impl Records {
         let frame = &self.reader.bytes()[offset + FRAME_HEADER_BYTES..];
         let (stamp, frame) = frame.split_at(header.stamp_bytes as usize);
         let payload = &frame[..header.payload_bytes as usize];
-        Ok(Some(Record { lsn, kind, stamp, payload }))
+        Ok(Some(Record { lsn, term, time_micros, kind, stamp, payload }))
     }
 
     /// The next frame, checked again, and where it stands in the file that is loaded.
-    fn step(&mut self) -> Result<Option<(usize, Header)>, ScanError> {
+    fn step(&mut self) -> Result<Option<(usize, Header, Term, i64)>, ScanError> {
         loop {
             let Some(extent) = self.extents.get(self.extent).copied() else { return Ok(None) };
-            if self.next > extent.last {
-                self.extent += 1;
-                self.at = self.extents.get(self.extent).map_or(0, |extent| extent.offset);
-                continue;
-            }
-            // Behind an accepted hole the log goes on with a later LSN.
-            self.next = self.next.max(extent.first);
             if self.loaded != Some(extent.file) {
                 self.reader.load(&self.files[extent.file], false)?;
                 self.loaded = Some(extent.file);
             }
-            let found = Walk::new(self.reader.bytes(), self.at, &self.runs).next();
-            let Some(found) = found.filter(|found| found.payload.is_some()) else {
+            let Some(reading) = &mut self.reading else {
+                if self.at >= extent.end {
+                    self.extent += 1;
+                    self.at = self.extents.get(self.extent).map_or(0, |extent| extent.offset);
+                } else {
+                    self.reading = Some(self.begin(&extent)?);
+                }
+                continue;
+            };
+            if reading.next > reading.last {
+                self.at = reading.end;
+                self.reading = None;
+                continue;
+            }
+            let rest = self.reader.bytes().get(self.at..).unwrap_or(&[]);
+            let Parsed::Frame(frame) = parse(rest, &reading.salted) else {
                 return Err(self.changed_since_scan(&extent));
             };
-            self.at = found.end();
-            // What another extent has brought before is not brought twice.
-            if found.header.lsn >= self.next {
-                self.next = found.header.lsn.next();
-                return Ok(Some((found.offset, found.header)));
+            if frame.header.lsn != reading.next {
+                return Err(self.changed_since_scan(&extent));
+            }
+            let (header, offset) = (frame.header, self.at);
+            reading.next = reading.next.next();
+            self.at += header.frame_bytes();
+            return Ok(Some((offset, header, reading.term, reading.time_micros)));
+        }
+    }
+
+    /// Goes to the first frame of what stands at the place that the reader has come to.
+    fn begin(&mut self, extent: &Extent) -> Result<Reading, ScanError> {
+        match extent.form {
+            Form::Frames { time_micros } => {
+                let term = extent.last.term;
+                let salted = self.terms.salted(term).expect("the scan has read frames of it");
+                let (next, last, end) = (extent.first, extent.last.lsn, extent.end);
+                Ok(Reading { salted, term, time_micros, next, last, end })
+            }
+            Form::Batches => {
+                let rest = self.reader.bytes().get(self.at..).unwrap_or(&[]);
+                let Some((head, salted)) = Head::read(rest, &self.terms) else {
+                    return Err(self.changed_since_scan(extent));
+                };
+                let end = self.at + head.block_bytes();
+                self.at += BATCH_HEAD_BYTES;
+                let Head { term, time_micros, first: next, .. } = head;
+                Ok(Reading { salted, term, time_micros, next, last: head.last(), end })
             }
         }
     }
 
     fn changed_since_scan(&self, extent: &Extent) -> ScanError {
         let place = Place { file: self.files[extent.file].clone(), offset: self.at as u64 };
-        let hole = Hole { first: self.next, last: extent.last };
+        let first = self.reading.as_ref().map_or(extent.first, |reading| reading.next);
+        let hole = Hole { first, last: extent.last.lsn };
         ScanError::Corruption(Corruption { place: Some(place), hole, damaged: Vec::new() })
     }
 }

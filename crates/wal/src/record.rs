@@ -1,4 +1,4 @@
-//! A frame: how one record stands in a log file.
+//! A frame: how one record stands in a batch.
 //!
 //! ```text
 //! offset  bytes  little endian
@@ -9,25 +9,26 @@
 //!      8      4  stamp bytes
 //!     12      4  payload bytes
 //!     16      8  LSN
-//!     24      8  run
-//!     32      8  durable LSN when this record was stamped
-//!     40      4  checksum of the payload
-//!     44      4  checksum of the 44 bytes before and of the stamp
-//!     48         stamp, payload, zeros up to a multiple of 8
+//!     24      4  checksum of the payload
+//!     28      4  checksum of the 28 bytes before and of the stamp
+//!     32         stamp, payload, zeros up to a multiple of 8
 //! ```
-//! Both checksums are CRC-32C seeded with the salt of the run.
+//! Both checksums are CRC-32C seeded with the salt of the term. A frame can be told from other
+//! bytes without the head of its batch, so that a damaged head costs no record.
 
 use bytes::Bytes;
-use freshet_base::{Lsn, Run};
+use freshet_base::Lsn;
 
 use crate::checksum::Salted;
 
 /// The first bytes of a frame; the last of them is the format version.
-pub const MAGIC: [u8; 4] = *b"FWL\x01";
+pub const MAGIC: [u8; 4] = *b"FWL\x02";
 /// The kind of the records that the log writes by itself when it goes idle.
 pub const KIND_IDLE: u8 = 0;
+/// Bytes of a batch before its first frame.
+pub const BATCH_HEAD_BYTES: usize = 64;
 /// Bytes of a frame before its stamp.
-pub const FRAME_HEADER_BYTES: usize = 48;
+pub const FRAME_HEADER_BYTES: usize = 32;
 /// The most a stamp may have: the reader checksums a claimed stamp before it knows that the
 /// claim is true, so it must be short.
 pub const STAMP_BYTES_MAX: usize = 1 << 20;
@@ -88,8 +89,6 @@ pub(crate) struct Header {
     pub stamp_bytes: u32,
     pub payload_bytes: u32,
     pub lsn: Lsn,
-    pub run: Run,
-    pub durable: Lsn,
     pub payload_checksum: u32,
 }
 
@@ -104,11 +103,9 @@ impl Header {
         bytes[8..12].copy_from_slice(&self.stamp_bytes.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.lsn.get().to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.run.get().to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.durable.get().to_le_bytes());
-        bytes[40..44].copy_from_slice(&self.payload_checksum.to_le_bytes());
-        let checksum = salted.of(&[&bytes[..44], stamp]);
-        bytes[44..].copy_from_slice(&checksum.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let checksum = salted.of(&[&bytes[..28], stamp]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
@@ -123,9 +120,7 @@ impl Header {
             stamp_bytes: u32_at(bytes, 8),
             payload_bytes: u32_at(bytes, 12),
             lsn: Lsn(u64_at(bytes, 16)),
-            run: Run(u64_at(bytes, 24)),
-            durable: Lsn(u64_at(bytes, 32)),
-            payload_checksum: u32_at(bytes, 40),
+            payload_checksum: u32_at(bytes, 24),
         })
     }
 
@@ -135,54 +130,56 @@ impl Header {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(*bytes[at..].first_chunk().expect("within a header"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("within a header"))
+}
+
+/// A whole frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Frame<'a> {
+    pub header: Header,
+    pub stamp: &'a [u8],
+    pub payload: &'a [u8],
 }
 
 /// What stands at a place where a frame may stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parsed<'a> {
-    /// A whole frame of a known run.
-    Frame { header: Header, stamp: &'a [u8], payload: &'a [u8] },
+    Frame(Frame<'a>),
     /// The header checks out, the payload does not: what the header says can be told.
-    DamagedPayload { header: Header },
-    /// Nothing of this log.
+    DamagedPayload {
+        header: Header,
+        stamp: &'a [u8],
+    },
+    /// Nothing of this term.
     Nothing,
 }
 
-/// Reads what stands at the start of `bytes`. `run_of` gives the checksums of a run if a record
-/// with this LSN counts in it.
-pub(crate) fn parse<'a, 'r>(
-    bytes: &'a [u8],
-    run_of: impl Fn(Run, Lsn) -> Option<&'r Salted>,
-) -> Parsed<'a> {
-    parse_known(bytes, run_of).unwrap_or(Parsed::Nothing)
+/// Reads what stands at the start of `bytes`, which the term of `salted` may have written.
+pub(crate) fn parse<'a>(bytes: &'a [u8], salted: &Salted) -> Parsed<'a> {
+    parse_known(bytes, salted).unwrap_or(Parsed::Nothing)
 }
 
-fn parse_known<'a, 'r>(
-    bytes: &'a [u8],
-    run_of: impl Fn(Run, Lsn) -> Option<&'r Salted>,
-) -> Option<Parsed<'a>> {
+fn parse_known<'a>(bytes: &'a [u8], salted: &Salted) -> Option<Parsed<'a>> {
     let header = Header::decode(bytes)?;
     let (stamp_bytes, payload_bytes) = (header.stamp_bytes as usize, header.payload_bytes as usize);
-    if stamp_bytes > STAMP_BYTES_MAX || header.durable >= header.lsn {
+    if stamp_bytes > STAMP_BYTES_MAX {
         return None;
     }
-    let salted = run_of(header.run, header.lsn)?;
     let stamp = bytes[FRAME_HEADER_BYTES..].get(..stamp_bytes)?;
-    if salted.of(&[&bytes[..44], stamp]) != u32_at(bytes, 44) {
+    if salted.of(&[&bytes[..28], stamp]) != u32_at(bytes, 28) {
         return None;
     }
-    // From here on the header is what this run wrote: its lengths can be trusted.
+    // From here on the header is what this term wrote: its lengths can be trusted.
     let payload = bytes[FRAME_HEADER_BYTES + stamp_bytes..].get(..payload_bytes)?;
     if salted.of(&[payload]) != header.payload_checksum {
-        return Some(Parsed::DamagedPayload { header });
+        return Some(Parsed::DamagedPayload { header, stamp });
     }
-    Some(Parsed::Frame { header, stamp, payload })
+    Some(Parsed::Frame(Frame { header, stamp, payload }))
 }
 
 #[cfg(test)]
@@ -195,8 +192,6 @@ mod tests {
             stamp_bytes: stamp.len() as u32,
             payload_bytes: payload.len() as u32,
             lsn: Lsn(10),
-            run: Run(3),
-            durable: Lsn(8),
             payload_checksum: salted.of(&[payload]),
         };
         let mut bytes = header.encode(stamp, salted).to_vec();
@@ -211,13 +206,10 @@ mod tests {
         let salted = Salted::new(99);
         let bytes = frame(b"tables", b"rows and more rows", &salted);
         assert_eq!(bytes.len() % FRAME_ALIGN_BYTES, 0);
-        match parse(&bytes, |_, _| Some(&salted)) {
-            Parsed::Frame { header, stamp, payload } => {
-                assert_eq!((header.lsn, header.run, header.durable), (Lsn(10), Run(3), Lsn(8)));
-                assert_eq!(
-                    (header.kind, stamp, payload),
-                    (7, &b"tables"[..], &b"rows and more rows"[..])
-                );
+        match parse(&bytes, &salted) {
+            Parsed::Frame(Frame { header, stamp, payload }) => {
+                assert_eq!((header.lsn, header.kind), (Lsn(10), 7));
+                assert_eq!((stamp, payload), (&b"tables"[..], &b"rows and more rows"[..]));
             }
             other => panic!("{other:?}"),
         }
@@ -230,25 +222,26 @@ mod tests {
         for bit in 0..(FRAME_HEADER_BYTES + 6 + 4) * 8 {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            let parsed = parse(&bytes, |_, _| Some(&salted));
+            let parsed = parse(&bytes, &salted);
             let in_payload = bit / 8 >= FRAME_HEADER_BYTES + 6;
             match parsed {
-                Parsed::Frame { .. } => panic!("bit {bit} went unnoticed"),
-                Parsed::DamagedPayload { header } => assert!(in_payload && header.lsn == Lsn(10)),
+                Parsed::Frame(_) => panic!("bit {bit} went unnoticed"),
+                Parsed::DamagedPayload { header, .. } => {
+                    assert!(in_payload && header.lsn == Lsn(10))
+                }
                 Parsed::Nothing => assert!(!in_payload),
             }
         }
     }
 
     #[test]
-    fn another_salt_an_unknown_run_and_a_cut_frame_are_nothing() {
+    fn another_salt_and_a_cut_frame_are_nothing() {
         let salted = Salted::new(99);
         let bytes = frame(b"tables", b"rows", &salted);
         let other = Salted::new(98);
-        assert_eq!(parse(&bytes, |_, _| Some(&other)), Parsed::Nothing);
-        assert_eq!(parse(&bytes, |_, _| None), Parsed::Nothing);
+        assert_eq!(parse(&bytes, &other), Parsed::Nothing);
         for len in 0..FRAME_HEADER_BYTES + 10 {
-            assert_eq!(parse(&bytes[..len], |_, _| Some(&salted)), Parsed::Nothing);
+            assert_eq!(parse(&bytes[..len], &salted), Parsed::Nothing);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use freshet_base::Lsn;
+use freshet_base::{LogPosition, Lsn};
 
 use crate::file::{LogFile, OpenFile};
 
@@ -13,8 +13,8 @@ pub struct LiveFile {
     pub file: LogFile,
     /// Its first record.
     pub first: Lsn,
-    /// Its last record.
-    pub last: Lsn,
+    /// Where its last batch ends.
+    pub last: LogPosition,
     /// Bytes from its start to behind its last record, in whole blocks.
     pub used_bytes: u64,
 }
@@ -23,8 +23,8 @@ pub struct LiveFile {
 struct Current {
     file: OpenFile,
     position: u64,
-    /// First and last record, as soon as there is one.
-    records: Option<(Lsn, Lsn)>,
+    /// First record and last batch, as soon as there is one.
+    records: Option<(Lsn, LogPosition)>,
 }
 
 impl Current {
@@ -80,9 +80,9 @@ impl Files {
         self.ready.push_back(file);
     }
 
-    /// Adds a file with records of earlier runs, in the order of the records.
+    /// Adds a file with records of earlier terms, in the order of the records.
     pub(crate) fn add_full(&mut self, file: OpenFile, live: LiveFile, leaving: bool) {
-        let in_order = self.full.back().is_none_or(|before| before.live.last < live.last);
+        let in_order = self.full.back().is_none_or(|before| before.live.last.lsn < live.last.lsn);
         assert!(in_order, "files follow each other as their records do");
         assert!(leaving || live.file.bytes == self.file_bytes, "the log writes files of one size");
         self.full.push_back(Full { file, live, leaving });
@@ -125,19 +125,19 @@ impl Files {
         }
     }
 
-    /// Records `first` to `last` were written where [`Files::place`] said.
-    pub(crate) fn wrote(&mut self, first: Lsn, last: Lsn, block_bytes: u64) {
+    /// A batch from `first` to `last` was written where [`Files::place`] said.
+    pub(crate) fn wrote(&mut self, first: Lsn, last: LogPosition, block_bytes: u64) {
         let current = self.current.as_mut().expect("a piece was placed before it was written");
         let first = current.records.map_or(first, |(first, _)| first);
         current.records = Some((first, last));
         current.position += block_bytes;
     }
 
-    /// Makes files ready again whose records are all at or below `up_to`, but for those that
+    /// Makes files ready again whose batches all stand at or before `up_to`, but for those that
     /// leave.
-    pub(crate) fn recycle(&mut self, up_to: Lsn) -> Recycled {
+    pub(crate) fn recycle(&mut self, up_to: LogPosition) -> Recycled {
         let mut recycled = Recycled::default();
-        while self.full.front().is_some_and(|full| full.live.last <= up_to) {
+        while self.full.front().is_some_and(|full| full.live.last.lsn <= up_to.lsn) {
             match self.full.pop_front() {
                 Some(Full { leaving: true, live, .. }) => recycled.left.push(live.file),
                 Some(Full { file, .. }) => {
@@ -160,8 +160,8 @@ impl Files {
         self.ready.len() + full + usize::from(self.current.is_some())
     }
 
-    /// The last record in a file that the writer has left behind.
-    pub(crate) fn full_to(&self) -> Option<Lsn> {
+    /// The end of the last file that the writer has left behind.
+    pub(crate) fn full_to(&self) -> Option<LogPosition> {
         self.full.back().map(|full| full.live.last)
     }
 

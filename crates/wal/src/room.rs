@@ -13,7 +13,7 @@ use freshet_base::clock::{Clock, Deadline, until};
 use futures::channel::oneshot;
 
 use crate::file::next_block;
-use crate::record::frame_bytes;
+use crate::record::{BATCH_HEAD_BYTES, frame_bytes};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// What is known of the space of all files.
@@ -80,9 +80,10 @@ impl std::fmt::Debug for Room {
     }
 }
 
-/// The blocks of a record that is alone in its batch; `bytes` are those of stamp and payload.
+/// The blocks of a record that is alone in its batch, with the head; `bytes` are those of stamp
+/// and payload.
 pub(crate) fn charge_bytes(bytes: usize) -> u64 {
-    next_block(frame_bytes(0, bytes) as u64)
+    next_block((BATCH_HEAD_BYTES + frame_bytes(0, bytes)) as u64)
 }
 
 impl Ledger {

@@ -6,21 +6,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::clock::Clock;
+use freshet_base::clock::{Clock, ClockRef, LogClock};
 use freshet_base::fail::Failpoints;
 use freshet_base::io::{Entry, File, FileRef, Fs, FsRef, Mode};
 use freshet_base::metrics::Metrics;
-use freshet_base::{Lsn, Run};
+use freshet_base::{LogPosition, Lsn, Term};
 use futures::channel::oneshot;
 use futures::executor::{LocalPool, block_on};
 use futures::future::BoxFuture;
 use futures::task::LocalSpawnExt;
 use parking_lot::Mutex;
 
-use crate::scan::{FileState, Hole, RunBounds, Scan, ScanError, ScanInput, scan};
-use crate::{LogFile, NewRun, Wal, WalOptions, WalWorld, make_file};
+use crate::scan::{FileState, Hole, Scan, ScanError, ScanInput, scan};
+use crate::{
+    LogFile, NewTerm, Recycled, Secret, TermFile, Wal, WalOptions, WalWorld, make_file, read_term,
+    write_term,
+};
 
 pub const BLOCK: usize = 4096;
+
+/// The file of terms.
+pub const TERM_FILE: &str = "/raft.state";
 
 /// What a block of the write that the power cut hit holds afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,8 +126,11 @@ impl Disk {
                     let changed = old.iter_mut().zip(new).filter(|(old, new)| old != new);
                     changed.for_each(|(old, _)| *old ^= 0x5a);
                 }
+                // What was never on the device does not come back from there.
                 Fate::Volatile => {
-                    self.volatile.insert((path.to_owned(), begin / BLOCK), old.to_vec());
+                    let block = (path.to_owned(), begin / BLOCK);
+                    let durable = self.volatile.remove(&block).or(self.doomed.remove(&block));
+                    self.volatile.insert(block, durable.unwrap_or_else(|| old.to_vec()));
                     old.copy_from_slice(new);
                 }
             }
@@ -261,15 +270,15 @@ pub struct Kept {
     pub payload: Vec<u8>,
 }
 
-/// A store with a log on a test machine: what metadata would know, over many runs.
+/// A store with a log on a test machine: what metadata would know, over many terms.
 pub struct Store {
     pub fs: MemFs,
     pub clock: TestClock,
     pub failpoints: Failpoints,
     pub options: WalOptions,
     pub files: Vec<LogFile>,
-    pub runs: Vec<RunBounds>,
-    pub recycled_to: Lsn,
+    pub secrets: Vec<Secret>,
+    pub recycled: LogPosition,
     pub durable_known: Lsn,
     pub accepted: Vec<Hole>,
     pub fatal: Arc<Mutex<Option<String>>>,
@@ -280,6 +289,8 @@ pub struct Store {
 pub struct Running {
     pub wal: Arc<Wal>,
     pool: LocalPool,
+    /// Ends of batches that the test has come by.
+    positions: Vec<LogPosition>,
 }
 
 impl Store {
@@ -296,15 +307,15 @@ impl Store {
     }
 
     pub fn with(options: WalOptions) -> Self {
-        let first = RunBounds { run: Run(1), salt: 0xfeed, first_lsn: Lsn(1), last_lsn: None };
+        let secret = Secret { from: Term(1), key: [0xfeed, 0xbeef] };
         Self {
             fs: MemFs::default(),
             clock: TestClock::default(),
             failpoints: Failpoints::default(),
             options,
             files: Vec::new(),
-            runs: vec![first],
-            recycled_to: Lsn::ZERO,
+            secrets: vec![secret],
+            recycled: LogPosition::default(),
             durable_known: Lsn::ZERO,
             accepted: Vec::new(),
             fatal: Arc::default(),
@@ -329,10 +340,30 @@ impl Store {
     pub fn first_start(&mut self, files: usize) -> Running {
         let state = |file| FileState { file, live: None, leaving: false };
         let files = (0..files).map(|_| state(self.make_file())).collect();
-        self.start(files)
+        self.start((LogPosition::default(), Lsn::ZERO), None, files).unwrap()
     }
 
-    fn start(&self, files: Vec<FileState>) -> Running {
+    /// The highest term that may have written anything.
+    pub fn term(&self) -> Term {
+        match read_term(&self.fs, Path::new(TERM_FILE)).unwrap() {
+            TermFile::Term(term) => term,
+            TermFile::Missing => Term::ZERO,
+            TermFile::Damaged => panic!("both blocks of the term are damaged"),
+        }
+    }
+
+    fn start(
+        &self,
+        (after, covered): (LogPosition, Lsn),
+        time_micros: Option<i64>,
+        files: Vec<FileState>,
+    ) -> io::Result<Running> {
+        let term = self.term().next();
+        write_term(&self.fs, Path::new(TERM_FILE), term)?;
+        let clock: ClockRef = Arc::new(self.clock.clone());
+        let clock = Arc::new(LogClock::new(clock, time_micros));
+        let secrets = self.secrets.clone();
+        let term = NewTerm { term, secrets, after, covered, clock };
         let fatal = Arc::clone(&self.fatal);
         let world = WalWorld {
             fs: Arc::new(self.fs.clone()),
@@ -341,12 +372,10 @@ impl Store {
             failpoints: self.failpoints.clone(),
             on_fatal: Box::new(move |message| *fatal.lock() = Some(message.to_owned())),
         };
-        let run = self.runs.last().unwrap();
-        let run = NewRun { run: run.run, salt: run.salt, first_lsn: run.first_lsn };
-        let wal = Wal::start(self.options.clone(), world, run, files).unwrap();
+        let wal = Wal::start(self.options.clone(), world, term, files).unwrap();
         let pool = LocalPool::new();
         pool.spawner().spawn_local(Arc::clone(&wal).run()).unwrap();
-        Running { wal, pool }
+        Ok(Running { wal, pool, positions: vec![self.recycled, after] })
     }
 
     pub fn scan(&self) -> Result<Scan, ScanError> {
@@ -354,45 +383,41 @@ impl Store {
         scan(ScanInput {
             fs,
             files: &self.files,
-            runs: &self.runs,
-            recycled_to: self.recycled_to,
+            secrets: &self.secrets,
+            last_term: self.term(),
+            recycled: self.recycled,
             durable_known: self.durable_known,
             accepted_holes: &self.accepted,
         })
     }
 
-    /// Commits the next run, as metadata does before the first append.
-    pub fn next_run(&mut self, end_lsn: Lsn) {
-        let before = self.runs.last_mut().unwrap();
-        before.last_lsn = Some(end_lsn);
-        let run = before.run.next();
-        let salt = before.salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) + run.get();
-        self.runs.push(RunBounds { run, salt, first_lsn: end_lsn.next(), last_lsn: None });
-    }
-
-    /// Recovers and starts the next run.
+    /// Recovers and starts the next term.
     pub fn recover(&mut self) -> (Running, Vec<Kept>, Scan) {
         let scan = self.scan().unwrap();
         let records = read_all(&scan);
         (self.start_after(&scan), records, scan)
     }
 
-    /// Starts the next run on what a scan has found.
-    pub fn start_after(&mut self, scan: &Scan) -> Running {
-        self.next_run(scan.end_lsn);
-        self.start(scan.files.clone())
+    /// Starts the next term on what a scan has found.
+    pub fn start_after(&self, scan: &Scan) -> Running {
+        self.try_start_after(scan).unwrap()
+    }
+
+    /// The same, where the power may fail.
+    pub fn try_start_after(&self, scan: &Scan) -> io::Result<Running> {
+        self.start((scan.end, scan.durable_lsn), scan.time_micros, scan.files.clone())
     }
 
     /// Recovers with files of another size than before.
     pub fn recover_with(&mut self, options: WalOptions) -> (Running, Vec<Kept>) {
         let scan = self.scan().unwrap();
-        self.next_run(scan.end_lsn);
         self.options = options;
         let leaves = |file: &LogFile| file.bytes != self.options.file_bytes;
         let states = scan.files.iter().filter(|state| !leaves(&state.file) || state.live.is_some());
         let states =
             states.map(|state| FileState { leaving: leaves(&state.file), ..state.clone() });
-        (self.start(states.collect()), read_all(&scan))
+        let end = (scan.end, scan.durable_lsn);
+        (self.start(end, scan.time_micros, states.collect()).unwrap(), read_all(&scan))
     }
 }
 
@@ -422,6 +447,19 @@ impl Running {
     /// Lets the writer do all it can.
     pub fn drive(&mut self) {
         self.pool.run_until_stalled();
+        self.positions.extend(self.wal.position());
+    }
+
+    /// The end of the last batch at or below `lsn`.
+    pub fn position(&self, lsn: Lsn) -> LogPosition {
+        let below = self.positions.iter().filter(|position| position.lsn <= lsn);
+        below.max_by_key(|position| position.lsn).copied().unwrap_or_default()
+    }
+
+    /// Recycles the batches up to `lsn`, as far as they end there.
+    pub fn recycle(&self, store: &mut Store, lsn: Lsn) -> Recycled {
+        store.recycled = self.position(lsn);
+        self.wal.recycle(store.recycled)
     }
 
     pub fn durable(&self) -> Lsn {

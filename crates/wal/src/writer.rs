@@ -9,11 +9,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use freshet_base::budget::NoRoom;
-use freshet_base::clock::{ClockRef, Deadline};
+use freshet_base::clock::{ClockRef, Deadline, LogClock};
 use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
-use freshet_base::{Lsn, Run};
+use freshet_base::{LogPosition, Lsn, Term};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
@@ -26,6 +26,7 @@ use crate::record::{FRAME_HEADER_BYTES, Header, KIND_IDLE, Payload, STAMP_BYTES_
 use crate::recycle::{Files, LiveFile, Recycled};
 use crate::room::{Class, Ledger, Room, charge_bytes};
 use crate::scan::FileState;
+use crate::term::{Secret, Terms};
 
 mod task;
 
@@ -109,15 +110,19 @@ pub struct WalWorld {
     pub on_fatal: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// The run that begins, as metadata already has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewRun {
+/// The term that begins, as the file of terms already has it.
+#[derive(Clone)]
+pub struct NewTerm {
     /// Its number.
-    pub run: Run,
-    /// Its salt, random and never used before.
-    pub salt: u64,
-    /// Its first LSN: the one after the end of the log.
-    pub first_lsn: Lsn,
+    pub term: Term,
+    /// The secrets of the store.
+    pub secrets: Vec<Secret>,
+    /// Where the log ended.
+    pub after: LogPosition,
+    /// Up to where the log itself says that it was durable; what stands above is covered at once.
+    pub covered: Lsn,
+    /// Gives batches their times; it has shown that of the last one.
+    pub clock: Arc<LogClock>,
 }
 
 /// What a log holds, for policies and for people.
@@ -129,9 +134,11 @@ pub struct WalStats {
     pub durable_lsn: Lsn,
     /// Files with records not recycled, in LSN order; the last one may still be written.
     pub live_files: Vec<LiveFile>,
-    /// The last record in a file that the writer has left behind: recycled up to it, all such
+    /// The end of the last file that the writer has left behind: recycled up to it, all such
     /// files are free.
-    pub full_to: Option<Lsn>,
+    pub full_to: Option<LogPosition>,
+    /// The first LSN of this term.
+    pub term_first: Lsn,
     /// Files ready to be written.
     pub ready_files: usize,
     /// How many files there may be.
@@ -147,6 +154,8 @@ pub struct WalStats {
 /// What the append lock guards.
 struct Log {
     next_lsn: Lsn,
+    /// The log time of what is queued, or was last.
+    time_micros: i64,
     queue: Queue,
     /// Where a stamp is written before its length is known.
     stamp: Vec<u8>,
@@ -168,11 +177,11 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// The write-ahead log of one run.
+/// The write-ahead log of one term.
 pub struct Wal {
     options: WalOptions,
     world: WalWorld,
-    run: Run,
+    term: NewTerm,
     salted: Salted,
     log: Mutex<Log>,
     writer: AtomicWaker,
@@ -184,7 +193,7 @@ pub struct Wal {
 }
 
 impl Wal {
-    /// Opens the log for a new run, after recovery or, with no files, for the first time.
+    /// Opens the log for a new term, after recovery or, with no files, for the first time.
     /// `files` is what [`scan()`](crate::scan()) found, in any order; those of another size than
     /// `options` say must leave. Nothing is written before [`Wal::run`] is driven.
     ///
@@ -196,30 +205,34 @@ impl Wal {
     pub fn start(
         options: WalOptions,
         world: WalWorld,
-        run: NewRun,
+        term: NewTerm,
         files: Vec<FileState>,
     ) -> io::Result<Arc<Self>> {
         options.check();
-        assert!(run.first_lsn > Lsn::ZERO, "the first record is 1");
+        assert!(term.term > term.after.term, "a term is above all that stand in the log");
+        assert!(term.covered <= term.after.lsn, "the log covers nothing behind its end");
+        let terms = Terms::new(&term.secrets, term.term);
+        let salted = terms.salted(term.term).expect("a secret of the store is for every term");
         let record_bytes_max = options.record_bytes_max();
         let ledger = Ledger::new(options.file_bytes, record_bytes_max, options.kept_bytes);
         let log = Log {
-            next_lsn: run.first_lsn,
+            next_lsn: term.after.lsn.next(),
+            time_micros: i64::MIN,
             queue: Queue::new(options.piece_bytes(), options.copied_bytes_max()),
             stamp: Vec::new(),
             writer_sleeps: false,
             stopping: false,
         };
         let wal = Self {
-            run: run.run,
-            salted: Salted::new(run.salt),
+            salted,
             log: Mutex::new(log),
             writer: AtomicWaker::new(),
             files: Mutex::new(Files::new(options.file_bytes)),
             file_maker: AtomicWaker::new(),
             ledger: Arc::new(ledger),
-            horizon: Horizon::new(Lsn(run.first_lsn.get() - 1)),
+            horizon: Horizon::new(term.after.lsn),
             poisoned: AtomicBool::new(false),
+            term,
             options,
             world,
         };
@@ -227,9 +240,9 @@ impl Wal {
         Ok(Arc::new(wal))
     }
 
-    /// Takes over the files of earlier runs.
+    /// Takes over the files of earlier terms.
     fn adopt(&self, mut states: Vec<FileState>) -> io::Result<()> {
-        states.sort_by_key(|state| state.live.map(|live| live.last));
+        states.sort_by_key(|state| state.live.map(|live| live.last.lsn));
         let mut files = self.files.lock();
         let mut ready_files = 0;
         for FileState { file, live, leaving } in states {
@@ -290,6 +303,10 @@ impl Wal {
         let mut guard = self.log.lock();
         let log = &mut *guard;
         let lsn = log.next_lsn;
+        if log.queue.is_empty() {
+            // Once a batch: its records share their time, and none goes back.
+            log.time_micros = log.time_micros.max(self.term.clock.now_micros());
+        }
         log.stamp.clear();
         let result = stamp(lsn, &mut log.stamp)?;
         let header = Header {
@@ -297,8 +314,6 @@ impl Wal {
             stamp_bytes: u32::try_from(log.stamp.len()).expect("checked against room below"),
             payload_bytes: u32::try_from(payload.bytes().len()).expect("room is below 4 GiB"),
             lsn,
-            run: self.run,
-            durable: self.horizon.get(),
             payload_checksum,
         };
         log.next_lsn = lsn.next();
@@ -388,13 +403,13 @@ impl Wal {
         })
     }
 
-    /// Uses files again whose records are all at or below `up_to`, and hands back those that
+    /// Uses files again whose batches all stand at or before `up_to`, and hands back those that
     /// leave. Metadata already says that the log is recycled to there.
     ///
     /// # Panics
     /// When `up_to` is not durable.
-    pub fn recycle(&self, up_to: Lsn) -> Recycled {
-        assert!(up_to <= self.horizon.get(), "only what is durable is recycled");
+    pub fn recycle(&self, up_to: LogPosition) -> Recycled {
+        assert!(up_to.lsn <= self.horizon.get(), "only what is durable is recycled");
         let recycled = self.files.lock().recycle(up_to);
         self.ledger.add_files(recycled.used_again);
         recycled
@@ -419,9 +434,16 @@ impl Wal {
             live_bytes: full_bytes + last_bytes,
             live_files,
             full_to,
+            term_first: self.term.after.lsn.next(),
             free_bytes: self.ledger.free_bytes(),
             room_waiters: self.ledger.waiting(),
         }
+    }
+
+    /// The end of the last batch that stands in a file.
+    #[cfg(test)]
+    pub(crate) fn position(&self) -> Option<LogPosition> {
+        self.files.lock().live().last().map(|file| file.last)
     }
 
     /// Lets [`Wal::run`] end once everything appended is written. What is appended later is
@@ -445,7 +467,7 @@ impl Log {
         );
         let entry = Entry {
             lsn: header.lsn,
-            names_durable: header.durable,
+            time_micros: self.time_micros,
             charge_bytes: room.into_charge(),
             of_callers: header.kind != KIND_IDLE,
         };

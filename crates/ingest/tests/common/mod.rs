@@ -231,7 +231,7 @@ pub fn fill(store: &Store) {
     for _ in 0..250 {
         insert(&engine, "filed", GroupCommitMode::Sync, &rows);
     }
-    wait_until("the log was recycled", || engine.meta().log_state().recycled_to.get() > 0);
+    wait_until("the log was recycled", || engine.meta().log_state().recycled.lsn.get() > 0);
     insert(&engine, "trickle", GroupCommitMode::Sync, &[(2, 20)]);
     insert(&engine, "emptied", GroupCommitMode::Off, &[(3, 30)]);
     store.crash(engine);

@@ -26,15 +26,17 @@ fn label(meta: &Meta, label: &str) -> Option<UsedLabel> {
 }
 
 #[test]
-fn runs_are_numbered_and_never_share_a_salt() {
+fn a_secret_is_for_its_term_and_those_behind_it() {
     let store = Arc::new(MemStore::new());
-    let first = open(&store).begin_run(Lsn(0), Lsn(1), || 7).unwrap();
-    assert_eq!((first.number, first.salt), (Run(1), 7));
-    let mut drawn = [7, 7, 9].into_iter();
-    let meta = open(&store);
-    let second = meta.begin_run(Lsn(40), Lsn(41), || drawn.next().unwrap()).unwrap();
-    assert_eq!((second.number, second.salt), (Run(2), 9));
-    assert_eq!(meta.runs().unwrap(), [first, second]);
+    let secret = |from| LogSecret { from: Term(from), key: [from, 7] };
+    for from in [1, 5, 5] {
+        open(&store).add_log_secret(secret(from)).unwrap();
+    }
+    assert_eq!(open(&store).log_state().secrets, [secret(1), secret(5)]);
+}
+
+fn position(lsn: u64) -> LogPosition {
+    LogPosition { lsn: Lsn(lsn), ..LogPosition::default() }
 }
 
 #[test]
@@ -66,13 +68,13 @@ fn recycling_brings_labels_and_versions_and_names_the_side_file() {
     use_label(&meta, "early", 10);
     use_label(&meta, "late", 30);
     let recycle = RecycleCommit {
-        recycled_to: Lsn(20),
+        recycled: position(20),
         side_file: Some("side-1".to_owned()),
         versions: vec![(table, Version(4)), (TableId(99), Version(9))],
     };
     meta.recycle_commit(&recycle).unwrap();
     let again = open(&store);
-    assert_eq!(again.log_state().recycled_to, Lsn(20));
+    assert_eq!(again.log_state().recycled, position(20));
     assert_eq!(again.log_state().side_file.as_deref(), Some("side-1"));
     assert!(again.log_state().holes.is_empty());
     assert_eq!(label(&again, "early").unwrap().lsn, Some(Lsn(10)));
@@ -94,7 +96,7 @@ fn a_dropped_database_takes_its_labels_along() {
     let db = meta.create_database("d", false).unwrap().object.id;
     assert_eq!(db, DbId(1));
     use_label(&meta, "a", 1);
-    meta.recycle_commit(&RecycleCommit { recycled_to: Lsn(1), ..RecycleCommit::default() })
+    meta.recycle_commit(&RecycleCommit { recycled: position(1), ..RecycleCommit::default() })
         .unwrap();
     meta.drop_database(db).unwrap();
     assert!(label(&meta, "a").is_none());

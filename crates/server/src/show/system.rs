@@ -118,7 +118,7 @@ impl ServerView {
         vec![
             pair("next_lsn", stats.next_lsn.to_string()),
             pair("durable_lsn", stats.durable_lsn.to_string()),
-            pair("recycled_to_lsn", log.recycled_to.to_string()),
+            pair("recycled_to_lsn", log.recycled.lsn.to_string()),
             pair("live_files", stats.live_files.len().to_string()),
             pair("ready_files", stats.ready_files.to_string()),
             pair("files_max", stats.files_max.to_string()),

@@ -53,8 +53,15 @@ fn repair(sim: &mut Sim) -> Vec<Loss> {
 fn frames(sim: &Sim, path: &Path) -> Vec<(usize, usize)> {
     let bytes = sim.fs.read(path).unwrap();
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let begins = (0..bytes.len()).step_by(8).filter(|at| bytes[*at..].starts_with(b"FWL\x01"));
-    begins.map(|at| (at, 48 + number(at + 8) + number(at + 12))).collect()
+    let begins = (0..bytes.len()).step_by(8).filter(|at| bytes[*at..].starts_with(b"FWL\x02"));
+    begins.map(|at| (at, 32 + number(at + 8) + number(at + 12))).collect()
+}
+
+/// Where the heads of the batches of a log file stand.
+fn heads(sim: &Sim, path: &Path) -> Vec<usize> {
+    let bytes = sim.fs.read(path).unwrap();
+    let blocks = (0..bytes.len()).step_by(4096);
+    blocks.filter(|at| bytes[*at..].starts_with(b"FWB\x02")).collect()
 }
 
 /// The frame of the record at `lsn`.
@@ -126,10 +133,80 @@ fn a_bit_flipped_behind_the_durable_end_of_the_log_is_a_torn_tail() {
     sim.end_life(Death::ProcessEnd);
     let log = files(&sim, "/store/wal").remove(0);
     let (begin, bytes) = *frames(&sim, &log).last().unwrap();
-    // The last frame covers the record before it and is covered by none.
+    // The last batch covers the record before it and is covered by none.
     sim.fs.flip(&log, begin + bytes / 2, 0);
     sim.open();
     sim.replay_again();
+}
+
+#[test]
+fn a_bit_flipped_in_the_head_of_a_batch_is_told_and_costs_nothing() {
+    let mut sim = store(37);
+    act(&sim, |client| async move {
+        for _ in 0..4 {
+            client.load("a", 3, Async, None).await;
+            client.load("b", 2, Off, None).await;
+        }
+        client.sleep(Duration::from_millis(50)).await;
+    });
+    sim.end_life(Death::PowerCut);
+    let log = files(&sim, "/store/wal").remove(0);
+    let heads = heads(&sim, &log);
+    for head in &heads[..heads.len() - 1] {
+        for byte in [0, 4, 8, 16, 24, 32, 40, 44, 48, 56] {
+            sim.fs.flip(&log, head + byte, 2);
+            assert_eq!(findings(&mut sim, Path::new("log")), 1, "byte {byte} at {head}");
+            sim.fs.flip(&log, head + byte, 2);
+        }
+        sim.fs.flip(&log, head + 33, 1);
+        sim.open();
+        act(&sim, |client| async move { client.load("a", 1, Off, None).await });
+        sim.end_life(Death::PowerCut);
+        sim.fs.flip(&log, head + 33, 1);
+    }
+    sim.open();
+    act(&sim, |client| async move { fill_log(&client, "b").await });
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_rotten_block_of_the_term_harms_nobody_and_two_are_named() {
+    let mut sim = store(38);
+    let terms = Path::new("/store/raft.state");
+    let load = |sim: &Sim| {
+        act(sim, |client| async move {
+            client.load("a", 2, Async, None).await;
+            client.load("b", 1, Off, None).await;
+        });
+    };
+    for block in [0, 4096] {
+        load(&sim);
+        sim.end_life(Death::PowerCut);
+        sim.fs.flip(terms, block + 9, 1);
+        assert_eq!(findings(&mut sim, terms), 0);
+        sim.open();
+    }
+    load(&sim);
+    sim.end_life(Death::PowerCut);
+    sim.fs.flip(terms, 9, 1);
+    sim.fs.flip(terms, 4096 + 16, 1);
+    refused(&mut sim, terms);
+    assert!(matches!(repair(&mut sim)[..], [Loss::TermFile { .. }]));
+    sim.open();
+    load(&sim);
+    sim.crash(Death::PowerCut);
+    sim.replay_again();
+    // Without the file at all, and behind a repair.
+    sim.end_life(Death::PowerCut);
+    sim.fs.remove_file(terms).unwrap();
+    refused(&mut sim, terms);
+    assert!(matches!(repair(&mut sim)[..], [Loss::TermFile { .. }]));
+    sim.open();
+    load(&sim);
+    sim.crash(Death::PowerCut);
+    sim.replay_again();
+    sim.settle_and_check_leaks();
 }
 
 #[test]

@@ -82,8 +82,8 @@ fn die_in_every_call<F: Future<Output = ()> + Send + 'static>(
 
 /// Loads until the log was recycled.
 async fn fill_log(client: &Client, table: &str) {
-    let start = client.engine.meta().log_state().recycled_to;
-    while client.engine.meta().log_state().recycled_to == start {
+    let start = client.engine.meta().log_state().recycled.lsn;
+    while client.engine.meta().log_state().recycled.lsn == start {
         client.load(table, 200, Off, None).await;
         client.sleep(Duration::from_millis(5)).await;
     }

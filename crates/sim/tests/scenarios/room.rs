@@ -203,7 +203,7 @@ fn a_truncate_that_metadata_lacks_keeps_its_log_file() {
         assert_ne!(client.truncate(&["a"]).await, Outcome::Refused, "it has happened");
         fill_until_refused(&client, "b").await;
     });
-    assert_eq!(sim.engine().meta().log_state().recycled_to.get(), 0);
+    assert_eq!(sim.engine().meta().log_state().recycled.lsn.get(), 0);
     sim.check();
     sim.end_life(Death::PowerCut);
     sim.failpoints.disarm("barrier-before-publish");

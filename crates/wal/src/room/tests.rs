@@ -1,3 +1,4 @@
+use freshet_base::LogPosition;
 use futures::FutureExt;
 use proptest::prelude::*;
 
@@ -22,8 +23,8 @@ fn room_is_whole_blocks_and_comes_back() {
     let free = ledger.free_bytes();
     assert_eq!(free, FILE_BYTES - RECORD_BYTES_MAX);
     let small = ledger.try_reserve(1, Class::Load).unwrap();
-    let block = ledger.try_reserve(BLOCK_BYTES as usize - 48, Class::Load).unwrap();
-    let two = ledger.try_reserve(BLOCK_BYTES as usize - 47, Class::Load).unwrap();
+    let block = ledger.try_reserve(BLOCK_BYTES as usize - 96, Class::Load).unwrap();
+    let two = ledger.try_reserve(BLOCK_BYTES as usize - 95, Class::Load).unwrap();
     let charges = [&small, &block, &two].map(|room| room.charge_bytes() / BLOCK_BYTES);
     assert_eq!(charges, [1, 1, 2]);
     assert_eq!(ledger.free_bytes(), free - 4 * BLOCK_BYTES);
@@ -81,7 +82,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => (0..4 * BLOCK_BYTES as usize - 48).prop_map(Step::Reserve),
+        5 => (0..4 * BLOCK_BYTES as usize - 96).prop_map(Step::Reserve),
         3 => (0..200usize).prop_map(Step::Reserve),
         4 => (1..8usize).prop_map(Step::Write),
         1 => Just(Step::Release),
@@ -123,18 +124,20 @@ impl Disk {
         }
         let first = self.written + 1;
         self.written += records;
-        self.files.wrote(first.into(), self.written.into(), block_bytes);
+        let last = LogPosition { lsn: self.written.into(), ..LogPosition::default() };
+        self.files.wrote(first.into(), last, block_bytes);
         self.ledger.written(charge_bytes, block_bytes);
     }
 
-    /// Packs records as the queue does: into pieces of a record's largest size.
+    /// Packs records as the queue does: into pieces of a record's largest size, with heads.
     fn write_batch(&mut self, batch: Vec<(usize, Room)>) {
-        let mut piece = (0, 0, 0);
+        let empty = (0, 0, BATCH_HEAD_BYTES as u64);
+        let mut piece = empty;
         for (bytes, room) in batch {
             let bytes = frame_bytes(0, bytes) as u64;
             if piece.0 > 0 && piece.2 + bytes > RECORD_BYTES_MAX {
                 self.write(piece.0, piece.1, piece.2);
-                piece = (0, 0, 0);
+                piece = empty;
             }
             piece = (piece.0 + 1, piece.1 + room.into_charge(), piece.2 + bytes);
         }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use freshet_base::Lsn;
 use freshet_base::io::File;
+use freshet_base::{LogPosition, Lsn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::Wal;
 use crate::buffer::AlignedBuffer;
+use crate::head::Head;
 use crate::queue::Piece;
 use crate::recycle::Slot;
 use crate::room::Class;
@@ -21,7 +22,7 @@ use crate::room::Class;
 enum Turn {
     /// The batch was filled: write it.
     Write,
-    /// The log is idle and its last record is covered by no later frame.
+    /// The log is idle and its last record is covered by no later head.
     Idle,
     /// Everything is written and the log stops.
     Stop,
@@ -30,11 +31,13 @@ enum Turn {
 /// What the writer keeps from turn to turn.
 struct Desk {
     batch: Vec<Piece>,
+    /// The end of the last batch that is on the device.
+    position: LogPosition,
     /// Pieces that do not stand together pass through here on their way to the device.
     scratch: AlignedBuffer,
     /// The last durable record of a caller.
     last_of_callers: Lsn,
-    /// The highest durable LSN that a durable frame names.
+    /// The highest durable LSN that a durable head names.
     covered: Lsn,
     idle: Option<IdleTimer>,
 }
@@ -56,12 +59,13 @@ impl Wal {
     /// Writes what is appended until [`Wal::stop`], or until a write fails. Writes block: in
     /// production a thread of its own drives this. Call it once.
     pub async fn run(self: Arc<Self>) {
-        let durable = self.horizon.get();
         let mut desk = Desk {
             batch: Vec::new(),
+            position: self.term.after,
             scratch: AlignedBuffer::new(self.options.piece_bytes()),
-            last_of_callers: durable,
-            covered: durable,
+            // What an earlier term was cut off at is read from here on, so it must not be lost.
+            last_of_callers: self.term.after.lsn,
+            covered: self.term.covered,
             idle: None,
         };
         loop {
@@ -120,7 +124,7 @@ impl Wal {
         }
     }
 
-    /// Queues an idle record, whose frame names everything before it as durable. Where there is
+    /// Queues an idle record, whose head names everything before it as durable. Where there is
     /// no room for one the log is full and the records that free it will do the same.
     fn cover(&self, desk: &mut Desk) {
         desk.covered = desk.last_of_callers;
@@ -133,14 +137,15 @@ impl Wal {
         let mut batch = std::mem::take(&mut desk.batch);
         for mut piece in batch.drain(..) {
             let slot = self.place(piece.block_bytes());
-            self.write_piece(&mut piece, &slot, &mut desk.scratch).map_err(|error| {
-                let Piece { last, .. } = piece;
+            let head = self.seal(&mut piece, desk.position);
+            self.write_piece(&piece, &slot, &mut desk.scratch).map_err(|error| {
+                let last = head.last();
                 let path = slot.file.log_file.path.display();
                 let offset = slot.offset;
                 format!("log write up to LSN {last} failed: {path} at byte {offset}: {error}")
             })?;
             yield_now().await;
-            self.finish_piece(piece, desk);
+            self.finish_piece(piece, &head, desk);
         }
         desk.batch = batch;
         Ok(())
@@ -155,16 +160,33 @@ impl Wal {
         slot
     }
 
+    /// Gives a batch its head.
+    fn seal(&self, piece: &mut Piece, before: LogPosition) -> Head {
+        let head = Head {
+            term: self.term.term,
+            index: before.index.next(),
+            previous: before.term,
+            first: piece.first(),
+            records: piece.records,
+            frames_bytes: piece.frames_bytes(),
+            durable: self.horizon.get(),
+            time_micros: piece.time_micros,
+        };
+        assert!(head.follows(before), "batches stand in the log as they follow each other");
+        assert_eq!(head.durable, before.lsn, "a batch is written when those before are durable");
+        piece.close(&head.encode(&self.salted));
+        head
+    }
+
     /// Brings one piece to the device: durable when it returns.
     fn write_piece(
         &self,
-        piece: &mut Piece,
+        piece: &Piece,
         slot: &Slot,
         scratch: &mut AlignedBuffer,
     ) -> io::Result<()> {
         self.world.failpoints.pass("wal-before-write")?;
         let started = self.world.clock.now();
-        piece.close();
         match piece.contiguous() {
             Some(bytes) => slot.file.file.write_all_at(bytes, slot.offset)?,
             None => write_through(scratch, piece.parts(), &*slot.file.file, slot.offset)?,
@@ -175,20 +197,20 @@ impl Wal {
         metrics.wal_sync_seconds.observe(took.as_secs_f64());
         metrics.wal_syncs.inc();
         metrics.wal_bytes.inc_by(piece.block_bytes());
-        metrics.wal_records.inc_by(piece.records);
+        metrics.wal_records.inc_by(u64::from(piece.records));
         Ok(())
     }
 
     /// Tells everybody that a piece is durable.
-    fn finish_piece(&self, piece: Piece, desk: &mut Desk) {
+    fn finish_piece(&self, piece: Piece, head: &Head, desk: &mut Desk) {
         let block_bytes = piece.block_bytes();
-        let first = Lsn(piece.last.get() + 1 - piece.records);
-        self.files.lock().wrote(first, piece.last, block_bytes);
-        self.horizon.advance(piece.last);
+        desk.position = head.position();
+        self.files.lock().wrote(head.first, desk.position, block_bytes);
+        self.horizon.advance(head.last());
         self.ledger.written(piece.charge_bytes, block_bytes);
-        desk.covered = desk.covered.max(piece.names_durable);
+        desk.covered = head.durable;
         if piece.of_callers {
-            desk.last_of_callers = piece.last;
+            desk.last_of_callers = head.last();
         }
         let buffer = piece.into_buffer();
         let surplus = self.log.lock().queue.give_back(buffer);

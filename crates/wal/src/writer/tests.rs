@@ -38,7 +38,7 @@ fn everything_queued_is_one_write_and_the_next_batch_starts_a_block() {
     running.append(1, b"next");
     running.drive();
     let live = &running.wal.stats().live_files[0];
-    assert_eq!((live.first, live.last, live.used_bytes), (Lsn(1), Lsn(4), 3 * BLOCK as u64));
+    assert_eq!((live.first, live.last.lsn, live.used_bytes), (Lsn(1), Lsn(4), 3 * BLOCK as u64));
     assert_eq!(store.metrics.wal_records.get(), 4);
     assert_eq!(store.metrics.wal_bytes.get(), 3 * BLOCK as u64);
     assert_eq!(store.metrics.wal_syncs.get(), 2);
@@ -53,7 +53,7 @@ fn a_batch_of_many_pieces_goes_over_files_in_order() {
     running.drive();
     assert_eq!(watch.changed(Lsn(0)).now_or_never(), Some(Lsn(12)));
     let live: Vec<_> =
-        running.wal.stats().live_files.iter().map(|file| (file.first, file.last)).collect();
+        running.wal.stats().live_files.iter().map(|file| (file.first, file.last.lsn)).collect();
     assert_eq!(live, [(Lsn(1), Lsn(4)), (Lsn(5), Lsn(8)), (Lsn(9), Lsn(12))]);
     assert_eq!(read_all(&store.scan().unwrap()), kept);
 }
@@ -66,7 +66,7 @@ fn small_reserves() -> WalOptions {
 fn a_record_of_the_largest_size_is_taken_and_a_larger_one_is_not() {
     let mut store = Store::small();
     let mut running = store.first_start(2);
-    let largest = 4 * BLOCK - 48;
+    let largest = 4 * BLOCK - 64 - 32;
     assert!(running.wal.takes_record_of(largest) && !running.wal.takes_record_of(largest + 1));
     assert!(running.wal.try_reserve(largest + 1).is_none());
     let kept = running.append(1, &vec![1; largest - 8]);
@@ -119,17 +119,17 @@ fn an_idle_log_covers_its_last_record_once() {
     assert_eq!(running.durable(), Lsn(2), "it was not idle when the timer was set");
     assert_eq!(store.clock.ring(), 1);
     running.drive();
-    assert_eq!(running.durable(), Lsn(3), "an idle record names 2 as durable");
+    assert_eq!(running.durable(), Lsn(3), "the head of an idle record names 2 as durable");
     for _ in 0..3 {
         assert_eq!(store.clock.ring(), 0, "an idle record wants no other");
         running.drive();
     }
     assert_eq!(running.durable(), Lsn(3));
     let scan = store.scan().unwrap();
-    assert_eq!((scan.durable_lsn, scan.end_lsn, scan.tail.clone()), (Lsn(2), Lsn(3), Tail::Clean));
+    assert_eq!((scan.durable_lsn, scan.end.lsn, scan.tail.clone()), (Lsn(2), Lsn(3), Tail::Clean));
     assert_eq!(read_all(&scan).len(), 2, "idle records are nobody's");
     // Now that 2 is known to have been acknowledged, losing it is noticed.
-    store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[BLOCK] ^= 1);
+    store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[BLOCK + 64] ^= 1);
     assert!(store.scan().is_err());
 }
 
@@ -141,7 +141,7 @@ fn a_stopped_log_has_written_everything_and_covered_it() {
     running.stop();
     let scan = store.scan().unwrap();
     assert_eq!(read_all(&scan), [kept]);
-    assert_eq!((scan.durable_lsn, scan.end_lsn), (Lsn(1), Lsn(2)));
+    assert_eq!((scan.durable_lsn, scan.end.lsn), (Lsn(1), Lsn(2)));
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn files_are_asked_for_offered_and_recycled() {
     // The last file is in use: a record is let in only where its file is there already.
     assert!(running.wal.try_reserve(14_000).is_none());
     assert!(running.wal.try_reserve_privileged(14_000).is_some());
-    assert_eq!(running.wal.recycle(Lsn(3)).used_again, 0, "4 is in the first file, too");
-    assert_eq!(running.wal.recycle(Lsn(6)).used_again, 1, "the file being written stays");
+    assert_eq!(running.recycle(&mut store, Lsn(3)).used_again, 0, "4 is in the first file, too");
+    assert_eq!(running.recycle(&mut store, Lsn(6)).used_again, 1, "the file being written stays");
     assert!(running.wal.try_reserve(14_000).is_some() && !running.wal.needs_file());
     let file = store.make_file();
     running.wal.offer_file(file).unwrap();
@@ -203,7 +203,8 @@ fn files_of_another_size_are_read_and_never_written_again() {
         assert_eq!(running.durable(), kept.last().unwrap().lsn);
         if turn == 2 {
             let live = running.wal.stats().live_files.len();
-            let recycled = running.wal.recycle(Lsn(kept.last().unwrap().lsn.get() - 1));
+            let up_to = Lsn(kept.last().unwrap().lsn.get() - 1);
+            let recycled = running.recycle(&mut store, up_to);
             assert_eq!((recycled.used_again, recycled.left.len()), (0, live - 1), "{recycled:?}");
             assert!(recycled.left.iter().all(|file| file.bytes != bytes));
             assert_eq!(running.wal.stats().live_files.len(), 1);
@@ -230,10 +231,18 @@ fn threads_append_in_one_order() {
         failpoints: Failpoints::default(),
         on_fatal: Box::new(|message| panic!("{message}")),
     };
-    let run = NewRun { run: Run(1), salt: 7, first_lsn: Lsn(1) };
+    let secrets = vec![Secret { from: Term(1), key: [7, 8] }];
+    let clock: ClockRef = Arc::clone(&world.clock);
+    let term = NewTerm {
+        term: Term(1),
+        secrets: secrets.clone(),
+        after: LogPosition::default(),
+        covered: Lsn::ZERO,
+        clock: Arc::new(LogClock::new(clock, None)),
+    };
     let states = files.iter().cloned().map(|file| FileState { file, live: None, leaving: false });
     let states = states.collect();
-    let wal = Wal::start(options.clone(), world, run, states).unwrap();
+    let wal = Wal::start(options.clone(), world, term, states).unwrap();
     let writer = {
         let wal = Arc::clone(&wal);
         std::thread::spawn(move || futures::executor::block_on(wal.run()))
@@ -258,12 +267,12 @@ fn threads_append_in_one_order() {
     });
     wal.stop();
     writer.join().unwrap();
-    let bounds = crate::RunBounds { run: Run(1), salt: 7, first_lsn: Lsn(1), last_lsn: None };
     let scan = crate::scan(crate::ScanInput {
         fs,
         files: &files,
-        runs: &[bounds],
-        recycled_to: Lsn::ZERO,
+        secrets: &secrets,
+        last_term: Term(1),
+        recycled: LogPosition::default(),
         durable_known: Lsn::ZERO,
         accepted_holes: &[],
     });

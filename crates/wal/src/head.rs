@@ -1,0 +1,197 @@
+//! The head of a batch: what one synced write begins with.
+//!
+//! ```text
+//! offset  bytes  little endian
+//!      0      4  magic, which names the format version
+//!      4      4  checksum of the 56 bytes behind it
+//!      8      8  term
+//!     16      8  index: the number of the batch
+//!     24      8  term of the batch before
+//!     32      8  LSN of its first record
+//!     40      4  records
+//!     44      4  bytes of its frames
+//!     48      8  durable LSN as the batch was written
+//!     56      8  log time, microseconds
+//!     64         frames, then zeros up to a whole block
+//! ```
+//! The checksum is CRC-32C seeded with the salt of the term.
+
+use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
+
+use crate::checksum::Salted;
+use crate::file::next_block;
+use crate::record::{BATCH_HEAD_BYTES, Frame, Parsed, parse, u32_at, u64_at};
+use crate::term::Terms;
+
+const MAGIC: [u8; 4] = *b"FWB\x02";
+
+/// What a head says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub term: Term,
+    pub index: BatchIndex,
+    /// The term of the batch before.
+    pub previous: Term,
+    pub first: Lsn,
+    pub records: u32,
+    pub frames_bytes: u32,
+    pub durable: Lsn,
+    pub time_micros: i64,
+}
+
+impl Head {
+    pub(crate) fn encode(&self, salted: &Salted) -> [u8; BATCH_HEAD_BYTES] {
+        assert!(self.records > 0, "a batch has a record");
+        assert!(self.durable < self.first, "a head names earlier records only as durable");
+        let mut bytes = [0; BATCH_HEAD_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.term.get().to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.index.get().to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.previous.get().to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first.get().to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.records.to_le_bytes());
+        bytes[44..48].copy_from_slice(&self.frames_bytes.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.durable.get().to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.time_micros.to_le_bytes());
+        let checksum = salted.of(&[&bytes[8..]]);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The head at the start of `bytes`, if one of `terms` wrote it.
+    pub(crate) fn read(bytes: &[u8], terms: &Terms) -> Option<(Self, Salted)> {
+        let bytes: &[u8; BATCH_HEAD_BYTES] = bytes.first_chunk()?;
+        if bytes[..4] != MAGIC {
+            return None;
+        }
+        let salted = terms.salted(Term(u64_at(bytes, 8)))?;
+        if salted.of(&[&bytes[8..]]) != u32_at(bytes, 4) {
+            return None;
+        }
+        let head = Self {
+            term: Term(u64_at(bytes, 8)),
+            index: BatchIndex(u64_at(bytes, 16)),
+            previous: Term(u64_at(bytes, 24)),
+            first: Lsn(u64_at(bytes, 32)),
+            records: u32_at(bytes, 40),
+            frames_bytes: u32_at(bytes, 44),
+            durable: Lsn(u64_at(bytes, 48)),
+            time_micros: u64_at(bytes, 56).cast_signed(),
+        };
+        (head.records > 0 && head.durable < head.first).then_some((head, salted))
+    }
+
+    /// Its last record.
+    pub(crate) fn last(&self) -> Lsn {
+        Lsn(self.first.get() + u64::from(self.records) - 1)
+    }
+
+    /// Where the log stands behind it.
+    pub(crate) fn position(&self) -> LogPosition {
+        LogPosition { lsn: self.last(), index: self.index, term: self.term }
+    }
+
+    /// Whether it may stand behind a batch that ends at `before`.
+    pub(crate) fn follows(&self, before: LogPosition) -> bool {
+        self.first == before.lsn.next()
+            && self.index == before.index.next()
+            && self.previous == before.term
+            && self.term >= before.term
+    }
+
+    /// The number of the batch before.
+    pub(crate) fn previous_index(&self) -> BatchIndex {
+        BatchIndex(self.index.get().saturating_sub(1))
+    }
+
+    /// Bytes of the batch without the zeros at its end.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        BATCH_HEAD_BYTES + self.frames_bytes as usize
+    }
+
+    /// Bytes of the batch in whole blocks.
+    pub(crate) fn block_bytes(&self) -> usize {
+        next_block(self.batch_bytes() as u64) as usize
+    }
+
+    /// Whether all records of the batch that `bytes` begin with check out.
+    pub(crate) fn is_whole(&self, bytes: &[u8], salted: &Salted) -> bool {
+        let Some(frames) = bytes.get(BATCH_HEAD_BYTES..self.batch_bytes()) else { return false };
+        let mut frames = Frames { bytes: frames, next: self.first, salted };
+        let whole = frames.by_ref().take(self.records as usize).count();
+        whole == self.records as usize && frames.bytes.is_empty()
+    }
+}
+
+/// Frames that stand one behind the other, with LSNs from `next` on; ends at the first that does
+/// not check out.
+pub(crate) struct Frames<'a, 's> {
+    pub bytes: &'a [u8],
+    pub next: Lsn,
+    pub salted: &'s Salted,
+}
+
+impl<'a> Iterator for Frames<'a, '_> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        match parse(self.bytes, self.salted) {
+            Parsed::Frame(frame) if frame.header.lsn == self.next => {
+                self.bytes = self.bytes.get(frame.header.frame_bytes()..)?;
+                self.next = self.next.next();
+                Some(frame)
+            }
+            Parsed::Frame(_) | Parsed::DamagedPayload { .. } | Parsed::Nothing => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::term::Secret;
+
+    fn head() -> Head {
+        Head {
+            term: Term(3),
+            index: BatchIndex(12),
+            previous: Term(2),
+            first: Lsn(40),
+            records: 2,
+            frames_bytes: 88,
+            durable: Lsn(39),
+            time_micros: -7,
+        }
+    }
+
+    #[test]
+    fn a_head_is_read_back_and_no_flipped_bit_is_accepted() {
+        let terms = Terms::new(&[Secret { from: Term(1), key: [5, 6] }], Term(4));
+        let salted = terms.salted(Term(3)).unwrap();
+        let bytes = head().encode(&salted);
+        assert_eq!(Head::read(&bytes, &terms).unwrap().0, head());
+        for bit in 0..BATCH_HEAD_BYTES * 8 {
+            let mut bytes = bytes;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Head::read(&bytes, &terms).is_none(), "bit {bit} went unnoticed");
+        }
+        let others = Terms::new(&[Secret { from: Term(1), key: [5, 7] }], Term(4));
+        assert!(Head::read(&bytes, &others).is_none(), "of another store");
+        assert!(Head::read(&bytes[..63], &terms).is_none());
+    }
+
+    #[test]
+    fn a_batch_follows_the_one_before_by_lsn_index_and_term() {
+        let before = LogPosition { lsn: Lsn(39), index: BatchIndex(11), term: Term(2) };
+        assert!(head().follows(before));
+        assert_eq!((head().last(), head().position().index), (Lsn(41), BatchIndex(12)));
+        for other in [
+            LogPosition { lsn: Lsn(38), ..before },
+            LogPosition { index: BatchIndex(12), ..before },
+            LogPosition { term: Term(1), ..before },
+            LogPosition { term: Term(3), ..before },
+        ] {
+            assert!(!head().follows(other), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The chain of batches: each names the term, and follows the LSN and the number, of the one
+//! before. What does not follow is no part of the log, wherever it stands.
+
+use std::cmp::Reverse;
+
+use freshet_base::{LogPosition, Lsn};
+
+use super::index::{Index, Stretch};
+use super::salvage::{self, Salvage};
+use super::{Corruption, FileState, Hole, LiveRecords, Place, ScanError, ScanInput};
+use crate::file::{LogFile, next_block};
+use crate::head::Head;
+use crate::reader::{Extent, FileReader, Form};
+use crate::term::Terms;
+
+/// The log: extents that follow each other, up to its end.
+pub(super) struct Log {
+    pub extents: Vec<Extent>,
+    pub end: LogPosition,
+    pub durable: Lsn,
+    pub time_micros: Option<i64>,
+    pub without_head: Vec<Hole>,
+    /// The last batch, where nothing says that it was durable: its file, begin and end.
+    pub unsure: Option<(usize, usize, usize)>,
+    /// Bytes of each file that its batches take.
+    used: Vec<usize>,
+}
+
+impl Log {
+    /// Where it ends, or the part of it that was found.
+    pub fn place(&self, files: &[LogFile]) -> Option<Place> {
+        let last = self.extents.last()?;
+        Some(Place { file: files[last.file].clone(), offset: last.end as u64 })
+    }
+
+    pub fn file_states(&self, files: &[LogFile]) -> Vec<FileState> {
+        let state = |(at, file): (usize, &LogFile)| {
+            let mut of_file = self.extents.iter().filter(|extent| extent.file == at);
+            let live = of_file.next().map(|extent| {
+                let last = of_file.next_back().unwrap_or(extent);
+                let used_bytes = self.used[at] as u64;
+                assert!(used_bytes >= last.end as u64, "what is used holds all that was read");
+                LiveRecords { first: extent.first, last: last.last, used_bytes }
+            });
+            FileState { file: file.clone(), live, leaving: false }
+        };
+        files.iter().enumerate().map(state).collect()
+    }
+
+    fn push(&mut self, extent: Extent) {
+        assert!(extent.first > self.end.lsn, "extents follow each other");
+        self.used[extent.file] = self.used[extent.file].max(next_block(extent.end as u64) as usize);
+        self.end = extent.last;
+        self.extents.push(extent);
+    }
+
+    fn push_stretch(&mut self, stretch: &Stretch) {
+        let Stretch { file, offset, end, first, last, last_offset } = *stretch;
+        let (first, last_position) = (first.first, last.position());
+        self.push(Extent { file, offset, end, first, last: last_position, form: Form::Batches });
+        self.time_micros = Some(last.time_micros);
+        self.unsure = (last.last() > self.durable).then_some((file, last_offset, end));
+    }
+}
+
+/// Puts the batches in the order of the log, up to the first record that is missing.
+pub(super) fn assemble(
+    input: &ScanInput<'_>,
+    index: &Index,
+    terms: &Terms,
+    reader: &mut FileReader,
+) -> Result<Log, ScanError> {
+    let mut log = Log {
+        extents: Vec::new(),
+        end: input.recycled,
+        durable: index.durable(input),
+        time_micros: None,
+        without_head: Vec::new(),
+        unsure: None,
+        used: vec![0; input.files.len()],
+    };
+    let mut sorted = index.stretches.clone();
+    sorted.sort_by_key(|stretch| {
+        (stretch.first.first, Reverse(stretch.first.term), stretch.file, stretch.offset)
+    });
+    for stretch in &sorted {
+        let next = stretch.first;
+        if next.first <= log.end.lsn {
+            continue;
+        }
+        if next.first == log.end.lsn.next() {
+            // A batch that follows another one than the last is none of this log.
+            if !next.follows(log.end) {
+                continue;
+            }
+        } else if log.end.lsn < log.durable {
+            let hole = Hole { first: log.end.lsn.next(), last: before(next.first) };
+            pass(hole, Some(&next), &mut log, (input, index, terms, reader))?;
+        } else {
+            break;
+        }
+        log.push_stretch(stretch);
+    }
+    if log.end.lsn < log.durable {
+        log.durable = index.durable_behind(log.end.lsn, log.durable);
+        let hole = Hole { first: log.end.lsn.next(), last: log.durable };
+        pass(hole, None, &mut log, (input, index, terms, reader))?;
+    }
+    for broken in index.broken.iter().filter(|broken| broken.found.head.first <= log.end.lsn) {
+        // Its head says how long it is, so nothing may be written into it.
+        let end = broken.found.end().min(input.files[broken.file].bytes as usize);
+        log.used[broken.file] = log.used[broken.file].max(end);
+    }
+    Ok(log)
+}
+
+/// Goes over `hole`, behind which `next` stands if anything does: by the records in it that can be
+/// read without their head or beside damaged ones, and by what an operator has accepted. Behind it
+/// the chain begins anew, with what `next` says of the batch before it.
+fn pass(
+    hole: Hole,
+    next: Option<&Head>,
+    log: &mut Log,
+    (input, index, terms, reader): (&ScanInput<'_>, &Index, &Terms, &mut FileReader),
+) -> Result<(), ScanError> {
+    let Salvage { extents, damaged } = salvage::search(hole, next, (input, index, terms, reader))?;
+    let corrupt = |log: &Log, hole: Hole| {
+        let inside = |lsn: Lsn| (hole.first..=hole.last).contains(&lsn);
+        let damaged: Vec<_> = damaged.iter().filter(|d| inside(d.lsn)).cloned().collect();
+        let of_first = damaged.iter().find(|record| record.lsn == hole.first);
+        let place = of_first.map(|record| record.place.clone());
+        let place = place.or_else(|| log.place(input.files));
+        ScanError::Corruption(Corruption { place, hole, damaged })
+    };
+    for extent in extents {
+        let missing = Hole { first: log.end.lsn.next(), last: before(extent.first) };
+        unaccepted(missing, input.accepted_holes).map_or(Ok(()), |hole| Err(corrupt(log, hole)))?;
+        if !index.broken.iter().any(|broken| broken.takes(&extent)) {
+            log.without_head.push(Hole { first: extent.first, last: extent.last.lsn });
+        }
+        log.push(extent);
+    }
+    let missing = Hole { first: log.end.lsn.next(), last: hole.last };
+    unaccepted(missing, input.accepted_holes).map_or(Ok(()), |hole| Err(corrupt(log, hole)))?;
+    log.end.lsn = hole.last;
+    if let Some(next) = next {
+        (log.end.index, log.end.term) = (next.previous_index(), next.previous);
+    }
+    Ok(())
+}
+
+/// Pure. The first part of `missing` that nobody has accepted.
+fn unaccepted(missing: Hole, accepted: &[Hole]) -> Option<Hole> {
+    let mut first = missing.first;
+    while first <= missing.last {
+        let covers = |hole: &&Hole| (hole.first..=hole.last).contains(&first);
+        match accepted.iter().find(covers) {
+            Some(hole) => first = hole.last.next(),
+            None => return Some(Hole { first, last: missing.last }),
+        }
+    }
+    None
+}
+
+fn before(lsn: Lsn) -> Lsn {
+    Lsn(lsn.get() - 1)
+}

@@ -1,0 +1,159 @@
+//! Damage below the durable end: a frame can be told without the head of its batch and without
+//! its neighbours, so that what rots takes no more with it than itself.
+
+use std::ops::RangeInclusive;
+
+use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
+
+use super::index::{Broken, Index};
+use super::{DamagedRecord, Hole, Place, ScanError, ScanInput};
+use crate::checksum::Salted;
+use crate::file::LogFile;
+use crate::head::Head;
+use crate::reader::{Extent, FileReader, Form};
+use crate::record::{BATCH_HEAD_BYTES, FRAME_ALIGN_BYTES, Parsed, parse};
+use crate::term::Terms;
+
+/// How many damaged records are told one by one.
+const DAMAGED_TOLD_MAX: usize = 1000;
+
+/// What a search has found, in LSN order.
+#[derive(Default)]
+pub(super) struct Salvage {
+    pub extents: Vec<Extent>,
+    pub damaged: Vec<DamagedRecord>,
+}
+
+/// Where frames are searched, and of which batch.
+struct Region {
+    file: usize,
+    begin: usize,
+    end: usize,
+    index: BatchIndex,
+    term: Term,
+    time_micros: i64,
+}
+
+/// The records in `hole` that can be read: those of batches whose head says that they are there,
+/// and those of which `next`, the head behind the hole, says that its term's stood before it.
+pub(super) fn search(
+    hole: Hole,
+    next: Option<&Head>,
+    (input, index, terms, reader): (&ScanInput<'_>, &Index, &Terms, &mut FileReader),
+) -> Result<Salvage, ScanError> {
+    let mut regions = broken_regions(hole, index);
+    if let Some(next) = next {
+        regions.extend(free_regions(index, input.files, next));
+    }
+    regions.sort_by_key(|region| (region.file, region.begin));
+    let mut salvage = Salvage::default();
+    let mut loaded = None;
+    for region in regions {
+        if loaded != Some(region.file) {
+            reader.load(&input.files[region.file], false)?;
+            loaded = Some(region.file);
+        }
+        let Some(salted) = terms.salted(region.term) else { continue };
+        let file = &input.files[region.file];
+        salvage.region(&region, hole.first..=hole.last, (reader.bytes(), file, &salted));
+    }
+    salvage.extents.sort_by_key(|extent| (extent.first, extent.file, extent.offset));
+    let mut before = Lsn(hole.first.get() - 1);
+    salvage.extents.retain(|extent| {
+        let is_new = extent.first > before;
+        before = before.max(extent.last.lsn);
+        is_new
+    });
+    salvage.damaged.sort_by_key(|record| record.lsn);
+    Ok(salvage)
+}
+
+/// The bodies of batches that are damaged and whose heads are not.
+fn broken_regions(hole: Hole, index: &Index) -> Vec<Region> {
+    let inside = index.broken.iter().filter(|broken| {
+        broken.found.head.first <= hole.last && broken.found.head.last() >= hole.first
+    });
+    let region = |broken: &Broken| Region {
+        file: broken.file,
+        begin: broken.found.offset + BATCH_HEAD_BYTES,
+        end: broken.found.offset + broken.found.head.batch_bytes(),
+        index: broken.found.head.index,
+        term: broken.found.head.term,
+        time_micros: broken.found.head.time_micros,
+    };
+    inside.map(region).collect()
+}
+
+/// What no batch with a head takes of the files, for the batch before `next`. Its time is not
+/// known: that of `next` is later, so that no label is forgotten too early.
+fn free_regions(index: &Index, files: &[LogFile], next: &Head) -> Vec<Region> {
+    let (term, time_micros) = (next.previous, next.time_micros);
+    let mut regions = Vec::new();
+    for (file, log_file) in files.iter().enumerate() {
+        let whole = index.stretches.iter().filter(|stretch| stretch.file == file);
+        let broken = index.broken.iter().filter(|broken| broken.file == file);
+        let mut taken = whole.map(|stretch| (stretch.offset, stretch.end)).collect::<Vec<_>>();
+        taken.extend(broken.map(|broken| (broken.found.offset, broken.found.end())));
+        taken.sort_unstable();
+        let mut begin = 0;
+        for (offset, end) in taken.into_iter().chain([(log_file.bytes as usize, usize::MAX)]) {
+            if begin < offset {
+                let (end, index) = (offset, next.previous_index());
+                regions.push(Region { file, begin, end, index, term, time_micros });
+            }
+            begin = begin.max(end);
+        }
+    }
+    regions
+}
+
+impl Salvage {
+    /// Searches a region for frames with LSNs in `lsns`, which rise as a file is written.
+    fn region(
+        &mut self,
+        region: &Region,
+        lsns: RangeInclusive<Lsn>,
+        (bytes, log_file, salted): (&[u8], &LogFile, &Salted),
+    ) {
+        let bytes = &bytes[..region.end.min(bytes.len())];
+        let (mut at, mut before) = (region.begin, Lsn(lsns.start().get() - 1));
+        let mut open: Option<Extent> = None;
+        while at < bytes.len() {
+            let (header, stamp) = match parse(&bytes[at..], salted) {
+                Parsed::Frame(frame) => (frame.header, None),
+                Parsed::DamagedPayload { header, stamp } => (header, Some(stamp)),
+                Parsed::Nothing => {
+                    at += FRAME_ALIGN_BYTES;
+                    continue;
+                }
+            };
+            let (lsn, offset) = (header.lsn, at);
+            at += header.frame_bytes();
+            if lsn <= before || !lsns.contains(&lsn) {
+                continue;
+            }
+            before = lsn;
+            if let Some(stamp) = stamp {
+                let place = Place { file: log_file.clone(), offset: offset as u64 };
+                let (kind, stamp) = (header.kind, stamp.to_vec());
+                if self.damaged.len() < DAMAGED_TOLD_MAX {
+                    self.damaged.push(DamagedRecord { lsn, kind, stamp, place });
+                }
+                continue;
+            }
+            match &mut open {
+                Some(extent) if extent.last.lsn.next() == lsn && extent.end == offset => {
+                    (extent.last.lsn, extent.end) = (lsn, at);
+                }
+                _ => {
+                    let Region { file, index, term, time_micros, .. } = *region;
+                    let last = LogPosition { lsn, index, term };
+                    let form = Form::Frames { time_micros };
+                    let extent = Extent { file, offset, end: at, first: lsn, last, form };
+                    self.extents.extend(open.replace(extent));
+                }
+            }
+        }
+        self.extents.extend(open);
+    }
+}

@@ -1,0 +1,87 @@
+//! What a start does to the end of the log before anything is written there.
+
+use std::cmp::Reverse;
+
+use freshet_base::Lsn;
+use freshet_base::io::Mode;
+
+use super::chain::Log;
+use super::index::Index;
+use super::{ScanError, ScanInput};
+use crate::BLOCK_BYTES;
+use crate::buffer::AlignedBuffer;
+use crate::file::LogFile;
+use crate::reader::{FileReader, Walk};
+use crate::term::Terms;
+
+/// A batch behind the end of the log.
+pub(super) struct Remains {
+    file: usize,
+    offset: usize,
+    first: Lsn,
+}
+
+/// The batches behind `end` of which a head can be read, the last first.
+pub(super) fn remains(
+    input: &ScanInput<'_>,
+    index: &Index,
+    end: Lsn,
+    terms: &Terms,
+    reader: &mut FileReader,
+) -> Result<Vec<Remains>, ScanError> {
+    let torn = index.broken.iter().filter(|broken| broken.found.head.last() > end);
+    let mut remains = torn
+        .map(|broken| Remains {
+            file: broken.file,
+            offset: broken.found.offset,
+            first: broken.found.head.first,
+        })
+        .collect::<Vec<_>>();
+    for stretch in index.stretches.iter().filter(|stretch| stretch.last.last() > end) {
+        reader.load(&input.files[stretch.file], false)?;
+        let bytes = &reader.bytes()[..stretch.end];
+        let walk = Walk { bytes, at: stretch.offset, terms, recycled_to: end };
+        remains.extend(walk.map(|found| Remains {
+            file: stretch.file,
+            offset: found.offset,
+            first: found.head.first,
+        }));
+    }
+    remains.sort_by_key(|batch| Reverse(batch.first));
+    Ok(remains)
+}
+
+/// Takes batches off the log for good: the block of each head becomes zeros, one after the other,
+/// the last batch first, so that whatever a crash leaves has its beginning still.
+pub(super) fn cut_off(
+    files: &[LogFile],
+    remains: &[Remains],
+    reader: &FileReader,
+) -> Result<(), ScanError> {
+    let mut zeros = AlignedBuffer::new(BLOCK_BYTES as usize);
+    zeros.push_zeros(BLOCK_BYTES as usize);
+    for batch in remains {
+        let log_file = &files[batch.file];
+        let failed = |source| ScanError::of_io(log_file, source);
+        let file = reader.fs().open(&log_file.path, Mode::Direct).map_err(failed)?;
+        file.write_all_at(zeros.bytes(), batch.offset as u64).map_err(failed)?;
+        file.sync().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Writes the last batch again where nothing says that it was durable. A write that was cut off
+/// may be readable and not be on the device; what is replayed and answered from must be.
+pub(super) fn write_again(
+    files: &[LogFile],
+    log: &Log,
+    reader: &mut FileReader,
+) -> Result<(), ScanError> {
+    let Some((file, begin, end)) = log.unsure else { return Ok(()) };
+    let log_file = &files[file];
+    reader.load(log_file, false)?;
+    let failed = |source| ScanError::of_io(log_file, source);
+    let file = reader.fs().open(&log_file.path, Mode::Direct).map_err(failed)?;
+    file.write_all_at(&reader.bytes()[begin..end], begin as u64).map_err(failed)?;
+    file.sync().map_err(failed)
+}

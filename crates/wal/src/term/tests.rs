@@ -1,0 +1,69 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::testing::{BLOCK, Fate, MemFs};
+
+fn path() -> PathBuf {
+    PathBuf::from("/raft.state")
+}
+
+fn read(fs: &MemFs) -> TermFile {
+    read_term(fs, &path()).unwrap()
+}
+
+#[test]
+fn a_term_comes_back_and_one_rotten_block_harms_nobody() {
+    let fs = MemFs::default();
+    assert_eq!(read(&fs), TermFile::Missing);
+    write_term(&fs, &path(), Term(7)).unwrap();
+    assert_eq!(read(&fs), TermFile::Term(Term(7)));
+    for block in 0..2 {
+        for byte in 0..STATE_BYTES {
+            fs.edit(&path(), |bytes| bytes[block * BLOCK + byte] ^= 1);
+            assert_eq!(read(&fs), TermFile::Term(Term(7)), "byte {byte} of block {block}");
+            fs.edit(&path(), |bytes| bytes[block * BLOCK + byte] ^= 1);
+        }
+    }
+    fs.edit(&path(), |bytes| {
+        bytes[8] ^= 1;
+        bytes[BLOCK + 20] ^= 1;
+    });
+    assert_eq!(read(&fs), TermFile::Damaged);
+}
+
+/// A power cut in either write leaves the term of before or the new one, and the file is never
+/// lost; a term that was written whole stands in both blocks.
+#[test]
+fn a_torn_write_leaves_one_term_or_the_other() {
+    for fate in [Fate::Old, Fate::New, Fate::Garbage] {
+        for write in 0..2 {
+            let fs = MemFs::default();
+            write_term(&fs, &path(), Term(7)).unwrap();
+            fs.cut_after(write, vec![fate]);
+            assert!(write_term(&fs, &path(), Term(8)).is_err());
+            fs.restart();
+            let TermFile::Term(term) = read(&fs) else { panic!("{fate:?} in write {write}") };
+            assert!(term == Term(7) || term == Term(8));
+            write_term(&fs, &path(), term.next()).unwrap();
+            for block in 0..2 {
+                fs.edit(&path(), |bytes| bytes[block * BLOCK] ^= 1);
+                assert_eq!(read(&fs), TermFile::Term(term.next()));
+                fs.edit(&path(), |bytes| bytes[block * BLOCK] ^= 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_term_has_a_salt_of_its_own_and_none_before_the_first_or_behind_the_last() {
+    let secrets = [Secret { from: Term(0), key: [1, 2] }, Secret { from: Term(3), key: [3, 4] }];
+    let terms = Terms::new(&secrets, Term(4));
+    let of = |term: u64| terms.salted(Term(term)).map(|salted| salted.of(&[b"bytes"]));
+    assert_eq!((of(0), of(5)), (None, None));
+    let sums = [1, 2, 3, 4].map(|term| of(term).unwrap());
+    assert!((1..4).all(|at| !sums[..at].contains(&sums[at])), "{sums:?}");
+    let before = Terms::new(&secrets[..1], Term(4));
+    let unchanged = |term: u64| before.salted(Term(term)).unwrap().of(&[b"bytes"]);
+    assert_eq!(unchanged(2), sums[1], "a new secret leaves the terms before it alone");
+    assert_ne!(unchanged(3), sums[2]);
+}
