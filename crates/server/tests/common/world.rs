@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, SystemClock};
@@ -87,6 +87,7 @@ pub struct LogDisk {
     held: Mutex<bool>,
     released: Condvar,
     delay: Mutex<Duration>,
+    writes: AtomicU64,
 }
 
 impl LogDisk {
@@ -102,6 +103,11 @@ impl LogDisk {
         *self.delay.lock() = delay;
     }
 
+    /// Writes so far.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
     /// No write ends until the guard is dropped.
     pub fn hold(self: &Arc<Self>) -> Held {
         *self.held.lock() = true;
@@ -109,6 +115,7 @@ impl LogDisk {
     }
 
     fn pass(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
         let delay = *self.delay.lock();
         if !delay.is_zero() {
             std::thread::sleep(delay);
