@@ -10,8 +10,6 @@ use freshet_wire::{Collation, ColumnFlags, ColumnType};
 const DOUBLE_TOLERANCE: f64 = 1e-11;
 const FLOAT_TOLERANCE: f64 = 1e-5;
 const ROWS_SHOWN_MAX: usize = 6;
-/// What stands behind an answer that repeats rows of the other.
-pub const REPEATED: &str = " (rows repeated)";
 
 /// What a column is said to be, as far as MariaDB and MySQL agree: integers have one width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,14 +177,6 @@ impl Answer {
             }
             _ => Some(Difference::Values),
         }
-    }
-
-    /// Whether it has each row of another answer, and some of them more than once.
-    pub fn repeats(&self, other: &Self) -> bool {
-        let (mut ours, theirs) = (self.sorted(), other.sorted());
-        let count = ours.len();
-        ours.dedup();
-        count > ours.len() && ours == theirs
     }
 
     /// In a few lines.

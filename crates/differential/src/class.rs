@@ -87,16 +87,6 @@ impl Class {
         matches!(self, Small | Pattern | Regex | Format)
     }
 
-    /// Whether values of it are numbers.
-    pub fn is_number(self) -> bool {
-        matches!(self, Bool | Int | UInt | Decimal | Double)
-    }
-
-    /// Whether values of it are dates or times.
-    pub fn is_temporal(self) -> bool {
-        matches!(self, Date | DateTime | Time)
-    }
-
     /// Literals of the class; the simplest first.
     pub fn literals(self) -> &'static [&'static str] {
         match self {

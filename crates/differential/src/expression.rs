@@ -82,8 +82,7 @@ impl Scope {
                 class => *class,
             };
             let unlike = !class.is_literal() && random.random_ratio(1, UNLIKE_ONE_IN);
-            let other = if unlike { Class::random(random) } else { class };
-            let class = if form.takes(other, class) { other } else { class };
+            let class = if unlike { Class::random(random) } else { class };
             scope.expr(random, class, depth)
         });
         let args = args.collect();

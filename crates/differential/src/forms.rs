@@ -52,25 +52,6 @@ impl Form {
         self.text.contains("a.id")
     }
 
-    /// Whether an argument may be of a class other than what the form asks for: not where MariaDB
-    /// has rules of its own. It takes numbers and bytes for dates beside dates, literals of bytes
-    /// for text beside numbers, and numbers for what GREATEST and LEAST compare as texts. What is
-    /// right there in MySQL stands in `tests/slt`.
-    pub fn takes(&self, other: Class, wanted: Class) -> bool {
-        let is = |kind: fn(Class) -> bool| kind(other) != kind(wanted);
-        let (numbers, times) = (is(Class::is_number), is(Class::is_temporal));
-        let (bytes, texts) = (is(|class| class == Binary), is(|class| class == Text));
-        let starts = |words: &[&str]| words.iter().any(|word| self.text.starts_with(word));
-        if starts(&["GREATEST", "LEAST"]) {
-            return !(numbers || times || bytes);
-        }
-        if !starts(&["(@ ", "(- ", "((@", "NULLIF", "CASE @"]) {
-            return true;
-        }
-        let computes = matches!(self.class, Int | UInt | Decimal | Double);
-        !(bytes && (numbers || times)) && (computes || texts || !times)
-    }
-
     /// The text with these arguments.
     pub fn with<'a>(&self, args: impl IntoIterator<Item = &'a String>) -> String {
         let mut parts = self.text.split('@');

@@ -8,7 +8,7 @@ use freshet_torture::client::{Client, Failure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::answer::{Answer, Difference, REPEATED};
+use crate::answer::{Answer, Difference};
 use crate::insert::Insert;
 use crate::known;
 use crate::own;
@@ -314,10 +314,7 @@ impl Round {
                 None => break,
             }
         }
-        let (ours, mut theirs) = (pair.0.shown(), pair.1.shown());
-        if pair.1.repeats(&pair.0) {
-            theirs += REPEATED;
-        }
+        let (ours, theirs) = (pair.0.shown(), pair.1.shown());
         let (shape, sql) = (case.shape(), case.sql(self.id));
         tally.add(Found { number, difference, shape, sql, ours, theirs, own: false });
     }
