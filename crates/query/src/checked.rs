@@ -18,6 +18,7 @@ use crate::join_keys::KeysOfColumns;
 use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
+use crate::top_rows::WholeOrders;
 use crate::wide::SliceWide;
 use crate::yielding::YieldBehindJoins;
 
@@ -38,9 +39,13 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.into_iter().map(checked).collect()
 }
 
-/// The passes over physical plans, and ours.
+/// The passes over physical plans, and ours: one before filters are learned in the order that it
+/// changes.
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
+    let learns = rules.iter().position(|rule| rule.name() == LEARN_FILTERS);
+    let learns = learns.expect("DataFusion hands on what is learned by a pass of this name");
+    rules.insert(learns, Arc::new(WholeOrders));
     rules.push(Arc::new(YieldBehindJoins));
     rules.push(Arc::new(SliceWide));
     rules.push(Arc::new(LimitRecursion));
@@ -107,6 +112,8 @@ impl PhysicalOptimizerRule for Look {
     }
 }
 
+/// DataFusion's pass that hands on what is learned while a query runs.
+const LEARN_FILTERS: &str = "FilterPushdown(Post)";
 /// DataFusion's pass that orders inner joins by their keys.
 const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 /// DataFusion's pass that moves conditions towards the tables.

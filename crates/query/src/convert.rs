@@ -569,7 +569,7 @@ pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
 }
 
 /// The same with 256 bits.
-fn wide_prefix(text: &str, scale: u32) -> i256 {
+pub fn wide_prefix(text: &str, scale: u32) -> i256 {
     let (negative, digits, up) = scaled_digits(text, scale);
     let nine = i256::from_i128(9);
     let mut value = i256::ZERO;

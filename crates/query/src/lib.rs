@@ -45,6 +45,7 @@ pub mod snapshot;
 pub mod system;
 pub mod temporal;
 mod threads;
+mod top_rows;
 mod wide;
 mod yielding;
 

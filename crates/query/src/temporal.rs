@@ -277,6 +277,9 @@ pub fn parse_time(text: &str) -> Option<i64> {
     };
     let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
     let pieces = whole.split(':').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>().ok()?;
+    if pieces[0] > u32::MAX.into() {
+        return None;
+    }
     let (hours, minutes, seconds) = match pieces[..] {
         [packed] if days == 0 => (packed / 10_000, packed / 100 % 100, packed % 100),
         [hours] => (hours, 0, 0),
@@ -337,13 +340,6 @@ pub fn time_of(value: i64, micros: i64) -> Option<i64> {
     }
     let whole = (hours * 3600 + minutes * 60 + seconds) * SECOND;
     Some(if value < 0 { -whole } else { whole } + micros)
-}
-
-/// Whether text is a date, or a date and time, and not a time alone.
-pub fn has_date(text: &str) -> bool {
-    let text = text.trim().trim_start_matches('-');
-    let leading = text.bytes().take_while(u8::is_ascii_digit).count();
-    text.contains('-') || leading >= 12
 }
 
 /// The largest number that is a date without a time.
@@ -428,6 +424,7 @@ mod tests {
         assert_eq!(parse_time("1.5e3"), None);
         assert_eq!(parse_time("1.5each"), Some(1_500_000));
         assert_eq!(parse_time("abc"), None);
+        assert_eq!(parse_time("-9223372036854775807"), None);
         assert_eq!(parse_time("2024-01-15"), parse_time("00:20:24"));
         assert_eq!(parse_time("2024-01-15 10:20:30"), parse_time("10:20:30"));
         assert_eq!(parse_time("20240115102030"), parse_time("10:20:30"));

@@ -122,8 +122,8 @@ fn rounded(micros: i64, digits: i64) -> i64 {
 fn add_to_text(row: &Row<'_>) -> Option<Out> {
     let text = row.text(0);
     let mut out = String::new();
-    if temporal::has_date(text) {
-        let moved = temporal::parse_datetime(text)?.checked_add(row.time(1))?;
+    if let Some(moment) = temporal::parse_with_time(text) {
+        let moved = moment.checked_add(row.time(1))?;
         if !temporal::is_in_calendar(moved) {
             return None;
         }
@@ -138,11 +138,20 @@ fn add_to_text(row: &Row<'_>) -> Option<Out> {
 /// TIMEDIFF of texts: both are times, or both have a date.
 fn difference_of_texts(row: &Row<'_>) -> Option<Out> {
     let (left, right) = (row.text(0), row.text(1));
-    match (temporal::has_date(left), temporal::has_date(right)) {
-        (true, true) => time(temporal::parse_datetime(left)? - temporal::parse_datetime(right)?),
-        (false, false) => time(temporal::parse_time(left)? - temporal::parse_time(right)?),
+    match (temporal::parse_with_time(left), temporal::parse_with_time(right)) {
+        (Some(left), Some(right)) => time(left - right),
+        (None, None) => time(temporal::parse_time(left)? - temporal::parse_time(right)?),
         _ => None,
     }
+}
+
+/// A text that is a time and has no date.
+fn time_alone(row: &Row<'_>) -> Option<Out> {
+    let text = row.text(0);
+    if temporal::parse_with_time(text).is_some() {
+        return None;
+    }
+    time(temporal::parse_time(text)?)
 }
 
 fn format_of(row: &Row<'_>) -> Option<Out> {
@@ -227,6 +236,8 @@ fn of_times() -> Vec<RowFunction> {
         of("mysql_timediff_time", TM, (2, 2), Kind::Time, |row| time(row.time(0) - row.time(1)))
             .showing(Digits::Most),
         of("mysql_addtime_text", &[Kind::Text, Kind::Time], (2, 2), Kind::Text, add_to_text),
+        of("mysql_time_alone", &[Kind::Text], (1, 1), Kind::Time, time_alone)
+            .showing(Digits::Of(0)),
         of("mysql_timediff_text", &[Kind::Text], (2, 2), Kind::Time, difference_of_texts)
             .showing(Digits::Most),
     ]

@@ -159,9 +159,13 @@ fn typed() -> Vec<ScalarUDF> {
             |_| Ok(DataType::Int64),
             |args, types| Ok(super::call(extracting(&args[0], &types[1]), args)),
         ),
-        Typed::udf("addtime", (2, 2), time_type, |args, types| Ok(add_time(args, types))),
+        Typed::udf("addtime", (2, 2), time_type, |mut args, types| {
+            let time = time_alone(args.remove(1), &types[1]);
+            Ok(add_time(vec![args.remove(0), time], types))
+        }),
         Typed::udf("subtime", (2, 2), time_type, |mut args, types| {
-            let negated = super::call("mysql_negate_time", vec![args.remove(1)]);
+            let time = time_alone(args.remove(1), &types[1]);
+            let negated = super::call("mysql_negate_time", vec![time]);
             Ok(add_time(vec![args.remove(0), negated], types))
         }),
     ]
@@ -198,6 +202,14 @@ fn extracting(unit: &Expr, value: &DataType) -> &'static str {
         _ if number && !date => "mysql_extract_time",
         ty if (is_text(ty) || is_binary(ty)) && !date => "mysql_extract_text",
         _ => "mysql_extract_date",
+    }
+}
+
+/// What is added to a time: a text that has a date is none.
+fn time_alone(time: Expr, ty: &DataType) -> Expr {
+    match is_text(ty) || is_binary(ty) {
+        true => super::call("mysql_time_alone", vec![time]),
+        false => time,
     }
 }
 

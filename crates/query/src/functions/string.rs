@@ -281,10 +281,9 @@ fn sha2(row: &Row<'_>) -> Option<Out> {
 /// `FORMAT(number, digits)`: with a comma between thousands.
 fn format_number(row: &Row<'_>) -> Option<Out> {
     let digits = u32::try_from(row.int(1).clamp(0, 30)).expect("clamped");
-    let limit = 10_i128.pow(38) - 1;
-    let value = crate::convert::decimal_prefix(row.text(0), digits, limit);
+    let value = crate::convert::wide_prefix(row.text(0), digits);
     let mut plain = String::new();
-    crate::format::decimal(&mut plain, value, digits);
+    crate::format::large(&mut plain, value, digits);
     let (whole, part) =
         plain.split_once('.').map_or((&plain[..], ""), |(whole, part)| (whole, part));
     let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |rest| ("-", rest));

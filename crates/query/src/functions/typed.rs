@@ -214,7 +214,9 @@ pub fn decimal_of_digits(whole: i16, scale: i8) -> DataType {
 
 fn wider((p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> DataType {
     let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
-    decimal_of_digits(whole, s1.max(s2))
+    // What is before the point comes first.
+    let room = (i16::from(DECIMAL256_MAX_PRECISION) - whole).max(0);
+    decimal_of_digits(whole, s1.max(s2).min(i8::try_from(room).unwrap_or(i8::MAX)))
 }
 
 /// The type that holds the values of all.

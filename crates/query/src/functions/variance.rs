@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, UInt64Type};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
@@ -38,11 +38,15 @@ struct Variance {
 }
 
 impl Variance {
-    fn result(&self, spread: Spread) -> Option<f64> {
-        let count = spread.count.checked_sub(self.sample.into()).filter(|count| *count > 0)?;
+    fn result(&self, spread: Spread) -> Result<Option<f64>> {
+        let count = spread.count.checked_sub(self.sample.into()).filter(|count| *count > 0);
+        let Some(count) = count else { return Ok(None) };
         #[allow(clippy::cast_precision_loss)] // as all doubles
         let variance = spread.squares / count as f64;
-        Some(if self.root { variance.sqrt() } else { variance })
+        if !variance.is_finite() {
+            return exec_err!("DOUBLE value is out of range in '{}'", self.name);
+        }
+        Ok(Some(if self.root { variance.sqrt() } else { variance }))
     }
 }
 
@@ -188,7 +192,7 @@ impl Accumulator for One {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(self.of.result(self.spread)))
+        self.of.result(self.spread).map(ScalarValue::Float64)
     }
 
     fn size(&self) -> usize {
@@ -231,7 +235,7 @@ impl GroupsAccumulator for Groups {
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let spreads = emit_to.take_needed(&mut self.spreads).into_iter();
         let results = spreads.map(|spread| self.of.result(spread));
-        Ok(Arc::new(results.collect::<Float64Array>()))
+        Ok(Arc::new(results.collect::<Result<Float64Array>>()?))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
