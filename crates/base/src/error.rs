@@ -75,6 +75,8 @@ codes! {
     UnknownColumn = 1054 "42S22" 400;
     /// A column neither grouped nor aggregated.
     NotGrouped = 1055 "42000" 400;
+    /// GROUP BY of what is made of groups.
+    WrongGroupField = 1056 "42000" 400;
     /// The same column name twice in one table.
     DuplicateColumn = 1060 "42S21" 400;
     /// A unique key has this value already.
@@ -179,6 +181,8 @@ codes! {
     WrongValue = 1292 "22007" 400;
     /// A statement that cannot be prepared.
     CannotPrepare = 1295 "HY000" 400;
+    /// Bytes that are no text where one is wanted.
+    NotUtf8 = 1300 "HY000" 400;
     /// A result above `max_allowed_packet`.
     PacketOverflowed = 1301 "HY000" 400;
     /// No such function.
@@ -231,6 +235,10 @@ codes! {
     InvalidJson = 3140 "22032" 400;
     /// More parts than a statement may have.
     TooLarge = 3170 "HY000" 400;
+    /// A function of a window in HAVING.
+    WindowNotHere = 3593 "HY000" 400;
+    /// What a function of a window is called, in HAVING.
+    WindowAliasNotHere = 3594 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.

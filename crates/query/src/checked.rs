@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::computed::ComputedBelow;
 use crate::interrupt;
 use crate::join_keys::KeysOfColumns;
 use crate::membership::Membership;
@@ -25,7 +26,8 @@ use crate::yielding::YieldBehindJoins;
 /// The passes that give expressions their types, behind ours.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
-    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Membership), Arc::new(Ranges)];
+    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
+        [Arc::new(Membership), Arc::new(Ranges), Arc::new(ComputedBelow)];
     ours.into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Errors of DataFusion in MySQL's words and numbers.
 
-use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::common::{Column, DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
 use crate::evaluation::TooWide;
@@ -29,6 +29,7 @@ pub fn mapped(error: DataFusionError) -> Error {
         DataFusionError::SQL(inner, _) => {
             err!(Syntax, "You have an error in your SQL syntax; {inner}")
         }
+        DataFusionError::NotImplemented(message) if is_of_subquery(&message) => subquery(),
         DataFusionError::NotImplemented(message) => {
             err!(NotSupported, "This version of Freshet doesn't yet support '{message}'")
         }
@@ -84,6 +85,7 @@ fn arrow(error: &arrow::error::ArrowError) -> Error {
 
 fn schema(error: &SchemaError) -> Error {
     match error {
+        SchemaError::FieldNotFound { field, .. } if is_ours(field) => subquery(),
         SchemaError::FieldNotFound { field, .. } => {
             let name = match &field.relation {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),
@@ -101,6 +103,30 @@ fn schema(error: &SchemaError) -> Error {
             err!(DuplicateColumn, "Duplicate column name '{name}'")
         }
     }
+}
+
+/// Whether a column is one that statements are given before they are planned: what reads it does
+/// not see it where DataFusion makes no join of a subquery.
+fn is_ours(field: &Column) -> bool {
+    let name = field.relation.as_ref().map_or(&*field.name, |relation| relation.table());
+    name.starts_with('#')
+}
+
+/// Whether words of DataFusion are about a subquery that it does not run where it stands.
+fn is_of_subquery(message: &str) -> bool {
+    let is = |part: &str| message.contains(part);
+    (is("Physical plan does not support logical expression") && (is("Subquery") || is("Exists")))
+        || is("Correlated scalar subquery can only be used")
+        || is("In/Exist")
+        || is("in InSubquery")
+}
+
+fn subquery() -> Error {
+    err!(
+        NotSupported,
+        "This version of Freshet doesn't yet support 'subqueries that depend on the row by more \
+         than equality, or that stand in ON of an outer join'"
+    )
 }
 
 /// The text between the first pair of `quote`s.
@@ -124,6 +150,9 @@ fn worded(message: &str) -> Error {
         .map(|ty| format!("{ty} value is out of range"));
     if of_range.iter().any(|words| is(words)) {
         return Error::new(ErrorCode::ExpressionRange, first);
+    }
+    if is_of_subquery(message) {
+        return subquery();
     }
     if is("Invalid function '") {
         let name = quoted(message, '\'');

@@ -1,11 +1,11 @@
 //! Numbers that have more digits than they show, where rows are put together: rows are of one
-//! group when they show the same, and a derived table that is computed before it is read holds
-//! what is shown, as in MySQL.
+//! group, and stand side by side in an order, when they show the same, and a derived table that is
+//! computed before it is read holds what is shown, as in MySQL.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SubqueryAlias,
 };
@@ -24,6 +24,16 @@ pub fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::Distinct(Distinct::All(input)) if hides_columns(&input) => {
                 changed = true;
                 LogicalPlan::Distinct(Distinct::All(Arc::new(columns_as_shown(input)?)))
+            }
+            LogicalPlan::Sort(mut sort)
+                if sort.expr.iter().any(|by| hides(&by.expr, sort.input.schema())) =>
+            {
+                changed = true;
+                let schema = Arc::clone(sort.input.schema());
+                for by in &mut sort.expr {
+                    by.expr = shown(std::mem::take(&mut by.expr), &schema)?;
+                }
+                LogicalPlan::Sort(sort)
             }
             LogicalPlan::SubqueryAlias(alias)
                 if hides_columns(&alias.input) && is_computed_first(&alias.input) =>
@@ -57,12 +67,18 @@ fn is_computed_first(plan: &LogicalPlan) -> bool {
     }
 }
 
+fn hides(key: &Expr, schema: &DFSchema) -> bool {
+    key.to_field(schema).is_ok_and(|(_, field)| meaning::hides_digits(&field))
+}
+
+/// What a key shows.
+fn shown(key: Expr, schema: &DFSchema) -> Result<Expr> {
+    let (_, field) = key.to_field(schema)?;
+    Ok(if meaning::hides_digits(&field) { meaning::as_shown(key, &field) } else { key })
+}
+
 fn hides_keys(aggregate: &Aggregate) -> bool {
-    let hides = |key: &Expr| {
-        let field = key.to_field(aggregate.input.schema());
-        field.is_ok_and(|(_, field)| meaning::hides_digits(&field))
-    };
-    aggregate.group_expr.iter().any(hides)
+    aggregate.group_expr.iter().any(|key| hides(key, aggregate.input.schema()))
 }
 
 fn keys_as_shown(aggregate: Aggregate) -> Result<Aggregate> {

@@ -17,6 +17,7 @@
 
 pub mod actions;
 mod checked;
+mod computed;
 pub mod convert;
 pub mod engine;
 pub mod error;

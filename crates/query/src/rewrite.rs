@@ -9,6 +9,7 @@ mod division;
 mod expr;
 mod function;
 mod having;
+mod join;
 mod select;
 pub mod set_operation;
 mod special;
@@ -45,8 +46,7 @@ pub struct Rewritten {
 /// Unknown variables, and what is not supported.
 pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Result<Rewritten> {
     let names = select::outer_names(query, texts);
-    let mut rewriter =
-        Rewriter { session, of_session: false, depth: 0, seen: 0, heights: Vec::new() };
+    let mut rewriter = Rewriter::new(session);
     match query.visit(&mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(Rewritten { of_session: rewriter.of_session, names }),
@@ -58,8 +58,7 @@ pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Resu
 /// # Errors
 /// As for a query.
 pub fn expression(expr: &mut Expr, session: &Session<'_>) -> Result<()> {
-    let mut rewriter =
-        Rewriter { session, of_session: false, depth: 0, seen: 0, heights: Vec::new() };
+    let mut rewriter = Rewriter::new(session);
     match expr.visit(&mut rewriter) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -71,6 +70,8 @@ struct Rewriter<'a> {
     of_session: bool,
     /// How many queries the visitor is inside of.
     depth: usize,
+    /// How many derived tables that read those beside them it is inside of.
+    laterals: usize,
     /// Expressions that were visited, and those that were copied.
     seen: usize,
     /// How high the expressions are that the visitor is inside of, as far as it has come.
@@ -84,6 +85,26 @@ const PART_HEIGHT: usize = 12;
 /// What is written is copied where MySQL's meaning takes more than one expression of
 /// DataFusion's: no more often than this.
 const COPIES_MAX: usize = 3;
+
+/// Where a query stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Whether it is the whole statement.
+    outermost: bool,
+    /// Whether it may name columns that are not those of its own tables.
+    has_outer: bool,
+}
+
+fn is_lateral(factor: &TableFactor) -> bool {
+    matches!(factor, TableFactor::Derived { lateral: true, .. })
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(session: &'a Session<'a>) -> Self {
+        let heights = Vec::new();
+        Self { session, of_session: false, depth: 0, laterals: 0, seen: 0, heights }
+    }
+}
 
 impl Rewriter<'_> {
     /// Counts expressions: copies of copies double with each level.
@@ -119,7 +140,11 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.depth += 1;
-        flow(select::before(query, self.depth == 1))
+        let place = Place {
+            outermost: self.depth == 1,
+            has_outer: self.laterals > 0 || !self.heights.is_empty(),
+        };
+        flow(select::before(query, place))
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
@@ -138,7 +163,13 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        self.laterals += usize::from(is_lateral(factor));
         flow(select::table_factor(factor))
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        self.laterals -= usize::from(is_lateral(factor));
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {

@@ -195,6 +195,11 @@ impl ColumnType {
         )
     }
 
+    /// Whether the type is a date, with a time of day or without.
+    pub const fn is_temporal(self) -> bool {
+        matches!(self, Self::Date | Self::DateTime { .. } | Self::Timestamp { .. })
+    }
+
     /// Whether the type is an integer without sign.
     pub const fn is_unsigned(self) -> bool {
         matches!(

@@ -60,7 +60,8 @@ pub fn all() -> Vec<ScalarUDF> {
             from_base64(row.text(0)).map(Out::Bytes)
         }),
         RowFunction::new("make_set", &[Kind::Int, Kind::Text], (2, MANY), Kind::Text, make_set)
-            .sees_null(),
+            .sees_null()
+            .of_bytes(),
         RowFunction::new("export_set", of_set, (3, 5), Kind::Text, export_set),
     ]
     .map(RowFunction::udf)

@@ -159,7 +159,7 @@ fn value(row: &Row<'_>, arg: usize) -> Result<Value> {
     }
     let text = row.text(arg);
     let value = match row.source(arg) {
-        Source::Text => None,
+        Source::Text | Source::Bytes => None,
         Source::Bool => Some(Value::Bool(text == "1")),
         Source::Json | Source::Number => parsed(row, text)?.ok(),
     };

@@ -282,6 +282,8 @@ pub enum Source {
     Bool,
     /// A number.
     Number,
+    /// Bytes.
+    Bytes,
 }
 
 impl Source {
@@ -290,6 +292,7 @@ impl Source {
             _ if meaning::is_json(field) => Self::Json,
             DataType::Boolean => Self::Bool,
             ty if ty.is_numeric() => Self::Number,
+            ty if convert::is_binary(ty) => Self::Bytes,
             _ => Self::Text,
         }
     }

@@ -3,12 +3,15 @@
 use std::fmt::Write;
 
 use datafusion::logical_expr::ScalarUDF;
+use freshet_base::ErrorCode;
 use sha1::Digest;
 
-use super::row::{Kind, MANY, Out, Row, RowFunction};
+use super::row::{Kind, MANY, Out, Row, RowFunction, Source};
 
 const T: &[Kind] = &[Kind::Text];
 const B: &[Kind] = &[Kind::Bytes];
+/// So many bytes of what is no text a warning shows.
+const SHOWN_BYTES_MAX: usize = 6;
 
 fn text(value: impl Into<String>) -> Option<Out> {
     Some(Out::Text(value.into()))
@@ -384,7 +387,7 @@ fn simple() -> Vec<RowFunction> {
         map!("ltrim", |text| text.trim_start_matches(' ').to_owned()).of_bytes(),
         map!("rtrim", |text| text.trim_end_matches(' ').to_owned()).of_bytes(),
         map!("mysql_text", str::to_owned),
-        RowFunction::new("quote", T, (1, 1), Kind::Text, quote).sees_null(),
+        RowFunction::new("quote", T, (1, 1), Kind::Text, quote).sees_null().of_bytes(),
         RowFunction::new("length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len())),
         RowFunction::new("bit_length", B, (1, 1), Kind::Int, |row| count(row.bytes(0).len() * 8)),
         RowFunction::new("char_length", T, (1, 1), Kind::Int, |row| count(chars(row.text(0))))
@@ -444,11 +447,26 @@ fn of_bytes() -> Vec<RowFunction> {
         RowFunction::new("ascii", B, (1, 1), Kind::Int, |row| {
             Some(Out::Int(row.bytes(0).first().copied().unwrap_or(0).into()))
         }),
-        RowFunction::new("ord", T, (1, 1), Kind::Int, |row| {
-            let mut buffer = [0; 4];
-            let first = row.text(0).chars().next();
-            let bytes = first.map_or(&[][..], |first| first.encode_utf8(&mut buffer).as_bytes());
-            Some(Out::Int(bytes.iter().fold(0, |sum, byte| sum * 256 + i64::from(*byte))))
+        RowFunction::new("ord", B, (1, 1), Kind::Int, |row| {
+            let bytes = row.bytes(0);
+            // A text has further bytes of a character behind its first.
+            let further = bytes.iter().skip(1).take_while(|byte| **byte & 0xc0 == 0x80);
+            let further = if row.source(0) == Source::Bytes { 0 } else { further.count() };
+            let first = bytes.iter().take(1 + further);
+            Some(Out::Int(first.fold(0, |sum, byte| sum * 256 + i64::from(*byte))))
+        }),
+        RowFunction::new("mysql_char", B, (1, 1), Kind::Text, |row| {
+            let bytes = row.bytes(0);
+            match std::str::from_utf8(bytes) {
+                Ok(valid) => text(valid),
+                Err(_) => {
+                    row.warn(ErrorCode::NotUtf8, || {
+                        let shown = hex(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]);
+                        format!("Invalid utf8mb4 character string: '{shown}'")
+                    });
+                    None
+                }
+            }
         }),
         RowFunction::new("mysql_hex_text", B, (1, 1), Kind::Text, |row| {
             of_bytes_at_most(row, row.bytes(0).len() * 2, || hex(row.bytes(0)))

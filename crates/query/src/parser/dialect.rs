@@ -74,6 +74,49 @@ fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     }))
 }
 
+/// `IN ((SELECT ..), 2)`: where the first of several items is in parentheses, `sqlparser` takes it
+/// for the subquery that all values are of.
+fn in_list(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, ParserError>> {
+    let negated = parser.peek_keyword(Keyword::NOT);
+    let at = usize::from(negated);
+    let is_in = matches!(
+        &parser.peek_nth_token_ref(at).token,
+        Token::Word(word) if word.keyword == Keyword::IN
+    );
+    let is_open = |at| parser.peek_nth_token_ref(at).token == Token::LParen;
+    if !(is_in && is_open(at + 1) && is_open(at + 2) && is_followed_by_comma(parser, at + 2)) {
+        return None;
+    }
+    (0..at + 2).for_each(|_| parser.advance_token());
+    let list = parser.parse_comma_separated(Parser::parse_expr).and_then(|list| {
+        parser.expect_token(&Token::RParen)?;
+        Ok(Expr::InList { expr: Box::new(expr.clone()), list, negated })
+    });
+    Some(list)
+}
+
+/// Whether a comma stands behind the parentheses that open at this token.
+fn is_followed_by_comma(parser: &mut Parser, at: usize) -> bool {
+    let mut depth = 0_u32;
+    let mut comma = false;
+    // What is tried and fails is not consumed.
+    let _ = parser.try_parse(|parser| {
+        (0..at).for_each(|_| parser.advance_token());
+        loop {
+            parser.advance_token();
+            match parser.get_current_token().token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth > 1 => depth -= 1,
+                Token::RParen | Token::EOF => break,
+                _ => {}
+            }
+        }
+        comma = parser.peek_token_ref().token == Token::Comma;
+        Err::<(), _>(ParserError::ParserError(String::new()))
+    });
+    comma
+}
+
 impl Dialect for MySql {
     // The parser asks for the type of its dialect in many places.
     fn dialect(&self) -> TypeId {
@@ -165,7 +208,7 @@ impl Dialect for MySql {
         let op = match &parser.peek_token_ref().token {
             Token::Word(word) if word.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
             Token::Word(word) if is_mod(word) => BinaryOperator::Modulo,
-            _ => return None,
+            _ => return in_list(parser, expr),
         };
         parser.advance_token();
         Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {

@@ -22,7 +22,7 @@ pub fn converted(expr: &mut Expr) -> Result<()> {
     let inner = number(take(inner));
     let Some(data_type) = data_type else {
         // CONVERT(x USING charset): everything is UTF-8.
-        *expr = call("mysql_text", vec![inner]);
+        *expr = call("mysql_char", vec![inner]);
         return Ok(());
     };
     *expr = cast_to(inner, &data_type)?;
@@ -36,7 +36,7 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };
     let of_length = |inner: Expr, length: &Option<CharacterLength>| {
-        let text = call("mysql_text", vec![inner]);
+        let text = call("mysql_char", vec![inner]);
         match length {
             Some(CharacterLength::IntegerLength { length, .. }) => {
                 call("left", vec![text, int(length)])
@@ -54,7 +54,7 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         }
         DataType::Char(length) | DataType::Character(length) => of_length(inner, length),
         DataType::Varchar(length) | DataType::Nvarchar(length) => of_length(inner, length),
-        DataType::Text | DataType::String(_) => call("mysql_text", vec![inner]),
+        DataType::Text | DataType::String(_) => call("mysql_char", vec![inner]),
         DataType::Date => call("mysql_date", vec![inner]),
         DataType::Datetime(digits) | DataType::Timestamp(digits, _) => {
             let digits = within(digits.unwrap_or(0), DIGITS_MAX)?;

@@ -14,8 +14,15 @@ use crate::functions::list;
 /// Makes a HAVING that has no groups part of WHERE.
 ///
 /// # Errors
-/// A column that is not selected: of the outermost select, inside which no other may have it.
-pub fn without_groups(select: &mut Select, outermost: bool) -> Result<()> {
+/// 3593 and 3594 for a window in HAVING; 1054 for a column that is neither selected nor grouped,
+/// where no outer query can have it.
+pub fn without_groups(select: &mut Select, has_outer: bool) -> Result<()> {
+    if let Some(having) = &select.having {
+        check_windows(select, having)?;
+        if !has_outer {
+            check_names(select, having)?;
+        }
+    }
     let grouped =
         !matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
     let items = select.projection.iter().filter_map(|item| match item {
@@ -27,9 +34,6 @@ pub fn without_groups(select: &mut Select, outermost: bool) -> Result<()> {
         return Ok(());
     }
     let Some(mut having) = select.having.take() else { return Ok(()) };
-    if outermost {
-        check_selected(select, &having)?;
-    }
     let _ = VisitMut::visit(&mut having, &mut Unaliased { aliases: aliases(select), depth: 0 });
     select.selection = Some(match select.selection.take() {
         None => having,
@@ -42,48 +46,117 @@ pub fn without_groups(select: &mut Select, outermost: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses columns in HAVING that are not selected. What a subquery in it reads is its own.
-fn check_selected(select: &Select, having: &Expr) -> Result<()> {
-    let subquery = |expr: &Expr| match expr {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    let mut selected = units(having);
+/// Refuses windows, which see the rows that HAVING leaves.
+fn check_windows(select: &Select, having: &Expr) -> Result<()> {
+    if let Some(name) = window_in(having) {
+        bail!(WindowNotHere, "You cannot use the window function '{name}' in this context.");
+    }
+    let windows = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if window_in(expr).is_some() => {
+            Some(alias.value.to_lowercase())
+        }
+        _ => None,
+    });
+    let windows = windows.collect::<HashSet<_>>();
+    let named = find_own(having, |expr, _| match expr {
+        Expr::Identifier(ident) if windows.contains(&ident.value.to_lowercase()) => {
+            Some(ident.value.clone())
+        }
+        _ => None,
+    });
+    match named {
+        Some(name) => bail!(
+            WindowAliasNotHere,
+            "You cannot use the alias '{name}' of an expression containing a window function in \
+             this context."
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The name of a window function in an expression.
+fn window_in(expr: &Expr) -> Option<String> {
+    find_own(expr, |expr, _| match expr {
+        Expr::Function(function) if function.over.is_some() => Some(function.name.to_string()),
+        _ => None,
+    })
+}
+
+/// Refuses columns in HAVING that are neither selected nor grouped. What aggregates and subqueries
+/// in it read is their own.
+fn check_names(select: &Select, having: &Expr) -> Result<()> {
+    let mut known = units(having).into_iter().map(Name::alias).collect::<HashSet<_>>();
     for item in &select.projection {
         match item {
-            SelectItem::UnnamedExpr(expr) => selected.extend(column_name(expr)),
+            SelectItem::UnnamedExpr(expr) => known.extend(Name::of(expr)),
             SelectItem::ExprWithAlias { expr, alias } => {
-                selected.extend(column_name(expr));
-                selected.insert(alias.value.to_lowercase());
+                known.extend(Name::of(expr));
+                known.insert(Name::alias(alias.value.to_lowercase()));
             }
             _ => return Ok(()),
         }
     }
-    if visit_expressions(having, subquery).is_break() {
-        return Ok(());
+    if let GroupByExpr::Expressions(keys, _) = &select.group_by {
+        known.extend(keys.iter().filter_map(Name::of));
     }
-    let unknown = visit_expressions(having, |expr| match column_name(expr) {
-        Some(name) if !selected.contains(&name) => ControlFlow::Break(expr.to_string()),
-        _ => ControlFlow::Continue(()),
+    let unknown = find_own(having, |expr, aggregated| {
+        let name = Name::of(expr).filter(|_| !aggregated)?;
+        let is_known = known.iter().any(|known| known.is_meant_by(&name));
+        (!is_known).then(|| expr.to_string().replace('`', ""))
     });
     match unknown {
-        ControlFlow::Break(name) => {
-            let name = name.replace('`', "");
-            bail!(UnknownColumn, "Unknown column '{name}' in 'having clause'")
-        }
-        ControlFlow::Continue(()) => Ok(()),
+        Some(name) => bail!(UnknownColumn, "Unknown column '{name}' in 'having clause'"),
+        None => Ok(()),
     }
 }
 
-/// The name of a column, without its table; a variable is none.
-fn column_name(expr: &Expr) -> Option<String> {
-    let idents = match expr {
-        Expr::Identifier(ident) => std::slice::from_ref(ident),
-        Expr::CompoundIdentifier(idents) => &idents[..],
-        _ => return None,
-    };
-    let is_variable = idents.first()?.value.starts_with('@');
-    (!is_variable).then_some(idents.last()?.value.to_lowercase())
+/// What a column is called, by itself or in a list of items.
+#[derive(PartialEq, Eq, Hash)]
+struct Name {
+    table: Table,
+    column: String,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Table {
+    /// It is called so in the list, whatever table it is from.
+    Alias,
+    Unnamed,
+    Named(String),
+}
+
+impl Name {
+    fn alias(name: String) -> Self {
+        Self { table: Table::Alias, column: name }
+    }
+
+    /// The name of an expression that is a column; a variable is none.
+    fn of(expr: &Expr) -> Option<Self> {
+        let (table, column) = match expr {
+            Expr::Identifier(ident) => (Table::Unnamed, ident),
+            Expr::CompoundIdentifier(idents) => {
+                let [.., table, column] = &idents[..] else { return None };
+                (Table::Named(table.value.clone()), column)
+            }
+            _ => return None,
+        };
+        let first = match expr {
+            Expr::CompoundIdentifier(idents) => &idents[0],
+            _ => column,
+        };
+        let is_variable = first.quote_style.is_none() && first.value.starts_with('@');
+        (!is_variable).then(|| Self { table, column: column.value.to_lowercase() })
+    }
+
+    /// Whether this item may be what a name in HAVING means.
+    fn is_meant_by(&self, name: &Self) -> bool {
+        self.column == name.column
+            && match (&self.table, &name.table) {
+                (Table::Alias, Table::Named(_)) => false,
+                (Table::Named(table), Table::Named(wanted)) => table == wanted,
+                _ => true,
+            }
+    }
 }
 
 /// The words that stand where other functions have a column: `day` of `TIMESTAMPDIFF(day, ..)`.
@@ -95,7 +168,7 @@ fn units(having: &Expr) -> HashSet<String> {
             && TAKE_A_UNIT.contains(&name.to_string().to_lowercase().as_str())
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))) = list.args.first()
         {
-            units.extend(column_name(unit));
+            units.extend(Name::of(unit).map(|name| name.column));
         }
         ControlFlow::<()>::Continue(())
     });
@@ -143,41 +216,64 @@ fn aliases(select: &Select) -> HashMap<String, Expr> {
     named.collect()
 }
 
-/// Whether an expression has an aggregate in it, those of its subqueries left out.
+/// Whether an expression has an aggregate in it, those of its subqueries and windows left out.
 pub fn has_aggregate(expr: &Expr) -> bool {
-    Visit::visit(expr, &mut Aggregates { depth: 0 }).is_break()
+    find_own(expr, |expr, _| is_aggregate_call(expr).then_some(())).is_some()
 }
 
-/// Looks for an aggregate.
-struct Aggregates {
-    /// How many queries the visitor is inside of: aggregates of those are their own.
-    depth: usize,
+/// What is found first in an expression, its subqueries left out. `find` is told whether it looks
+/// inside of an aggregate.
+fn find_own<T>(expr: &Expr, find: impl FnMut(&Expr, bool) -> Option<T>) -> Option<T> {
+    match Visit::visit(expr, &mut Own { find, queries: 0, aggregates: 0 }) {
+        ControlFlow::Break(found) => Some(found),
+        ControlFlow::Continue(()) => None,
+    }
 }
 
-impl Visitor for Aggregates {
-    type Break = ();
+/// Looks at the expressions of one select.
+struct Own<F> {
+    find: F,
+    /// How many queries the visitor is inside of: expressions of those are their own.
+    queries: usize,
+    /// How many aggregates it is inside of.
+    aggregates: usize,
+}
 
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.depth += 1;
+impl<T, F: FnMut(&Expr, bool) -> Option<T>> Visitor for Own<F> {
+    type Break = T;
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<T> {
+        self.queries += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<T> {
+        self.queries -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Function(function) if self.depth == 0 && is_aggregate(function) => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<T> {
+        if self.queries > 0 {
+            return ControlFlow::Continue(());
         }
+        let found = (self.find)(expr, self.aggregates > 0);
+        self.aggregates += usize::from(is_aggregate_call(expr));
+        found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<T> {
+        if self.queries == 0 {
+            self.aggregates -= usize::from(is_aggregate_call(expr));
+        }
+        ControlFlow::Continue(())
     }
 }
 
-/// Whether a function is an aggregate.
+fn is_aggregate_call(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if is_aggregate(function))
+}
+
+/// Whether a function is an aggregate of groups, and not of a window.
 pub fn is_aggregate(function: &Function) -> bool {
-    list::is_aggregate(&function.name.to_string().to_lowercase())
+    function.over.is_none() && list::is_aggregate(&function.name.to_string().to_lowercase())
 }

@@ -4,14 +4,16 @@ use std::collections::HashSet;
 
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator,
-    LimitClause, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableAlias, TableFactor, Value,
+    Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, LimitClause, ObjectName,
+    ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableFactor, UnaryOperator, Value,
 };
 
+use super::Place;
 use super::expr::lower;
+use super::having::has_aggregate;
 use super::set_operation;
-use super::values::{int, take, truth};
+use super::values::{call, int, take, text, truth};
 use crate::result::copy_name;
 
 /// Databases whose tables are called without regard to case.
@@ -81,7 +83,7 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
 }
 
 /// What must happen before the parts of a query are rewritten.
-pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
+pub fn before(query: &mut Query, place: Place) -> Result<()> {
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
             lower_columns(&mut cte.alias);
@@ -104,9 +106,9 @@ pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     ordered(query)?;
     query.locks.clear();
     query.for_clause = None;
-    name_columns(&mut query.body, outermost);
-    set_operation::before(query, outermost)?;
-    before_body(&mut query.body, outermost)
+    name_columns(&mut query.body, place.outermost);
+    set_operation::before(query, place.outermost)?;
+    before_body(&mut query.body, place.has_outer)
 }
 
 /// In ORDER BY an integer is the place of a column, and other literals order nothing.
@@ -114,27 +116,46 @@ fn ordered(query: &mut Query) -> Result<()> {
     let Some(OrderBy { kind: OrderByKind::Expressions(exprs), .. }) = &mut query.order_by else {
         return Ok(());
     };
-    let is_place = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
     let mut zero = false;
-    exprs.retain(|by| match &by.expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, _) => {
-                let place = is_place(digits);
-                zero |= place && digits.bytes().all(|digit| digit == b'0');
-                place
-            }
-            Value::SingleQuotedString(_) | Value::Null => false,
-            _ => true,
-        },
-        _ => true,
+    exprs.retain(|by| match (place(&by.expr), &by.expr) {
+        (Some(place), _) => {
+            zero |= place == 0;
+            true
+        }
+        (None, Expr::Value(value)) => {
+            !matches!(value.value, Value::Number(..) | Value::SingleQuotedString(_) | Value::Null)
+        }
+        (None, expr) => !is_negative_number(expr),
     });
     if zero {
         bail!(UnknownColumn, "Unknown column '0' in 'order clause'");
+    }
+    for by in &mut *exprs {
+        super::subquery::in_item(&mut by.expr)?;
     }
     if exprs.is_empty() {
         query.order_by = None;
     }
     Ok(())
+}
+
+/// The place of an item that an integer in ORDER BY or GROUP BY is.
+fn place(expr: &Expr) -> Option<usize> {
+    let Expr::Value(value) = expr else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().unwrap_or(usize::MAX))
+}
+
+/// Whether an expression is a number with a sign, which is no place.
+fn is_negative_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(
+            &**expr,
+            Expr::Value(value) if matches!(value.value, Value::Number(..))
+        ),
+        _ => false,
+    }
 }
 
 /// LIMIT takes integers without sign, and those above what DataFusion counts to are as good as
@@ -176,33 +197,29 @@ fn name_columns(body: &mut SetExpr, unique: bool) {
     }
 }
 
-fn before_body(body: &mut SetExpr, outermost: bool) -> Result<()> {
+fn before_body(body: &mut SetExpr, has_outer: bool) -> Result<()> {
     match body {
-        SetExpr::Select(select) => before_select(select, outermost),
+        SetExpr::Select(select) => before_select(select, has_outer),
         SetExpr::SetOperation { left, right, .. } => {
-            before_body(left, outermost)?;
-            before_body(right, outermost)
+            before_body(left, has_outer)?;
+            before_body(right, has_outer)
         }
         _ => Ok(()),
     }
 }
 
-fn before_select(select: &mut Select, outermost: bool) -> Result<()> {
+fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
     if let Some(into) = &select.into {
         bail!(NotSupported, "This version of Freshet doesn't yet support 'SELECT ... {into}'");
     }
     without_dual(select);
-    super::having::without_groups(select, outermost)?;
+    super::having::without_groups(select, has_outer)?;
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             super::subquery::in_item(expr)?;
         }
     }
-    for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
-        if let Some(JoinConstraint::On(condition)) = constraint(&mut join.join_operator) {
-            super::subquery::in_join(condition)?;
-        }
-    }
+    super::join::subqueries(select)?;
     group_by(select)?;
     if let Some(Distinct::On(_)) = select.distinct {
         bail!(Syntax, "You have an error in your SQL syntax; near 'DISTINCT ON' at line 1");
@@ -268,11 +285,20 @@ fn name_items(select: &mut Select, unique: bool) {
     }
 }
 
-/// `GROUP BY a, b WITH ROLLUP` is a grouping set.
+/// Places of items as MySQL reads them, and `GROUP BY a, b WITH ROLLUP` is a grouping set.
 fn group_by(select: &mut Select) -> Result<()> {
-    let GroupByExpr::Expressions(exprs, modifiers) = &mut select.group_by else {
+    let Select { projection, group_by, .. } = select;
+    let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
         return Ok(());
     };
+    for expr in &mut *exprs {
+        check_key(expr, projection)?;
+        super::subquery::in_item(expr)?;
+        if is_negative_number(expr) {
+            // DataFusion would read a place.
+            *expr = call("mysql_part", vec![take(expr), text("negative")]);
+        }
+    }
     match modifiers[..] {
         [] => {}
         [GroupByWithModifier::Rollup] => {
@@ -285,58 +311,41 @@ fn group_by(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to group by an item that is made of groups, and by one that is not there.
+fn check_key(key: &Expr, items: &[SelectItem]) -> Result<()> {
+    let wild = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    let item = match (place(key), key) {
+        (Some(_), _) if items.iter().any(wild) => return Ok(()),
+        (Some(place), _) => match place.checked_sub(1).and_then(|at| items.get(at)) {
+            None => bail!(UnknownColumn, "Unknown column '{place}' in 'group statement'"),
+            item => item,
+        },
+        (None, Expr::Identifier(ident)) => items.iter().find(|item| {
+            matches!(item, SelectItem::ExprWithAlias { alias, .. }
+                if alias.value.eq_ignore_ascii_case(&ident.value))
+        }),
+        _ => None,
+    };
+    match item {
+        Some(SelectItem::UnnamedExpr(expr)) if has_aggregate(expr) => {
+            bail!(WrongGroupField, "Can't group on '{expr}'")
+        }
+        Some(SelectItem::ExprWithAlias { expr, alias }) if has_aggregate(expr) => {
+            bail!(WrongGroupField, "Can't group on '{}'", alias.value)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Conditions of a select whose parts are rewritten.
 pub fn after(select: &mut Select) {
     for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
         *condition = truth(take(condition));
     }
     for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
-        join_operator(&mut join.join_operator);
-    }
-}
-
-/// What a join of two tables wants to hold.
-fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::CrossJoin(constraint)
-        | JoinOperator::StraightJoin(constraint) => Some(constraint),
-        _ => None,
-    }
-}
-
-fn join_operator(operator: &mut JoinOperator) {
-    let Some(constraint) = constraint(operator) else { return };
-    match constraint {
-        JoinConstraint::On(condition) => *condition = truth(take(condition)),
-        JoinConstraint::Using(columns) => {
-            for part in columns.iter_mut().flat_map(|name| &mut name.0) {
-                if let ObjectNamePart::Identifier(ident) = part {
-                    lower(ident);
-                }
-            }
-        }
-        JoinConstraint::Natural | JoinConstraint::None => {}
-    }
-    let constraint = constraint.clone();
-    // MySQL: JOIN without a condition, CROSS JOIN and STRAIGHT_JOIN are inner joins.
-    match operator {
-        JoinOperator::CrossJoin(_) | JoinOperator::StraightJoin(_)
-            if !matches!(constraint, JoinConstraint::None) =>
-        {
-            *operator = JoinOperator::Inner(constraint);
-        }
-        JoinOperator::Join(JoinConstraint::None)
-        | JoinOperator::Inner(JoinConstraint::None)
-        | JoinOperator::StraightJoin(JoinConstraint::None) => {
-            *operator = JoinOperator::CrossJoin(JoinConstraint::None);
-        }
-        _ => {}
+        super::join::operator(&mut join.join_operator);
     }
 }
 

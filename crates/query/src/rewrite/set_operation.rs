@@ -145,14 +145,12 @@ impl Visitor for Ordering {
                     idents[idents.len() - 2].value
                 ))
             }
-            Expr::Function(function) if function.over.is_none() && is_aggregate(function) => {
-                ControlFlow::Break(err!(
-                    AggregateOrder,
-                    "Expression #{} of ORDER BY contains aggregate function and applies to a \
+            Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(err!(
+                AggregateOrder,
+                "Expression #{} of ORDER BY contains aggregate function and applies to a \
                      UNION, EXCEPT or INTERSECT",
-                    self.place
-                ))
-            }
+                self.place
+            )),
             _ => ControlFlow::Continue(()),
         }
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::bad::BadValue;
 use super::number::{self, Number, ShortNumber};
 use super::text::{self, Encoding};
-use super::{Rules, put_text};
+use super::{Rules, put_civil, put_text, temporal};
 use crate::row::{POWERS_OF_TEN, Put};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -18,6 +18,8 @@ const DOUBLE_POWERS: [f64; 19] = [
 ];
 /// Doubles that are shown without an exponent.
 const DOUBLES_SHOWN_PLAIN: std::ops::Range<f64> = 1e-15..1e15;
+/// All digits of a double fit so many characters.
+const DOUBLE_TEXT_BYTES_MAX: u32 = 25;
 /// Longest text of a number that is made here: a double, or 39 digits with sign and point.
 const TEXT_BYTES_MAX: usize = 400;
 
@@ -163,10 +165,34 @@ pub fn put_number(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     let (number, taken) = number::take(text).ok_or(BadValue::NotNumber)?;
+    if number.negative && number.digits > 0 && column.ty.is_unsigned() {
+        return Err(BadValue::OutOfRange { below: true });
+    }
+    put_taken(column, text, (number, taken), rules, out)
+}
+
+/// The same of a number in a text, which is rounded before its sign counts.
+pub(super) fn put_quoted(
+    column: &Column,
+    text: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    put_taken(column, text, number::take(text).ok_or(BadValue::NotNumber)?, rules, out)
+}
+
+fn put_taken(
+    column: &Column,
+    text: &[u8],
+    (number, taken): (Number, usize),
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
     if taken < text.len() {
         return Err(BadValue::Trailing);
     }
     match column.ty {
+        ty if ty.is_temporal() => put_moment(column, &plain(text), rules, out),
         ColumnType::Float | ColumnType::Double => put_float_text(column, text, out),
         ty if ty.is_integer() => {
             let value = number.unscaled(0);
@@ -295,16 +321,58 @@ pub fn put_f64(
     Ok(Put::Value)
 }
 
-/// Appends the cell of a double as text, as MySQL shows it: with an exponent where it is large.
+/// Appends the cell of a double as text, as MySQL shows it: with an exponent where it is large, and
+/// with as many digits as the column has room for.
 fn put_double_text(
     column: &Column,
     value: f64,
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
-    match value == 0.0 || DOUBLES_SHOWN_PLAIN.contains(&value.abs()) {
+    let plain = value == 0.0 || DOUBLES_SHOWN_PLAIN.contains(&value.abs());
+    if let ColumnType::Char { len } | ColumnType::VarChar { len } | ColumnType::VarBinary { len } =
+        column.ty
+        && len < DOUBLE_TEXT_BYTES_MAX
+        && let Some(shorter) = shortened(value, plain, len as usize)
+    {
+        return text::put_text(column, shorter.as_bytes(), Encoding::Utf8, rules, out);
+    }
+    match plain {
         true => put_shown(column, format_args!("{value}"), rules, out),
         false => put_shown(column, format_args!("{value:e}"), rules, out),
+    }
+}
+
+/// A double in so many characters, where all its digits take more; `None` where they do not, or
+/// not even its whole digits have room.
+fn shortened(value: f64, plain: bool, limit: usize) -> Option<String> {
+    let scientific = format!("{value:e}");
+    let full = if plain { value.to_string().len() } else { scientific.len() };
+    if full <= limit {
+        return None;
+    }
+    let room = limit.checked_sub(usize::from(value < 0.0))?;
+    let (_, exponent) = scientific.split_once('e')?;
+    let whole = exponent.parse::<i32>().ok()? + 1;
+    // A zero, the point and a zero are the most that is spent before the first digit.
+    if plain && whole >= -1 && usize::try_from(whole).unwrap_or(0) <= room {
+        let before_point = usize::try_from(whole).unwrap_or(0).max(1);
+        let decimals = room.saturating_sub(before_point + 1);
+        let shown = format!("{value:.decimals$}");
+        return Some(without_zeros(&shown).to_owned());
+    }
+    let digits = room.checked_sub(exponent.len() + 1).filter(|digits| *digits > 0)?;
+    let decimals = digits.saturating_sub(2);
+    let shown = format!("{value:.decimals$e}");
+    let (mantissa, exponent) = shown.split_once('e')?;
+    Some(format!("{}e{exponent}", without_zeros(mantissa)))
+}
+
+/// Digits without the zeros at the end of their fraction.
+fn without_zeros(digits: &str) -> &str {
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
     }
 }
 
@@ -315,6 +383,17 @@ fn short_decimal(value: f64, scale: u8) -> Option<i64> {
     let rounded = scaled.round();
     let clear = rounded.abs() < DOUBLE_EXACT_MAX as f64 && (scaled - rounded).abs() < 0.4;
     clear.then_some(rounded as i64)
+}
+
+/// Appends the cell of the date and time that a number is.
+fn put_moment(
+    column: &Column,
+    number: &[u8],
+    rules: &Rules,
+    out: &mut Vec<u8>,
+) -> Result<Put, BadValue> {
+    let civil = temporal::of_number(number).ok_or(BadValue::NotTemporal)?;
+    put_civil(column, civil, rules, out)
 }
 
 /// Appends the cell of a number by way of its text, made on the stack.
@@ -329,5 +408,8 @@ fn put_shown(
     let written = rest.write_fmt(shown);
     let length = TEXT_BYTES_MAX - rest.len();
     written.map_err(|_| BadValue::NotStorable)?;
-    text::put_text(column, &text[..length], Encoding::Utf8, rules, out)
+    match column.ty.is_temporal() {
+        true => put_moment(column, &text[..length], rules, out),
+        false => text::put_text(column, &text[..length], Encoding::Utf8, rules, out),
+    }
 }

@@ -114,6 +114,26 @@ pub fn parse(text: &[u8]) -> Option<Civil> {
     Some(Civil { days, micros, round_up, offset })
 }
 
+/// Reads a number as MySQL does, from its end: `128` is the 28th of January in 2000, and fourteen
+/// digits are a date and a time. `None` when it is neither.
+pub fn of_number(number: &[u8]) -> Option<Civil> {
+    let point = number.iter().position(|byte| *byte == b'.').unwrap_or(number.len());
+    let (whole, fraction) = number.split_at(point);
+    let whole = std::str::from_utf8(whole).ok()?.parse::<u64>().ok()?;
+    let moment = match whole {
+        101..=691_231 => (whole + 20_000_000) * 1_000_000,
+        700_101..=991_231 => (whole + 19_000_000) * 1_000_000,
+        10_000_101..=99_991_231 => whole * 1_000_000,
+        101_000_000..=691_231_235_959 => whole + 20_000_000_000_000,
+        700_101_000_000..=991_231_235_959 => whole + 19_000_000_000_000,
+        10_000_101_000_000..=99_991_231_235_959 => whole,
+        _ => return None,
+    };
+    let mut digits = format!("{moment:014}").into_bytes();
+    digits.extend_from_slice(fraction);
+    parse(&digits)
+}
+
 /// The usual form, `yyyy-mm-dd`, without a loop.
 #[inline]
 pub(super) fn parse_plain_date(text: &[u8]) -> Option<i32> {
@@ -277,6 +297,26 @@ mod tests {
             " 2024-02-29 12:00:00.5 ",
         ] {
             assert_eq!(micros(form), noon, "{form}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_from_their_end() {
+        let read = |number: &str| of_number(number.as_bytes()).map(|civil| civil.to_string());
+        for (number, moment) in [
+            ("128", "2000-01-28 00:00:00"),
+            ("123.456", "2000-01-23 00:00:00.456000"),
+            ("691231", "2069-12-31 00:00:00"),
+            ("700101", "1970-01-01 00:00:00"),
+            ("20240229", "2024-02-29 00:00:00"),
+            ("101000000", "2000-01-01 00:00:00"),
+            ("991231235959", "1999-12-31 23:59:59"),
+            ("20240115102030.5", "2024-01-15 10:20:30.500000"),
+        ] {
+            assert_eq!(read(number).as_deref(), Some(moment), "{number}");
+        }
+        for number in ["0", "1", "100", "132", "691232", "1000000", "-128", "1e300", "20240230"] {
+            assert_eq!(read(number), None, "{number}");
         }
     }
 

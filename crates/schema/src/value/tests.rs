@@ -153,6 +153,40 @@ fn numbers_into_text_are_written_plainly() {
 }
 
 #[test]
+fn doubles_take_the_digits_that_a_column_has_room_for() {
+    let shown = |len, value| string(ColumnType::VarChar { len }, Literal::Float(value));
+    assert_eq!(shown(20, 0.301_029_995_663_981_2), Ok("0.3010299956639812".into()));
+    assert_eq!(shown(10, 0.301_029_995_663_981_2), Ok("0.30103".into()));
+    assert_eq!(shown(10, 7.306_212_975_743_035), Ok("7.30621298".into()));
+    assert_eq!(shown(10, -7.306_212_975_743_035), Ok("-7.3062130".trim_end_matches('0').into()));
+    assert_eq!(shown(11, 1e10), Ok("10000000000".into()));
+    assert_eq!(shown(10, 1e10), Ok("1e10".into()));
+    assert_eq!(shown(8, 1.234_567_89e10), Ok("1.235e10".into()));
+    assert_eq!(shown(8, 1.234_567_89e-10), Ok("1.23e-10".into()));
+    assert!(shown(2, 1e10).is_err());
+}
+
+#[test]
+fn a_number_below_zero_has_no_place_without_sign() {
+    let unsigned = ColumnType::BigInt { unsigned: true };
+    let number = |text: &str| cell(unsigned, Literal::Number(text.as_bytes()));
+    assert_eq!(number("-0.4"), Err(BadValue::OutOfRange { below: true }));
+    assert_eq!(number("-0.0"), number("0"));
+    // A text is rounded before.
+    assert_eq!(text(unsigned, " -0.4 "), number("0"));
+}
+
+#[test]
+fn numbers_are_dates_as_mysql_reads_them() {
+    let of = |literal| cell(ColumnType::Date, literal);
+    assert_eq!(of(Literal::Int(128)), text(ColumnType::Date, "2000-01-28"));
+    assert_eq!(of(Literal::Number(b"123.456")), text(ColumnType::Date, "2000-01-23"));
+    assert_eq!(of(Literal::Float(691_231.0)), text(ColumnType::Date, "2069-12-31"));
+    assert_eq!(of(Literal::Int(100)), Err(BadValue::NotTemporal));
+    assert_eq!(text(ColumnType::Date, "128"), Err(BadValue::NotTemporal));
+}
+
+#[test]
 fn dates_and_times_land_in_their_columns() {
     let day = 19_782;
     assert_eq!(int(ColumnType::Date, "2024-02-29"), Ok(day));

@@ -188,7 +188,7 @@ impl Scanner<'_, '_, '_> {
             Encoding::Unknown
         } else if is_any(&["DATE", "TIMESTAMP"]) {
             // In other columns it is a value of its own type, which is the planner's.
-            let temporal = encoder.column().is_some_and(|column| is_temporal(column.ty));
+            let temporal = encoder.column().is_some_and(|column| column.ty.is_temporal());
             if !temporal {
                 return Err(Stop::NotLiteral);
             }
@@ -238,9 +238,4 @@ impl Scanner<'_, '_, '_> {
         })?;
         Ok(())
     }
-}
-
-fn is_temporal(ty: freshet_schema::ColumnType) -> bool {
-    use freshet_schema::ColumnType::{Date, DateTime, Timestamp};
-    matches!(ty, Date | DateTime { .. } | Timestamp { .. })
 }

@@ -1,0 +1,175 @@
+//! What windows, aggregates and orders are made of, computed below them.
+//!
+//! DataFusion finds out whether rows come in the order of a window's keys from what it knows of the
+//! ranges of their values: of a comparison with what it knows no range of, such as a CASE or a call
+//! of ours, it finds that no order will do, and refuses its own plan. And it makes joins of
+//! subqueries that depend on the row only where they are selected or are conditions. So keys of
+//! windows that are no columns, and subqueries that stand in windows, aggregates and orders,
+//! are columns of a projection below.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, Sort, Window};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The name of what is computed, before a number: no column is called so.
+const COMPUTED: &str = "#computed";
+
+/// The pass that computes them.
+#[derive(Debug)]
+pub struct ComputedBelow;
+
+impl AnalyzerRule for ComputedBelow {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(below).map(|changed| changed.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "computed_below"
+    }
+}
+
+fn below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !computes(&node) {
+        return Ok(Transformed::no(node));
+    }
+    let names = NamePreserver::new(&node);
+    let items = node.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
+    let mut columns = Columns::default();
+    let each = |columns: &mut Columns, exprs: Vec<Expr>| {
+        let changed = exprs.into_iter().map(|expr| {
+            let name = names.save(&expr);
+            Ok(name.restore(expr.transform_up(|part| columns.in_part(part))?.data))
+        });
+        changed.collect::<Result<Vec<_>>>()
+    };
+    let changed = match node {
+        LogicalPlan::Window(Window { window_expr, input, .. }) => {
+            let exprs = each(&mut columns, window_expr)?;
+            LogicalPlan::Window(Window::try_new(exprs, columns.below(input)?)?)
+        }
+        LogicalPlan::Aggregate(Aggregate { input, group_expr, aggr_expr, .. }) => {
+            let keys = group_expr.into_iter().map(|key| {
+                let name = names.save(&key);
+                name.restore(columns.with_subquery(key))
+            });
+            let keys = keys.collect();
+            let exprs = each(&mut columns, aggr_expr)?;
+            LogicalPlan::Aggregate(Aggregate::try_new(columns.below(input)?, keys, exprs)?)
+        }
+        LogicalPlan::Sort(Sort { expr, input, fetch }) => {
+            let expr =
+                expr.into_iter().map(|by| by.with_expr(columns.with_subquery(by.expr.clone())));
+            let expr = expr.collect();
+            LogicalPlan::Sort(Sort { expr, input: columns.below(input)?, fetch })
+        }
+        other => return Ok(Transformed::no(other)),
+    };
+    LogicalPlanBuilder::from(changed).project(items)?.build().map(Transformed::yes)
+}
+
+/// Whether anything of a plan's node is computed below it.
+fn computes(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Window(window) => window.window_expr.iter().any(|expr| {
+            let keys = |part: &Expr| {
+                let Expr::WindowFunction(window) = part else { return Ok(false) };
+                let keys = &window.params.partition_by;
+                let mut orders = window.params.order_by.iter().map(|by| &by.expr);
+                Ok(keys.iter().any(is_computed) || orders.any(is_computed))
+            };
+            has_subquery(expr) || expr.exists(keys).expect("nothing that looks fails")
+        }),
+        LogicalPlan::Aggregate(aggregate) => {
+            let keys = aggregate.group_expr.iter().any(is_key_with_subquery);
+            keys || aggregate.aggr_expr.iter().any(has_subquery)
+        }
+        LogicalPlan::Sort(sort) => sort.expr.iter().any(|by| has_subquery(&by.expr)),
+        _ => false,
+    }
+}
+
+fn is_computed(key: &Expr) -> bool {
+    !matches!(key, Expr::Column(_) | Expr::Literal(..))
+}
+
+fn is_key_with_subquery(key: &Expr) -> bool {
+    !matches!(key, Expr::GroupingSet(_)) && has_subquery(key)
+}
+
+/// Columns of the projection below.
+#[derive(Default)]
+struct Columns {
+    exprs: Vec<Expr>,
+}
+
+impl Columns {
+    fn of(&mut self, expr: Expr) -> Expr {
+        let at = self.exprs.iter().position(|known| *known == expr).unwrap_or_else(|| {
+            self.exprs.push(expr);
+            self.exprs.len() - 1
+        });
+        Expr::Column(Column::from_name(format!("{COMPUTED}{at}")))
+    }
+
+    /// A key of a window.
+    fn key(&mut self, expr: Expr) -> Expr {
+        if is_computed(&expr) { self.of(expr) } else { expr }
+    }
+
+    fn with_subquery(&mut self, expr: Expr) -> Expr {
+        if is_key_with_subquery(&expr) { self.of(expr) } else { expr }
+    }
+
+    /// What a window or an aggregate is of.
+    fn in_part(&mut self, part: Expr) -> Result<Transformed<Expr>> {
+        Ok(match part {
+            Expr::WindowFunction(mut window) => {
+                let WindowFunction { params, .. } = &mut *window;
+                for key in &mut params.partition_by {
+                    *key = self.key(std::mem::take(key));
+                }
+                for by in &mut params.order_by {
+                    by.expr = self.key(std::mem::take(&mut by.expr));
+                }
+                for arg in &mut params.args {
+                    *arg = self.with_subquery(std::mem::take(arg));
+                }
+                Transformed::yes(Expr::WindowFunction(window))
+            }
+            Expr::AggregateFunction(mut aggregate) => {
+                let AggregateFunction { params, .. } = &mut aggregate;
+                for arg in &mut params.args {
+                    *arg = self.with_subquery(std::mem::take(arg));
+                }
+                for by in &mut params.order_by {
+                    by.expr = self.with_subquery(std::mem::take(&mut by.expr));
+                }
+                Transformed::yes(Expr::AggregateFunction(aggregate))
+            }
+            other => Transformed::no(other),
+        })
+    }
+
+    /// The rows of `input` with these columns behind its own.
+    fn below(&self, input: Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        let own = input.schema().columns().into_iter().map(Expr::Column);
+        let exprs = self.exprs.iter().enumerate();
+        let exprs = exprs.map(|(at, expr)| expr.clone().alias(format!("{COMPUTED}{at}")));
+        let items = own.chain(exprs).collect::<Vec<_>>();
+        LogicalPlanBuilder::from(input).project(items)?.build().map(Arc::new)
+    }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let subquery = |part: &Expr| {
+        let found = matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+        Ok(found)
+    };
+    expr.exists(subquery).expect("nothing that looks at an expression fails")
+}
