@@ -156,20 +156,10 @@ impl Answer {
                 (ours != theirs).then_some(Difference::Values)
             }
             (Self::Rows { kinds, rows }, Self::Rows { kinds: others, rows: theirs_rows }) => {
-                let plain = |rows: &[Vec<_>]| -> Vec<Vec<_>> {
-                    rows.iter().map(|row| row.iter().map(plain_number).collect()).collect()
-                };
-                let sorted = |mut rows: Vec<_>| {
-                    rows.sort();
-                    rows
-                };
-                let same = match (kinds == others, ordered) {
-                    (true, true) => same_rows(rows, theirs_rows, kinds),
-                    (true, false) => same_rows(&self.sorted(), &theirs.sorted(), kinds),
-                    // One number may be written in several ways.
-                    (false, true) => plain(rows) == plain(theirs_rows),
-                    (false, false) => sorted(plain(rows)) == sorted(plain(theirs_rows)),
-                };
+                let kinds_of = kinds.iter().copied().zip(others.iter().copied());
+                let kinds_of = kinds_of.collect::<Vec<_>>();
+                let same = kinds.len() == others.len()
+                    && same_rows(&kinds_of, rows.clone(), theirs_rows.clone(), ordered);
                 match same {
                     false => Some(Difference::Values),
                     true => (kinds != others).then_some(Difference::Types),
@@ -211,12 +201,45 @@ impl fmt::Display for Difference {
     }
 }
 
-fn same_rows(ours: &[Vec<Option<String>>], theirs: &[Vec<Option<String>>], kinds: &[Kind]) -> bool {
-    let same = |ours: &Vec<_>, theirs: &Vec<_>| {
-        ours.len() == theirs.len()
-            && ours.iter().zip(theirs).zip(kinds).all(|((a, b), kind)| same_cell(a, b, *kind))
+type Row = Vec<Option<String>>;
+
+/// Whether rows are the same, as columns of these kinds here and there.
+fn same_rows(
+    kinds: &[(Kind, Kind)],
+    mut ours: Vec<Row>,
+    mut theirs: Vec<Row>,
+    ordered: bool,
+) -> bool {
+    if !ordered {
+        let key =
+            |row: &Row| row.iter().zip(kinds).map(|(cell, kinds)| key(cell, *kinds)).collect();
+        ours.sort_by_cached_key(|row| -> Vec<_> { key(row) });
+        theirs.sort_by_cached_key(|row| -> Vec<_> { key(row) });
+    }
+    let same = |ours: &Row, theirs: &Row| {
+        let cells = ours.iter().zip(theirs).zip(kinds);
+        cells.into_iter().all(|((a, b), kinds)| same_cell(a, b, *kinds))
     };
-    ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| same(a, b))
+    ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(a, b)| same(a, b))
+}
+
+/// What rows are sorted by: cells that may count as the same are the same.
+fn key(cell: &Option<String>, kinds: (Kind, Kind)) -> Option<String> {
+    let number = || cell.as_deref()?.parse::<f64>().ok();
+    match (tolerance(kinds), number()) {
+        (Some(_), Some(number)) => Some(format!("{number:.4e}")),
+        _ if kinds.0 == kinds.1 => cell.clone(),
+        _ => plain_number(cell),
+    }
+}
+
+/// How far numbers of these kinds may be apart.
+fn tolerance(kinds: (Kind, Kind)) -> Option<f64> {
+    match kinds {
+        (Kind::Double, Kind::Double) => Some(DOUBLE_TOLERANCE),
+        (Kind::Double | Kind::Float, Kind::Double | Kind::Float) => Some(FLOAT_TOLERANCE),
+        _ => None,
+    }
 }
 
 /// A number or a time without the zeros that its type shows behind the point.
@@ -238,15 +261,14 @@ fn plain_decimal(text: &str) -> &str {
     }
 }
 
-fn same_cell(ours: &Option<String>, theirs: &Option<String>, kind: Kind) -> bool {
-    let tolerance = match kind {
-        Kind::Double => DOUBLE_TOLERANCE,
-        Kind::Float => FLOAT_TOLERANCE,
-        _ => return ours == theirs,
-    };
+fn same_cell(ours: &Option<String>, theirs: &Option<String>, kinds: (Kind, Kind)) -> bool {
     let number = |text: &Option<String>| text.as_deref().map(str::parse::<f64>);
-    match (number(ours), number(theirs)) {
-        (Some(Ok(a)), Some(Ok(b))) => (a - b).abs() <= tolerance * a.abs().max(b.abs()),
+    match (tolerance(kinds), number(ours), number(theirs)) {
+        (Some(tolerance), Some(Ok(a)), Some(Ok(b))) => {
+            (a - b).abs() <= tolerance * a.abs().max(b.abs())
+        }
+        // One number may be written in several ways.
+        _ if kinds.0 != kinds.1 => plain_number(ours) == plain_number(theirs),
         _ => ours == theirs,
     }
 }
@@ -263,7 +285,8 @@ fn text(value: Value, kind: Kind) -> Option<String> {
         Value::Bytes(bytes) => match String::from_utf8(bytes) {
             // One spelling for what sorts and compares.
             Ok(text) if matches!(kind, Kind::Double | Kind::Float) => {
-                return Some(text.parse::<f64>().map_or(text, |number| format!("{number:e}")));
+                // Zero has no sign.
+                return Some(text.parse::<f64>().map_or(text, |n| format!("{:e}", n + 0.0)));
             }
             Ok(text) => return Some(text),
             Err(error) => return Some(format!("0x{:02x?}", error.into_bytes())),
@@ -307,6 +330,19 @@ mod tests {
         assert_eq!(double.differs(&decimal, false), Some(Difference::Types));
         let other = rows(Kind::Decimal(2), &["1.51", "1.00"]);
         assert_eq!(double.differs(&other, false), Some(Difference::Values));
+    }
+
+    #[test]
+    fn each_column_is_compared_as_what_it_is() {
+        let rows = |kind, cells: &[[&str; 2]]| {
+            let row = |row: &[&str; 2]| row.iter().map(|cell| Some((*cell).to_owned())).collect();
+            let rows = cells.iter().map(row).collect();
+            Answer::Rows { kinds: vec![kind, Kind::Double], rows }
+        };
+        let ours = rows(Kind::Null, &[["1", "1.25e0"], ["1", "0.30000000000000004"]]);
+        let theirs = rows(Kind::Binary, &[["1", "0.3"], ["1", "1.25e0"]]);
+        assert_eq!(ours.differs(&theirs, false), Some(Difference::Types));
+        assert_eq!(ours.differs(&theirs, true), Some(Difference::Values));
     }
 
     #[test]

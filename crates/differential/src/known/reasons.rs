@@ -1,0 +1,65 @@
+//! Reasons that several known differences have.
+
+pub const EXTREMES: &str = "MySQL compares numbers and texts, or times and others, as texts in \
+                            GREATEST and LEAST; MariaDB as numbers or times";
+pub const WINDOWS: &str = "ROW_NUMBER, RANK, DENSE_RANK and NTILE are BIGINT UNSIGNED in MySQL";
+pub const NULLS: &str = "the type of an expression that can only be NULL differs";
+pub const STRICT: &str = "not done: a warning inside an expression does not refuse a strict INSERT";
+pub const ZEROS: &str = "not done: there are no zero dates, as with NO_ZERO_DATE; MySQL computes \
+                         them";
+pub const SUBQUERY: &str = "not done: subqueries that depend on the row by more than equality, \
+                            that hold an aggregate of the query around them, or that stand in ON \
+                            of an outer join, are refused";
+
+pub const FRACTIONS: &str = "FROM_UNIXTIME of a DOUBLE has 6 digits in MySQL; MariaDB says 39";
+pub const DATES: &str = "numbers of dates are integers in MySQL; MariaDB has DECIMAL, no sign, or \
+                         a date still";
+pub const NO_DATE: &str = "not done: a literal that is no date beside a date is refused (1525) in \
+                           MySQL, NULL here, and a zero date in MariaDB";
+pub const BYTES: &str = "not done: a literal of bytes beside text is text where the text is a \
+                         column's in MySQL; here bytes";
+pub const REGEXES: &str = "MySQL refuses bytes in regular expressions (3995); MariaDB takes them";
+pub const NUMBERS: &str = "MariaDB takes a number that is no date for the largest or the smallest \
+                           date; MySQL compares numbers";
+pub const CLOCKS: &str = "MariaDB reads a number of more than 838 hours otherwise, and has days in \
+                          TIME; MySQL has hours";
+pub const BITS: &str = "a literal of bytes is a number beside numbers in MySQL, a text in MariaDB";
+
+pub const ROWS: &str = "MariaDB takes a row compared with NULL for NULL where another part already \
+                        differs";
+
+pub const ORDER: &str = "which rows an expression is computed for, and so refused for, is nobody's \
+                         promise: a condition, a join or LIMIT may come first";
+pub const ERRORS: &str = "not done: some refusals of INSERT have another number";
+
+pub const NULL_DATES: &str = "what is no date is NULL in MySQL; MariaDB has a zero date inside of \
+                              an expression, where it shows NULL by itself";
+pub const TEXT_TIMES: &str = "ADDTIME and SUBTIME of what is no time are a text in MySQL, which is \
+                              no date; MariaDB takes the date of today";
+pub const TEXT_DIGITS: &str = "a time that is a text has six digits of the second or none in \
+                               MySQL, in MariaDB those of its type";
+pub const TIME_MAX: &str = "the largest TIME is 838:59:59 in MySQL, 838:59:59.999999 in MariaDB, \
+                            and what is beyond it is NULL where MySQL reads a number";
+pub const STDDEV: &str = "the deviation of integers has all digits in MySQL, four in MariaDB";
+pub const DOUBLE_DIGITS: &str = "a DOUBLE that is rounded or cut has its own digits in MySQL 8, in \
+                                 MariaDB as many as were asked for, and at most 17 where it is \
+                                 kept";
+pub const ROUNDED: &str = "a time is rounded where its integer is wanted in MySQL, cut in MariaDB";
+pub const LARGE_BITS: &str = "the integer of a number above the largest BIGINT is the largest \
+                              BIGINT in MySQL, other bits in MariaDB";
+pub const SIGNS: &str = "MariaDB takes aggregates of large integers for others";
+pub const COPIES: &str = "MariaDB answers equal rows of DISTINCT over groups";
+pub const COMPUTED_DIGITS: &str = "digits of a text that is computed are six in MySQL; MariaDB \
+                                   computes constants to know them";
+pub const BASE64: &str = "MariaDB refuses to store what is no base 64 (1958), NULL in MySQL";
+pub const CONVERTED: &str = "an error of MariaDB only (1916)";
+pub const STORED_DIGITS: &str = "not done: a decimal that is stored as text has the digits of its \
+                                 type; MySQL those of the value";
+pub const QUOTIENTS: &str = "a quotient has nine digits where it is used in MySQL; MariaDB rounds \
+                             it to what it shows where it is kept";
+pub const UNSIGNED_DATES: &str = "a date beside an integer without sign has none in MySQL, one in \
+                                  MariaDB";
+pub const MIXED_SIGNS: &str = "BIGINT beside a smaller type without sign is BIGINT in MySQL, \
+                               DECIMAL in MariaDB";
+pub const ZERO_SIGN: &str = "not done: a remainder of decimals that is zero has the sign of the \
+                             dividend in MySQL; here none";
