@@ -19,6 +19,7 @@ use crate::{Column, ColumnType, DefaultValue, Zone, bytes_of_hex};
 pub use bad::BadValue;
 pub use lax::adjust;
 pub use number::ShortNumber;
+use numeric::put_quoted;
 pub use numeric::{put_f64, put_i64, put_i128, put_number, put_short};
 pub use temporal::Civil;
 pub use text::{Encoding, instant_literal, put_binary, put_civil, put_text};

@@ -9,8 +9,8 @@ use sqlparser::ast::{
 use super::cast::converted;
 use super::special::special;
 use super::values::{
-    as_text, binary, call, case, double, int, is_short, literal, null, of_variable, take, text,
-    truth,
+    as_text, binary, call, case, double, int, is_short, literal, lower, null, of_variable, take,
+    text, truth,
 };
 use super::{Rewriter, function};
 use crate::parser::hex_of_bits;
@@ -209,12 +209,6 @@ fn niladic(ident: &Ident) -> Option<&'static str> {
     ]
     .into_iter()
     .find(|name| ident.value.eq_ignore_ascii_case(name))
-}
-
-/// Makes the name of a column lower case.
-pub fn lower(ident: &mut Ident) {
-    ident.value = ident.value.to_lowercase();
-    ident.quote_style = Some('`');
 }
 
 fn compound(idents: &mut [Ident]) {

@@ -8,16 +8,14 @@ use sqlparser::ast::{
     visit_expressions,
 };
 
-use super::expr::lower;
-use super::subquery;
-use super::values::{binary, take, truth};
+use super::values::{binary, lower, take, truth};
 
 /// Conditions on subqueries: those of inner joins are as good in WHERE, where DataFusion makes
-/// joins of them.
+/// joins of them. `stays` is asked about each condition that has one and stays where it is.
 ///
 /// # Errors
-/// What a condition on a subquery may not be.
-pub fn subqueries(select: &mut Select) -> Result<()> {
+/// Those of `stays`.
+pub fn subqueries(select: &mut Select, stays: fn(&mut Expr) -> Result<()>) -> Result<()> {
     let mut moved = Vec::new();
     for table in &mut select.from {
         let last_outer = table.joins.iter().rposition(|join| keeps_right(&join.join_operator));
@@ -29,7 +27,7 @@ pub fn subqueries(select: &mut Select) -> Result<()> {
             };
             match (has_subquery(condition), movable) {
                 (false, _) => {}
-                (true, false) => subquery::in_join(condition)?,
+                (true, false) => stays(condition)?,
                 (true, true) => {
                     let parts = parts(take(condition)).into_iter();
                     let (there, here) = parts.partition::<Vec<_>, _>(has_subquery);

@@ -10,10 +10,9 @@ use sqlparser::ast::{
 };
 
 use super::Place;
-use super::expr::lower;
 use super::having::has_aggregate;
 use super::set_operation;
-use super::values::{call, int, take, text, truth};
+use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
 
 /// Databases whose tables are called without regard to case.
@@ -219,7 +218,7 @@ fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
             super::subquery::in_item(expr)?;
         }
     }
-    super::join::subqueries(select)?;
+    super::join::subqueries(select, super::subquery::in_join)?;
     group_by(select)?;
     if let Some(Distinct::On(_)) = select.distinct {
         bail!(Syntax, "You have an error in your SQL syntax; near 'DISTINCT ON' at line 1");

@@ -169,6 +169,12 @@ pub fn case(whens: Vec<CaseWhen>, otherwise: Option<Expr>) -> Expr {
     call("mysql_case", args)
 }
 
+/// Makes the name of a column lower case.
+pub fn lower(ident: &mut Ident) {
+    ident.value = ident.value.to_lowercase();
+    ident.quote_style = Some('`');
+}
+
 /// Takes an expression out of its place.
 pub fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, null())

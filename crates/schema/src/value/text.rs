@@ -1,9 +1,9 @@
 //! Text and bytes into columns of every type.
 
 use super::bad::BadValue;
+use super::number;
 use super::temporal::{self, Civil};
-use super::{Rules, json, put_i64, put_i128, put_short};
-use super::{number, numeric};
+use super::{Rules, json, put_i64, put_i128, put_quoted, put_short};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
 use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
 
@@ -82,7 +82,7 @@ fn put_numeric_text(
             }
         }
     }
-    numeric::put_quoted(column, trimmed, rules, out)
+    put_quoted(column, trimmed, rules, out)
 }
 
 /// Appends a string of at most `limit` of the column's unit.
