@@ -244,6 +244,8 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>, wanted: &DataType) -
             Some(Some(Some(text))) => digits_of_text(text, wanted),
             _ => DIGITS_MAX,
         }),
+        // A literal of digits to the base 2 or 16.
+        DataType::Binary => Some(0),
         ty if ty.is_floating() || is_binary(ty) => Some(DIGITS_MAX),
         _ => None,
     }

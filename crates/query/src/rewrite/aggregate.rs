@@ -189,7 +189,7 @@ fn json_list(function: &mut Function, object: bool, bytes_max: u64) -> Expr {
 /// BIT_AND and its like are of 64 bits without sign, and not NULL where there are no rows.
 fn bits(name: &str, function: &mut Function) -> Expr {
     for arg in exprs(function) {
-        *arg = call("mysql_unsigned", vec![take(arg)]);
+        *arg = call("mysql_unsigned", vec![call("mysql_signed", vec![take(arg)])]);
     }
     let empty = if name == "bit_and" { int(u64::MAX) } else { int(0) };
     call("coalesce", vec![Expr::Function(function.clone()), call("mysql_unsigned", vec![empty])])
