@@ -3,6 +3,8 @@
 //! they are made of once they are as small as they get, so that another fault in the same
 //! statement still shows.
 
+mod like;
+mod operands;
 mod others;
 mod reasons;
 mod values;
@@ -11,7 +13,7 @@ use crate::answer::Difference::{self, Values};
 use crate::run::Found;
 
 /// A difference that is expected. Texts are patterns with `*` for any text, `{a,b}` for one of
-/// some, and `~` for what compares.
+/// some, `~` for what compares, and `#` for the sign of a product.
 #[derive(Debug)]
 pub struct Known {
     /// In what the answers differ.
@@ -42,41 +44,6 @@ const fn alike(shape: &'static str, like: fn(&str, &str) -> bool, reason: &'stat
     Known { difference: Values, shape, ours: "*", theirs: "*", like, reason }
 }
 
-/// The cells of an answer as it is shown.
-fn cells(shown: &str) -> Vec<&str> {
-    let (_, rows) = shown.split_once("] ").unwrap_or(("", shown));
-    rows.split(" ; ").flat_map(|row| row.split(" | ")).collect()
-}
-
-/// Whether all cells are the same but for zeros at their ends.
-fn same_but_zeros(ours: &str, theirs: &str) -> bool {
-    let plain = |cell: &str| match cell.rsplit_once('.') {
-        Some(_) => cell.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        None => cell.to_owned(),
-    };
-    let plain = |shown| cells(shown).into_iter().map(plain).collect::<Vec<_>>();
-    plain(ours) == plain(theirs)
-}
-
-/// Whether all cells are the same numbers once they are rounded to four digits behind the point.
-fn same_to_four_digits(ours: &str, theirs: &str) -> bool {
-    let near = |(a, b): (&str, &str)| match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(a), Ok(b)) => (a - b).abs() <= 1e-4 * a.abs().max(1.0),
-        _ => a == b,
-    };
-    let (ours, theirs) = (cells(ours), cells(theirs));
-    ours.len() == theirs.len() && ours.into_iter().zip(theirs).all(near)
-}
-
-/// Whether ours are the rows of theirs, each once.
-fn without_copies(ours: &str, theirs: &str) -> bool {
-    let rows = |shown: &str| {
-        let (_, rows) = shown.split_once("] ").unwrap_or(("", shown));
-        rows.split(" ; ").map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
-    };
-    rows(ours) == rows(theirs) && ours.len() < theirs.len()
-}
-
 /// What `~` stands for.
 const COMPARISONS: [&str; 11] = [
     " <=> ",
@@ -96,8 +63,11 @@ const COMPARISONS: [&str; 11] = [
 pub fn find(found: &Found) -> Option<&'static Known> {
     let compares =
         COMPARISONS.iter().fold(found.shape.clone(), |shape, sign| shape.replace(sign, " ~ "));
-    values::KNOWN.iter().chain(others::KNOWN).find(|known| {
+    let all = values::KNOWN.iter().chain(operands::KNOWN).chain(others::KNOWN);
+    all.into_iter().find(|known| {
         let shape = if known.shape.contains('~') { &compares } else { &found.shape };
+        let products = known.shape.contains('#').then(|| shape.replace(" * ", " # "));
+        let shape = products.as_ref().unwrap_or(shape);
         known.difference == found.difference
             && matches(known.shape, shape)
             && matches(known.ours, &found.ours)

@@ -63,3 +63,6 @@ pub const MIXED_SIGNS: &str = "BIGINT beside a smaller type without sign is BIGI
                                DECIMAL in MariaDB";
 pub const ZERO_SIGN: &str = "not done: a remainder of decimals that is zero has the sign of the \
                              dividend in MySQL; here none";
+pub const PRODUCTS: &str = "not done: a product of decimals has 76 digits here, 65 in MySQL";
+pub const FEW_DIGITS: &str = "MariaDB has too few digits for integers beside decimals";
+pub const CUT_BYTES: &str = "MariaDB cuts bytes that it keeps to the number of their characters";

@@ -1,0 +1,105 @@
+//! How two answers belong together, as they are shown.
+
+use std::collections::BTreeSet;
+
+/// The rows of an answer.
+fn rows(shown: &str) -> impl Iterator<Item = &str> {
+    let (_, rows) = shown.split_once("] ").unwrap_or(("", shown));
+    rows.split(" ; ")
+}
+
+fn cells(shown: &str) -> Vec<&str> {
+    rows(shown).flat_map(|row| row.split(" | ")).collect()
+}
+
+/// Whether there are as many cells, each of which is the same or belongs together.
+fn each(ours: &str, theirs: &str, like: impl Fn(&str, &str) -> bool) -> bool {
+    let (ours, theirs) = (cells(ours), cells(theirs));
+    ours.len() == theirs.len()
+        && ours.into_iter().zip(theirs).all(|(ours, theirs)| ours == theirs || like(ours, theirs))
+}
+
+/// Whether both are numbers that are as near as this, by their size.
+fn near(ours: &str, theirs: &str, tolerance: f64) -> bool {
+    match (ours.parse::<f64>(), theirs.parse::<f64>()) {
+        (Ok(ours), Ok(theirs)) => (ours - theirs).abs() <= tolerance * ours.abs().max(1.0),
+        _ => false,
+    }
+}
+
+/// Whether all cells are the same but for zeros at their ends.
+pub fn same_but_zeros(ours: &str, theirs: &str) -> bool {
+    let plain = |cell: &str| match cell.rsplit_once('.') {
+        Some(_) => cell.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        None => cell.to_owned(),
+    };
+    each(ours, theirs, |ours, theirs| plain(ours) == plain(theirs))
+}
+
+/// Whether all cells are the same numbers once they are rounded to four digits behind the point.
+pub fn same_to_four_digits(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |ours, theirs| near(ours, theirs, 1e-4))
+}
+
+/// The same to nine digits.
+pub fn same_to_nine_digits(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |ours, theirs| near(ours, theirs, 1e-9))
+}
+
+/// Whether ours are the rows of theirs, each once.
+pub fn without_copies(ours: &str, theirs: &str) -> bool {
+    let different = |shown| rows(shown).map(str::to_owned).collect::<BTreeSet<_>>();
+    different(ours) == different(theirs) && ours.len() < theirs.len()
+}
+
+/// Whether ours is true where theirs is not.
+pub fn one_or_same(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |ours, theirs| (ours, theirs) == ("1", "0"))
+}
+
+/// Whether both are truths, row by row.
+pub fn truths(ours: &str, theirs: &str) -> bool {
+    let is_truth = |cell: &str| matches!(cell, "0" | "1" | "NULL");
+    each(ours, theirs, |ours, theirs| is_truth(ours) && is_truth(theirs))
+}
+
+/// Whether theirs ends at the number at which MariaDB's DOUBLE with digits ends.
+pub fn capped(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |_, theirs| theirs == "1e17")
+}
+
+/// Whether ours is NULL where theirs has a zero date.
+pub fn null_for_zero_date(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |ours, theirs| ours.contains("NULL") && theirs.contains("0000-00-00"))
+}
+
+/// Whether ours is NULL where theirs is a part of a zero date.
+pub fn null_for_zero(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |ours, theirs| (ours, theirs) == ("NULL", "0"))
+}
+
+/// Whether theirs is NULL where ours is an instant beyond those of 32 bits, or none, which is 0.
+pub fn instant_for_null(ours: &str, theirs: &str) -> bool {
+    let beyond = |seconds: f64| seconds == 0.0 || seconds > f64::from(i32::MAX);
+    each(ours, theirs, |ours, theirs| theirs == "NULL" && ours.parse::<f64>().is_ok_and(beyond))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_belong_together_cell_by_cell() {
+        assert!(same_but_zeros("[Text] 1.0 ; x", "[Text] 1.000 ; x"));
+        assert!(!same_but_zeros("[Text] 1.0 ; x", "[Text] 1.0 ; y"));
+        assert!(same_to_four_digits("[Double] 1.70782", "[Double] 1.7078"));
+        assert!(!same_to_nine_digits("[Double] 1.70782", "[Double] 1.7078"));
+        assert!(without_copies("[Int] 1 ; 2", "[Int] 1 ; 1 ; 2"));
+        assert!(!without_copies("[Int] 1 ; 2", "[Int] 1 ; 1 ; 3"));
+        assert!(one_or_same("[Int] 1 ; 0", "[Int] 0 ; 0") && !one_or_same("[Int] 0", "[Int] 1"));
+        assert!(truths("[Int] NULL", "[Int] 1") && !truths("[Int] NULL", "[Int] 2"));
+        assert!(null_for_zero_date("[Text] NULL ; a", "[Text] 0000-00-00 ; a"));
+        assert!(instant_for_null("[Int] 0", "[Int] NULL"));
+        assert!(!instant_for_null("[Int] 5", "[Int] NULL"));
+    }
+}
