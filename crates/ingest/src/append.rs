@@ -17,6 +17,7 @@ use crate::admit::Admitted;
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined};
+use crate::labels::write_label;
 use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
@@ -95,7 +96,7 @@ impl Engine {
     /// failing, or no group can be opened now; nothing happened then.
     pub(crate) fn append_rows(
         &self,
-        load: SmallLoad<'_>,
+        mut load: SmallLoad<'_>,
         buffer: &mut LoadBuffer,
         admitted: Admitted,
     ) -> Result<Appended> {
@@ -105,8 +106,8 @@ impl Engine {
         let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         record::write_part_head(head, load.table.id, false, load.schema_version, rows, len);
-        if let Some(label) = &load.label {
-            self.write_label(label, &mut buffer.payload);
+        if let Some(label) = &mut load.label {
+            write_label(label, &mut buffer.payload);
         }
         if buffer.payload.len() < SHARED_BYTES_MIN {
             let payload = &buffer.payload[..];
@@ -134,7 +135,8 @@ impl Engine {
         };
         let txn = self.meta().ids().txn()?;
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
-        let (lsn, outcome) = self.wal().append(Kind::Load as u8, payload, room, |lsn, stamp| {
+        let kind = Kind::Load as u8;
+        let (lsn, outcome) = self.wal().append_timed(kind, payload, room, |lsn, time, stamp| {
             let mut group = load.table.lock();
             let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
             stamp.extend_from_slice(&1u16.to_le_bytes());
@@ -142,7 +144,7 @@ impl Engine {
             let body = Body::Rows { schema_version, rows, payload: encoded, permit };
             let full = enter_part(&mut group, lsn, &joined, body, stamp);
             if let Some(label) = load.label {
-                label.appended(joined.txn, lsn);
+                label.appended(joined.txn, lsn, time);
             }
             Ok::<_, Error>((joined, full))
         })?;
@@ -163,21 +165,24 @@ impl Engine {
     pub(crate) fn append_parts(
         &self,
         parts: Vec<PartLoad>,
-        label: Option<Claim>,
+        mut label: Option<Claim>,
         admitted_room: wal::Room,
     ) -> Result<Appended> {
         for part in &parts {
             self.check_flushable(&part.table)?;
         }
         let mut payload = encode_parts(&parts);
-        if let Some(label) = &label {
-            self.write_label(label, &mut payload);
+        if let Some(label) = &mut label {
+            write_label(label, &mut payload);
         }
         let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
         let txn = self.meta().ids().txn()?;
         let payload = wal::Payload::Shared(Bytes::from(payload));
-        let (lsn, joined) =
-            self.wal().append(Kind::Load as u8, payload, admitted_room, |lsn, stamp| {
+        let (lsn, joined) = self.wal().append_timed(
+            Kind::Load as u8,
+            payload,
+            admitted_room,
+            |lsn, time, stamp| {
                 check_parts(&parts)?;
                 let count = u16::try_from(parts.len()).expect("a record has few tables");
                 stamp.extend_from_slice(&count.to_le_bytes());
@@ -187,10 +192,11 @@ impl Engine {
                     joined.push((table, self.enter_part_load(part, txn, lsn, stamp), size));
                 }
                 if let Some(label) = label {
-                    label.appended(txn, lsn);
+                    label.appended(txn, lsn, time);
                 }
                 Ok::<_, Error>(joined)
-            })?;
+            },
+        )?;
         for (table, joined, size) in joined {
             self.after_join(&table, joined, size);
         }

@@ -8,6 +8,13 @@ use freshet_meta::{Claim, ClaimOutcome, LabelKind, LabelRecord, UsedLabel};
 use crate::engine::Engine;
 use crate::record;
 
+/// Writes the label of a load behind its rows.
+pub(crate) fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
+    let wall_micros = claim.dated();
+    let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
+    record::write_label(payload, &record::Label { db, kind, wall_micros, text });
+}
+
 impl Engine {
     /// Claims a label of a database for a load. That it is used is told when the load that uses
     /// it is durable: a power cut must not take back what was told.
@@ -37,13 +44,6 @@ impl Engine {
     /// The labels of a database whose loads are in the log, the first to be forgotten first.
     pub fn finished_labels(&self, db: DbId) -> Vec<Arc<LabelRecord>> {
         self.meta().labels().finished(db)
-    }
-
-    /// Writes the label of a load behind its rows.
-    pub(crate) fn write_label(&self, claim: &Claim, payload: &mut Vec<u8>) {
-        let time = self.meta().labels().time();
-        let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
-        record::write_label(payload, &record::Label { db, kind, time, text });
     }
 
     async fn durable(&self, used: &UsedLabel) {

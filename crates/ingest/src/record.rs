@@ -23,7 +23,7 @@
 use freshet_base::{
     DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TxnId, Version, err,
 };
-use freshet_meta::{LabelKind, LabelTime};
+use freshet_meta::LabelKind;
 
 /// Most tables of one record: what its stamp says of them stays far below a stamp's limit.
 pub const TABLES_MAX: usize = 16_384;
@@ -103,8 +103,8 @@ pub struct Label<'a> {
     pub db: DbId,
     /// How long it is remembered.
     pub kind: LabelKind,
-    /// When its load was committed.
-    pub time: LabelTime,
+    /// When its load was committed, microseconds since 1970-01-01 UTC, for people.
+    pub wall_micros: i64,
     /// The label.
     pub text: &'a str,
 }
@@ -219,25 +219,17 @@ pub fn write_part_head(
     head[17..21].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Beside the kind of a label that says when it was committed on the clock of labels; those of
-/// format 2 do not.
-const AGED: u8 = 0x10;
-/// What a label takes besides its text: database, kind, and both times.
-pub(crate) const LABEL_HEAD_BYTES: usize = 8 + 1 + 8 + 8;
+/// What a label takes besides its text: database, kind and time.
+pub(crate) const LABEL_HEAD_BYTES: usize = 8 + 1 + 8;
 
 /// Writes the label behind the parts.
 pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
     payload.extend_from_slice(&label.db.get().to_le_bytes());
-    payload.push(
-        match label.kind {
-            LabelKind::Statement => 1,
-            LabelKind::Streaming => 2,
-        } | if label.time.service_micros.is_some() { AGED } else { 0 },
-    );
-    payload.extend_from_slice(&label.time.wall_micros.to_le_bytes());
-    if let Some(service_micros) = label.time.service_micros {
-        payload.extend_from_slice(&service_micros.to_le_bytes());
-    }
+    payload.push(match label.kind {
+        LabelKind::Statement => 1,
+        LabelKind::Streaming => 2,
+    });
+    payload.extend_from_slice(&label.wall_micros.to_le_bytes());
     payload.extend_from_slice(label.text.as_bytes());
 }
 
@@ -403,21 +395,15 @@ impl<'a> Reader<'a> {
 
     fn label(&mut self) -> Result<Label<'a>> {
         let db = DbId(self.u64()?);
-        let byte = self.u8()?;
-        let kind = match byte & !AGED {
+        let kind = match self.u8()? {
             1 => LabelKind::Statement,
             2 => LabelKind::Streaming,
-            _ => return Err(err!(Corruption, "label of unknown kind {byte} in the log")),
+            other => return Err(err!(Corruption, "label of unknown kind {other} in the log")),
         };
         let wall_micros = i64::from_le_bytes(self.array()?);
-        let service_micros = match byte & AGED {
-            0 => None,
-            _ => Some(i64::from_le_bytes(self.array()?)),
-        };
-        let time = LabelTime { wall_micros, service_micros };
         let text = std::str::from_utf8(self.0)
             .map_err(|_| err!(Corruption, "a label in the log is no text"))?;
-        Ok(Label { db, kind, time, text })
+        Ok(Label { db, kind, wall_micros, text })
     }
 
     fn part(&mut self) -> Result<Part<'a>> {
@@ -466,12 +452,8 @@ mod tests {
         let mut payload = Vec::new();
         part(&mut payload, 5, false, 2, b"rows");
         part(&mut payload, 6, true, 9, b"[]");
-        let my_label = Label {
-            db: DbId(4),
-            kind: LabelKind::Streaming,
-            time: LabelTime { wall_micros: 17, service_micros: Some(-5) },
-            text: "my_label",
-        };
+        let my_label =
+            Label { db: DbId(4), kind: LabelKind::Streaming, wall_micros: 17, text: "my_label" };
         write_label(&mut payload, &my_label);
         let mut stamp = 2u16.to_le_bytes().to_vec();
         let stamps = [stamp_of(5, None), stamp_of(6, Some(Version(8)))];

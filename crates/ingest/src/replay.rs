@@ -11,7 +11,7 @@ use std::sync::Arc;
 use freshet_base::{
     ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, Term, TxnId, err,
 };
-use freshet_meta::RowsetMeta;
+use freshet_meta::{LabelTime, RowsetMeta};
 use freshet_schema::{TableSchema, row};
 use freshet_storage::delta::Payload;
 use freshet_storage::flush_policy::FlushReason;
@@ -105,7 +105,7 @@ impl<'a> Replay<'a> {
                     self.part(record.lsn, stamp, part).map_err(at)?;
                 }
                 if let (Some(label), Some((stamp, _))) = (label, parts.first()) {
-                    self.label(&label, stamp.txn, record.lsn);
+                    self.label(&label, stamp.txn, record);
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
@@ -189,9 +189,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn label(&self, label: &Label<'_>, txn: TxnId, lsn: Lsn) {
+    fn label(&self, label: &Label<'_>, txn: TxnId, record: &freshet_wal::Record<'_>) {
+        let time = LabelTime { wall_micros: label.wall_micros, log_micros: record.time_micros };
         let book = self.engine.meta().labels();
-        book.replayed(label.db, label.text, label.kind, txn, lsn, label.time);
+        book.replayed(label.db, label.text, label.kind, txn, record.lsn, time);
     }
 
     fn end_group(&self, end: &EndStamp, lsn: Lsn) {

@@ -156,6 +156,28 @@ fn a_label_is_told_to_be_used_when_its_load_is_durable() {
     store.stop(engine);
 }
 
+/// What is remembered of a label follows from its record alone: whoever replays the log remembers
+/// it for as long as whoever wrote it.
+#[test]
+fn a_label_has_the_same_dates_after_a_crash() {
+    let store = Store::small();
+    let engine = store.open();
+    create_table(&engine, "t");
+    let target = engine.target("d", "t").unwrap();
+    for n in 0..20 {
+        let label = claim(&engine, &format!("label{n}")).or_refuse().unwrap();
+        let load = engine.load(&target, Destination::Label(label), PATIENCE);
+        let loaded = block_on(load.commit(&mut encoded(&[(n, 10)]))).unwrap();
+        block_on(engine.horizon().wait(loaded.lsn));
+    }
+    let db = engine.catalog().require_database("d").unwrap().id;
+    let before = engine.finished_labels(db);
+    store.crash(engine);
+    let engine = store.open();
+    assert_eq!((before.len(), engine.finished_labels(db)), (20, before));
+    store.stop(engine);
+}
+
 #[test]
 fn a_load_waits_for_memory_as_long_as_it_may_and_not_at_all_after_its_deadline() {
     let store = Store::small();

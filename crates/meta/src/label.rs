@@ -90,7 +90,7 @@ pub struct LabelRecord {
     pub lsn: Lsn,
     /// When it was committed, microseconds since 1970-01-01 UTC.
     pub finished_micros: i64,
-    /// When it may be forgotten, on the clock of labels.
+    /// When it may be forgotten, by the clock of the log.
     pub expires_micros: i64,
 }
 
@@ -108,10 +108,10 @@ impl LabelRecord {
 /// When the load of a label was committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LabelTime {
-    /// Microseconds since 1970-01-01 UTC, for people.
+    /// Microseconds since 1970-01-01 UTC, for people; its record says it.
     pub wall_micros: i64,
-    /// On the clock by which labels age; `None` in records of format 2.
-    pub service_micros: Option<i64>,
+    /// The log time of its record, by which it ages.
+    pub log_micros: i64,
 }
 
 /// What a label is used for already.
@@ -168,6 +168,7 @@ pub struct Claim {
     db: DbId,
     label: String,
     kind: LabelKind,
+    wall_micros: i64,
     committed: bool,
 }
 
@@ -187,11 +188,18 @@ impl Claim {
         &self.label
     }
 
-    /// Hands the label to the load's record: from here on it is used. To be called as soon as
-    /// the record has its place in the log.
-    pub fn appended(mut self, txn: TxnId, lsn: Lsn) {
+    /// The time on the wall that the load's record says, for people.
+    pub fn dated(&mut self) -> i64 {
+        self.wall_micros = self.book.wall.wall_micros();
+        self.wall_micros
+    }
+
+    /// Hands the label to the load's record, with the log time of that: from here on it is used.
+    /// To be called as soon as the record has its place in the log.
+    pub fn appended(mut self, txn: TxnId, lsn: Lsn, log_micros: i64) {
         self.committed = true;
-        self.book.committed(self.db, &self.label, self.kind, txn, lsn);
+        let time = LabelTime { wall_micros: self.wall_micros, log_micros };
+        self.book.finish(self.db, &self.label, self.kind, txn, lsn, time);
     }
 }
 
@@ -349,8 +357,8 @@ impl LabelBook {
         }
         labels.entries.insert(label.to_owned(), Entry::Running);
         labels.running += 1;
-        let (book, label) = (self.clone(), label.to_owned());
-        Ok(ClaimOutcome::New(Claim { book, db, label, kind, committed: false }))
+        let (book, label, wall_micros) = (self.clone(), label.to_owned(), self.wall.wall_micros());
+        Ok(ClaimOutcome::New(Claim { book, db, label, kind, wall_micros, committed: false }))
     }
 
     fn full(&self, wait: Duration) -> Error {
@@ -386,14 +394,6 @@ impl LabelBook {
         &self.clock
     }
 
-    /// The time now.
-    pub fn time(&self) -> LabelTime {
-        LabelTime {
-            wall_micros: self.wall.wall_micros(),
-            service_micros: Some(self.clock.now_micros()),
-        }
-    }
-
     /// Remembers the label of a record that replay met; it never refuses one.
     pub fn replayed(
         &self,
@@ -404,17 +404,10 @@ impl LabelBook {
         lsn: Lsn,
         time: LabelTime,
     ) {
-        if let Some(service_micros) = time.service_micros {
-            self.clock.has_shown(service_micros);
-        }
         // A record whose label is in the store already changes nothing.
         if self.get(db, label).is_none_or(|used| used.lsn != Some(lsn)) {
             self.finish(db, label, kind, txn, lsn, time);
         }
-    }
-
-    fn committed(&self, db: DbId, label: &str, kind: LabelKind, txn: TxnId, lsn: Lsn) {
-        self.finish(db, label, kind, txn, lsn, self.time());
     }
 
     fn finish(
@@ -431,16 +424,13 @@ impl LabelBook {
             LabelKind::Streaming => self.limits.keep_streaming,
         };
         let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-        // What older versions wrote has the time of the wall, which may have been ahead.
-        let wall_micros = || time.wall_micros.min(self.clock.now_micros());
-        let finished_at = time.service_micros.unwrap_or_else(wall_micros);
         let record = LabelRecord {
             db,
             label: label.to_owned(),
             txn,
             lsn,
             finished_micros: time.wall_micros,
-            expires_micros: finished_at.saturating_add(keep_micros),
+            expires_micros: time.log_micros.saturating_add(keep_micros),
         };
         let mut databases = self.databases.lock();
         databases.entry(db).or_default().insert(Arc::new(record), false);

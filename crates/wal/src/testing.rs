@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, ClockRef, LogClock};
@@ -228,25 +229,38 @@ impl File for MemFile {
     }
 }
 
-/// Time passes when [`TestClock::ring`] is called, and only for those who sleep.
+/// Sleeps end when [`TestClock::ring`] is called, and time passes when somebody says so.
 #[derive(Clone, Default)]
-pub struct TestClock(Arc<Mutex<Vec<oneshot::Sender<()>>>>);
+pub struct TestClock(Arc<TestTime>);
+
+#[derive(Default)]
+struct TestTime {
+    sleepers: Mutex<Vec<oneshot::Sender<()>>>,
+    now_micros: AtomicU64,
+    wall_micros: AtomicI64,
+}
 
 impl TestClock {
+    /// Lets time pass for the process, and sets the clock on the wall.
+    pub fn set(&self, now_micros: u64, wall_micros: i64) {
+        self.0.now_micros.store(now_micros, Ordering::Relaxed);
+        self.0.wall_micros.store(wall_micros, Ordering::Relaxed);
+    }
+
     /// Ends all sleeps; returns how many there were.
     pub fn ring(&self) -> usize {
-        let sleepers = std::mem::take(&mut *self.0.lock());
+        let sleepers = std::mem::take(&mut *self.0.sleepers.lock());
         sleepers.into_iter().filter_map(|sleeper| sleeper.send(()).ok()).count()
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Duration {
-        Duration::ZERO
+        Duration::from_micros(self.0.now_micros.load(Ordering::Relaxed))
     }
 
     fn wall_micros(&self) -> i64 {
-        0
+        self.0.wall_micros.load(Ordering::Relaxed)
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
@@ -254,7 +268,7 @@ impl Clock for TestClock {
             return Box::pin(std::future::ready(()));
         }
         let (sender, receiver) = oneshot::channel();
-        self.0.lock().push(sender);
+        self.0.sleepers.lock().push(sender);
         Box::pin(async move {
             let _ = receiver.await;
         })

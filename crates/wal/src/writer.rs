@@ -285,6 +285,21 @@ impl Wal {
         room: Room,
         stamp: impl FnOnce(Lsn, &mut Vec<u8>) -> Result<R, E>,
     ) -> Result<(Lsn, R), E> {
+        self.append_timed(kind, payload, room, |lsn, _, bytes| stamp(lsn, bytes))
+    }
+
+    /// The same for a record that needs its log time, in microseconds: `stamp` is told it, and a
+    /// reader of the record finds the same.
+    ///
+    /// # Errors
+    /// As [`Wal::append`].
+    pub fn append_timed<'a, R, E>(
+        &self,
+        kind: u8,
+        payload: impl Into<Payload<'a>>,
+        room: Room,
+        stamp: impl FnOnce(Lsn, i64, &mut Vec<u8>) -> Result<R, E>,
+    ) -> Result<(Lsn, R), E> {
         assert_ne!(kind, KIND_IDLE, "idle records are the log's own");
         self.append_any(kind, payload.into(), room, stamp)
     }
@@ -294,7 +309,7 @@ impl Wal {
         kind: u8,
         payload: Payload<'_>,
         room: Room,
-        stamp: impl FnOnce(Lsn, &mut Vec<u8>) -> Result<R, E>,
+        stamp: impl FnOnce(Lsn, i64, &mut Vec<u8>) -> Result<R, E>,
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large(self.options.copied_bytes_max());
         let payload_checksum = self.salted.of(&[payload.bytes()]);
@@ -308,7 +323,7 @@ impl Wal {
             log.time_micros = log.time_micros.max(self.term.clock.now_micros());
         }
         log.stamp.clear();
-        let result = stamp(lsn, &mut log.stamp)?;
+        let result = stamp(lsn, log.time_micros, &mut log.stamp)?;
         let header = Header {
             kind,
             stamp_bytes: u32::try_from(log.stamp.len()).expect("checked against room below"),
@@ -327,7 +342,7 @@ impl Wal {
     }
 
     fn append_idle(&self, room: Room) {
-        let nothing = |_: Lsn, _: &mut Vec<u8>| Ok::<(), Infallible>(());
+        let nothing = |_: Lsn, _: i64, _: &mut Vec<u8>| Ok::<(), Infallible>(());
         match self.append_any(KIND_IDLE, Payload::Slice(&[]), room, nothing) {
             Ok(_) => {}
         }

@@ -16,7 +16,7 @@ fn open(store: &Arc<MemStore>) -> Meta {
 
 fn use_label(meta: &Meta, label: &str, lsn: u64) {
     match meta.labels().claim(DbId(1), label, LabelKind::Statement).unwrap() {
-        ClaimOutcome::New(claim) => claim.appended(TxnId(lsn), Lsn(lsn)),
+        ClaimOutcome::New(claim) => claim.appended(TxnId(lsn), Lsn(lsn), 0),
         ClaimOutcome::Used(used) => panic!("{used:?}"),
     }
 }

@@ -5,7 +5,7 @@ use futures::FutureExt;
 
 use super::*;
 use crate::scan::Tail;
-use crate::testing::{BLOCK, Store, read_all};
+use crate::testing::{BLOCK, Running, Store, read_all};
 
 #[test]
 fn an_append_whose_stamp_errs_has_not_happened() {
@@ -211,6 +211,52 @@ fn files_of_another_size_are_read_and_never_written_again() {
         }
         running.stop();
     }
+}
+
+/// Appends a record and returns the log time that it was told.
+fn append_timed(running: &mut Running) -> i64 {
+    let room = running.wal.try_reserve(10).unwrap();
+    let told = running.wal.append_timed(1, &b"row"[..], room, |_, time, _| Ok::<i64, ()>(time));
+    told.unwrap().1
+}
+
+/// The log time of each record, as a reader finds it.
+fn times(store: &Store) -> Vec<i64> {
+    let mut records = store.scan().unwrap().records();
+    let mut times = Vec::new();
+    while let Some(record) = records.next_record().unwrap() {
+        times.push(record.time_micros);
+    }
+    times
+}
+
+/// Whatever becomes of the clock on the wall, and although the clock of each process begins at
+/// another place.
+#[test]
+fn log_time_goes_on_by_the_time_that_is_served() {
+    let mut store = Store::small();
+    store.clock.set(50, 1_000);
+    let mut running = store.first_start(2);
+    let mut told = Vec::new();
+    for (now, wall) in [(50, 1_000), (60, -9_000_000), (75, 9_000_000)] {
+        store.clock.set(now, wall);
+        told.push(append_timed(&mut running));
+        // In one batch with it.
+        store.clock.set(now + 1, wall);
+        told.push(append_timed(&mut running));
+        running.drive();
+    }
+    assert_eq!(told, [1_000, 1_000, 1_010, 1_010, 1_025, 1_025]);
+    for (began, wall) in [(7, 0), (100, 1 << 60), (0, -5)] {
+        drop(running);
+        store.clock.set(began, wall);
+        (running, ..) = store.recover();
+        store.clock.set(began + 3, wall / 2);
+        told.push(append_timed(&mut running));
+        running.drive();
+    }
+    assert_eq!(told[6..], [1_028, 1_031, 1_034]);
+    assert_eq!(times(&store), told, "readers find what was told");
 }
 
 /// Threads that append as fast as they can, on real files, under a writer thread.
