@@ -40,6 +40,8 @@ pub struct Held {
 
 impl Held {
     pub fn merge(&mut self, other: Self) {
+        let agree = |held: &Self| held.memory.bytes() == held.share.bytes();
+        assert!(agree(self) && agree(&other), "a transaction's share is of the memory it holds");
         self.memory.merge(other.memory);
         self.share.merge(other.share);
     }
@@ -130,6 +132,8 @@ impl Admission {
             Some(room) => room,
             None => self.room_until(record_bytes, until()).await?,
         };
+        assert!(permit.bytes() >= bytes, "what is let in has the memory of its rows");
+        assert!(room.charge_bytes() >= record_bytes as u64, "and the room of its record");
         Ok(Admitted { permit, room })
     }
 

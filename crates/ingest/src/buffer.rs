@@ -72,6 +72,8 @@ impl LoadBuffer {
     /// Takes the rows out and leaves the buffer begun.
     pub fn take(&mut self) -> (Bytes, u32) {
         let rows = self.rows;
+        let has_head = self.payload.len() >= PART_HEAD_BYTES;
+        assert!(rows == 0 || has_head, "rows follow the head of their part");
         let head = PART_HEAD_BYTES.min(self.payload.len());
         let payload = self.take_payload();
         self.begin();

@@ -26,10 +26,12 @@ impl History {
             groups.pop_front();
         }
         groups.push_back(group);
+        assert!(groups.len() <= GROUPS_MAX, "the oldest makes room for the newest");
     }
 
     /// The groups of a table behind the first of these versions, up to the second, are in files.
     pub(crate) fn filed(&self, table: TableId, (from, to): (Version, Version), filed: Filed) {
+        assert!(from <= to, "versions of a table rise");
         for group in self.0.lock().iter_mut().filter(|group| group.table == table) {
             if from < group.version && group.version <= to {
                 group.filed = Some(filed);

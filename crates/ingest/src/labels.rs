@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use freshet_base::{DbId, Result};
-use freshet_meta::{Claim, ClaimOutcome, LabelKind, LabelRecord, UsedLabel};
+use freshet_meta::{Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelKind, LabelRecord, UsedLabel};
 
 use crate::engine::Engine;
 use crate::record;
 
 /// Writes the label of a load behind its rows.
 pub(crate) fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
+    assert!(claim.label().len() <= LABEL_CHARS_MAX, "admission counts on the length of a label");
     let wall_micros = claim.dated();
     let (db, kind, text) = (claim.db(), claim.kind(), claim.label());
     record::write_label(payload, &record::Label { db, kind, wall_micros, text });

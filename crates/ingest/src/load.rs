@@ -193,6 +193,8 @@ impl Load<'_> {
             self.pay(memory);
         }
         whole.resume().extend_from_slice(last.row_bytes());
+        let bytes = self.pieces_bytes + last.row_bytes().len();
+        assert_eq!(whole.row_bytes().len(), bytes, "the pieces of a load are its rows");
         whole.count(last.rows() as usize)
     }
 

@@ -182,6 +182,8 @@ pub(crate) fn take(config: &EngineConfig, world: &World, meta: &Meta) -> Result<
             dir.let_go(&**fs, state.store)?;
         }
     }
+    assert_eq!(locks.len(), names.len(), "each directory that is used is locked");
+    assert!(!meta.log_state().secrets.is_empty(), "a store has a secret before its first term");
     meta.settle_log(|state| state.dirs = names)?;
     Ok(locks)
 }

@@ -76,6 +76,7 @@ impl Rejects {
         let line =
             |reject: &Reject| format!("Reason: {}. src line [{}]; \n", reject.reason, reject.line);
         let mut log: String = self.kept.iter().map(line).collect();
+        assert!(self.kept.len() as u64 <= self.count, "what is kept was counted");
         let more = self.count - self.kept.len() as u64;
         if more > 0 {
             log.push_str(&format!("{more} more rows were rejected and are not listed.\n"));

@@ -177,7 +177,9 @@ fn bytes_of(parts: &[Part]) -> usize {
 fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
     let mut builder = ColumnsBuilder::new(schema, rows as usize);
     builder.append(bytes, rows as usize);
-    builder.finish()
+    let batch = builder.finish();
+    assert_eq!(batch.num_rows(), rows as usize, "a transaction reads the rows that it wrote");
+    batch
 }
 
 impl Engine {

@@ -83,6 +83,7 @@ pub async fn flush(
     segment_bytes_max: u64,
     next_id: impl FnMut() -> RowsetId,
 ) -> Result<Vec<RowsetMeta>> {
+    assert!(input.lsns.0 <= input.lsns.1, "the rows of a flush are of a stretch of the log");
     let handed = input.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
     let bytes = input.batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum::<u64>();
     let input = Arc::new(input);
@@ -119,6 +120,7 @@ async fn sort_tablets(
         let (keys, rowset) = (Arc::clone(&keys), next_id());
         run_in(&*files.pool, input.lane, move || {
             let sorted = keys.sort(&part.rows);
+            assert_eq!(sorted.rows.len(), part.rows.len(), "sorting keeps every row");
             let keys = sorted.keys.map(|(min, max)| KeyRange { min, max });
             Arc::new(TabletSort { tablet: part.tablet, rowset, rows: sorted.rows, keys })
         })
@@ -271,13 +273,17 @@ fn rowsets(
     let rowset = |tablet: &Arc<TabletSort>| {
         let own = written.iter().filter(|(rowset, _)| *rowset == tablet.rowset);
         let segments = own.map(|(_, segment)| segment.clone()).collect::<Vec<_>>();
+        let in_order = segments.iter().zip(0..).all(|(segment, at)| segment.id == SegmentId(at));
+        assert!(in_order, "segments are numbered in the order of their submission");
+        let rows = segments.iter().map(|segment| segment.rows).sum::<u64>();
+        assert_eq!(rows, tablet.rows.len() as u64, "a tablet's rows are in its segments");
         RowsetMeta {
             id: tablet.rowset,
             tablet: tablet.tablet,
             lsn_first: input.lsns.0,
             lsn_last: input.lsns.1,
             schema_version: input.schema.version,
-            rows: segments.iter().map(|segment| segment.rows).sum(),
+            rows,
             segments,
             keys: tablet.keys,
         }

@@ -105,7 +105,8 @@ impl Pins {
         });
         let snapshot = Snapshot::new(Arc::clone(&pin), reach());
         let entry = (Arc::downgrade(&pin), Arc::downgrade(snapshot.reach()));
-        open.pins.insert(number, entry);
+        let before = open.pins.insert(number, entry);
+        assert!(before.is_none(), "no two snapshots have one number");
         snapshot
     }
 

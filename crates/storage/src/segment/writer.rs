@@ -125,6 +125,7 @@ impl SegmentWriter {
     /// # Errors
     /// [`Error::Io`].
     pub fn end(mut self, id: SegmentId) -> Result<Unsynced> {
+        assert!(self.rows > 0, "a segment has rows");
         let path = self.path.as_path();
         self.writer.flush().map_err(|error| failed(path, error))?;
         self.writer.sync().map_err(|error| Error::io("write", path, error))?;
@@ -139,7 +140,9 @@ impl SegmentWriter {
         );
         let sink = self.writer.inner_mut();
         let footer_checksum = sink.end().map_err(|error| Error::io("write", path, error))?;
+        assert_eq!(sink.came, sink.written, "all that was encoded is in the file");
         let (file, bytes) = (Arc::clone(&sink.file), sink.written);
+        assert!(data_bytes < bytes, "a footer stands behind the data");
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.expect("segments have ASCII names").to_owned();
         let meta =
