@@ -16,7 +16,7 @@ use crate::config::EngineConfig;
 use crate::disk::Disk;
 use crate::engine::World;
 use crate::log_dirs::{BadDir, DirFault};
-use crate::open::{StoppedStore, damaged};
+use crate::open::{StoppedStore, TERM_FILE, damaged};
 use crate::record::{self, Body, Record};
 
 /// What was looked at, and what was found.
@@ -44,8 +44,11 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
     let mut report = Report::default();
     check_files(&store, &mut report)?;
     report.findings.extend(side_finding(&store));
-    let term_file = store.bad_term_file();
-    report.findings.extend(term_file.map(|(file, what)| Finding { file, offset: None, what }));
+    if let TermFile::OneBlock(_) = store.term {
+        let file = config.data_dir.join(TERM_FILE);
+        let what = "one of its two blocks is damaged; the next start writes it again".to_owned();
+        report.findings.push(Finding { file, offset: None, what });
+    }
     let bad_dirs = store.bad_log_dirs()?;
     if !bad_dirs.is_empty() {
         let finding = |bad: &BadDir| Finding {
@@ -57,7 +60,12 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
         return Ok(report);
     }
     match store.scan() {
-        Ok(scan) => check_log(&store, &scan, &mut report),
+        Ok(scan) => {
+            let bad = store.bad_term_file(scan.highest_term);
+            let finding = |(file, what)| Finding { file, offset: None, what };
+            report.findings.extend(bad.map(finding));
+            check_log(&store, &scan, &mut report);
+        }
         Err(error) => report.findings.push(log_finding(&error)),
     }
     Ok(report)
@@ -234,7 +242,10 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
         return lost_dir(bad).map(Some);
     }
     match store.scan() {
-        Ok(_) => Ok(store.bad_term_file().map(|(_, what)| Loss::TermFile { what })),
+        Ok(scan) => {
+            let bad = store.bad_term_file(scan.highest_term);
+            Ok(bad.map(|(_, what)| Loss::TermFile { what }))
+        }
         Err(ScanError::Corruption(corruption)) => {
             Ok(Some(lost_records(&store.meta.catalog(), &corruption)))
         }
@@ -259,24 +270,23 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
         Loss::File { id, .. } => store.meta.remove_log_file(*id),
         Loss::SideFile { .. } => store.meta.remove_side_file(),
         Loss::TermFile { .. } => {
-            let scan = store.scan().map_err(damaged)?;
-            new_secret(&store, world, scan.end.term)?;
-            store.write_term(scan.end.term)
+            let highest = new_secret(&store, world)?;
+            store.write_term(highest)
         }
         Loss::Records { first, last, .. } => {
-            if let TermFile::Term(term) = store.term {
-                new_secret(&store, world, term)?;
-            }
+            new_secret(&store, world)?;
             store.meta.accept_hole(AcceptedHole { first: *first, last: *last })
         }
     })
 }
 
-/// What was given up must not come back: terms behind `term` have another secret, so nothing that
-/// earlier ones of their numbers wrote is read as theirs.
-fn new_secret(store: &StoppedStore, world: &World, term: Term) -> Result<()> {
+/// What was given up must not come back: terms behind the highest one have another secret, so
+/// nothing that earlier ones of their numbers wrote is read as theirs. Returns the highest term.
+fn new_secret(store: &StoppedStore, world: &World) -> Result<Term> {
+    let highest = store.highest_term().map_err(damaged)?;
     let key = [(world.draw)(), (world.draw)()];
-    store.meta.add_log_secret(LogSecret { from: term.next(), key })
+    store.meta.add_log_secret(LogSecret { from: highest.next(), key })?;
+    Ok(highest)
 }
 
 fn lost_dir(bad: BadDir) -> Result<Loss> {

@@ -14,7 +14,7 @@ use freshet_storage::view::{StoreView, TableView, Views};
 use freshet_storage::{DataDir, Rowset, side};
 use freshet_wal::{
     FileState, Hole, LogFile, NewTerm, Scan, ScanError, ScanInput, Secret, TermFile, Wal,
-    WalOptions, WalWorld, read_term, scan, write_term,
+    WalOptions, WalWorld, highest_term, read_term, scan, write_term,
 };
 use imbl::HashMap;
 
@@ -285,19 +285,30 @@ impl StoppedStore {
     /// # Errors
     /// [`ScanError`]: what stands in the way of a start.
     pub fn scan(&self) -> Result<Scan, ScanError> {
+        self.read_log(scan)
+    }
+
+    /// The highest term that has written anything, as far as the log and the file of terms say.
+    ///
+    /// # Errors
+    /// A log file that is missing, or cannot be read.
+    pub fn highest_term(&self) -> Result<Term, ScanError> {
+        let of_log = self.read_log(|input| highest_term(&input))?;
+        Ok(of_log.max(self.term.term().unwrap_or_default()))
+    }
+
+    fn read_log<T>(
+        &self,
+        read: impl FnOnce(ScanInput<'_>) -> Result<T, ScanError>,
+    ) -> Result<T, ScanError> {
         let state = self.meta.log_state();
         let files = state.files.iter().map(|file| self.log_file(file)).collect::<Vec<_>>();
         let hole = |hole: &AcceptedHole| Hole { first: hole.first, last: hole.last };
         let holes = state.holes.iter().map(hole).collect::<Vec<_>>();
-        scan(ScanInput {
+        read(ScanInput {
             fs: Arc::clone(&self.fs),
             files: &files,
             secrets: &secrets(&self.meta),
-            last_term: match self.term {
-                TermFile::Term(term) => term,
-                // Nothing but the log itself says how many there were.
-                TermFile::Missing | TermFile::Damaged => Term(u64::MAX),
-            },
             recycled: state.recycled,
             durable_known: self.durable_known(),
             accepted_holes: &holes,
@@ -340,12 +351,16 @@ impl StoppedStore {
         flushed.chain([self.meta.log_state().recycled.lsn]).max().unwrap_or(Lsn::ZERO)
     }
 
-    /// The file of terms where it cannot be read, and what it says is missed.
-    pub fn bad_term_file(&self) -> Option<(PathBuf, String)> {
+    /// The file of terms where it cannot be used, and why. `highest` is the highest term of which
+    /// the log has something.
+    pub fn bad_term_file(&self, highest: Term) -> Option<(PathBuf, String)> {
         let what = match self.term {
-            TermFile::Term(_) => return None,
-            TermFile::Missing => "is missing",
-            TermFile::Damaged => "cannot be read: both of its blocks are damaged",
+            TermFile::Term(term) | TermFile::OneBlock(term) if term < highest => {
+                format!("knows {term} of them and the log has something of {highest}")
+            }
+            TermFile::Term(_) | TermFile::OneBlock(_) => return None,
+            TermFile::Missing => "is missing".to_owned(),
+            TermFile::Damaged => "cannot be read: both of its blocks are damaged".to_owned(),
         };
         let path = self.config.data_dir.join(TERM_FILE);
         let what = format!("{}, which counts the starts of the store, {what}", path.display());
@@ -355,16 +370,19 @@ impl StoppedStore {
     /// Begins a term behind what a scan has found: its number is on the device before anything of
     /// it is written.
     fn begin_term(&self, scan: &Scan) -> Result<NewTerm> {
-        let TermFile::Term(before) = self.term else {
-            let (_, what) = self.bad_term_file().expect("a term that cannot be read");
+        if let Some((_, what)) = self.bad_term_file(scan.highest_term) {
             return Err(damaged(err!(Corruption, "{what}")));
-        };
+        }
+        if let TermFile::OneBlock(term) = self.term {
+            tracing::warn!(%term, "one block of {TERM_FILE} was damaged; it is written again");
+        }
+        scan.secure().map_err(damaged)?;
         let clock = Arc::clone(self.meta.labels().clock());
         scan.time_micros.inspect(|micros| clock.has_shown(*micros));
-        let term = before.next();
+        let term = self.term.term().expect("the file of terms can be used").next();
         self.write_term(term)?;
         let secrets = secrets(&self.meta);
-        Ok(NewTerm { term, secrets, after: scan.end, covered: scan.durable_lsn, clock })
+        Ok(NewTerm { term, secrets, after: scan.end, covered: scan.covered, clock })
     }
 
     /// Says that terms up to `term` may have written something.

@@ -20,7 +20,7 @@ use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 
 use crate::checksum::Salted;
 use crate::file::next_block;
-use crate::record::{BATCH_HEAD_BYTES, Frame, Parsed, parse, u32_at, u64_at};
+use crate::record::{BATCH_HEAD_BYTES, Frame, KIND_IDLE, Parsed, parse, u32_at, u64_at};
 use crate::term::Terms;
 
 const MAGIC: [u8; 4] = *b"FWB\x02";
@@ -68,6 +68,7 @@ impl Head {
         if salted.of(&[&bytes[8..]]) != u32_at(bytes, 4) {
             return None;
         }
+        terms.found(Term(u64_at(bytes, 8)), salted);
         let head = Self {
             term: Term(u64_at(bytes, 8)),
             index: BatchIndex(u64_at(bytes, 16)),
@@ -78,7 +79,9 @@ impl Head {
             durable: Lsn(u64_at(bytes, 48)),
             time_micros: u64_at(bytes, 56).cast_signed(),
         };
-        (head.records > 0 && head.durable < head.first).then_some((head, salted))
+        let fits = head.first.get().checked_add(u64::from(head.records)).is_some();
+        let is_sound = head.records > 0 && head.durable < head.first && head.previous <= head.term;
+        (fits && is_sound && head.index > BatchIndex::ZERO).then_some((head, salted))
     }
 
     /// Its last record.
@@ -114,13 +117,34 @@ impl Head {
         next_block(self.batch_bytes() as u64) as usize
     }
 
-    /// Whether all records of the batch that `bytes` begin with check out.
-    pub(crate) fn is_whole(&self, bytes: &[u8], salted: &Salted) -> bool {
-        let Some(frames) = bytes.get(BATCH_HEAD_BYTES..self.batch_bytes()) else { return false };
+    /// What the batch that `bytes` begin with holds.
+    pub(crate) fn body(&self, bytes: &[u8], salted: &Salted) -> Body {
+        let Some(frames) = bytes.get(BATCH_HEAD_BYTES..self.batch_bytes()) else {
+            return Body::Broken;
+        };
         let mut frames = Frames { bytes: frames, next: self.first, salted };
-        let whole = frames.by_ref().take(self.records as usize).count();
-        whole == self.records as usize && frames.bytes.is_empty()
+        let (mut whole, mut is_idle) = (0, true);
+        for frame in frames.by_ref().take(self.records as usize) {
+            whole += 1;
+            is_idle &= frame.header.kind == KIND_IDLE;
+        }
+        match whole == self.records && frames.bytes.is_empty() {
+            true if is_idle => Body::Idle,
+            true => Body::Whole,
+            false => Body::Broken,
+        }
     }
+}
+
+/// What stands behind a head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Body {
+    /// All its records, of which callers have one at least.
+    Whole,
+    /// All its records, none of a caller.
+    Idle,
+    /// Not all its records.
+    Broken,
 }
 
 /// Frames that stand one behind the other, with LSNs from `next` on; ends at the first that does
@@ -166,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_head_is_read_back_and_no_flipped_bit_is_accepted() {
-        let terms = Terms::new(&[Secret { from: Term(1), key: [5, 6] }], Term(4));
+        let terms = Terms::new(&[Secret { from: Term(1), key: [5, 6] }]);
         let salted = terms.salted(Term(3)).unwrap();
         let bytes = head().encode(&salted);
         assert_eq!(Head::read(&bytes, &terms).unwrap().0, head());
@@ -175,7 +199,7 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Head::read(&bytes, &terms).is_none(), "bit {bit} went unnoticed");
         }
-        let others = Terms::new(&[Secret { from: Term(1), key: [5, 7] }], Term(4));
+        let others = Terms::new(&[Secret { from: Term(1), key: [5, 7] }]);
         assert!(Head::read(&bytes, &others).is_none(), "of another store");
         assert!(Head::read(&bytes[..63], &terms).is_none());
     }

@@ -52,7 +52,7 @@ pub use recycle::{LiveFile, Recycled};
 pub use room::Room;
 pub use scan::{
     Corruption, DamagedRecord, FileState, Hole, LiveRecords, Place, Scan, ScanError, ScanInput,
-    Tail, scan,
+    Tail, highest_term, scan,
 };
 pub use term::{Secret, TermFile, read_term, write_term};
 pub use writer::{NewTerm, Wal, WalOptions, WalStats, WalWorld};

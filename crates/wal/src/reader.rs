@@ -9,7 +9,7 @@ use freshet_base::{LogPosition, Lsn, Term};
 use crate::buffer::AlignedBuffer;
 use crate::checksum::Salted;
 use crate::file::{LogFile, next_block};
-use crate::head::Head;
+use crate::head::{Body, Head};
 use crate::record::{BATCH_HEAD_BYTES, FRAME_HEADER_BYTES, Header, KIND_IDLE, Parsed, parse};
 use crate::scan::{Corruption, Hole, Place, ScanError};
 use crate::term::Terms;
@@ -19,11 +19,15 @@ use crate::term::Terms;
 pub(crate) struct Found {
     pub offset: usize,
     pub head: Head,
-    /// Whether all its records check out as well.
-    pub is_whole: bool,
+    pub body: Body,
 }
 
 impl Found {
+    /// Whether all its records check out as well.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.body != Body::Broken
+    }
+
     /// Where the next batch would stand.
     pub(crate) fn end(&self) -> usize {
         self.offset + self.head.block_bytes()
@@ -55,9 +59,9 @@ impl Iterator for Walk<'_> {
                 self.at = next_block(offset as u64 + 1) as usize;
                 continue;
             };
-            let found = Found { offset, head, is_whole: head.is_whole(rest, &salted) };
+            let found = Found { offset, head, body: head.body(rest, &salted) };
             let is_recycled = head.last() <= self.recycled_to;
-            self.at = match found.is_whole || !is_recycled {
+            self.at = match found.is_whole() || !is_recycled {
                 true => found.end(),
                 false => next_block(offset as u64 + 1) as usize,
             };
@@ -167,6 +171,8 @@ pub struct Records {
     terms: Arc<Terms>,
     /// Disjoint, in LSN order.
     extents: Vec<Extent>,
+    /// Somebody has given these up: they are not read, whether or not they can be.
+    accepted_holes: Vec<Hole>,
     /// The extent being read, and where in it.
     extent: usize,
     at: usize,
@@ -180,9 +186,11 @@ impl Records {
         files: Arc<[LogFile]>,
         terms: Arc<Terms>,
         extents: Vec<Extent>,
+        accepted_holes: Vec<Hole>,
     ) -> Self {
         let at = extents.first().map_or(0, |extent| extent.offset);
-        Self { reader, files, terms, extents, extent: 0, at, reading: None, loaded: None }
+        let (extent, reading, loaded) = (0, None, None);
+        Self { reader, files, terms, extents, accepted_holes, extent, at, reading, loaded }
     }
 
     /// The next record, `None` at the end of the log.
@@ -194,6 +202,7 @@ impl Records {
             match self.step()? {
                 None => return Ok(None),
                 Some((_, header, ..)) if header.kind == KIND_IDLE => {}
+                Some((_, header, ..)) if Hole::any(&self.accepted_holes, header.lsn) => {}
                 Some(found) => break found,
             }
         };

@@ -26,7 +26,19 @@ pub struct Hole {
     pub last: Lsn,
 }
 
-/// What recovery starts from; all of it comes from metadata, and the term from its file.
+impl Hole {
+    /// Whether `lsn` is in it.
+    pub fn contains(&self, lsn: Lsn) -> bool {
+        (self.first..=self.last).contains(&lsn)
+    }
+
+    /// Whether `lsn` is in one of `holes`.
+    pub(crate) fn any(holes: &[Self], lsn: Lsn) -> bool {
+        holes.iter().any(|hole| hole.contains(lsn))
+    }
+}
+
+/// What recovery starts from; all of it comes from metadata.
 pub struct ScanInput<'a> {
     /// Where the files stand.
     pub fs: FsRef,
@@ -34,8 +46,6 @@ pub struct ScanInput<'a> {
     pub files: &'a [LogFile],
     /// The secrets of the store.
     pub secrets: &'a [Secret],
-    /// The highest term of which something may stand in the log.
-    pub last_term: Term,
     /// Batches up to this one are elsewhere.
     pub recycled: LogPosition,
     /// The highest LSN that anything in metadata names.
@@ -157,8 +167,7 @@ impl std::error::Error for ScanError {
 pub enum Tail {
     /// Behind the last record there is nothing of it.
     Clean,
-    /// Behind the last record there were remains of batches that nobody was told of. Their heads
-    /// are zeros now.
+    /// Behind the last record there are remains of batches that nobody was told of.
     Torn {
         /// Where the log ends, if it has a record.
         place: Option<Place>,
@@ -197,14 +206,18 @@ pub struct FileState {
     pub leaving: bool,
 }
 
-/// A log that was read, found whole, and brought to the device again.
+/// A log that was read and found whole.
 pub struct Scan {
     /// The last batch; the next term begins after it.
     pub end: LogPosition,
     /// The highest LSN that was certain to be durable before.
     pub durable_lsn: Lsn,
+    /// Up to where something still says so once [`Scan::secure`] is done.
+    pub covered: Lsn,
     /// The log time of the last batch, if there is one.
     pub time_micros: Option<i64>,
+    /// The highest term of which there is a head: the next one is above it.
+    pub highest_term: Term,
     /// How it ends.
     pub tail: Tail,
     /// Records that were read although the head of their batch is damaged.
@@ -214,18 +227,21 @@ pub struct Scan {
     log_files: Arc<[LogFile]>,
     terms: Arc<Terms>,
     extents: Vec<Extent>,
+    accepted_holes: Vec<Hole>,
+    remains: Vec<tail::Remains>,
+    /// The last batch, where nothing says that it was durable: its file, begin and end.
+    unsure: Option<(usize, usize, usize)>,
     fs: FsRef,
 }
 
 /// Reads all files of a log and finds its end: the last batch before the first one missing. What
-/// is missing at or below the durable LSN is an error. Then writes zeros over the heads of what
-/// stands behind the end, and the last batch once more where nothing says that it was durable, so
-/// that what was read is on the device and what was not is never read. Holds one file in memory.
+/// is missing at or below the durable LSN is an error. Writes nothing, and holds one file in
+/// memory.
 ///
 /// # Errors
-/// [`ScanError`]; nothing was written then, but where it is of writing.
+/// [`ScanError`].
 pub fn scan(input: ScanInput<'_>) -> Result<Scan, ScanError> {
-    let terms = Arc::new(Terms::new(input.secrets, input.last_term));
+    let terms = Arc::new(Terms::new(input.secrets));
     let mut reader = FileReader::new(Arc::clone(&input.fs), input.files);
     let index = index::Index::read(&input, &terms, &mut reader)?;
     let log = chain::assemble(&input, &index, &terms, &mut reader)?;
@@ -234,28 +250,52 @@ pub fn scan(input: ScanInput<'_>) -> Result<Scan, ScanError> {
         true => Tail::Clean,
         false => Tail::Torn { place: log.place(input.files), first: log.end.lsn.next() },
     };
-    tail::cut_off(input.files, &remains, &reader)?;
-    tail::write_again(input.files, &log, &mut reader)?;
     Ok(Scan {
         end: log.end,
         durable_lsn: log.durable,
+        covered: log.covered,
         time_micros: log.time_micros,
+        highest_term: index.highest_term,
         tail,
         files: log.file_states(input.files),
         without_head: log.without_head,
         log_files: input.files.into(),
         terms,
         extents: log.extents,
+        accepted_holes: input.accepted_holes.to_vec(),
+        remains,
+        unsure: log.unsure,
         fs: input.fs,
     })
 }
 
+/// The highest term that wrote a head of the log, also of one that cannot be read whole.
+///
+/// # Errors
+/// A file that is missing, or cannot be read.
+pub fn highest_term(input: &ScanInput<'_>) -> Result<Term, ScanError> {
+    let mut reader = FileReader::new(Arc::clone(&input.fs), input.files);
+    Ok(index::Index::read(input, &Terms::new(input.secrets), &mut reader)?.highest_term)
+}
+
 impl Scan {
+    /// Does what must be done before anything is written behind the end of the log: makes zeros of
+    /// the heads of what stands there, and writes the last batch again where nothing says that it
+    /// was durable. So what was read is on the device, and what was not is never read.
+    ///
+    /// # Errors
+    /// A file that cannot be written; it may be tried again.
+    pub fn secure(&self) -> Result<(), ScanError> {
+        let mut reader = FileReader::new(Arc::clone(&self.fs), &self.log_files);
+        tail::cut_off(&self.log_files, &self.remains, &reader)?;
+        tail::write_again(&self.log_files, self.unsure, &mut reader)
+    }
+
     /// The records of the log in LSN order. Holds one file in memory.
     pub fn records(&self) -> Records {
         let reader = FileReader::new(Arc::clone(&self.fs), &self.log_files);
         let (files, terms) = (Arc::clone(&self.log_files), Arc::clone(&self.terms));
-        Records::new(reader, files, terms, self.extents.clone())
+        Records::new(reader, files, terms, self.extents.clone(), self.accepted_holes.clone())
     }
 }
 

@@ -28,28 +28,36 @@ pub struct Secret {
     pub key: [u64; 2],
 }
 
-/// The terms of which something may stand in the log, and their salts.
+/// The salts of terms. Which terms there were the log itself says: a checksum that holds under the
+/// salt of a term is the proof that it wrote the bytes.
 pub(crate) struct Terms {
-    last: Term,
     secrets: Vec<Secret>,
     known: Mutex<HashMap<Term, Salted>>,
 }
 
 impl Terms {
-    /// Terms up to `last`, salted with `secrets`.
-    pub(crate) fn new(secrets: &[Secret], last: Term) -> Self {
+    /// Terms salted with `secrets`.
+    pub(crate) fn new(secrets: &[Secret]) -> Self {
         let mut secrets = secrets.to_vec();
         secrets.sort_by_key(|secret| secret.from);
-        Self { last, secrets, known: Mutex::default() }
+        Self { secrets, known: Mutex::default() }
     }
 
-    /// The checksums of a term; `None` where there was no such term.
+    /// The checksums of a term; `None` where no secret is for it.
     pub(crate) fn salted(&self, term: Term) -> Option<Salted> {
-        if term == Term::ZERO || term > self.last {
+        if let Some(known) = self.known.lock().get(&term) {
+            return Some(*known);
+        }
+        if term == Term::ZERO {
             return None;
         }
         let secret = self.secrets.iter().rev().find(|secret| secret.from <= term)?;
-        Some(*self.known.lock().entry(term).or_insert_with(|| salted(secret, term)))
+        Some(salted(secret, term))
+    }
+
+    /// Notes that bytes of a term were found. Others are not kept: bytes of a user may name any.
+    pub(crate) fn found(&self, term: Term, salted: Salted) {
+        self.known.lock().insert(term, salted);
     }
 }
 
@@ -73,17 +81,30 @@ fn salted(secret: &Secret, term: Term) -> Salted {
 const MAGIC: [u8; 4] = *b"FRS\x01";
 const STATE_BYTES: usize = 24;
 /// Two blocks of the same content: one of them is whole after a torn write, and after rot.
-const BLOCKS: u64 = 2;
+const BLOCKS: usize = 2;
+const BLOCK: usize = BLOCK_BYTES as usize;
 
 /// What the file of terms says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TermFile {
     /// The highest term that may have written anything.
     Term(Term),
+    /// The same; one of the two blocks cannot be read.
+    OneBlock(Term),
     /// There is no file.
     Missing,
     /// Neither of its blocks can be read.
     Damaged,
+}
+
+impl TermFile {
+    /// What it says, if it can be read.
+    pub fn term(self) -> Option<Term> {
+        match self {
+            Self::Term(term) | Self::OneBlock(term) => Some(term),
+            Self::Missing | Self::Damaged => None,
+        }
+    }
 }
 
 fn encode_state(term: Term) -> [u8; STATE_BYTES] {
@@ -98,7 +119,16 @@ fn encode_state(term: Term) -> [u8; STATE_BYTES] {
 fn decode_state(block: &[u8]) -> Option<Term> {
     let bytes: &[u8; STATE_BYTES] = block.first_chunk()?;
     let term = Term(u64::from_le_bytes(*bytes[8..].first_chunk()?));
-    (encode_state(term) == *bytes).then_some(term)
+    // Behind the last number there is none to go on with.
+    (encode_state(term) == *bytes && term.get() < u64::MAX).then_some(term)
+}
+
+/// What each block says.
+fn read_blocks(fs: &dyn Fs, path: &Path) -> io::Result<[Option<Term>; BLOCKS]> {
+    fs.open(path, Mode::Read)?.drop_cache()?;
+    let bytes = fs.read(path)?;
+    let block = |at: usize| bytes.get(at * BLOCK..).and_then(decode_state);
+    Ok([block(0), block(1)])
 }
 
 /// Reads the file of terms: the highest term that one of its blocks says.
@@ -106,33 +136,42 @@ fn decode_state(block: &[u8]) -> Option<Term> {
 /// # Errors
 /// A file that is there and cannot be read.
 pub fn read_term(fs: &dyn Fs, path: &Path) -> io::Result<TermFile> {
-    if !fs.exists(path) {
-        return Ok(TermFile::Missing);
+    match read_blocks(fs, path) {
+        Ok([Some(first), Some(second)]) => Ok(TermFile::Term(first.max(second))),
+        Ok([Some(one), None] | [None, Some(one)]) => Ok(TermFile::OneBlock(one)),
+        Ok([None, None]) => Ok(TermFile::Damaged),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TermFile::Missing),
+        Err(error) => Err(error),
     }
-    let file = fs.open(path, Mode::Read)?;
-    file.drop_cache()?;
-    let bytes = fs.read(path)?;
-    let terms = bytes.chunks(BLOCK_BYTES as usize).filter_map(decode_state);
-    Ok(terms.max().map_or(TermFile::Damaged, TermFile::Term))
 }
 
 /// Writes the file of terms, and makes it where there is none. Both blocks are written, the second
 /// once the first is on the device, and only then may the term write anything: whichever of them
-/// is damaged later, the other knows of the term.
+/// is damaged later, the other knows of the term. The block that says less is the first, so that
+/// whichever write is cut off, one block is whole.
 ///
 /// # Errors
 /// What the file system says; then the term may not begin.
 pub fn write_term(fs: &dyn Fs, path: &Path, term: Term) -> io::Result<()> {
-    let len = BLOCKS * BLOCK_BYTES;
-    if !fs.exists(path) || fs.open(path, Mode::Read)?.len_bytes()? != len {
-        make_file(fs, path, len)?;
-    }
-    let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
+    let len = (BLOCKS * BLOCK) as u64;
+    let before = match read_blocks(fs, path) {
+        Ok(before) => before,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_file(fs, path, len)?;
+            [None, None]
+        }
+        Err(error) => return Err(error),
+    };
+    let mut block = AlignedBuffer::new(BLOCK);
     block.push(&encode_state(term));
     block.push_zeros(block.left());
     let file = fs.open(path, Mode::Direct)?;
-    for at in 0..BLOCKS {
-        file.write_all_at(block.bytes(), at * BLOCK_BYTES)?;
+    if file.len_bytes()? != len {
+        file.set_len(len)?;
+    }
+    let order = if before[1] < before[0] { [1, 0] } else { [0, 1] };
+    for at in order {
+        file.write_all_at(block.bytes(), (at * BLOCK) as u64)?;
         file.sync()?;
     }
     Ok(())

@@ -360,9 +360,8 @@ impl Store {
     /// The highest term that may have written anything.
     pub fn term(&self) -> Term {
         match read_term(&self.fs, Path::new(TERM_FILE)).unwrap() {
-            TermFile::Term(term) => term,
             TermFile::Missing => Term::ZERO,
-            TermFile::Damaged => panic!("both blocks of the term are damaged"),
+            other => other.term().expect("one block of the term is whole"),
         }
     }
 
@@ -392,17 +391,19 @@ impl Store {
         Ok(Running { wal, pool, positions: vec![self.recycled, after] })
     }
 
+    /// Scans as a start does.
     pub fn scan(&self) -> Result<Scan, ScanError> {
         let fs: FsRef = Arc::new(self.fs.clone());
-        scan(ScanInput {
+        let scan = scan(ScanInput {
             fs,
             files: &self.files,
             secrets: &self.secrets,
-            last_term: self.term(),
             recycled: self.recycled,
             durable_known: self.durable_known,
             accepted_holes: &self.accepted,
-        })
+        })?;
+        scan.secure()?;
+        Ok(scan)
     }
 
     /// Recovers and starts the next term.
@@ -419,7 +420,7 @@ impl Store {
 
     /// The same, where the power may fail.
     pub fn try_start_after(&self, scan: &Scan) -> io::Result<Running> {
-        self.start((scan.end, scan.durable_lsn), scan.time_micros, scan.files.clone())
+        self.start((scan.end, scan.covered), scan.time_micros, scan.files.clone())
     }
 
     /// Recovers with files of another size than before.
@@ -430,7 +431,7 @@ impl Store {
         let states = scan.files.iter().filter(|state| !leaves(&state.file) || state.live.is_some());
         let states =
             states.map(|state| FileState { leaving: leaves(&state.file), ..state.clone() });
-        let end = (scan.end, scan.durable_lsn);
+        let end = (scan.end, scan.covered);
         (self.start(end, scan.time_micros, states.collect()).unwrap(), read_all(&scan))
     }
 }

@@ -211,7 +211,7 @@ impl Wal {
         options.check();
         assert!(term.term > term.after.term, "a term is above all that stand in the log");
         assert!(term.covered <= term.after.lsn, "the log covers nothing behind its end");
-        let terms = Terms::new(&term.secrets, term.term);
+        let terms = Terms::new(&term.secrets);
         let salted = terms.salted(term.term).expect("a secret of the store is for every term");
         let record_bytes_max = options.record_bytes_max();
         let ledger = Ledger::new(options.file_bytes, record_bytes_max, options.kept_bytes);

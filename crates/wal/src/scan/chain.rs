@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use freshet_base::{LogPosition, Lsn};
 
-use super::index::{Index, Stretch};
+use super::index::{Index, Stretch, durable_known};
 use super::salvage::{self, Salvage};
 use super::{Corruption, FileState, Hole, LiveRecords, Place, ScanError, ScanInput};
 use crate::file::{LogFile, next_block};
@@ -18,6 +18,9 @@ pub(super) struct Log {
     pub extents: Vec<Extent>,
     pub end: LogPosition,
     pub durable: Lsn,
+    /// Up to where something says that the log is durable that stays when the batches behind its
+    /// end are gone.
+    pub covered: Lsn,
     pub time_micros: Option<i64>,
     pub without_head: Vec<Hole>,
     /// The last batch, where nothing says that it was durable: its file, begin and end.
@@ -55,10 +58,12 @@ impl Log {
     }
 
     fn push_stretch(&mut self, stretch: &Stretch) {
-        let Stretch { file, offset, end, first, last, last_offset } = *stretch;
+        let Stretch { file, offset, end, first, last, last_offset, ends_idle } = *stretch;
         let (first, last_position) = (first.first, last.position());
         self.push(Extent { file, offset, end, first, last: last_position, form: Form::Batches });
-        self.time_micros = Some(last.time_micros);
+        self.time_micros = self.time_micros.max(Some(last.time_micros));
+        // A batch without a record of a caller needs no other to say that it is durable.
+        self.covered = self.covered.max(if ends_idle { last.last() } else { last.durable });
         self.unsure = (last.last() > self.durable).then_some((file, last_offset, end));
     }
 }
@@ -74,6 +79,7 @@ pub(super) fn assemble(
         extents: Vec::new(),
         end: input.recycled,
         durable: index.durable(input),
+        covered: durable_known(input),
         time_micros: None,
         without_head: Vec::new(),
         unsure: None,
@@ -81,7 +87,9 @@ pub(super) fn assemble(
     };
     let mut sorted = index.stretches.clone();
     sorted.sort_by_key(|stretch| {
-        (stretch.first.first, Reverse(stretch.first.term), stretch.file, stretch.offset)
+        // Of copies of the log that users have stored, the log itself goes on.
+        let (first, last) = (stretch.first, stretch.last);
+        (first.first, Reverse(first.term), Reverse(last.last()), stretch.file, stretch.offset)
     });
     for stretch in &sorted {
         let next = stretch.first;
@@ -93,6 +101,8 @@ pub(super) fn assemble(
             if !next.follows(log.end) {
                 continue;
             }
+        } else if next.term < log.end.term || next.index <= log.end.index {
+            continue;
         } else if log.end.lsn < log.durable {
             let hole = Hole { first: log.end.lsn.next(), last: before(next.first) };
             pass(hole, Some(&next), &mut log, (input, index, terms, reader))?;
@@ -107,6 +117,7 @@ pub(super) fn assemble(
         pass(hole, None, &mut log, (input, index, terms, reader))?;
     }
     for broken in index.broken.iter().filter(|broken| broken.found.head.first <= log.end.lsn) {
+        log.time_micros = log.time_micros.max(Some(broken.found.head.time_micros));
         // Its head says how long it is, so nothing may be written into it.
         let end = broken.found.end().min(input.files[broken.file].bytes as usize);
         log.used[broken.file] = log.used[broken.file].max(end);
@@ -123,10 +134,13 @@ fn pass(
     log: &mut Log,
     (input, index, terms, reader): (&ScanInput<'_>, &Index, &Terms, &mut FileReader),
 ) -> Result<(), ScanError> {
-    let Salvage { extents, damaged } = salvage::search(hole, next, (input, index, terms, reader))?;
+    let Salvage { extents, damaged } = match unaccepted(hole, input.accepted_holes) {
+        Some(_) => salvage::search(hole, next, (input, index, terms, reader))?,
+        None => Salvage::default(),
+    };
     let corrupt = |log: &Log, hole: Hole| {
-        let inside = |lsn: Lsn| (hole.first..=hole.last).contains(&lsn);
-        let damaged: Vec<_> = damaged.iter().filter(|d| inside(d.lsn)).cloned().collect();
+        let inside = damaged.iter().filter(|record| hole.contains(record.lsn));
+        let damaged: Vec<_> = inside.cloned().collect();
         let of_first = damaged.iter().find(|record| record.lsn == hole.first);
         let place = of_first.map(|record| record.place.clone());
         let place = place.or_else(|| log.place(input.files));
@@ -153,8 +167,7 @@ fn pass(
 fn unaccepted(missing: Hole, accepted: &[Hole]) -> Option<Hole> {
     let mut first = missing.first;
     while first <= missing.last {
-        let covers = |hole: &&Hole| (hole.first..=hole.last).contains(&first);
-        match accepted.iter().find(covers) {
+        match accepted.iter().find(|hole| hole.contains(first)) {
             Some(hole) => first = hole.last.next(),
             None => return Some(Hole { first, last: missing.last }),
         }

@@ -1,9 +1,9 @@
 //! What all files of a log hold, in the order in which it stands.
 
-use freshet_base::Lsn;
+use freshet_base::{Lsn, Term};
 
-use super::{ScanError, ScanInput};
-use crate::head::Head;
+use super::{Hole, ScanError, ScanInput};
+use crate::head::{Body, Head};
 use crate::reader::{Extent, FileReader, Found, Walk};
 use crate::term::Terms;
 
@@ -17,6 +17,8 @@ pub(super) struct Stretch {
     pub last: Head,
     /// Where the last batch begins.
     pub last_offset: usize,
+    /// Whether the last batch has no record of a caller.
+    pub ends_idle: bool,
 }
 
 /// A batch of which the head checks out and a record does not.
@@ -43,6 +45,8 @@ pub(super) struct Index {
     pub broken: Vec<Broken>,
     /// The highest LSN that a head says is durable.
     durable_named: Lsn,
+    /// The highest term that wrote a head.
+    pub highest_term: Term,
 }
 
 impl Index {
@@ -52,7 +56,8 @@ impl Index {
         reader: &mut FileReader,
     ) -> Result<Self, ScanError> {
         let (stretches, broken) = (Vec::new(), Vec::new());
-        let mut index = Self { stretches, broken, durable_named: Lsn::ZERO };
+        let (durable_named, highest_term) = (Lsn::ZERO, input.recycled.term);
+        let mut index = Self { stretches, broken, durable_named, highest_term };
         for (at, file) in input.files.iter().enumerate() {
             reader.load(file, true)?;
             let (bytes, recycled_to) = (reader.bytes(), input.recycled.lsn);
@@ -64,9 +69,11 @@ impl Index {
     }
 
     fn add(&mut self, file: usize, found: Found) {
-        let Found { offset, head, is_whole } = found;
+        let Found { offset, head, body } = found;
         self.durable_named = self.durable_named.max(head.durable);
-        if !is_whole {
+        self.highest_term = self.highest_term.max(head.term);
+        let ends_idle = body == Body::Idle;
+        if body == Body::Broken {
             self.broken.push(Broken { file, found });
             return;
         }
@@ -77,6 +84,7 @@ impl Index {
                     && head.follows(last.last.position()) =>
             {
                 (last.end, last.last, last.last_offset) = (end, head, offset);
+                last.ends_idle = ends_idle;
             }
             _ => {
                 let (first, last) = (head, head);
@@ -87,6 +95,7 @@ impl Index {
                     first,
                     last,
                     last_offset: offset,
+                    ends_idle,
                 });
             }
         }
@@ -94,7 +103,7 @@ impl Index {
 
     /// The highest LSN that heads and metadata say is durable.
     pub fn durable(&self, input: &ScanInput<'_>) -> Lsn {
-        self.durable_named.max(input.durable_known).max(input.recycled.lsn)
+        self.durable_named.max(durable_known(input))
     }
 
     /// The same where whole batches end at `end`: a batch becomes durable as a whole.
@@ -102,4 +111,11 @@ impl Index {
         let last = self.broken.iter().find(|b| b.found.head.first > end && b.holds(durable));
         last.map_or(durable, |broken| broken.found.head.last())
     }
+}
+
+/// The highest LSN that metadata says is durable. What was given up was: its LSNs are not given
+/// again.
+pub(super) fn durable_known(input: &ScanInput<'_>) -> Lsn {
+    let holes = input.accepted_holes.iter().map(|hole: &Hole| hole.last);
+    holes.max().unwrap_or(Lsn::ZERO).max(input.durable_known).max(input.recycled.lsn)
 }

@@ -1,8 +1,6 @@
 //! Damage below the durable end: a frame can be told without the head of its batch and without
 //! its neighbours, so that what rots takes no more with it than itself.
 
-use std::ops::RangeInclusive;
-
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 
 use super::index::{Broken, Index};
@@ -25,25 +23,37 @@ pub(super) struct Salvage {
 }
 
 /// Where frames are searched, and of which batch.
+#[derive(Clone, Copy)]
 struct Region {
     file: usize,
     begin: usize,
     end: usize,
+    lsns: Hole,
     index: BatchIndex,
     term: Term,
     time_micros: i64,
 }
 
-/// The records in `hole` that can be read: those of batches whose head says that they are there,
-/// and those of which `next`, the head behind the hole, says that its term's stood before it.
+/// The records in `hole` that can be read and that nobody has given up: those of batches whose head
+/// says that they are there, and those that stood before a head behind them, which names their
+/// term. That is `next`, the one behind the hole, and any whose own records are damaged.
 pub(super) fn search(
     hole: Hole,
     next: Option<&Head>,
     (input, index, terms, reader): (&ScanInput<'_>, &Index, &Terms, &mut FileReader),
 ) -> Result<Salvage, ScanError> {
     let mut regions = broken_regions(hole, index);
-    if let Some(next) = next {
-        regions.extend(free_regions(index, input.files, next));
+    let broken = index.broken.iter().map(|broken| broken.found.head);
+    let mut heads = broken.filter(|head| head.first > hole.first).collect::<Vec<_>>();
+    heads.extend(next.copied());
+    heads.sort_by_key(|head| head.first);
+    let mut first = hole.first;
+    for head in heads {
+        let lsns = Hole { first, last: hole.last.min(Lsn(head.first.get() - 1)) };
+        if lsns.first <= lsns.last {
+            regions.extend(free_regions(index, input.files, (&head, lsns)));
+        }
+        first = first.max(head.last().next());
     }
     regions.sort_by_key(|region| (region.file, region.begin));
     let mut salvage = Salvage::default();
@@ -55,7 +65,7 @@ pub(super) fn search(
         }
         let Some(salted) = terms.salted(region.term) else { continue };
         let file = &input.files[region.file];
-        salvage.region(&region, hole.first..=hole.last, (reader.bytes(), file, &salted));
+        salvage.region(&region, input.accepted_holes, (reader.bytes(), file, &salted));
     }
     salvage.extents.sort_by_key(|extent| (extent.first, extent.file, extent.offset));
     let mut before = Lsn(hole.first.get() - 1);
@@ -77,6 +87,7 @@ fn broken_regions(hole: Hole, index: &Index) -> Vec<Region> {
         file: broken.file,
         begin: broken.found.offset + BATCH_HEAD_BYTES,
         end: broken.found.offset + broken.found.head.batch_bytes(),
+        lsns: hole,
         index: broken.found.head.index,
         term: broken.found.head.term,
         time_micros: broken.found.head.time_micros,
@@ -86,7 +97,7 @@ fn broken_regions(hole: Hole, index: &Index) -> Vec<Region> {
 
 /// What no batch with a head takes of the files, for the batch before `next`. Its time is not
 /// known: that of `next` is later, so that no label is forgotten too early.
-fn free_regions(index: &Index, files: &[LogFile], next: &Head) -> Vec<Region> {
+fn free_regions(index: &Index, files: &[LogFile], (next, lsns): (&Head, Hole)) -> Vec<Region> {
     let (term, time_micros) = (next.previous, next.time_micros);
     let mut regions = Vec::new();
     for (file, log_file) in files.iter().enumerate() {
@@ -99,7 +110,7 @@ fn free_regions(index: &Index, files: &[LogFile], next: &Head) -> Vec<Region> {
         for (offset, end) in taken.into_iter().chain([(log_file.bytes as usize, usize::MAX)]) {
             if begin < offset {
                 let (end, index) = (offset, next.previous_index());
-                regions.push(Region { file, begin, end, index, term, time_micros });
+                regions.push(Region { file, begin, end, lsns, index, term, time_micros });
             }
             begin = begin.max(end);
         }
@@ -108,15 +119,15 @@ fn free_regions(index: &Index, files: &[LogFile], next: &Head) -> Vec<Region> {
 }
 
 impl Salvage {
-    /// Searches a region for frames with LSNs in `lsns`, which rise as a file is written.
+    /// Searches a region for frames, whose LSNs rise as a file is written.
     fn region(
         &mut self,
         region: &Region,
-        lsns: RangeInclusive<Lsn>,
+        accepted_holes: &[Hole],
         (bytes, log_file, salted): (&[u8], &LogFile, &Salted),
     ) {
         let bytes = &bytes[..region.end.min(bytes.len())];
-        let (mut at, mut before) = (region.begin, Lsn(lsns.start().get() - 1));
+        let (mut at, mut before) = (region.begin, Lsn(region.lsns.first.get() - 1));
         let mut open: Option<Extent> = None;
         while at < bytes.len() {
             let (header, stamp) = match parse(&bytes[at..], salted) {
@@ -129,7 +140,8 @@ impl Salvage {
             };
             let (lsn, offset) = (header.lsn, at);
             at += header.frame_bytes();
-            if lsn <= before || !lsns.contains(&lsn) {
+            let is_wanted = region.lsns.contains(lsn) && !Hole::any(accepted_holes, lsn);
+            if lsn <= before || !is_wanted {
                 continue;
             }
             before = lsn;

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use freshet_base::Lsn;
 use freshet_base::io::Mode;
 
-use super::chain::Log;
 use super::index::Index;
 use super::{ScanError, ScanInput};
 use crate::BLOCK_BYTES;
@@ -15,6 +14,7 @@ use crate::reader::{FileReader, Walk};
 use crate::term::Terms;
 
 /// A batch behind the end of the log.
+#[derive(Clone, Copy)]
 pub(super) struct Remains {
     file: usize,
     offset: usize,
@@ -74,10 +74,10 @@ pub(super) fn cut_off(
 /// may be readable and not be on the device; what is replayed and answered from must be.
 pub(super) fn write_again(
     files: &[LogFile],
-    log: &Log,
+    unsure: Option<(usize, usize, usize)>,
     reader: &mut FileReader,
 ) -> Result<(), ScanError> {
-    let Some((file, begin, end)) = log.unsure else { return Ok(()) };
+    let Some((file, begin, end)) = unsure else { return Ok(()) };
     let log_file = &files[file];
     reader.load(log_file, false)?;
     let failed = |source| ScanError::of_io(log_file, source);

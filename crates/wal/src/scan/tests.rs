@@ -8,6 +8,8 @@ use crate::head::Head;
 use crate::record::Header;
 use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
 
+mod damage;
+
 /// The payload of a record that fills one block exactly, with its stamp.
 const ONE_BLOCK: usize = BLOCK - 64 - 32 - 8;
 
@@ -261,77 +263,6 @@ fn accepted_holes_are_passed() {
 }
 
 #[test]
-fn a_damaged_head_costs_no_record() {
-    let mut store = Store::small();
-    let mut running = store.first_start(4);
-    let mut kept = Vec::new();
-    // Batches of many records, over three files.
-    for batch in 0..12_u8 {
-        kept.extend((0..8).map(|_| running.append(1, &[batch; 500])));
-        running.drive();
-    }
-    let files: Vec<_> = store.files.iter().map(|file| file.path.clone()).collect();
-    let mut heads = Vec::new();
-    for path in &files {
-        store.fs.edit(path, |bytes| {
-            let blocks = (0..16).filter(|block| bytes[block * BLOCK..].starts_with(b"FWB\x02"));
-            heads.extend(blocks.map(|block| (path.clone(), block * BLOCK)));
-        });
-    }
-    assert_eq!(heads.len(), 12);
-    for (at, (path, offset)) in heads.iter().enumerate() {
-        for byte in [0, 5, 9, 41, 63] {
-            store.fs.edit(path, |bytes| bytes[offset + byte] ^= 4);
-            let scan = store.scan().unwrap();
-            let is_last = at + 1 == heads.len();
-            let expected = if is_last { &kept[..88] } else { &kept[..] };
-            assert_eq!(read_all(&scan), expected, "batch {at}, byte {byte}");
-            let first = at as u64 * 8 + 1;
-            let without = if is_last { vec![] } else { vec![hole(first, first + 7)] };
-            assert_eq!(scan.without_head, without);
-            store.fs.edit(path, |bytes| bytes[offset + byte] ^= 4);
-        }
-    }
-}
-
-#[test]
-fn heads_of_two_terms_that_are_damaged_cost_the_records_of_the_first() {
-    let mut store = Store::small();
-    let mut kept = written(&mut store, &[b"one", b"two"]);
-    let (mut running, ..) = store.recover();
-    kept.extend([b"three", b"four!"].map(|payload| append_alone(&mut running, payload)));
-    let path = store.files[0].path.clone();
-    store.fs.edit(&path, |bytes| {
-        bytes[BLOCK] ^= 1;
-        bytes[2 * BLOCK] ^= 1;
-    });
-    assert_eq!(corruption(&store).hole, hole(2, 2), "nobody says of which term 2 was");
-    store.accepted.push(hole(2, 2));
-    kept.remove(1);
-    assert_eq!(store.recover().1, kept);
-}
-
-#[test]
-fn a_damaged_frame_costs_no_other_record_of_its_batch() {
-    let mut store = Store::small();
-    let mut running = store.first_start(3);
-    let mut kept: Vec<_> = (0..10_u8).map(|at| running.append(1, &[at; 100])).collect();
-    running.drive();
-    kept.push(append_alone(&mut running, b"covers them"));
-    let frame = 32 + 8 + 104;
-    let at = 64 + 6 * frame;
-    for byte in 0..frame - 4 {
-        store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[at + byte] ^= 8);
-        store.accepted.clear();
-        assert_eq!(corruption(&store).hole, hole(7, 7), "byte {byte}");
-        store.accepted.push(hole(7, 7));
-        let records = read_all(&store.scan().unwrap());
-        assert!(records.iter().eq(kept.iter().filter(|record| record.lsn != Lsn(7))));
-        store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[at + byte] ^= 8);
-    }
-}
-
-#[test]
 fn a_missing_or_cut_file_is_named() {
     let mut store = Store::small();
     written(&mut store, &[b"one"]);
@@ -386,7 +317,7 @@ fn user_bytes_that_look_like_a_batch_are_none() {
     let mut running = store.first_start(3);
     let first = append_alone(&mut running, b"one");
     // A batch that would be next, with the true salt, where a batch may stand.
-    let salted = Terms::new(&store.secrets, Term(1)).salted(Term(1)).unwrap();
+    let salted = Terms::new(&store.secrets).salted(Term(1)).unwrap();
     let header = Header {
         kind: 9,
         stamp_bytes: 0,

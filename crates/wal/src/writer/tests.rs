@@ -317,7 +317,6 @@ fn threads_append_in_one_order() {
         fs,
         files: &files,
         secrets: &secrets,
-        last_term: Term(1),
         recycled: LogPosition::default(),
         durable_known: Lsn::ZERO,
         accepted_holes: &[],
