@@ -31,7 +31,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(
         Values,
-        "SELECT ({TIMESTAMP(text),CAST({bool,int} AS DATETIME)} <=> null) AS c0",
+        "SELECT ({TIMESTAMP(text),CAST(bool AS DATETIME),CAST(int AS DATETIME)} <=> null) AS c0",
         ["[Int] 1", "[Int] 0"],
         NULL_DATES,
     ),
@@ -120,10 +120,11 @@ pub const KNOWN: &[Known] = &[
     // Bytes beside numbers.
     known(
         Values,
-        "SELECT {({datetime,bool,int,small} {#,/} binary),(binary # bool),(binary # int)} AS c0",
+        "SELECT ({datetime,bool,int,small} {#,/} binary) AS c0",
         ["[{UInt,Decimal(4)}]*", "[Double]*"],
         BITS,
     ),
+    known(Values, "SELECT (binary # {bool,int}) AS c0", ["[UInt]*", "[Double]*"], BITS),
     known(Types, "SELECT (binary # datetime) AS c0", ["[UInt]*", "[Double]*"], BITS),
     known(Types, "SELECT (decimal DIV MAX(binary)) AS c0", ["[Int]*", "[UInt]*"], BITS),
     known(
@@ -304,9 +305,21 @@ pub const KNOWN: &[Known] = &[
     known(Taken, "SELECT (* IN (*", ["[Int]*", "error 1690*"], ORDER),
     known(
         Taken,
-        "INSERT *{REGEXP_SUBSTR(*,REPLACE(*, null)} INTO *",
+        "INSERT *REGEXP_SUBSTR(* INTO *",
         ["[*] NULL", "error 1406*"],
-        "NULL in MySQL, a text in MariaDB, which is too long",
+        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+    ),
+    known(
+        Refused,
+        "INSERT *REGEXP_SUBSTR(* INTO *",
+        ["error 1406*", "[Text] *"],
+        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+    ),
+    known(
+        Taken,
+        "INSERT *REPLACE(*, null) INTO *",
+        ["[*] NULL", "error 1406*"],
+        "MariaDB does not look at what would replace something that is not there",
     ),
     known(
         Refused,
@@ -315,10 +328,47 @@ pub const KNOWN: &[Known] = &[
         "UNIX_TIMESTAMP before 1970 and behind 2038 is a number in MySQL, NULL in MariaDB",
     ),
     alike("INSERT *{COALESCE,IFNULL,LEAST,GREATEST}(* INTO *", same_but_zeros, STORED_DIGITS),
+    known(Values, "INSERT GREATEST(time, date) INTO *", ["[Text]*", "[Text]*"], EXTREMES),
+    known(Values, "INSERT TRUNCATE(datetime, small) INTO *", ["[Text] 2*", "[Text] 2*"], DATES),
     known(
         Values,
-        "INSERT {GREATEST(time, date),TRUNCATE(datetime, small)} INTO *",
-        ["[Text]*", "[Text]*"],
-        EXTREMES,
+        "INSERT TIME_TO_SEC(time) INTO *",
+        ["[*", "[*] *e-*"],
+        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
+    ),
+    known(Refused, "INSERT (int / int) INTO *", ["error 1406*", "[*] 0"], STORED_DIGITS),
+    // Others.
+    known(
+        Refused,
+        "SELECT *{ IN (,CASE ,IFNULL(,COALESCE(,IF(,ELT(, BETWEEN }*",
+        ["error 1690*", "[*"],
+        ORDER,
+    ),
+    known(Refused, "SELECT *VAR_SAMP(*", ["error 1690*'var_*", "[Double] 0e0*"], INFINITE),
+    known(Values, "SELECT CAST(binary AS CHAR*) AS c0", ["[Text] NULL", "[Text] *"], NO_TEXT),
+    known(Values, "SELECT *UNHEX(*", ["[Binary]*", "[Text]*"], BYTES),
+    known(
+        Taken,
+        "SELECT * GROUP BY int",
+        ["[*", "error 1054: Unknown column '-*"],
+        "a negated number in GROUP BY is an expression in MySQL, a column in MariaDB",
+    ),
+    known(
+        Values,
+        "SELECT ROUND(double) AS c0 UNION ALL SELECT *",
+        ["[Double]*1e300*", "[Double]*1e17*"],
+        DOUBLE_DIGITS,
+    ),
+    known(
+        Values,
+        "SELECT * GROUP BY {SUBTIME,ADDTIME}(datetime, {date,datetime})",
+        ["[*", "[*"],
+        "the time of day of a date is added in MySQL; MariaDB answers NULL",
+    ),
+    known(
+        Types,
+        "*{CONVERT_TZ,TIMESTAMP,UNIX_TIMESTAMP}({COALESCE,IFNULL,IF,CASE}*binary*",
+        ["[{DateTime(0),Int}] NULL*", "[{DateTime(6),Decimal(6)}] NULL*"],
+        COMPUTED_DIGITS,
     ),
 ];

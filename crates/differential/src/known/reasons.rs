@@ -66,3 +66,5 @@ pub const ZERO_SIGN: &str = "not done: a remainder of decimals that is zero has 
 pub const PRODUCTS: &str = "not done: a product of decimals has 76 digits here, 65 in MySQL";
 pub const FEW_DIGITS: &str = "MariaDB has too few digits for integers beside decimals";
 pub const CUT_BYTES: &str = "MariaDB cuts bytes that it keeps to the number of their characters";
+pub const INFINITE: &str = "not done: a variance that no DOUBLE holds is refused; MySQL shows 0";
+pub const NO_TEXT: &str = "bytes that are no text are NULL as text in MySQL; MariaDB shows marks";

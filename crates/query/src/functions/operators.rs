@@ -437,13 +437,16 @@ fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
     }
     let (p1, s1, p2, s2) = (i16::from(p1), i16::from(s1), i16::from(p2), i16::from(s2));
     match op {
+        Operator::Multiply if is_zero_or_one(&left.0) || is_zero_or_one(&right.0) => true,
         // Products that would be wider than 128 bits are refused if they are, since columns that
         // are declared wide seldom hold what is; those of full width may, and a constant has the
         // digits that it says.
-        Operator::Multiply if is_zero_or_one(&left.0) || is_zero_or_one(&right.0) => true,
         Operator::Multiply => {
             let full = i16::from(DECIMAL128_MAX_PRECISION);
-            let constants = !left.0.any_column_refs() && !right.0.any_column_refs();
+            let literal = |operand: &Typed| matches!(operand.0, Expr::Literal(..));
+            let constants = literal(left)
+                || literal(right)
+                || (!left.0.any_column_refs() && !right.0.any_column_refs());
             s1 + s2 > i16::from(PRODUCT_SCALE_MAX)
                 || p1 == full
                 || p2 == full

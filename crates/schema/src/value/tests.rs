@@ -155,8 +155,8 @@ fn numbers_into_text_are_written_plainly() {
 #[test]
 fn doubles_take_the_digits_that_a_column_has_room_for() {
     let shown = |len, value| string(ColumnType::VarChar { len }, Literal::Float(value));
-    assert_eq!(shown(20, 0.301_029_995_663_981_2), Ok("0.3010299956639812".into()));
-    assert_eq!(shown(10, 0.301_029_995_663_981_2), Ok("0.30103".into()));
+    assert_eq!(shown(20, 0.401_029_995_663_981_2), Ok("0.4010299956639812".into()));
+    assert_eq!(shown(10, 0.401_029_995_663_981_2), Ok("0.40103".into()));
     assert_eq!(shown(10, 7.306_212_975_743_035), Ok("7.30621298".into()));
     assert_eq!(shown(10, -7.306_212_975_743_035), Ok("-7.3062130".trim_end_matches('0').into()));
     assert_eq!(shown(11, 1e10), Ok("10000000000".into()));
