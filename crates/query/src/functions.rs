@@ -1,14 +1,14 @@
 //! What functions and operators mean in MySQL, on DataFusion.
 
-pub mod among;
 pub mod clock;
 pub mod date;
 pub mod date_format;
 pub mod encode;
 pub mod extreme;
 pub mod group_concat;
+pub mod in_list;
+pub mod in_set;
 pub mod interval;
-pub mod items;
 pub mod json;
 pub mod json_path;
 pub mod json_search;

@@ -16,7 +16,7 @@ use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
 use freshet_schema::Zone;
 
-use crate::functions::among::SET_FROM;
+use crate::functions::in_set::SET_FROM;
 
 /// A condition on the columns of a table, as files are asked about it.
 pub struct Condition {

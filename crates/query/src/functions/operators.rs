@@ -6,7 +6,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::among;
+use super::in_set;
 use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
 use super::number::CLOCK_DIGITS;
 use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
@@ -64,7 +64,7 @@ impl ExprPlanner for MySqlOperators {
         literals: Vec<Expr>,
         _schema: &DFSchema,
     ) -> Result<PlannerResult<Vec<Expr>>> {
-        among::packed(literals).map(PlannerResult::Planned)
+        in_set::literals_as_one(literals).map(PlannerResult::Planned)
     }
 }
 

@@ -483,9 +483,9 @@ pub fn all() -> Vec<ScalarUDF> {
         Typed::udf("mysql_in", (2, MANY), boolean, |args, types| {
             let mut operands = args.into_iter().zip(types);
             let value = operands.next().expect("arity is checked");
-            super::items::among(value, operands.collect())
+            super::in_list::in_list(value, operands.collect())
         }),
-        Typed::udf("field", (2, MANY), |_| Ok(DataType::Int64), super::items::field),
+        Typed::udf("field", (2, MANY), |_| Ok(DataType::Int64), super::in_list::field),
         Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),

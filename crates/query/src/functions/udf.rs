@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 
-use super::among::shown;
+use super::in_set::shown;
 use super::whole::short_name;
 use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
 

@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use super::expr::{extracted, in_list, not};
 use super::values::{call, int, literal, take, text, truth};
-use crate::functions::among::SET_FROM;
+use crate::functions::in_set::SET_FROM;
 
 /// Rewrites an expression whose parts are rewritten.
 pub fn special(expr: &mut Expr) -> Result<()> {
@@ -102,14 +102,14 @@ fn list(expr: &mut Expr) -> Result<()> {
         other => other,
     };
     // What is compared with what follows from types, item by item.
-    let items = packed(std::mem::take(list));
+    let items = with_literals_as_one(std::mem::take(list));
     let found = call("mysql_in", std::iter::once(body).chain(items).collect());
     *expr = if *negated { not(found) } else { found };
     Ok(())
 }
 
 /// The items of a list, its literals as one item where they are many.
-fn packed(items: Vec<Expr>) -> Vec<Expr> {
+fn with_literals_as_one(items: Vec<Expr>) -> Vec<Expr> {
     let is_literal = |item: &Expr| match item {
         Expr::Value(value) => {
             matches!(value.value, Value::Number(..) | Value::SingleQuotedString(_) | Value::Null)

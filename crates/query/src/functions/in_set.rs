@@ -29,8 +29,12 @@ use super::once::computed;
 /// and for a set whether they reach from its least to its greatest.
 pub const SET_FROM: usize = 100;
 
+/// So many literals of a list are shown, and so many characters of each.
+const SHOWN_MAX: usize = 3;
+const SHOWN_CHARACTERS_MAX: usize = 32;
+
 /// Many literals as one, those of one type together.
-pub fn packed(literals: Vec<Expr>) -> Result<Expr> {
+pub fn literals_as_one(literals: Vec<Expr>) -> Result<Expr> {
     let mut lists = BTreeMap::<DataType, Vec<ScalarValue>>::new();
     for literal in literals {
         let Expr::Literal(value, _) = literal else {
@@ -38,17 +42,17 @@ pub fn packed(literals: Vec<Expr>) -> Result<Expr> {
         };
         lists.entry(value.data_type()).or_default().push(value);
     }
-    let mut packed = ScalarStructBuilder::new();
+    let mut one = ScalarStructBuilder::new();
     for (at, values) in lists.into_values().enumerate() {
         let list = SingleRowListArrayBuilder::new(ScalarValue::iter_to_array(values)?);
         let list = list.build_list_scalar();
-        packed = packed.with_scalar(Field::new(at.to_string(), list.data_type(), true), list);
+        one = one.with_scalar(Field::new(at.to_string(), list.data_type(), true), list);
     }
-    Ok(lit(packed.build()?))
+    Ok(lit(one.build()?))
 }
 
-/// The lists of what [`packed`] made.
-pub fn unpacked(expr: &Expr) -> Option<Vec<ArrayRef>> {
+/// The lists of what [`literals_as_one`] made.
+pub fn literals_of(expr: &Expr) -> Option<Vec<ArrayRef>> {
     let Expr::Literal(ScalarValue::Struct(lists), _) = expr else { return None };
     Some(lists.columns().iter().map(|list| list.as_list::<i32>().value(0)).collect())
 }
@@ -56,13 +60,13 @@ pub fn unpacked(expr: &Expr) -> Option<Vec<ArrayRef>> {
 /// What tells an argument from others in the name of a column.
 pub fn shown(arg: &Expr) -> String {
     match arg {
-        Expr::Literal(packed @ ScalarValue::Struct(_), _) => format!("#{:016x}", hash_of(packed)),
+        Expr::Literal(one @ ScalarValue::Struct(_), _) => format!("#{:016x}", hash_of(one)),
         other => other.schema_name().to_string(),
     }
 }
 
 /// The values of literals of one type, if that is what they are.
-pub fn values(literals: &[Expr], ty: &DataType) -> Option<ArrayRef> {
+pub fn literal_values(literals: &[Expr], ty: &DataType) -> Option<ArrayRef> {
     let value = |literal: &Expr| match literal {
         Expr::Literal(value, _) => Some(value.clone()),
         Expr::Cast(cast) => match &*cast.expr {
@@ -80,7 +84,7 @@ pub fn values(literals: &[Expr], ty: &DataType) -> Option<ArrayRef> {
 ///
 /// # Errors
 /// When they cannot.
-pub fn among(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
+pub fn in_set(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
     let (value, ty) = value;
     let Some(common) = comparison_coercion(ty, list.data_type()) else {
         return plan_err!("'{ty}' is not compared with '{}'", list.data_type());
@@ -94,10 +98,21 @@ pub fn among(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
     let of = SingleRowListArrayBuilder::new(Arc::clone(&list)).build_list_scalar();
     let hash = hash_of(&of);
     let signature = Signature::any(1, Volatility::Immutable);
-    let among = Among { of, hash, set: Arc::new(set), schema, signature };
+    let name = format!("in_set{{{}}}", first_of(&list)?);
+    let among = InSet { name, of, hash, set: Arc::new(set), schema, signature };
     let bounds = bounds(&value, &list)?;
     let among = ScalarUDF::new_from_impl(among).call(vec![value]);
     Ok(bounds.into_iter().fold(among, Expr::and))
+}
+
+/// The first literals of a list, and how many there are.
+fn first_of(list: &dyn Array) -> Result<String> {
+    let shown = (0..list.len().min(SHOWN_MAX)).map(|at| ScalarValue::try_from_array(list, at));
+    let short = |literal: ScalarValue| -> String {
+        literal.to_string().chars().take(SHOWN_CHARACTERS_MAX).collect()
+    };
+    let shown = shown.map(|literal| literal.map(short)).collect::<Result<Vec<_>>>()?;
+    Ok(format!("{}, .. {} values", shown.join(", "), list.len()))
 }
 
 /// That a column lies between the least and the greatest literal, which files can be asked.
@@ -131,7 +146,9 @@ fn hash_of(value: &ScalarValue) -> u64 {
 
 /// Whether a value is among those of a list.
 #[derive(Debug)]
-struct Among {
+struct InSet {
+    /// The function with its first literals, as EXPLAIN shows it.
+    name: String,
     of: ScalarValue,
     hash: u64,
     set: Arc<dyn PhysicalExpr>,
@@ -140,27 +157,27 @@ struct Among {
     signature: Signature,
 }
 
-impl PartialEq for Among {
+impl PartialEq for InSet {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash && self.of == other.of
     }
 }
 
-impl Eq for Among {}
+impl Eq for InSet {}
 
-impl Hash for Among {
+impl Hash for InSet {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.hash.hash(state);
     }
 }
 
-impl ScalarUDFImpl for Among {
+impl ScalarUDFImpl for InSet {
     fn name(&self) -> &str {
-        "mysql_among"
+        &self.name
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(format!("{} among #{:016x}", args[0].schema_name(), self.hash))
+        Ok(format!("{} in #{:016x}", args[0].schema_name(), self.hash))
     }
 
     fn signature(&self) -> &Signature {
@@ -173,5 +190,21 @@ impl ScalarUDFImpl for Among {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         computed(&*self.set, &self.schema, &args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use datafusion::logical_expr::col;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_shows_the_first_literals_and_how_many_there_are() {
+        let list: ArrayRef = Arc::new((10..160).collect::<Int64Array>());
+        let test = in_set((col("a"), &DataType::Int64), &list).unwrap();
+        let shown = test.human_display().to_string();
+        assert!(shown.contains("in_set{10, 11, 12, .. 150 values}(a)"), "{shown}");
     }
 }

@@ -5,7 +5,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit, when};
 
-use super::among;
+use super::in_set;
 use super::operators::{Operand, Typed, comparable};
 use super::typed::{common_of, converted, exact_digits, shared};
 use crate::convert::is_text;
@@ -16,16 +16,16 @@ use crate::interrupt;
 ///
 /// # Errors
 /// An expression that cannot be walked through.
-pub fn among(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
+pub fn in_list(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
     let mut lists = Lists::default();
     for item in items {
-        let Some(packed) = among::unpacked(&item.0) else {
+        let Some(literals) = in_set::literals_of(&item.0) else {
             lists.put(value.clone(), item);
             continue;
         };
-        for list in packed {
+        for list in literals {
             if is_as_it_is(value.1, list.data_type()) {
-                lists.tests.push(among::among(value.clone(), &list)?);
+                lists.tests.push(in_set::in_set(value.clone(), &list)?);
                 continue;
             }
             for at in 0..list.len() {
@@ -94,10 +94,10 @@ impl Lists {
     fn test(self) -> Result<Expr> {
         let Self { mut tests, alike } = self;
         for ((value, of), ty, list) in alike {
-            let many = list.len() >= among::SET_FROM;
-            let set = many.then(|| among::values(&list, &ty)).flatten();
+            let many = list.len() >= in_set::SET_FROM;
+            let set = many.then(|| in_set::literal_values(&list, &ty)).flatten();
             tests.push(match set {
-                Some(set) => among::among((value, &of), &set)?,
+                Some(set) => in_set::in_set((value, &of), &set)?,
                 None => value.in_list(list, false),
             });
         }
