@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SubqueryAlias,
@@ -17,9 +17,9 @@ pub fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|node| {
         let node = match node {
-            LogicalPlan::Aggregate(aggregate) if hides_keys(&aggregate) => {
+            LogicalPlan::Aggregate(aggregate) if hides_parts(&aggregate) => {
                 changed = true;
-                LogicalPlan::Aggregate(keys_as_shown(aggregate)?)
+                LogicalPlan::Aggregate(parts_as_shown(aggregate)?)
             }
             LogicalPlan::Distinct(Distinct::All(input)) if hides_columns(&input) => {
                 changed = true;
@@ -77,21 +77,47 @@ fn shown(key: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(if meaning::hides_digits(&field) { meaning::as_shown(key, &field) } else { key })
 }
 
-fn hides_keys(aggregate: &Aggregate) -> bool {
-    aggregate.group_expr.iter().any(|key| hides(key, aggregate.input.schema()))
+fn hides_parts(aggregate: &Aggregate) -> bool {
+    let schema = aggregate.input.schema();
+    let distinct = |part: &Expr| {
+        let Expr::AggregateFunction(call) = part else { return Ok(false) };
+        Ok(call.params.distinct && call.params.args.iter().any(|arg| hides(arg, schema)))
+    };
+    aggregate.group_expr.iter().any(|key| hides(key, schema))
+        || aggregate.aggr_expr.iter().any(|call| call.exists(distinct).unwrap_or(false))
 }
 
-fn keys_as_shown(aggregate: Aggregate) -> Result<Aggregate> {
+/// Keys, and values of which each counts once, as they show.
+fn parts_as_shown(aggregate: Aggregate) -> Result<Aggregate> {
     let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
+    let schema = Arc::clone(input.schema());
     let keys = group_expr.into_iter().map(|key| {
-        let (qualifier, field) = key.to_field(input.schema())?;
+        let (qualifier, field) = key.to_field(&schema)?;
         Ok(match meaning::hides_digits(&field) {
             true => meaning::as_shown(key, &field).alias_qualified(qualifier, field.name()),
             false => key,
         })
     });
     let keys = keys.collect::<Result<Vec<_>>>()?;
-    Aggregate::try_new(input, keys, aggr_expr)
+    let calls = aggr_expr.into_iter().map(|call| {
+        let name = call.schema_name().to_string();
+        let changed = call.transform_up(|part| match part {
+            Expr::AggregateFunction(mut call) if call.params.distinct => {
+                for arg in &mut call.params.args {
+                    *arg = shown(std::mem::take(arg), &schema)?;
+                }
+                Ok(Transformed::yes(Expr::AggregateFunction(call)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(if changed.data.schema_name().to_string() == name {
+            changed.data
+        } else {
+            changed.data.alias(name)
+        })
+    });
+    let calls = calls.collect::<Result<Vec<_>>>()?;
+    Aggregate::try_new(input, keys, calls)
 }
 
 fn hides_columns(plan: &LogicalPlan) -> bool {

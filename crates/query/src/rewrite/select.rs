@@ -124,7 +124,7 @@ fn ordered(query: &mut Query) -> Result<()> {
         (None, Expr::Value(value)) => {
             !matches!(value.value, Value::Number(..) | Value::SingleQuotedString(_) | Value::Null)
         }
-        (None, expr) => !is_negative_number(expr),
+        (None, expr) => !is_signed_number(expr),
     });
     if zero {
         bail!(UnknownColumn, "Unknown column '0' in 'order clause'");
@@ -146,15 +146,18 @@ fn place(expr: &Expr) -> Option<usize> {
     plain.then(|| digits.parse().unwrap_or(usize::MAX))
 }
 
-/// Whether an expression is a number with a sign, which is no place.
-fn is_negative_number(expr: &Expr) -> bool {
-    match expr {
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(
-            &**expr,
-            Expr::Value(value) if matches!(value.value, Value::Number(..))
-        ),
-        _ => false,
+/// Whether an expression is a number with signs, which is no place.
+fn is_signed_number(expr: &Expr) -> bool {
+    let mut signs = 0;
+    let mut inner = expr;
+    while let Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr }
+    | Expr::Nested(expr) = inner
+    {
+        signs += 1;
+        inner = expr;
     }
+    let number = matches!(inner, Expr::Value(value) if matches!(value.value, Value::Number(..)));
+    signs > 0 && number
 }
 
 /// LIMIT takes integers without sign, and those above what DataFusion counts to are as good as
@@ -293,9 +296,9 @@ fn group_by(select: &mut Select) -> Result<()> {
     for expr in &mut *exprs {
         check_key(expr, projection)?;
         super::subquery::in_item(expr)?;
-        if is_negative_number(expr) {
+        if is_signed_number(expr) {
             // DataFusion would read a place.
-            *expr = call("mysql_part", vec![take(expr), text("negative")]);
+            *expr = call("mysql_part", vec![take(expr), text("signed")]);
         }
     }
     match modifiers[..] {
