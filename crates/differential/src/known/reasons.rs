@@ -68,3 +68,6 @@ pub const FEW_DIGITS: &str = "MariaDB has too few digits for integers beside dec
 pub const CUT_BYTES: &str = "MariaDB cuts bytes that it keeps to the number of their characters";
 pub const INFINITE: &str = "not done: a variance that no DOUBLE holds is refused; MySQL shows 0";
 pub const NO_TEXT: &str = "bytes that are no text are NULL as text in MySQL; MariaDB shows marks";
+pub const AVERAGES: &str =
+    "not done: AVG beside a DOUBLE has nine digits, those of a DOUBLE in MySQL";
+pub const VARIANCES: &str = "not done: a variance that no DOUBLE holds is refused; 0 in MySQL";

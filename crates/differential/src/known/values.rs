@@ -2,7 +2,7 @@
 
 use super::like::{
     instant_for_null, null_for_zero, null_for_zero_date, same_but_zeros, same_to_four_digits,
-    same_to_nine_digits, without_copies,
+    same_to_nine_digits, truths, without_copies,
 };
 use super::reasons::*;
 use super::{Known, alike, known};
@@ -399,4 +399,85 @@ pub const KNOWN: &[Known] = &[
     ),
     alike("*", null_for_zero_date, ZEROS),
     alike("*{DAY,MONTH,YEAR,QUARTER,FROM_DAYS}(*", null_for_zero, ZEROS),
+    known(
+        Values,
+        "SELECT CAST(binary AS {CHAR,CHAR(3)}) AS c0",
+        ["[Text] NULL", "[Text] *"],
+        "bytes that are no text are NULL as CHAR in MySQL, marks in MariaDB",
+    ),
+    known(
+        Values,
+        "SELECT (CAST(datetime AS DECIMAL(10,2)) ~ date AND null) AS c0",
+        ["[Int] NULL", "[Int] 1"],
+        NUMBERS,
+    ),
+    alike("SELECT (int ~ datetime AND double) AS c0 FROM *", truths, NUMBERS),
+    known(
+        Values,
+        "SELECT CAST((decimal / decimal) AS DECIMAL(38,10)) AS c0 GROUP BY *",
+        ["[Decimal(10)] *00000", "[Decimal(10)]*"],
+        QUOTIENTS,
+    ),
+    known(
+        Values,
+        "SELECT CAST(REGEXP_REPLACE(*) AS DATETIME) AS c0",
+        ["[DateTime(0)] 20*", "[DateTime(0)] 00*"],
+        "digits alone before a point are a year of two digits in MySQL, of any in MariaDB",
+    ),
+    known(
+        Values,
+        "SELECT CAST({datetime,time} AS {SIGNED,UNSIGNED}) AS c0",
+        ["[{Int,UInt}]*", "[{Int,UInt}]*"],
+        ROUNDED,
+    ),
+    alike(
+        "SELECT CONCAT(text, AVG(double)) AS c0 FROM *",
+        same_to_four_digits,
+        "doubles are summed in another order",
+    ),
+    alike("SELECT *(AVG(int) * text)*", same_to_four_digits, AVERAGES),
+    known(
+        Values,
+        "SELECT {HOUR,TIME_FORMAT,TIME_TO_SEC}({double,uint}*) AS c0",
+        ["[*] {NULL,-1}", "[*"],
+        TIME_MAX,
+    ),
+    known(
+        Values,
+        "SELECT SUBTIME({datetime,IFNULL(int}*, {int,time}) AS c0",
+        ["[*] {NULL,828:39:29}", "[*"],
+        TIME_MAX,
+    ),
+    known(
+        Values,
+        "SELECT * WHERE *CASE WHEN * THEN TIMESTAMP({uint,binary})*",
+        ["[*", "[*"],
+        NULL_DATES,
+    ),
+    known(
+        Values,
+        "*{UNION,UNION ALL,EXCEPT,INTERSECT} SELECT *null*",
+        ["[{UInt,Decimal(0),Decimal(6),Decimal(10)}]*", "[Double]*"],
+        NULLS,
+    ),
+    known(Values, "SELECT * JOIN * ON {GREATEST,LEAST}(*", ["[*", "[*"], EXTREMES),
+    known(
+        Values,
+        "SELECT * JOIN * ON REPLACE(*, null)",
+        ["[*", "[*"],
+        "MariaDB does not look at what would replace something in an empty text",
+    ),
+    known(
+        Values,
+        "SELECT * JOIN * ON (datetime {<=> text,NOT IN (binary*})",
+        ["[*", "[*"],
+        NO_DATE,
+    ),
+    known(Values, "SELECT * JOIN * ON (CAST(int AS DATETIME) IN (*", ["[*", "[*"], NULL_DATES),
+    known(
+        Values,
+        "SELECT * GROUP BY * HAVING (COUNT(*) IN (SELECT *",
+        ["[*", "[*no rows"],
+        "MariaDB leaves out groups whose COUNT is among those of a subquery",
+    ),
 ];
