@@ -192,19 +192,3 @@ impl ScalarUDFImpl for InSet {
         computed(&*self.set, &self.schema, &args)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::Int64Array;
-    use datafusion::logical_expr::col;
-
-    use super::*;
-
-    #[test]
-    fn a_plan_shows_the_first_literals_and_how_many_there_are() {
-        let list: ArrayRef = Arc::new((10..160).collect::<Int64Array>());
-        let test = in_set((col("a"), &DataType::Int64), &list).unwrap();
-        let shown = test.human_display().to_string();
-        assert!(shown.contains("in_set{10, 11, 12, .. 150 values}(a)"), "{shown}");
-    }
-}
