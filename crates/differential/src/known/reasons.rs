@@ -70,4 +70,3 @@ pub const INFINITE: &str = "not done: a variance that no DOUBLE holds is refused
 pub const NO_TEXT: &str = "bytes that are no text are NULL as text in MySQL; MariaDB shows marks";
 pub const AVERAGES: &str =
     "not done: AVG beside a DOUBLE has nine digits, those of a DOUBLE in MySQL";
-pub const VARIANCES: &str = "not done: a variance that no DOUBLE holds is refused; 0 in MySQL";
