@@ -75,7 +75,7 @@ pub fn null_for_zero_date(ours: &str, theirs: &str) -> bool {
 
 /// Whether ours is NULL where theirs is a part of a zero date.
 pub fn null_for_zero(ours: &str, theirs: &str) -> bool {
-    each(ours, theirs, |ours, theirs| (ours, theirs) == ("NULL", "0"))
+    each(ours, theirs, |ours, theirs| ours == "NULL" && matches!(theirs, "0" | "0e0"))
 }
 
 /// Whether theirs is NULL where ours is an instant beyond those of 32 bits, or none, which is 0.

@@ -89,7 +89,7 @@ pub const KNOWN: &[Known] = &[
     // Times.
     known(
         Values,
-        "SELECT {SECOND,MINUTE,MICROSECOND,TIME_TO_SEC,TIME_FORMAT}({int,decimal,double}*) AS c0",
+        "SELECT {SECOND,MINUTE,MICROSECOND,TIME_TO_SEC,TIME_FORMAT}({int,uint,decimal,double}*",
         ["[*] NULL", "[*"],
         CLOCKS,
     ),
@@ -164,8 +164,8 @@ pub const KNOWN: &[Known] = &[
     ),
     known(
         Values,
-        "SELECT AVG(TRUNCATE(int, small)) OVER (*",
-        ["[Decimal(4)]*", "[Decimal(4)] 99*.9999*"],
+        "SELECT AVG({TRUNCATE,YEARWEEK}(*)) OVER (*",
+        ["[Decimal(4)]*", "[Decimal(4)] 99*9.9999*"],
         FEW_DIGITS,
     ),
     known(
@@ -287,7 +287,7 @@ pub const KNOWN: &[Known] = &[
     known(Types, "SELECT CASE *uint*", ["[Int]*", "[Decimal(0)]*"], MIXED_SIGNS),
     known(
         Types,
-        "SELECT {bool,int} AS c0 {UNION,EXCEPT,INTERSECT} SELECT uint AS c0*",
+        "SELECT {bool,int} AS c0 {UNION,UNION ALL,EXCEPT,INTERSECT} SELECT uint AS c0*",
         ["[Int]*", "[Decimal(0)]*"],
         MIXED_SIGNS,
     ),
@@ -337,7 +337,31 @@ pub const KNOWN: &[Known] = &[
         "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
     ),
     known(Refused, "INSERT (int / int) INTO *", ["error 1406*", "[*] 0"], STORED_DIGITS),
+    known(Numbers, "INSERT 1e400 INTO DATETIME*", ["error 1292*", "error 1367*"], ERRORS),
     // Others.
+    known(
+        Values,
+        "SELECT CAST(datetime AS {SIGNED,UNSIGNED}) AS c0",
+        [
+            "[{Int,UInt}] {20240229123457,20240101000000,20240701060001}",
+            "[{Int,UInt}] {20240229123456,20231231235959,20240701060000}",
+        ],
+        ROUNDED,
+    ),
+    known(
+        Refused,
+        "SELECT ROUND(uint, small) AS c0",
+        ["error 1690*", "[Decimal(0)]*"],
+        "ROUND of a BIGINT stays one in MySQL, and is a DECIMAL in MariaDB",
+    ),
+    known(Refused, "SELECT ISNULL(*", ["error 1690*", "[Int] 0"], ORDER),
+    known(
+        Values,
+        "SELECT (SELECT *= CAST(int AS DATETIME)) AS c0",
+        ["[Int] NULL", "[Int] *"],
+        NULL_DATES,
+    ),
+    known(Numbers, "SELECT *SELECT * GROUP BY int", ["error 1111*", "error 1056*"], SUBQUERY),
     known(
         Refused,
         "SELECT *{ IN (,CASE ,IFNULL(,COALESCE(,IF(,ELT(, BETWEEN }*",
