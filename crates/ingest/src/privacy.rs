@@ -10,11 +10,21 @@ use freshet_base::{Error, Result};
 
 use crate::engine::World;
 use crate::log_dirs::{LOCK_FILE, STORE_FILE};
-use crate::open::META_FILE;
+use crate::open::{META_FILE, TERM_FILE};
 
 /// Everything that stands in the directory of a store.
-const OF_A_STORE: [&str; 9] =
-    [META_FILE, LOCK_FILE, "ballast", "ballast.tmp", "data", "side", "wal", "spill", "error_log"];
+const OF_A_STORE: [&str; 10] = [
+    META_FILE,
+    TERM_FILE,
+    LOCK_FILE,
+    "ballast",
+    "ballast.tmp",
+    "data",
+    "side",
+    "wal",
+    "spill",
+    "error_log",
+];
 
 /// Closes the directories of a store and of its log, with all that is in them.
 ///
