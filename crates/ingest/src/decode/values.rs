@@ -146,15 +146,18 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
             return Ok(encoder.end_row()?);
         }
         loop {
-            self.literal(encoder)?;
+            let literal = self.literal(encoder);
             self.skip_blanks()?;
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b')') => {
-                    self.at += 1;
-                    return Ok(encoder.end_row()?);
-                }
+            // A literal that the column does not take may be a part of something that it takes.
+            let is_last = match self.peek() {
+                Some(b',') => false,
+                Some(b')') => true,
                 _ => return Err(Stop::NotLiteral),
+            };
+            literal?;
+            self.at += 1;
+            if is_last {
+                return Ok(encoder.end_row()?);
             }
             self.skip_blanks()?;
         }

@@ -38,6 +38,14 @@ fn not_literal(text: &str) -> bool {
     matches!(scan_text(text), Err(NoRows::NotLiteral))
 }
 
+#[test]
+fn a_part_of_an_expression_is_no_value() {
+    for text in ["('12x' + 0, 1, 'x', NULL)", "(1e300 * 0, 1, 'x', NULL)", "(1, 1, 'x', '2x' /1)"] {
+        assert!(not_literal(text), "{text}");
+    }
+    assert_eq!(error("('12x' , 1, 'x', NULL)").0, 1265);
+}
+
 fn error(text: &str) -> (u16, String) {
     match scan_text(text) {
         Err(NoRows::Bad(error)) => (error.code().errno(), error.message().to_owned()),
