@@ -115,8 +115,9 @@ pub fn parse(text: &[u8]) -> Option<Civil> {
 }
 
 /// Reads a number as MySQL does, from its end: `128` is the 28th of January in 2000, and fourteen
-/// digits are a date and a time. `None` when it is neither.
+/// digits are a date and a time. A date has no fraction of a second. `None` when it is neither.
 pub fn of_number(number: &[u8]) -> Option<Civil> {
+    const DATE_NUMBER_MAX: u64 = 99_991_231;
     let point = number.iter().position(|byte| *byte == b'.').unwrap_or(number.len());
     let (whole, fraction) = number.split_at(point);
     let whole = std::str::from_utf8(whole).ok()?.parse::<u64>().ok()?;
@@ -130,7 +131,9 @@ pub fn of_number(number: &[u8]) -> Option<Civil> {
         _ => return None,
     };
     let mut digits = format!("{moment:014}").into_bytes();
-    digits.extend_from_slice(fraction);
+    if whole > DATE_NUMBER_MAX {
+        digits.extend_from_slice(fraction);
+    }
     parse(&digits)
 }
 
@@ -305,7 +308,8 @@ mod tests {
         let read = |number: &str| of_number(number.as_bytes()).map(|civil| civil.to_string());
         for (number, moment) in [
             ("128", "2000-01-28 00:00:00"),
-            ("123.456", "2000-01-23 00:00:00.456000"),
+            ("123.456", "2000-01-23 00:00:00"),
+            ("99991231.5", "9999-12-31 00:00:00"),
             ("691231", "2069-12-31 00:00:00"),
             ("700101", "1970-01-01 00:00:00"),
             ("20240229", "2024-02-29 00:00:00"),
