@@ -11,6 +11,7 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     Expr, Like, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility, lit,
 };
+use memchr::memmem::Finder;
 
 use super::udf::{Does, Udf};
 use super::vector::column;
@@ -19,7 +20,7 @@ use crate::evaluation::Evaluation;
 use crate::interrupt::Work;
 
 /// A pattern of `%`, `_` and `\`, taken apart at `%`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
     first: Part,
     /// What stands behind each `%`; none where there is no `%`.
@@ -27,16 +28,17 @@ pub struct Pattern {
 }
 
 /// What stands between two `%`: characters, and `None` for `_`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 enum Part {
-    Text(String),
+    /// What finds it: it is made ready once for all texts.
+    Text(Finder<'static>),
     Signs(Vec<Option<char>>),
 }
 
 impl Part {
     fn of(signs: Vec<Option<char>>) -> Self {
         match signs.iter().copied().collect::<Option<String>>() {
-            Some(text) => Self::Text(text),
+            Some(text) => Self::Text(Finder::new(text.as_bytes()).into_owned()),
             None => Self::Signs(signs),
         }
     }
@@ -44,7 +46,9 @@ impl Part {
     /// The text behind the part, where it begins with it.
     fn strip<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
-            Self::Text(part) => text.strip_prefix(part.as_str()),
+            Self::Text(part) => {
+                text.as_bytes().starts_with(part.needle()).then(|| &text[part.needle().len()..])
+            }
             Self::Signs(signs) => {
                 let mut chars = text.chars();
                 for sign in signs {
@@ -62,7 +66,8 @@ impl Part {
     fn find<'t>(&self, text: &'t str, work: &mut Work) -> Result<Option<&'t str>> {
         let signs = match self {
             Self::Text(part) => {
-                return Ok(text.find(part.as_str()).map(|at| &text[at + part.len()..]));
+                let at = part.find(text.as_bytes());
+                return Ok(at.map(|at| &text[at + part.needle().len()..]));
             }
             Self::Signs(signs) => signs,
         };
@@ -77,7 +82,7 @@ impl Part {
 
     fn ends(&self, text: &str) -> bool {
         match self {
-            Self::Text(part) => text.ends_with(part.as_str()),
+            Self::Text(part) => text.as_bytes().ends_with(part.needle()),
             Self::Signs(signs) => {
                 let last = text.char_indices().rev().nth(signs.len() - 1);
                 last.is_some_and(|(at, _)| self.strip(&text[at..]).is_some())
@@ -126,7 +131,7 @@ impl Pattern {
     /// Whether DataFusion has something faster, which may leave out whole files.
     fn is_plain(&self) -> bool {
         let is_text = |part: &Part| matches!(part, Part::Text(_));
-        let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
+        let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.needle().is_empty());
         match &self.others[..] {
             [] => is_text(&self.first),
             [last] if is_empty(last) => is_text(&self.first),
