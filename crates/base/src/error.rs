@@ -203,10 +203,14 @@ codes! {
     TooManyPlaceholders = 1390 "HY000" 400;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
+    /// A text that a function does not read.
+    WrongArgument = 1411 "HY000" 400;
     /// More digits than a type has.
     TooBigPrecision = 1426 "42000" 400;
     /// A statement that is nested deeper than there is stack for.
     TooDeep = 1436 "HY000" 400;
+    /// A date that a function came to and that there is not.
+    DateOverflow = 1441 "22008" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
     /// A function is called with more or fewer arguments than it has.
@@ -225,6 +229,8 @@ codes! {
     PasswordFormat = 1827 "HY000" 400;
     /// The connection was killed.
     ConnectionKilled = 1927 "70100" 499;
+    /// A logarithm of what has none.
+    NoLogarithm = 3020 "2201E" 400;
     /// The query ran longer than allowed.
     QueryTimeout = 3024 "HY000" 504;
     /// An aggregate in the ORDER BY of a UNION.

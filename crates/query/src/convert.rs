@@ -1,6 +1,8 @@
 //! Columns converted as MySQL converts values: text that starts with a number is that
 //! number, a date in a number is its digits, and nothing is an error.
 
+mod numbers;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -17,7 +19,13 @@ use arrow::datatypes::{
 use datafusion::common::{Result, exec_err};
 
 use crate::format;
+use crate::losses;
 use crate::temporal::{self, DAY, Parts, SECOND};
+
+use numbers::whole_prefix;
+pub use numbers::{
+    decimal_prefix, integer_prefix, is_decimal, is_integer, is_number, number_prefix, wide_prefix,
+};
 
 /// Whether a type is one of Arrow's three texts.
 pub fn is_text(ty: &DataType) -> bool {
@@ -38,38 +46,6 @@ const WIDE_DIGITS: u8 = DECIMAL256_MAX_PRECISION;
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 /// Microseconds with a sign, which is what TIME is.
 pub const TIME: DataType = DataType::Duration(TimeUnit::Microsecond);
-
-/// The longest start of `text` that is a number.
-pub fn number_prefix(text: &str) -> f64 {
-    let text = text.trim_start();
-    if let Ok(value) = text.trim_end().parse::<f64>()
-        && value.is_finite()
-        && !text.starts_with(|c: char| c.is_ascii_alphabetic())
-    {
-        return value;
-    }
-    let bytes = text.as_bytes();
-    let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
-    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
-    at += digits(at);
-    if bytes.get(at) == Some(&b'.') {
-        at += 1 + digits(at + 1);
-    }
-    if matches!(bytes.get(at), Some(b'e' | b'E')) {
-        let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        let power = digits((at + 1 + sign).min(bytes.len()));
-        if power > 0 {
-            at += 1 + sign + power;
-        }
-    }
-    text[..at].parse().unwrap_or(0.0)
-}
-
-/// The longest start of `text` that is an integer.
-pub fn integer_prefix(text: &str) -> i64 {
-    let value = whole_prefix(text);
-    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
-}
 
 /// A column as text; a time shows the digits of the second that it needs.
 pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
@@ -156,19 +132,20 @@ pub fn bytes(array: &ArrayRef, digits: Option<u8>) -> Result<BinaryViewArray> {
 /// A column as 64-bit integers: numbers rounded, dates as their digits.
 pub fn int(array: &ArrayRef) -> Result<Int64Array> {
     Ok(match array.data_type() {
-        ty if is_text(ty) => text(array)?.iter().map(|value| value.map(integer_prefix)).collect(),
-        ty if is_binary(ty) => text(array)?.iter().map(|value| value.map(integer_prefix)).collect(),
+        // Of a text above the largest integer with a sign the bits count.
+        ty if is_text(ty) || is_binary(ty) => {
+            unsigned(array)?.iter().map(|value| value.map(u64::cast_signed)).collect()
+        }
         #[allow(clippy::cast_possible_truncation)] // `as` saturates, as MySQL does.
         DataType::Float32 | DataType::Float64 => {
             double(array)?.iter().map(|value| value.map(|v| v.round_ties_even() as i64)).collect()
         }
         DataType::Decimal128(_, scale) => {
-            let scale = u32::try_from(*scale).unwrap_or(0);
+            let unit = 10_i128.pow(u32::try_from(*scale).unwrap_or(0));
             let values = array.as_primitive::<Decimal128Type>();
-            values.iter().map(|value| value.map(|v| rounded(v, scale))).collect()
+            values.iter().map(|value| value.map(|v| held(round_half_up(v, unit)))).collect()
         }
         DataType::Decimal256(_, _) => {
-            let held = |v: i128| rounded(v, 0);
             whole_of_wide(array)?.into_iter().map(|value| value.map(held)).collect()
         }
         DataType::UInt64 => array
@@ -181,6 +158,14 @@ pub fn int(array: &ArrayRef) -> Result<Int64Array> {
             temporal_digits(&to_the_second(array)?)?.iter().map(|value| value.map(whole)).collect()
         }
         _ => cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
+    })
+}
+
+/// An integer held inside 64 bits.
+fn held(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or_else(|_| {
+        losses::note_truncated("DECIMAL", &value.to_string());
+        if value < 0 { i64::MIN } else { i64::MAX }
     })
 }
 
@@ -217,7 +202,9 @@ pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
     Ok(match array.data_type() {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().clone(),
         ty if is_text(ty) || is_binary(ty) => {
-            text(array)?.iter().map(|value| value.map(|v| held(whole_prefix(v)))).collect()
+            let texts = text(array)?;
+            losses::note_texts(&texts, "INTEGER", is_integer);
+            texts.iter().map(|value| value.map(|v| held(whole_prefix(v)))).collect()
         }
         #[allow(clippy::cast_possible_truncation)] // `as` saturates, as MySQL does.
         DataType::Float32 | DataType::Float64 => {
@@ -227,30 +214,23 @@ pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
         DataType::Decimal128(_, scale) => {
             let unit = 10_i128.pow(u32::try_from(*scale).unwrap_or(0));
             let values = array.as_primitive::<Decimal128Type>();
-            let held = |v: i128| held(round_half_up(v, unit).max(0));
+            let held = |v: i128| without_sign(round_half_up(v, unit));
             values.iter().map(|value| value.map(held)).collect()
         }
         DataType::Decimal256(_, _) => {
-            let held = |v: i128| held(v.max(0));
+            let held = without_sign;
             whole_of_wide(array)?.into_iter().map(|value| value.map(held)).collect()
         }
         _ => int(array)?.iter().map(|value| value.map(i64::cast_unsigned)).collect(),
     })
 }
 
-/// The longest start of `text` that is an integer, as far as 128 bits reach.
-fn whole_prefix(text: &str) -> i128 {
-    let text = text.trim_start();
-    let sign = usize::from(text.starts_with(['+', '-']));
-    let digits = text.as_bytes()[sign..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let limit = if text.starts_with('-') { i128::MIN } else { i128::MAX };
-    if digits == 0 { 0 } else { text[..sign + digits].parse().unwrap_or(limit) }
-}
-
-/// A decimal rounded half away from zero to an integer, held inside 64 bits.
-fn rounded(unscaled: i128, scale: u32) -> i64 {
-    let value = round_half_up(unscaled, 10_i128.pow(scale));
-    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+/// An integer held inside 64 bits without sign.
+fn without_sign(value: i128) -> u64 {
+    u64::try_from(value).unwrap_or_else(|_| {
+        losses::note_truncated("DECIMAL", &value.to_string());
+        if value < 0 { 0 } else { u64::MAX }
+    })
 }
 
 /// `value / unit`, rounded half away from zero.
@@ -275,7 +255,9 @@ pub fn round_half_up_wide(value: i256, digits: u32) -> i256 {
 pub fn double(array: &ArrayRef) -> Result<Float64Array> {
     Ok(match array.data_type() {
         ty if is_text(ty) || is_binary(ty) => {
-            text(array)?.iter().map(|value| value.map(number_prefix)).collect()
+            let texts = text(array)?;
+            losses::note_texts(&texts, "DOUBLE", is_number);
+            texts.iter().map(|value| value.map(number_prefix)).collect()
         }
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             let digits = Arc::new(temporal_digits(array)?) as ArrayRef;
@@ -354,7 +336,9 @@ pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
             array.as_primitive::<TimestampMicrosecondType>().clone()
         }
         ty if is_text(ty) || is_binary(ty) => {
-            text(array)?.iter().map(|value| value.and_then(temporal::parse_datetime)).collect()
+            let texts = text(array)?;
+            note_texts_without_date(&texts);
+            texts.iter().map(|value| value.and_then(temporal::parse_datetime)).collect()
         }
         DataType::Date32 => array
             .as_primitive::<Date32Type>()
@@ -365,11 +349,43 @@ pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
             cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone()
         }
         ty if ty.is_integer() || *ty == DataType::Boolean => {
-            int(array)?.iter().map(|value| value.and_then(temporal::from_number)).collect()
+            let dates = int(array)?.iter().map(|v| v.and_then(temporal::from_number)).collect();
+            note_lost(array, &dates, losses::note_no_date)?;
+            dates
         }
-        ty if ty.is_numeric() => of_numbers(array, temporal::datetime_of)?.collect(),
+        ty if ty.is_numeric() => {
+            let dates = of_numbers(array, temporal::datetime_of)?.collect();
+            note_lost(array, &dates, losses::note_no_date)?;
+            dates
+        }
         other => return exec_err!("Incorrect datetime value of type {other}"),
     })
+}
+
+/// Notes the texts that are no date and time, or not as a whole.
+fn note_texts_without_date(texts: &StringViewArray) {
+    if !losses::are_heard() {
+        return;
+    }
+    for text in texts.iter().flatten() {
+        match temporal::parse_datetime(text) {
+            None => losses::note_no_date(text),
+            Some(_) if !temporal::is_whole_datetime(text) => {
+                losses::note_truncated("datetime", text);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Notes the values of which nothing came.
+fn note_lost(array: &ArrayRef, made: &dyn Array, note: impl Fn(&str)) -> Result<()> {
+    if losses::are_heard() {
+        let texts = text(array)?;
+        let lost = (0..texts.len()).filter(|row| texts.is_valid(*row) && made.is_null(*row));
+        lost.for_each(|row| note(texts.value(row)));
+    }
+    Ok(())
 }
 
 /// Times of numbers, from what is before the point and the millionths behind it.
@@ -377,7 +393,7 @@ fn of_numbers(
     array: &ArrayRef,
     time: fn(i64, i64) -> Option<i64>,
 ) -> Result<impl Iterator<Item = Option<i64>>> {
-    let digits = decimal(array, DECIMAL128_MAX_PRECISION, 6)?;
+    let digits = losses::unheard(|| decimal(array, DECIMAL128_MAX_PRECISION, 6))?;
     let values = digits.as_primitive::<Decimal128Type>().clone();
     let time = move |v: i128| {
         let micros = i64::try_from(v % 1_000_000).expect("less than a second");
@@ -430,10 +446,21 @@ pub fn time(array: &ArrayRef) -> Result<arrow::array::DurationMicrosecondArray> 
             datetime(array)?.iter().map(|value| value.map(|v| v.rem_euclid(DAY))).collect()
         }
         ty if ty.is_integer() || *ty == DataType::Boolean => {
-            int(array)?.iter().map(|value| value.and_then(|v| temporal::time_of(v, 0))).collect()
+            let time = |v: i64| temporal::time_of(v, 0);
+            let times = int(array)?.iter().map(|value| value.and_then(time)).collect();
+            note_lost(array, &times, |text| losses::note_truncated("time", text))?;
+            times
         }
-        ty if ty.is_numeric() => of_numbers(array, temporal::time_of)?.collect(),
-        _ => text(array)?.iter().map(|value| value.and_then(temporal::parse_time)).collect(),
+        ty if ty.is_numeric() => {
+            let times = of_numbers(array, temporal::time_of)?.collect();
+            note_lost(array, &times, |text| losses::note_truncated("time", text))?;
+            times
+        }
+        _ => {
+            let texts = text(array)?;
+            losses::note_texts(&texts, "time", temporal::is_whole_time);
+            texts.iter().map(|value| value.and_then(temporal::parse_time)).collect()
+        }
     })
 }
 
@@ -441,6 +468,13 @@ pub fn time(array: &ArrayRef) -> Result<arrow::array::DurationMicrosecondArray> 
 fn digits_of_double(array: &ArrayRef) -> Result<ArrayRef> {
     let doubles: ArrayRef = Arc::new(double(array)?);
     Ok(Arc::new(text(&doubles)?))
+}
+
+/// Texts that become decimals.
+fn noted_decimals(array: &ArrayRef) -> Result<StringViewArray> {
+    let texts = text(array)?;
+    losses::note_texts(&texts, "DECIMAL", is_decimal);
+    Ok(texts)
 }
 
 /// A column as decimals of this precision and scale, rounded half away from zero; what does
@@ -453,7 +487,7 @@ pub fn decimal(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
     let source = match array.data_type() {
         DataType::Decimal256(_, _) | DataType::Decimal128(_, _) => Arc::clone(array),
         DataType::Float32 | DataType::Float64 => digits_of_double(array)?,
-        ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
+        ty if is_text(ty) || is_binary(ty) => Arc::new(noted_decimals(array)?) as ArrayRef,
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             Arc::new(temporal_digits(array)?) as ArrayRef
         }
@@ -509,7 +543,7 @@ pub fn wide_decimal(array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
     let wanted = DataType::Decimal256(WIDE_DIGITS, scale);
     let source = match array.data_type() {
         DataType::Float32 | DataType::Float64 => digits_of_double(array)?,
-        ty if is_text(ty) || is_binary(ty) => Arc::new(text(array)?) as ArrayRef,
+        ty if is_text(ty) || is_binary(ty) => Arc::new(noted_decimals(array)?) as ArrayRef,
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
             Arc::new(temporal_digits(array)?) as ArrayRef
         }
@@ -523,65 +557,6 @@ pub fn wide_decimal(array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
     let values = source.as_string_view().iter();
     let values: Decimal256Array = values.map(|v| v.map(|v| wide_prefix(v, scale))).collect();
     Ok(Arc::new(values.with_data_type(wanted)))
-}
-
-/// The longest start of `text` that is a number, times `10^scale`: whether it is negative, and
-/// its digits, rounded half away from zero by the last.
-fn scaled_digits(text: &str, scale: u32) -> (bool, Vec<u8>, bool) {
-    const EXPONENT_MAX: i64 = 1000;
-    let text = text.trim_start();
-    let (negative, body) = match text.as_bytes().first() {
-        Some(b'-') => (true, &text[1..]),
-        Some(b'+') => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let digits_in = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let (whole, rest) = body.split_at(digits_in(body));
-    let (part, rest) = match rest.strip_prefix('.') {
-        Some(rest) => rest.split_at(digits_in(rest)),
-        None => ("", rest),
-    };
-    let exponent = rest.strip_prefix(['e', 'E']).map_or(0, |power| {
-        let sign = usize::from(power.starts_with(['+', '-']));
-        let end = sign + digits_in(&power[sign..]);
-        let limit = if power.starts_with('-') { -EXPONENT_MAX } else { EXPONENT_MAX };
-        if end > sign { power[..end].parse().unwrap_or(limit) } else { 0 }
-    });
-    let exponent = exponent.clamp(-EXPONENT_MAX, EXPONENT_MAX);
-    let digits = [whole.as_bytes(), part.as_bytes()].concat();
-    let point = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(scale);
-    let Ok(kept) = usize::try_from(point) else { return (negative, Vec::new(), false) };
-    let up = digits.get(kept).is_some_and(|digit| *digit >= b'5');
-    // What is only zeros has no digits, however large its exponent.
-    let first = digits.iter().position(|digit| *digit != b'0').unwrap_or(kept).min(kept);
-    let kept = (first..kept).map(|at| digits.get(at).map_or(0, |digit| digit - b'0'));
-    (negative, kept.collect(), up)
-}
-
-/// The longest start of `text` that is a number, as an unscaled decimal.
-pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
-    let (negative, digits, up) = scaled_digits(text, scale);
-    let value = digits
-        .into_iter()
-        .fold(0_i128, |value, digit| value.saturating_mul(10).saturating_add(digit.into()));
-    let value = value.saturating_add(up.into()).min(limit);
-    if negative { -value } else { value }
-}
-
-/// The same with 256 bits.
-pub fn wide_prefix(text: &str, scale: u32) -> i256 {
-    let (negative, digits, up) = scaled_digits(text, scale);
-    let nine = i256::from_i128(9);
-    let mut value = i256::ZERO;
-    let fits = digits.len() <= WIDE_DIGITS.into();
-    for digit in digits.into_iter().take(WIDE_DIGITS.into()) {
-        let digit = if fits { i256::from_i128(digit.into()) } else { nine };
-        value = value.wrapping_mul(i256::from_i128(10)).wrapping_add(digit);
-    }
-    if fits && up {
-        value = value.wrapping_add(i256::ONE);
-    }
-    if negative { value.wrapping_neg() } else { value }
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt;
 use crate::limits;
+use crate::losses::{Losses, Planning};
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;
@@ -84,6 +85,8 @@ pub struct Asked {
     pub parameters: Vec<Option<DataType>>,
     /// Where it comes from.
     pub origin: Arc<dyn Origin>,
+    /// What is done about what its values lose.
+    pub losses: Losses,
 }
 
 /// Plans and runs queries, on threads of its own.
@@ -113,6 +116,8 @@ pub struct Plan {
     pub of_session: bool,
     /// Bounds on its results.
     bounds: Bounds,
+    /// What is done about what its values lose.
+    losses: Losses,
     /// What folding its constants had to say.
     warnings: Warnings,
 }
@@ -224,7 +229,7 @@ impl QueryEngine {
         let lane = lane(&asked)?;
         let shown = async move {
             let plan = planner.plan(asked, lane)?;
-            let state = planner.state_of(&planner.evaluation(plan.bounds, plan.warnings));
+            let state = planner.state_of(&planner.evaluation_of(&plan));
             let physical = physical(&state, &plan.logical).await?;
             Ok(displayable(physical.as_ref()).indent(false).to_string())
         };
@@ -240,7 +245,7 @@ impl QueryEngine {
         let lane = lane(&asked)?;
         let prepare = async move {
             let plan = planner.plan(asked, lane)?;
-            let evaluation = planner.evaluation(plan.bounds, plan.warnings);
+            let evaluation = planner.evaluation_of(&plan);
             let physical = physical(&planner.state_of(&evaluation), &plan.logical).await?;
             let stream = planner.begun(&physical, &evaluation)?;
             Ok(((physical, evaluation), stream))
@@ -289,7 +294,8 @@ fn lines(shown: String) -> Vec<String> {
 
 impl Planner {
     fn plan(&self, asked: Asked, lane: Lane) -> Result<Plan> {
-        let Asked { mut query, texts, parameters, origin } = asked;
+        let Asked { mut query, texts, parameters, origin, losses } = asked;
+        let _planning = Planning::of(losses);
         let session = origin.session();
         let rewritten = rewrite::query(&mut query, &texts, &session)?;
         let relations = [Arc::new(SetOperations) as Arc<dyn RelationPlanner>];
@@ -304,13 +310,13 @@ impl Planner {
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let bounds = Bounds::of(&session);
-        let evaluation = self.evaluation(bounds, Warnings::default());
+        let evaluation = self.evaluation(bounds, losses, Warnings::default());
         let logical = match untyped {
             true => logical,
             false => self.state_of(&evaluation).optimize(&logical).map_err(mapped)?,
         };
         let (of_session, warnings) = (rewritten.of_session, evaluation.warnings());
-        Ok(Plan { logical, untyped, lane, columns, of_session, bounds, warnings })
+        Ok(Plan { logical, untyped, lane, columns, of_session, bounds, losses, warnings })
     }
 
     /// The rows of a plan with values in place of its placeholders.
@@ -319,10 +325,11 @@ impl Planner {
         plan: Plan,
         values: Vec<ScalarValue>,
     ) -> Result<(Evaluation, SendableRecordBatchStream)> {
-        let evaluation = self.evaluation(plan.bounds, plan.warnings);
+        let evaluation = self.evaluation_of(&plan);
         let state = self.state_of(&evaluation);
         let mut logical = plan.logical;
         if !values.is_empty() {
+            let _planning = Planning::of(plan.losses);
             let values = ParamValues::from(values);
             logical = logical.replace_params_with_values(&values).map_err(mapped)?;
             logical = match plan.untyped {
@@ -353,9 +360,13 @@ impl Planner {
         state
     }
 
-    fn evaluation(&self, bounds: Bounds, warnings: Warnings) -> Evaluation {
+    fn evaluation_of(&self, plan: &Plan) -> Evaluation {
+        self.evaluation(plan.bounds, plan.losses, plan.warnings.clone())
+    }
+
+    fn evaluation(&self, bounds: Bounds, losses: Losses, warnings: Warnings) -> Evaluation {
         let pool = Arc::clone(&self.state.runtime_env().memory_pool);
-        Evaluation::new(pool, bounds, warnings)
+        Evaluation::new(pool, bounds, losses, warnings)
     }
 }
 

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 
 use crate::error::mapped;
 use crate::interrupt::{self, Interrupt, Shown};
+use crate::losses::Losses;
 use crate::session::Session;
 
 /// Bytes that one expression makes of a batch at most; of a single row it may make more.
@@ -115,6 +116,8 @@ pub struct Evaluation(Arc<Shared>);
 struct Shared {
     pool: Arc<dyn MemoryPool>,
     bounds: Bounds,
+    /// What the statement does about what its values lose.
+    losses: Losses,
     /// Whether rows are made; before that constants are folded into the plan.
     running: AtomicBool,
     /// Whether nobody wants the rows any more.
@@ -157,10 +160,16 @@ impl fmt::Debug for Evaluation {
 
 impl Evaluation {
     /// A new one that begins with these warnings.
-    pub fn new(pool: Arc<dyn MemoryPool>, bounds: Bounds, warnings: Warnings) -> Self {
+    pub fn new(
+        pool: Arc<dyn MemoryPool>,
+        bounds: Bounds,
+        losses: Losses,
+        warnings: Warnings,
+    ) -> Self {
         Self(Arc::new(Shared {
             pool,
             bounds,
+            losses,
             running: AtomicBool::new(false),
             stopped: Interrupt::default(),
             warnings: Mutex::new(warnings),
@@ -171,13 +180,18 @@ impl Evaluation {
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_else(|| {
             let pool = Arc::new(UnboundedMemoryPool::default());
-            Self::new(pool, Bounds::default(), Warnings::default())
+            Self::new(pool, Bounds::default(), Losses::default(), Warnings::default())
         })
     }
 
     /// Bounds on results.
     pub fn bounds(&self) -> Bounds {
         self.0.bounds
+    }
+
+    /// What the statement does about what its values lose.
+    pub fn losses(&self) -> Losses {
+        self.0.losses
     }
 
     /// Rows are made from now on.

@@ -11,6 +11,7 @@ use sqlparser::ast::{Expr, SetExpr};
 
 use crate::engine::{Asked, Origin, QueryEngine, Tables};
 use crate::error::mapped;
+use crate::losses::Losses;
 use crate::parser::{Statement, parse};
 use crate::session::Session;
 
@@ -56,7 +57,8 @@ impl QueryEngine {
             select.selection = Some(condition.clone());
         }
         let origin = Arc::new(Listing(Arc::new(table), origin));
-        let asked = Asked { query, texts: Vec::new(), parameters: Vec::new(), origin };
+        let losses = Losses::default();
+        let asked = Asked { query, texts: Vec::new(), parameters: Vec::new(), origin, losses };
         let (_, mut rows) = self.select(asked, Vec::new()).await?;
         rows.collect().await
     }

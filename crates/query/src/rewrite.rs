@@ -5,7 +5,6 @@
 
 mod aggregate;
 mod cast;
-mod division;
 mod expr;
 mod function;
 mod having;
@@ -16,7 +15,6 @@ mod special;
 mod subquery;
 mod values;
 
-pub use division::refusing_zero;
 pub use select::is_system;
 
 use std::hash::{DefaultHasher, Hash, Hasher};

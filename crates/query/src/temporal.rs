@@ -137,6 +137,11 @@ pub fn parse_datetime(text: &str) -> Option<i64> {
     Fields::of(text)?.micros()
 }
 
+/// Whether nothing of a text that is a date and time is left out.
+pub fn is_whole_datetime(text: &str) -> bool {
+    Fields::of(text).is_some_and(|fields| fields.whole)
+}
+
 /// Numbers of a text, in the order of a date and time.
 struct Fields {
     numbers: [u32; Self::MOST],
@@ -149,6 +154,8 @@ struct Fields {
     delimited: bool,
     /// Whether digits behind the microseconds round them up.
     up: bool,
+    /// Whether nothing but digits of a second stands behind them.
+    whole: bool,
 }
 
 impl Fields {
@@ -184,12 +191,14 @@ impl Fields {
                 _ => at += fields.between(&bytes[at..])?,
             }
         }
+        fields.whole = bytes[at..].iter().all(u8::is_ascii_digit);
         (fields.found >= 3).then_some(fields)
     }
 
     fn none(year_digits: usize) -> Self {
         let numbers = [0; Self::MOST];
-        Self { numbers, found: 0, year_digits, spaced: false, delimited: false, up: false }
+        let (spaced, delimited, up, whole) = (false, false, false, false);
+        Self { numbers, found: 0, year_digits, spaced, delimited, up, whole }
     }
 
     fn push(&mut self, digits: &[u8], packed: bool) -> Option<()> {
@@ -295,6 +304,20 @@ pub fn parse_time(text: &str) -> Option<i64> {
     let seconds = hours * 3600 + (minutes * 60 + seconds).cast_signed();
     let micros = (seconds * SECOND + i64::from(fraction(part.as_bytes()))).min(TIME_MAX);
     Some(if negative { -micros } else { micros })
+}
+
+/// Whether a text is a TIME, of which nothing is left out.
+pub fn is_whole_time(text: &str) -> bool {
+    let text = text.trim();
+    let body = text.strip_prefix('-').unwrap_or(text);
+    if parse_with_time(body).is_some() {
+        return is_whole_datetime(body);
+    }
+    let is_longest = |micros: i64| micros.abs() == TIME_MAX;
+    let reads = |body: &str| body.starts_with("838:59:59") || body.starts_with("8385959");
+    let is_sign = |c: char| c.is_ascii_digit() || matches!(c, ':' | '.' | ' ');
+    body.chars().all(is_sign)
+        && parse_time(text).is_some_and(|micros| !is_longest(micros) || reads(body))
 }
 
 /// Reads a date and time where a time is wanted: what is too short for both is a time alone.
@@ -428,6 +451,23 @@ mod tests {
         assert_eq!(parse_time("2024-01-15"), parse_time("00:20:24"));
         assert_eq!(parse_time("2024-01-15 10:20:30"), parse_time("10:20:30"));
         assert_eq!(parse_time("20240115102030"), parse_time("10:20:30"));
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_text_is_known() {
+        for text in ["2024-01-02", " 2024-1-2 3:4:5.6 ", "20240102", "2024-01-02 03:04:05.1234567"]
+        {
+            assert!(is_whole_datetime(text), "{text}");
+        }
+        for text in ["2024-01-02x", "2024-01-02 03:04:05 +", "x", "2024-01-02 03:04:05.1x"] {
+            assert!(!is_whole_datetime(text), "{text}");
+        }
+        for text in ["10:11:12", "-1 02:00:00.5", "101112", "838:59:59", "2024-01-15 10:20:30"] {
+            assert!(is_whole_time(text), "{text}");
+        }
+        for text in ["12abc", "abc", "", "900:00:00", "10:61:00", "2024-01-15 10:20:30x"] {
+            assert!(!is_whole_time(text), "{text}");
+        }
     }
 
     #[test]

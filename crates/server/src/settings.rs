@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
 use freshet_ingest::decode::values::Dialect;
+use freshet_query::losses::{Losses, OnLoss};
 use freshet_query::parser::Statement;
 use freshet_query::session::{SqlMode, Value};
 use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};
@@ -60,8 +61,8 @@ pub struct Settings {
     pub dialect: Dialect,
     /// What changes how text is parsed.
     pub mode: SqlMode,
-    /// Whether an INSERT into a table of MySQL's form fails where it divides by zero.
-    refuses_zero_divisors: bool,
+    /// What an INSERT into a table of MySQL's form does about what its expressions lose.
+    losses_mysql: Losses,
     /// How OLAP tables take bad values.
     pub rules_olap: Rules,
     /// How tables of the MySQL form take bad values.
@@ -112,6 +113,7 @@ impl Settings {
         let seconds = |name: &str| Duration::from_secs(number(name));
         let limit =
             |variable, in_millis| TimeLimit { variable, value: number(variable), in_millis };
+        let on_loss = if strict { OnLoss::Refuse } else { OnLoss::Warn };
         let insert_strict = on("enable_insert_strict");
         let ratio = match get("insert_max_filter_ratio") {
             Value::Double(ratio) => *ratio,
@@ -136,7 +138,13 @@ impl Settings {
                 ansi_quotes: has("ANSI_QUOTES"),
                 no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
             },
-            refuses_zero_divisors: strict && has("ERROR_FOR_DIVISION_BY_ZERO"),
+            losses_mysql: Losses {
+                values: on_loss,
+                divisions: match has("ERROR_FOR_DIVISION_BY_ZERO") {
+                    true => on_loss,
+                    false => OnLoss::Ignore,
+                },
+            },
             rules_olap: rules(if insert_strict { OnBad::Refuse } else { OnBad::Null }),
             rules_mysql: rules(if strict { OnBad::Refuse } else { OnBad::Clamp }),
             filter_ratio: (!insert_strict).then_some(ratio),
@@ -164,9 +172,12 @@ impl Settings {
         }
     }
 
-    /// Whether an INSERT into a table of this form fails where it divides by zero.
-    pub fn refuses_zero_divisors(&self, form: TableForm) -> bool {
-        self.refuses_zero_divisors && form == TableForm::MySql
+    /// What an INSERT into a table of this form does about what its expressions lose.
+    pub fn losses(&self, form: TableForm) -> Losses {
+        match form {
+            TableForm::Olap => Losses::default(),
+            TableForm::MySql => self.losses_mysql,
+        }
     }
 
     /// Which part of an INSERT's rows a table of this form may leave out.

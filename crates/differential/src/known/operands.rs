@@ -299,8 +299,6 @@ pub const KNOWN: &[Known] = &[
     ),
     // INSERT.
     known(Numbers, "INSERT *", ["error 1690*", "error {1264,1292}*"], ERRORS),
-    known(Numbers, "INSERT *", ["error 1265*", "error 1292*"], STRICT),
-    known(Numbers, "INSERT *", ["error 1292*", "error {1264,1411,1916,1958}*"], STRICT),
     known(Numbers, "SELECT *SELECT *", ["error 1054*", "error 1690*"], SUBQUERY),
     known(Taken, "SELECT (* IN (*", ["[Int]*", "error 1690*"], ORDER),
     known(

@@ -14,7 +14,7 @@ use super::row::{Kind, Out, Row, RowFunction};
 use super::udf::{Does, Udf};
 use super::vector::{Vector, column};
 use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
-use crate::{convert, format};
+use crate::{convert, format, losses};
 use freshet_schema::Zone;
 
 const DT: &[Kind] = &[Kind::DateTime];
@@ -29,7 +29,24 @@ fn int(value: impl Into<i64>) -> Option<Out> {
 }
 
 fn time(micros: i64) -> Option<Out> {
-    Some(Out::Time(micros.clamp(-TIME_MAX, TIME_MAX)))
+    Some(Out::Time(longest(micros)))
+}
+
+/// A time, or the longest that there is.
+fn longest(micros: i64) -> i64 {
+    let held = micros.clamp(-TIME_MAX, TIME_MAX);
+    if held != micros {
+        losses::note_truncated("time", &micros.to_string());
+    }
+    held
+}
+
+/// A text as a time; one that is none is noted.
+fn time_of_text(text: &str) -> Option<i64> {
+    if losses::are_heard() && !temporal::is_whole_time(text) {
+        losses::note_truncated("time", text);
+    }
+    temporal::parse_time(text)
 }
 
 fn maketime(row: &Row<'_>) -> Option<Out> {
@@ -88,7 +105,7 @@ fn extract_of_text(row: &Row<'_>) -> Option<Out> {
             int(extracted(row.text(0), i64::from(p.day), p.time_micros())?)
         }
         None => {
-            let time = temporal::parse_time(text)?;
+            let time = time_of_text(text)?;
             int(extracted(row.text(0), 0, time.abs())? * time.signum())
         }
     }
@@ -129,7 +146,7 @@ fn add_to_text(row: &Row<'_>) -> Option<Out> {
         }
         format::datetime(&mut out, moved, format::fsp_of(moved));
     } else {
-        let moved = (temporal::parse_time(text)? + row.time(1)).clamp(-TIME_MAX, TIME_MAX);
+        let moved = longest(time_of_text(text)? + row.time(1));
         format::time(&mut out, moved, format::fsp_of(moved));
     }
     Some(Out::Text(out))
@@ -140,7 +157,7 @@ fn difference_of_texts(row: &Row<'_>) -> Option<Out> {
     let (left, right) = (row.text(0), row.text(1));
     match (temporal::parse_with_time(left), temporal::parse_with_time(right)) {
         (Some(left), Some(right)) => time(left - right),
-        (None, None) => time(temporal::parse_time(left)? - temporal::parse_time(right)?),
+        (None, None) => time(time_of_text(left)? - time_of_text(right)?),
         _ => None,
     }
 }
@@ -151,7 +168,7 @@ fn time_alone(row: &Row<'_>) -> Option<Out> {
     if temporal::parse_with_time(text).is_some() {
         return None;
     }
-    time(temporal::parse_time(text)?)
+    time(time_of_text(text)?)
 }
 
 fn format_of(row: &Row<'_>) -> Option<Out> {

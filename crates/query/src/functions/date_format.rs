@@ -13,8 +13,8 @@ use super::meaning::{DIGITS_MAX, with_digits};
 use super::row::{Kind, Out, RowFunction};
 use super::udf::{Does, Udf};
 use super::vector::column;
-use crate::convert;
 use crate::temporal::{self, DAY, Parts, SECOND};
+use crate::{convert, losses};
 
 /// Writes a date and time in MySQL's `format`.
 pub fn formatted(micros: i64, format: &str) -> String {
@@ -128,7 +128,11 @@ pub fn parsed(text: &str, format: &str) -> Option<i64> {
             rest = rest.strip_prefix(sign)?;
         }
     }
-    reading.value()
+    let value = reading.value()?;
+    if !rest.trim_start().is_empty() {
+        losses::note_truncated("datetime", text);
+    }
+    Some(value)
 }
 
 /// Up to `width` digits at the start of `text`.
@@ -306,7 +310,12 @@ impl Does for StrToDate {
 fn eval_parse(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let (texts, formats) = (convert::text(&args[0])?, convert::text(&args[1])?);
     let values = texts.iter().zip(formats.iter()).map(|(text, format)| {
-        parsed(text?, format?).filter(|micros| temporal::is_in_calendar(*micros))
+        let (text, format) = (text?, format?);
+        let read = parsed(text, format).filter(|micros| temporal::is_in_calendar(*micros));
+        if read.is_none() {
+            losses::note_argument("datetime", text, "str_to_date");
+        }
+        read
     });
     Ok(match ty {
         DataType::Date32 => {

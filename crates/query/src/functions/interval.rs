@@ -10,8 +10,8 @@ use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, V
 use super::meaning::{DIGITS_MAX, digits, with_digits};
 use super::udf::{Does, Udf};
 use crate::convert::{self, DATETIME};
-use crate::format;
 use crate::temporal::{self, DAY, Parts, SECOND};
+use crate::{format, losses};
 
 /// An amount of time: months, whose length varies, and microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,12 @@ pub fn span(amount: &str, unit: &str) -> Option<Span> {
     let months = |count: i64| Some(Span { months: count, micros: 0 });
     let micros = |count: i64| Some(Span { months: 0, micros: count });
     // Of a text the integer at its start: a number was rounded before it became one.
-    let whole = || Some(convert::integer_prefix(amount));
+    let whole = || {
+        if losses::are_heard() && !convert::is_integer(amount) {
+            losses::note_truncated("INTEGER", amount);
+        }
+        Some(convert::integer_prefix(amount))
+    };
     match unit {
         "YEAR" => months(whole()?.checked_mul(12)?),
         "QUARTER" => months(whole()?.checked_mul(3)?),
@@ -40,6 +45,9 @@ pub fn span(amount: &str, unit: &str) -> Option<Span> {
         "HOUR" => micros(whole()?.checked_mul(3600 * SECOND)?),
         "MINUTE" => micros(whole()?.checked_mul(60 * SECOND)?),
         "SECOND" => {
+            if losses::are_heard() && !convert::is_decimal(amount) {
+                losses::note_truncated("DECIMAL", amount);
+            }
             let unscaled = convert::decimal_prefix(amount, 6, i128::from(i64::MAX));
             micros(i64::try_from(unscaled).ok()?)
         }
@@ -91,6 +99,15 @@ pub fn add(micros: i64, span: Span, sign: i64) -> Option<i64> {
     let moved = moved.checked_add(span.micros.checked_mul(sign)?)?;
     let year = Parts::of(moved).year;
     (0..=9999).contains(&year).then_some(moved)
+}
+
+/// The same, noting that there is no such date.
+fn added(micros: i64, span: Span, sign: i64) -> Option<i64> {
+    let moved = add(micros, span, sign);
+    if moved.is_none() {
+        losses::note_overflow("date_add_interval");
+    }
+    moved
 }
 
 fn add_months(micros: i64, months: i64) -> Option<i64> {
@@ -166,7 +183,11 @@ impl Does for DateAdd {
 
 /// A date moved, as text: without a time where it had none and no unit brings one.
 fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> {
-    let moved = add(temporal::parse_datetime(text)?, span, sign)?;
+    let Some(micros) = temporal::parse_datetime(text) else {
+        losses::note_no_date(text);
+        return None;
+    };
+    let moved = added(micros, span, sign)?;
     let text = text.trim();
     let date = is_date_unit(unit) && text.len() <= 10 && !text.contains([':', ' ', 'T']);
     let mut out = String::new();
@@ -200,7 +221,7 @@ fn dates_of_numbers(values: &ArrayRef) -> Result<ArrayRef> {
         return Ok(Arc::clone(values));
     }
     let dated = convert::datetime(values)?;
-    let numbers = convert::int(values)?;
+    let numbers = losses::unheard(|| convert::int(values))?;
     let shown = dated.iter().zip(&numbers).map(|(micros, number)| {
         let mut out = String::new();
         match (micros?, number? <= temporal::DATE_NUMBER_MAX) {
@@ -217,7 +238,14 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let amounts = convert::text(&amount(&args[1], &units)?)?;
     let signs = convert::int(&args[3])?;
     let span_at = |row: usize| {
-        if amounts.is_null(row) { None } else { span(amounts.value(row), units.value(row)) }
+        if amounts.is_null(row) {
+            return None;
+        }
+        let span = span(amounts.value(row), units.value(row));
+        if span.is_none() {
+            losses::note_overflow("date_add_interval");
+        }
+        span
     };
     if matches!(ty, DataType::Duration(_)) {
         let times = convert::time(&args[0])?;
@@ -234,8 +262,10 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::new(moved.collect::<StringViewArray>()));
     }
     let values = convert::datetime(&args[0])?;
-    let moved =
-        values.iter().enumerate().map(|(row, value)| add(value?, span_at(row)?, signs.value(row)));
+    let moved = values
+        .iter()
+        .enumerate()
+        .map(|(row, value)| added(value?, span_at(row)?, signs.value(row)));
     Ok(match ty {
         DataType::Date32 => Arc::new(moved.map(|v| v.map(temporal::days)).collect::<Date32Array>()),
         DataType::Timestamp(_, _) => Arc::new(moved.collect::<TimestampMicrosecondArray>()),

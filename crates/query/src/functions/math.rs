@@ -10,7 +10,7 @@ use datafusion::logical_expr::ScalarUDF;
 use super::meaning::Digits;
 use super::row::{Kind, Out, Row, RowFunction};
 use super::vector::Vector;
-use crate::convert;
+use crate::{convert, losses};
 
 const D: &[Kind] = &[Kind::Double];
 const I: &[Kind] = &[Kind::Int];
@@ -60,11 +60,18 @@ fn log(row: &Row<'_>) -> Option<Out> {
         return positive(value).then(|| Out::Double(value.ln()));
     }
     let base = row.double(0);
-    let defined = positive(value) && positive(base) && base != 1.0;
-    defined.then(|| Out::Double(value.ln() / base.ln()))
+    if base == 1.0 {
+        losses::note_no_logarithm();
+        return None;
+    }
+    (positive(value) && positive(base)).then(|| Out::Double(value.ln() / base.ln()))
 }
 
+/// Whether a value has a logarithm.
 fn positive(value: f64) -> bool {
+    if value <= 0.0 {
+        losses::note_no_logarithm();
+    }
     value > 0.0
 }
 

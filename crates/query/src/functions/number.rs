@@ -19,13 +19,10 @@ use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
-use freshet_base::err;
-
 use super::meaning;
 use super::typed::{decimal_of_digits, integer_digits};
 use super::udf::{Does, Udf};
-use crate::convert;
-use crate::error::external;
+use crate::{convert, losses};
 
 /// MySQL's `div_precision_increment`: digits that `/` adds behind the point.
 const DIVISION_DIGITS: i8 = 4;
@@ -525,34 +522,33 @@ fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef
     typed(zipped(&left, &right, |l, r| l.mul_checked(r)?.div_checked(cut).map(Some))?, ty)
 }
 
-/// Refuses rows that divide by zero.
-fn refuse_zero(args: &[ArrayRef]) -> Result<()> {
-    let divisors = convert::double(&args[1])?;
+/// Notes the rows that divide by zero, where that matters.
+fn note_divisions(args: &[ArrayRef]) -> Result<()> {
+    if !losses::are_heard() {
+        return Ok(());
+    }
+    let divisors = losses::unheard(|| convert::double(&args[1]))?;
     let zero = |row: usize| divisors.is_valid(row) && divisors.value(row) == 0.0;
     let nulls = args[0].logical_nulls();
     let divided = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-    match (0..divisors.len()).any(|row| divided(row) && zero(row)) {
-        true => Err(external(err!(DivisionByZero, "Division by 0"))),
-        false => Ok(()),
-    }
+    let divisions = (0..divisors.len()).filter(|row| divided(*row) && zero(*row));
+    divisions.for_each(|_| losses::note_division());
+    Ok(())
 }
 
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     vec![
-        Arithmetic::udf("mysql_divide", (2, 2), divide_type, divide),
-        Arithmetic::udf("mysql_div", (2, 2), int_type, integer_divide),
-        Arithmetic::udf("mod", (2, 2), modulo_type, modulo),
-        Arithmetic::udf("mysql_divide_strict", (2, 2), divide_type, |args, ty| {
-            refuse_zero(args)?;
+        Arithmetic::udf("mysql_divide", (2, 2), divide_type, |args, ty| {
+            note_divisions(args)?;
             divide(args, ty)
         }),
-        Arithmetic::udf("mysql_div_strict", (2, 2), int_type, |args, ty| {
-            refuse_zero(args)?;
+        Arithmetic::udf("mysql_div", (2, 2), int_type, |args, ty| {
+            note_divisions(args)?;
             integer_divide(args, ty)
         }),
-        Arithmetic::udf("mysql_mod_strict", (2, 2), modulo_type, |args, ty| {
-            refuse_zero(args)?;
+        Arithmetic::udf("mod", (2, 2), modulo_type, |args, ty| {
+            note_divisions(args)?;
             modulo(args, ty)
         }),
         Arithmetic::udf("mysql_add", (2, 2), sum_type, |args, ty| added(args, ty, &PLUS)),

@@ -12,8 +12,8 @@ use super::number::CLOCK_DIGITS;
 use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
 use super::whole::named_shortly;
 use crate::convert::{self, DATETIME, is_binary, is_text};
-use crate::interrupt;
 use crate::temporal::{self, DAY};
+use crate::{interrupt, losses};
 
 /// Plans binary operators as MySQL means them.
 #[derive(Debug)]
@@ -373,6 +373,7 @@ fn date_literal(micros: Option<i64>, with: &DataType) -> Typed {
 fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
     if let Expr::Literal(value, _) = &operand.0
         && let Some(Some(text)) = value.try_as_str()
+        && losses::may_fold(|| temporal::is_whole_datetime(text))
     {
         return date_literal(temporal::parse_datetime(text), with);
     }
@@ -390,7 +391,9 @@ fn as_number(operand: Operand<'_>, other: &DataType) -> Typed {
         {
             return (lit(number), DataType::Int64);
         }
-        return (lit(convert::number_prefix(text)), DataType::Float64);
+        if losses::may_fold(|| convert::is_number(text)) {
+            return (lit(convert::number_prefix(text)), DataType::Float64);
+        }
     }
     match operand.1 {
         DataType::Boolean => to(operand, &DataType::Int64),

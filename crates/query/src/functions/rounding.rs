@@ -6,7 +6,7 @@ use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, AsArray, Float64Array, Int64Array, PrimitiveArray,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, i256};
 use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::ScalarUDF;
@@ -16,6 +16,7 @@ use super::number::{
     ten, typed,
 };
 use crate::convert::{self, round_half_up};
+use crate::losses;
 
 /// The digits that ROUND and TRUNCATE keep, where they are a literal.
 fn kept_digits(literals: &[Option<&ScalarValue>]) -> Option<i64> {
@@ -228,13 +229,39 @@ fn decimal_of(_: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> 
 
 fn to_decimal(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     match *ty {
-        DataType::Decimal128(precision, scale) => convert::decimal(&args[0], precision, scale),
+        DataType::Decimal128(precision, scale) => {
+            let values = convert::decimal(&args[0], precision, scale)?;
+            note_out_of_range(&args[0], &values, precision)?;
+            Ok(values)
+        }
         DataType::Decimal256(_, scale) => {
             let values = convert::wide_decimal(&args[0], scale)?;
             typed(values.as_primitive::<Decimal256Type>().clone(), ty)
         }
         ref other => exec_err!("CAST AS DECIMAL returns {other}"),
     }
+}
+
+/// Notes the values that are the largest of their type because they were larger.
+fn note_out_of_range(from: &ArrayRef, values: &ArrayRef, precision: u8) -> Result<()> {
+    if !losses::are_heard() {
+        return Ok(());
+    }
+    let wanted = values.as_primitive::<Decimal128Type>();
+    let limit = ten::<i128>(precision.into())? - 1;
+    let is_limit = |row: usize| wanted.is_valid(row) && wanted.value(row).abs() == limit;
+    if !(0..wanted.len()).any(is_limit) {
+        return Ok(());
+    }
+    // With all digits that there may be, what was cut shows.
+    let scale = wanted.scale();
+    let whole = losses::unheard(|| convert::wide_decimal(from, scale))?;
+    let whole = whole.as_primitive::<Decimal256Type>();
+    let cut = |row: usize| whole.value(row).wrapping_abs() > i256::from_i128(limit);
+    for row in (0..wanted.len()).filter(|row| is_limit(*row) && cut(*row)) {
+        losses::note_out_of_range(&wanted.value_as_string(row));
+    }
+    Ok(())
 }
 
 /// The functions of this file.

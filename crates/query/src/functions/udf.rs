@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use super::in_set::shown;
 use super::whole::short_name;
 use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
+use crate::losses;
 
 /// Any number of arguments.
 pub const MANY: usize = usize::MAX;
@@ -125,7 +126,8 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
         let constant =
             self.signature.volatility != Volatility::Volatile && args.args.iter().all(is_constant);
         if !constant {
-            let values = self.does.eval(&args, args.number_rows)?;
+            let values =
+                losses::heard(&args.config_options, || self.does.eval(&args, args.number_rows))?;
             let (count, rows) = (values.len(), args.number_rows);
             assert_eq!(count, rows, "a function returns as many values as there are rows");
             return Ok(ColumnarValue::Array(values));
@@ -135,7 +137,7 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
                 *array = array.slice(0, 1);
             }
         }
-        let values = self.does.eval(&args, 1)?;
+        let values = losses::heard(&args.config_options, || self.does.eval(&args, 1))?;
         assert_eq!(values.len(), 1, "a function returns as many values as there are rows");
         if bytes_of(&values) <= CONSTANT_BYTES_MAX {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));

@@ -14,6 +14,7 @@ use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
 use freshet_query::engine::{Asked, Origin, Plan, QueryConfig, QueryEngine, Tables};
 use freshet_query::limits::Limits;
+use freshet_query::losses::Losses;
 use freshet_query::parser::{self, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::{Scope, Session, SqlMode, Value, Variables};
@@ -117,7 +118,8 @@ impl Bench {
         let parsed = parser::parse(sql, SqlMode::default())?.remove(0);
         let Statement::Query(query) = parsed.statement else { panic!("no query: {sql}") };
         assert_eq!(types.len(), parsed.parameters);
-        Ok(Asked { query, texts: parsed.items, parameters: types.to_vec(), origin })
+        let losses = Losses::default();
+        Ok(Asked { query, texts: parsed.items, parameters: types.to_vec(), origin, losses })
     }
 
     pub fn plan(&self, sql: &str, types: &[Option<DataType>]) -> Result<Plan> {

@@ -131,7 +131,8 @@ async fn create_as(
     select: &sqlparser::ast::Query,
 ) -> Result<Reply> {
     session.transactions.writable(&session.shared.engine, &session.settings)?;
-    let (columns, rows) = query::run(session, select, &[], Vec::new()).await?;
+    let losses = session.settings.losses(spec.form);
+    let (columns, rows) = query::run(session, select, Vec::new(), losses).await?;
     // A transaction that was opened by this would not see the table.
     session.transactions.roll_back();
     if spec.columns.is_empty() {

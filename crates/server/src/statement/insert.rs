@@ -9,7 +9,6 @@ use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
 use freshet_query::evaluation;
 use freshet_query::parser::{Insert, InsertSource, TableName, hex_of_bits};
 use freshet_query::result::{Cells, ResultColumn};
-use freshet_query::rewrite::refusing_zero;
 use freshet_query::{Parameter, RecordBatch, Rows};
 use freshet_schema::{Literal, bytes_of_hex, value};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
@@ -34,11 +33,8 @@ pub async fn insert(
             let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
             // Names are looked at before the query runs.
             let form = target(session, &insert.table, columns)?.into.table().form;
-            let mut select = select.clone();
-            if session.settings.refuses_zero_divisors(form) {
-                refusing_zero(&mut select);
-            }
-            let (result, rows) = query::run(session, &select, &[], parameters).await?;
+            let losses = session.settings.losses(form);
+            let (result, rows) = query::run(session, select, parameters, losses).await?;
             let target = target(session, &insert.table, columns)?;
             let grouping = grouping(session, &target, label).await?;
             from_rows(session, target, grouping, result, rows).await
@@ -79,14 +75,13 @@ async fn values(
     let mut exprs = Vec::new();
     let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
     let given = given.collect::<Vec<Vec<_>>>();
-    if session.settings.refuses_zero_divisors(target.into.table().form) {
-        exprs.iter_mut().for_each(refusing_zero);
-    }
     let plain = exprs.is_empty() && insert.label.is_none();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
         false => {
-            let (cells, warnings) = query::evaluate_apart(session, exprs, parameters).await?;
+            let losses = session.settings.losses(target.into.table().form);
+            let (cells, warnings) =
+                query::evaluate_apart(session, exprs, parameters, losses).await?;
             note_evaluated(session, &target, warnings)?;
             cells
         }

@@ -7,6 +7,7 @@ use freshet_base::{Result, bail};
 use freshet_query::actions;
 use freshet_query::engine::{Asked, Origin, Plan};
 use freshet_query::evaluation::Warnings;
+use freshet_query::losses::Losses;
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
 use freshet_query::session::Value;
@@ -65,33 +66,39 @@ pub async fn select(
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let (columns, rows) = run(session, query, items, parameters).await?;
+    let origin = Reader::of(session, query).await?;
+    let asked = asked(origin, Box::new(query.clone()), &parameters);
+    let asked = Asked { texts: items.to_vec(), ..asked };
+    let (columns, rows) = begun(session, asked, parameters).await?;
     Ok(Reply::Stream(columns, rows))
 }
 
-/// Plans and begins a query.
+/// Plans and begins a query whose rows are stored.
 ///
 /// # Errors
 /// Those of planning; 1317 and 3024.
 pub async fn run(
     session: &mut Session,
     query: &Query,
-    items: &[String],
     parameters: Vec<Parameter>,
+    losses: Losses,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     let origin = Reader::of(session, query).await?;
-    run_from(session, origin, Box::new(query.clone()), items, parameters).await
+    let asked = Asked { losses, ..asked(origin, Box::new(query.clone()), &parameters) };
+    begun(session, asked, parameters).await
 }
 
-async fn run_from(
+/// A query whose items have no texts, and which loses what it loses.
+fn asked(origin: Arc<Reader>, query: Box<Query>, parameters: &[Parameter]) -> Asked {
+    let (texts, parameters) = (Vec::new(), parameters::types(parameters));
+    Asked { query, texts, parameters, origin, losses: Losses::default() }
+}
+
+async fn begun(
     session: &Session,
-    origin: Arc<Reader>,
-    query: Box<Query>,
-    items: &[String],
+    asked: Asked,
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
-    let types = parameters::types(&parameters);
-    let asked = Asked { query, texts: items.to_vec(), parameters: types, origin };
     let values = parameters::values(parameters);
     bounded(session, session.shared.query.select(asked, values)).await
 }
@@ -123,6 +130,7 @@ pub async fn explain(
         texts: Vec::new(),
         parameters: parameters::types(&parameters),
         origin: Reader::new(session).await?,
+        losses: Losses::default(),
     };
     let engine = &session.shared.query;
     match analyze {
@@ -146,7 +154,8 @@ pub async fn evaluate(
     exprs: Vec<Expr>,
     parameters: Vec<Parameter>,
 ) -> Result<Vec<Cells>> {
-    let (cells, warnings) = evaluate_apart(session, exprs, parameters).await?;
+    let losses = Losses::default();
+    let (cells, warnings) = evaluate_apart(session, exprs, parameters, losses).await?;
     session.diagnostics.evaluated(warnings);
     Ok(cells)
 }
@@ -159,6 +168,7 @@ pub async fn evaluate_apart(
     session: &mut Session,
     exprs: Vec<Expr>,
     parameters: Vec<Parameter>,
+    losses: Losses,
 ) -> Result<(Vec<Cells>, Warnings)> {
     let origin = Reader::of(session, &exprs).await?;
     let mut all = Vec::with_capacity(exprs.len());
@@ -167,8 +177,8 @@ pub async fn evaluate_apart(
     while exprs.peek().is_some() {
         // No query has as many columns as an INSERT may have values.
         let query = Box::new(parameters::select_of(exprs.by_ref().take(TOGETHER).collect()));
-        let from = (Arc::clone(&origin), parameters.clone());
-        let (columns, mut rows) = run_from(session, from.0, query, &[], from.1).await?;
+        let asked = Asked { losses, ..asked(Arc::clone(&origin), query, &parameters) };
+        let (columns, mut rows) = begun(session, asked, parameters.clone()).await?;
         let batches = bounded(session, rows.collect()).await?;
         let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
             bail!(Unknown, "an expression gave no value");
@@ -279,6 +289,7 @@ async fn columns_of_acting(
         texts: parsed.items.clone(),
         parameters: vec![None; parsed.parameters],
         origin: Reader::new(session).await?,
+        losses: Losses::default(),
     };
     let plan = bounded(session, session.shared.query.plan(asked)).await?;
     Ok(plan.columns)
@@ -314,6 +325,7 @@ async fn plan(
         texts: prepared.parsed.items.clone(),
         parameters: types.clone(),
         origin: Arc::clone(reader) as Arc<dyn Origin>,
+        losses: Losses::default(),
     };
     let plan = bounded(session, session.shared.query.plan(asked)).await?;
     prepared.plan = match plan.of_session {
