@@ -1,4 +1,4 @@
-//! Byte budgets: permits that give back what they took, waiters served in their order.
+//! Byte budgets: permits return their bytes on drop, and waiters are served in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use futures::channel::oneshot;
 use crate::clock::{Clock, Deadline, until};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// A number of bytes that many share and nobody exceeds.
+/// A limit in bytes that several users share; clones share it.
 #[derive(Clone)]
 pub struct Budget(Arc<Shared>);
 
@@ -16,7 +16,7 @@ struct Shared {
     name: &'static str,
     limit_bytes: u64,
     used_bytes: AtomicU64,
-    /// Requests that found no room, oldest first; a newcomer never overtakes them.
+    /// Requests that did not fit, oldest first. A new request never overtakes them.
     waiters: Mutex<VecDeque<Waiter>>,
     waiting: AtomicU64,
 }
@@ -35,14 +35,14 @@ pub struct Permit {
 /// Why a budget gave nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoRoom {
-    /// More than the whole budget was asked for: it will never fit.
+    /// The request is larger than the whole budget and can never be granted.
     Never,
-    /// The deadline came before the room.
+    /// The deadline passed before enough bytes were free.
     TimedOut,
 }
 
 impl Budget {
-    /// A budget of `limit_bytes`, named in messages.
+    /// `name` appears in messages.
     pub fn new(name: &'static str, limit_bytes: u64) -> Self {
         Self(Arc::new(Shared {
             name,
@@ -53,27 +53,23 @@ impl Budget {
         }))
     }
 
-    /// What it is a budget of.
     pub fn name(&self) -> &'static str {
         self.0.name
     }
 
-    /// How much it may hand out.
     pub fn limit_bytes(&self) -> u64 {
         self.0.limit_bytes
     }
 
-    /// How much is handed out.
     pub fn used_bytes(&self) -> u64 {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// How many requests wait.
     pub fn waiting(&self) -> u64 {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` at once, or nothing when they do not fit or others wait for theirs.
+    /// Takes `bytes` without waiting; `None` when they do not fit or other requests are queued.
     pub fn try_acquire(&self, bytes: u64) -> Option<Permit> {
         if self.0.waiting.load(Ordering::Acquire) > 0 {
             return None;
@@ -81,13 +77,13 @@ impl Budget {
         self.0.take(bytes).then(|| Permit { budget: Arc::clone(&self.0), bytes })
     }
 
-    /// Takes `bytes` even above the limit: for replay and others that must go on.
+    /// Takes `bytes` even above the limit: for replay and other work that must not block.
     pub fn acquire_over(&self, bytes: u64) -> Permit {
         self.0.used_bytes.fetch_add(bytes, Ordering::AcqRel);
         Permit { budget: Arc::clone(&self.0), bytes }
     }
 
-    /// Takes `bytes`, waiting for its turn until `deadline`.
+    /// Takes `bytes`; queues behind earlier requests until `deadline`.
     ///
     /// # Errors
     /// [`NoRoom`].
@@ -109,7 +105,7 @@ impl Budget {
             waiters.push_back(Waiter { bytes, wake });
             self.0.waiting.store(waiters.len() as u64, Ordering::Release);
         }
-        // Room may have come back between the first try and the queueing.
+        // Bytes may have been freed between the first attempt and the queueing.
         self.0.serve();
         match until(clock, deadline, woken).await {
             Some(Ok(permit)) => Ok(permit),
@@ -135,15 +131,16 @@ impl Shared {
         }
     }
 
-    /// Hands room to waiters in their order, as far as it reaches.
+    /// Grants queued requests in order, as long as the next one fits.
     fn serve(self: &Arc<Self>) {
         while let Some(Waiter { bytes, wake }) = self.next_served() {
-            // A waiter that went away meanwhile drops the permit, which serves the next one.
+            // If the waiter was dropped meanwhile, so is the permit, which serves the next one.
             drop(wake.send(Permit { budget: Arc::clone(self), bytes }));
         }
     }
 
-    /// The oldest waiter, its room taken; waiters that gave up are passed over.
+    /// Takes the bytes of the oldest waiter and removes it from the queue; cancelled waiters are
+    /// discarded.
     fn next_served(&self) -> Option<Waiter> {
         let mut waiters = self.waiters.lock();
         while waiters.front()?.wake.is_canceled() {
@@ -160,7 +157,6 @@ impl Shared {
 }
 
 impl Permit {
-    /// How many bytes it holds.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -185,7 +181,7 @@ impl Permit {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Holds exactly `bytes` from now on: gives back, or takes even above the limit.
+    /// Grows or shrinks to exactly `bytes`; growing ignores the limit.
     pub fn resize_over(&mut self, bytes: u64) {
         if bytes > self.bytes {
             self.budget.used_bytes.fetch_add(bytes - self.bytes, Ordering::AcqRel);
@@ -194,7 +190,7 @@ impl Permit {
         self.shrink_to(bytes);
     }
 
-    /// Gives back all but `bytes`.
+    /// Returns all but `bytes` to the budget.
     pub fn shrink_to(&mut self, bytes: u64) {
         if bytes < self.bytes {
             drop(self.split(self.bytes - bytes));
@@ -225,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock whose sleeps never end, so that only room wakes a waiter.
+    /// A clock on which no deadline passes.
     struct Never;
 
     impl Clock for Never {

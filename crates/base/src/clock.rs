@@ -1,4 +1,4 @@
-//! Time as an argument.
+//! Time, passed as an argument.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-/// Where code asks for the time and waits for it to pass.
+/// The source of time and of timers.
 pub trait Clock: Send + Sync + 'static {
     /// Monotonic time since an arbitrary start; never goes back.
     fn now(&self) -> Duration;
@@ -18,10 +18,8 @@ pub trait Clock: Send + Sync + 'static {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// A shared [`Clock`].
 pub type ClockRef = Arc<dyn Clock>;
 
-/// The clock of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     start: std::time::Instant,
@@ -29,7 +27,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// A clock whose monotonic time starts now.
-    // The one place that may ask the machine: everybody else gets a `Clock`.
+    // The one place that may call `Instant::now` and `SystemTime::now`.
     #[allow(clippy::disallowed_methods, clippy::new_without_default)]
     pub fn new() -> Self {
         Self { start: std::time::Instant::now() }
@@ -54,30 +52,30 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of a log. It runs while a server of the store does, and only then, and goes on from
-/// the last time that the log has noted: whatever becomes of the clock on the wall, what ages by it
-/// ages by time that was served. A new store begins with the time on the wall.
+/// The clock of a log, which dates labels and transactions. It advances only while a server of the
+/// store runs, and continues from the last time recorded in the log, so that a jump of the wall
+/// clock ages nothing. A new store starts at the wall clock's time.
 pub struct LogClock {
     clock: ClockRef,
-    /// What it showed when `clock` was at zero.
+    /// The log's time when `clock` was at zero, in microseconds since 1970-01-01 UTC.
     began_micros: AtomicI64,
 }
 
 impl LogClock {
-    /// Goes on from `noted_micros`.
+    /// Continues from `noted_micros`, the last time recorded in the log, if there is one.
     pub fn new(clock: ClockRef, noted_micros: Option<i64>) -> Self {
         let now_micros = noted_micros.unwrap_or_else(|| clock.wall_micros());
         let began_micros = AtomicI64::new(now_micros.saturating_sub(running_micros(&clock)));
         Self { clock, began_micros }
     }
 
-    /// What it shows.
+    /// Microseconds since 1970-01-01 UTC; never goes back.
     pub fn now_micros(&self) -> i64 {
         let began_micros = self.began_micros.load(Ordering::Relaxed);
         began_micros.saturating_add(running_micros(&self.clock))
     }
 
-    /// Goes on from `micros` if that is later: an earlier process has shown it.
+    /// Advances to `micros` if that is later: an earlier process recorded that time.
     pub fn has_shown(&self, micros: i64) {
         let missing_micros = micros.saturating_sub(self.now_micros());
         if missing_micros > 0 {
@@ -90,23 +88,22 @@ fn running_micros(clock: &ClockRef) -> i64 {
     i64::try_from(clock.now().as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A point in a clock's monotonic time after which a request is no longer worth doing.
+/// A point in a clock's monotonic time at which a request gives up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Deadline(pub Duration);
 
 impl Deadline {
-    /// `after` from now on.
     pub fn after(clock: &dyn Clock, after: Duration) -> Self {
         Self(clock.now().saturating_add(after))
     }
 
-    /// What is left, zero when it has passed.
+    /// The time left, zero when the deadline has passed.
     pub fn left(self, clock: &dyn Clock) -> Duration {
         self.0.saturating_sub(clock.now())
     }
 }
 
-/// Waits for `future` until `deadline`; `None` when the deadline came first.
+/// Waits for `future` until `deadline`; `None` when the deadline passed first.
 pub async fn until<F: Future>(
     clock: &dyn Clock,
     deadline: Deadline,

@@ -1,13 +1,12 @@
-//! The one error of the edge: what happened, where, what to do next, and whether to retry.
+//! The error that clients see: what happened, where, what to do next, and whether to retry.
 //!
-//! Crates below the edge have small enums of their own where their callers branch; whatever
-//! reaches a client is an [`Error`], whose [`ErrorCode`] alone decides errno, SQLSTATE and
-//! HTTP status.
+//! Internal crates have small enums of their own where callers branch; whatever reaches a client is
+//! an [`Error`], whose [`ErrorCode`] alone decides MySQL errno, SQLSTATE and HTTP status.
 
 use std::fmt;
 use std::time::Duration;
 
-/// `Result` with the error of the edge.
+/// `Result` with the [`Error`] that clients see.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! codes {
@@ -19,20 +18,18 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// Every code there is.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The MySQL error number.
             pub const fn errno(self) -> u16 {
                 match self { $(Self::$name => $errno,)* }
             }
 
-            /// The five characters of SQLSTATE.
+            /// The SQLSTATE, five characters.
             pub const fn sqlstate(self) -> &'static str {
                 match self { $(Self::$name => $state,)* }
             }
 
-            /// The HTTP status when the whole request is refused with this error.
+            /// The HTTP status of a request that failed as a whole with this error.
             pub const fn http_status(self) -> u16 {
                 match self { $(Self::$name => $http,)* }
             }
@@ -41,103 +38,78 @@ macro_rules! codes {
 }
 
 codes! {
-    /// CREATE DATABASE of one that exists.
     DatabaseExists = 1007 "HY000" 409;
-    /// DROP DATABASE of one that does not exist.
     DatabaseDropMissing = 1008 "HY000" 404;
     /// No connection slot is free.
     TooManyConnections = 1040 "08004" 503;
     /// Memory, log room or another budget is full; retry later.
     OutOfRoom = 1041 "HY000" 503;
-    /// The handshake could not be completed.
     HandshakeFailed = 1043 "08S01" 400;
     /// The user may not use this database.
     AccessDeniedDatabase = 1044 "42000" 403;
     /// Wrong user or password.
     AccessDenied = 1045 "28000" 401;
-    /// No database is selected.
     NoDatabase = 1046 "3D000" 400;
-    /// A command byte nobody knows.
     UnknownCommand = 1047 "08S01" 400;
-    /// NULL for a column that takes none.
     NotNull = 1048 "23000" 400;
-    /// No such database.
     UnknownDatabase = 1049 "42000" 404;
-    /// CREATE TABLE of one that exists.
     TableExists = 1050 "42S01" 409;
-    /// DROP TABLE of one that does not exist.
     TableDropMissing = 1051 "42S02" 404;
-    /// A column name that stands for more than one column.
     AmbiguousColumn = 1052 "23000" 400;
-    /// The server is shutting down.
     ShuttingDown = 1053 "08S01" 503;
-    /// No such column.
     UnknownColumn = 1054 "42S22" 400;
-    /// A column neither grouped nor aggregated.
+    /// A selected column is neither grouped nor aggregated.
     NotGrouped = 1055 "42000" 400;
-    /// GROUP BY of what is made of groups.
+    /// GROUP BY names an aggregate.
     WrongGroupField = 1056 "42000" 400;
-    /// The same column name twice in one table.
     DuplicateColumn = 1060 "42S21" 400;
-    /// A unique key has this value already.
     DuplicateKey = 1062 "23000" 409;
-    /// The statement cannot be parsed.
     Syntax = 1064 "42000" 400;
-    /// The statement is empty.
     EmptyQuery = 1065 "42000" 400;
     /// The same table name or alias twice in one query.
     NotUniqueTable = 1066 "42000" 400;
-    /// A default that its column cannot hold.
+    /// A default that the column cannot hold.
     InvalidDefault = 1067 "42000" 400;
-    /// Two primary keys in one table.
     MultiplePrimaryKeys = 1068 "42000" 400;
-    /// A key names a column that the table lacks.
     KeyColumnMissing = 1072 "42000" 400;
-    /// A length above what the type allows.
+    /// The declared length is above the type's maximum.
     TooLongColumn = 1074 "42000" 400;
     /// DROP of a column or key that the table lacks.
     CannotDropColumn = 1091 "42000" 400;
-    /// No such connection to kill.
+    /// KILL of a connection that does not exist.
     UnknownThread = 1094 "HY000" 404;
-    /// The connection belongs to somebody else.
+    /// KILL of another user's connection.
     KillDenied = 1095 "HY000" 403;
-    /// Every column would be gone.
     CannotRemoveAllColumns = 1090 "42000" 400;
-    /// A name of a database that no database can have.
     WrongDatabaseName = 1102 "42000" 400;
-    /// A name of a table that no table can have.
     WrongTableName = 1103 "42000" 400;
-    /// What has no number of its own.
+    /// An error without a MySQL number of its own.
     Unknown = 1105 "HY000" 500;
     /// No such table in a multi-table statement.
     UnknownTable = 1109 "42S02" 404;
     /// A column given twice in one list.
     ColumnTwice = 1110 "42000" 400;
-    /// An aggregate where none may stand.
+    /// An aggregate where none is allowed.
     WrongGroupFunction = 1111 "HY000" 400;
-    /// No such character set.
     UnknownCharset = 1115 "42000" 400;
     /// More tables than a statement may read.
     TooManyTables = 1116 "HY000" 400;
     /// More columns than a select may have.
     TooManyColumns = 1117 "HY000" 400;
-    /// A row with another number of values than columns.
+    /// A row whose number of values is not the number of columns.
     ColumnCount = 1136 "21S01" 400;
     /// The user may not do this to this table.
     TableAccessDenied = 1142 "42000" 403;
-    /// No such table.
     NoSuchTable = 1146 "42S02" 404;
     /// A packet above `max_allowed_packet`.
     PacketTooLarge = 1153 "08S01" 413;
     /// A packet out of sequence, or malformed.
     PacketMalformed = 1156 "08S01" 400;
-    /// The rest of a packet did not come.
+    /// The rest of a packet did not arrive in time.
     ReadTimeout = 1159 "08S01" 408;
-    /// A name of a column that no column can have.
     WrongColumnName = 1166 "42000" 400;
-    /// No such system variable.
     UnknownVariable = 1193 "HY000" 400;
-    /// The statement waited too long for its turn.
+    /// The statement waited too long for a lock or for its place in a queue.
     LockWaitTimeout = 1205 "HY000" 503;
     /// The account has as many connections as it may.
     UserConnections = 1203 "42000" 503;
@@ -155,15 +127,13 @@ codes! {
     VariableValue = 1231 "42000" 400;
     /// A value of the wrong type for the variable.
     VariableType = 1232 "42000" 400;
-    /// What the server knows but does not do.
+    /// A feature of MySQL that is not implemented.
     NotSupported = 1235 "42000" 501;
-    /// A variable that cannot be set.
     VariableReadOnly = 1238 "HY000" 400;
-    /// An operand with another number of columns than wanted.
+    /// An operand with the wrong number of columns.
     OperandColumns = 1241 "21000" 400;
     /// A scalar subquery with more than one row.
     SubqueryRows = 1242 "21000" 400;
-    /// No such prepared statement.
     UnknownStatement = 1243 "HY000" 400;
     /// A derived table without a name.
     DerivedAlias = 1248 "42000" 400;
@@ -171,116 +141,108 @@ codes! {
     TableNotHere = 1250 "42000" 400;
     /// A result of GROUP_CONCAT above `group_concat_max_len`.
     GroupConcatCut = 1260 "HY000" 400;
-    /// A number outside the column's range.
+    /// A number outside the range of its column.
     OutOfRange = 1264 "22003" 400;
     /// Data cut to fit.
     Truncated = 1265 "01000" 400;
-    /// No such collation.
     UnknownCollation = 1273 "HY000" 400;
-    /// A date, time or number that is none.
+    /// Text that is not a valid date, time or number.
     WrongValue = 1292 "22007" 400;
-    /// A statement that cannot be prepared.
     CannotPrepare = 1295 "HY000" 400;
-    /// Bytes that are no text where one is wanted.
+    /// Bytes that are not valid UTF-8 where text is expected.
     NotUtf8 = 1300 "HY000" 400;
     /// A result above `max_allowed_packet`.
     PacketOverflowed = 1301 "HY000" 400;
-    /// No such function.
     UnknownFunction = 1305 "42000" 400;
-    /// KILL QUERY, or a client that went away.
+    /// KILL QUERY, or the client disconnected.
     Interrupted = 1317 "70100" 499;
-    /// A view where a table is wanted.
+    /// A view where a table is required.
     WrongObject = 1347 "HY000" 400;
-    /// No default, and no value given.
+    /// The column has no default and was given no value.
     NoDefault = 1364 "HY000" 400;
     /// Division by zero while storing, in strict mode.
     DivisionByZero = 1365 "22012" 400;
-    /// A value of the wrong kind for its column.
+    /// A value of the wrong type for its column.
     WrongFieldValue = 1366 "HY000" 400;
-    /// CREATE, ALTER or DROP USER that cannot be done.
+    /// CREATE, ALTER or DROP USER failed.
     CannotUser = 1396 "HY000" 400;
-    /// More placeholders than a statement can have.
     TooManyPlaceholders = 1390 "HY000" 400;
     /// Text longer than its column.
     TooLong = 1406 "22001" 400;
-    /// A text that a function does not read.
+    /// An argument that the function cannot read.
     WrongArgument = 1411 "HY000" 400;
-    /// More digits than a type has.
+    /// More digits than the type has.
     TooBigPrecision = 1426 "42000" 400;
-    /// A statement that is nested deeper than there is stack for.
+    /// A statement nested so deeply that it would overflow the stack.
     TooDeep = 1436 "HY000" 400;
-    /// A date that a function came to and that there is not.
+    /// The result of a date function is outside the years 0 to 9999.
     DateOverflow = 1441 "22008" 400;
     /// A row that belongs to no partition.
     NoPartition = 1526 "HY000" 400;
-    /// A function is called with more or fewer arguments than it has.
+    /// A function called with the wrong number of arguments.
     ParameterCount = 1582 "42000" 400;
-    /// What transactions are to be, said while one is open.
+    /// SET TRANSACTION while a transaction is open.
     TransactionOpen = 1568 "25001" 400;
-    /// A variable that only has a global value to be set.
+    /// SET SESSION of a variable that has only a global value.
     VariableSessionReadOnly = 1621 "HY000" 400;
     /// A number too large for its expression's type.
     ExpressionRange = 1690 "22003" 400;
-    /// A write in a transaction that takes none.
+    /// A write in a read-only transaction.
     ReadOnlyTransaction = 1792 "25006" 400;
-    /// A statement ran into a bug of the server.
+    /// A bug of the server.
     Internal = 1815 "HY000" 500;
-    /// A hash of a password that its plugin does not make.
+    /// A password hash that is not in its plugin's format.
     PasswordFormat = 1827 "HY000" 400;
-    /// The connection was killed.
     ConnectionKilled = 1927 "70100" 499;
-    /// A logarithm of what has none.
+    /// A logarithm of zero or of a negative number.
     NoLogarithm = 3020 "2201E" 400;
     /// The query ran longer than allowed.
     QueryTimeout = 3024 "HY000" 504;
     /// An aggregate in the ORDER BY of a UNION.
     AggregateOrder = 3028 "HY000" 400;
-    /// A name of a lock that is empty or too long.
+    /// A lock name that is empty or too long.
     LockName = 3057 "42000" 400;
-    /// JSON text that is none.
     InvalidJson = 3140 "22032" 400;
-    /// More parts than a statement may have.
+    /// More elements (values, expressions, ...) than a statement may have.
     TooLarge = 3170 "HY000" 400;
-    /// A function of a window in HAVING.
+    /// A window function in HAVING.
     WindowNotHere = 3593 "HY000" 400;
-    /// What a function of a window is called, in HAVING.
+    /// The alias of a window function in HAVING.
     WindowAliasNotHere = 3594 "HY000" 400;
     /// A recursive CTE that does not end.
     RecursionDepth = 3636 "HY000" 400;
     /// LOAD DATA LOCAL is switched off.
     LocalInfileDisabled = 3948 "42000" 400;
-    /// A label that is used already.
+    /// The label belongs to another load.
     LabelUsed = 1105 "HY000" 409;
-    /// What only a committed transaction would have allowed.
+    /// A statement that is not allowed inside a transaction.
     InTransaction = 1105 "HY000" 400;
-    /// A snapshot whose memory was needed elsewhere.
+    /// The snapshot was closed because its memory was needed elsewhere.
     SnapshotTooOld = 1105 "HY000" 503;
-    /// Bytes on disk that are not what was written.
+    /// A checksum or structure on disk is wrong.
     Corruption = 1105 "HY000" 500;
     /// The operating system refused to read or write.
     Io = 1105 "HY000" 500;
-    /// No room is left on a disk.
+    /// A disk is full.
     DiskFull = 1021 "HY000" 503;
-    /// The query needs more memory than there is.
+    /// The query needs more memory than its budget has.
     QueryMemory = 1038 "HY001" 503;
     /// More filtered rows than `max_filter_ratio` allows.
     TooManyFiltered = 1105 "HY000" 400;
 }
 
-/// Whether and when to send the same request again.
+/// Whether and when to send a failed request again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// It will fail again.
+    /// Do not: it will fail again.
     No,
-    /// At once.
     Now,
-    /// After this time.
     After(Duration),
-    /// Nobody knows whether it took effect: resend it with the same label.
+    /// The request may have taken effect: send it again with the same label.
     Unknown,
 }
 
-/// An error as a client sees it.
+/// An error as a client sees it; one pointer wide.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -291,12 +253,12 @@ struct Inner {
 }
 
 impl Error {
-    /// An error with its message: what, where, which limit, what to do next.
+    /// `message` says what happened, where, which limit was hit and what to do next.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { code, message: message.into(), retry: Retry::No, source: None }))
     }
 
-    /// An operating system error, with what was being done to which file.
+    /// An operating system error; `doing` says which operation on which file.
     pub fn io(doing: impl fmt::Display, source: std::io::Error) -> Self {
         let code = match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -307,14 +269,13 @@ impl Error {
         Self::new(code, format!("{doing}: {source}")).with_source(source)
     }
 
-    /// The same error, to be sent again as `retry` says.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.0.retry = retry;
         self
     }
 
-    /// The same error with the one below it.
+    /// Sets the underlying error, which `source()` returns.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -324,24 +285,21 @@ impl Error {
         self
     }
 
-    /// The same error with words put before its message.
+    /// Puts `before` in front of the message.
     #[must_use]
     pub fn context(mut self, before: impl fmt::Display) -> Self {
         self.0.message = format!("{before}: {}", self.0.message);
         self
     }
 
-    /// What happened.
     pub fn code(&self) -> ErrorCode {
         self.0.code
     }
 
-    /// What happened, in words.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Whether to send it again.
     pub fn retry(&self) -> Retry {
         self.0.retry
     }

@@ -1,7 +1,7 @@
-//! Failpoints: named places where a test stops, fails or kills the process.
+//! Failpoints: named points in the code where a test makes the process fail or end.
 //!
-//! A registry belongs to one engine, so tests run side by side. Without one armed point the
-//! cost is a relaxed load.
+//! A registry belongs to one engine, so tests run in parallel. When no point is armed, passing one
+//! costs a relaxed load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// What an armed point does when it is passed.
+/// What happens when an armed point is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Ends the process at once, as `kill -9` would.
@@ -35,11 +35,11 @@ struct Registry {
 pub struct Failpoints(Arc<Registry>);
 
 impl Failpoints {
-    /// Arms points written as `name=abort`, `name=eio` or `name=enospc`, each with an
-    /// optional `@n` to let the first `n` passes through; several are separated by `;`.
+    /// Arms points written as `name=abort`, `name=eio` or `name=enospc`, separated by `;`. A suffix
+    /// `@n` lets the first `n` passes through.
     ///
     /// # Errors
-    /// Text that is none of these.
+    /// A message for text that is none of these.
     pub fn parse(text: &str) -> Result<Self, String> {
         let points = Self::default();
         for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
@@ -62,21 +62,20 @@ impl Failpoints {
         Ok(points)
     }
 
-    /// Arms `name` to act after `skip` passes.
+    /// From the pass after the first `skip` ones on, `name` acts.
     pub fn arm(&self, name: &str, skip: u64, action: Action) {
         self.0.points.lock().insert(name.to_owned(), Armed { skip, action });
         self.0.any.store(true, Ordering::Release);
     }
 
-    /// Disarms `name`.
     pub fn disarm(&self, name: &str) {
         self.0.points.lock().remove(name);
     }
 
-    /// Passes the point `name`.
+    /// Called by the code under test where the point `name` is.
     ///
     /// # Errors
-    /// The error that the point was armed with.
+    /// The I/O error that the point was armed with.
     pub fn pass(&self, name: &str) -> std::io::Result<()> {
         if !self.0.any.load(Ordering::Relaxed) {
             return Ok(());

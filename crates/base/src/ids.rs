@@ -1,4 +1,4 @@
-//! Identifiers: no bare `u64` crosses a function.
+//! Identifier types, so that a table id cannot be passed for a tablet id.
 
 use std::fmt;
 
@@ -15,10 +15,9 @@ macro_rules! id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The value that stands before every other.
+            /// Less than every id that was given out.
             pub const ZERO: Self = Self(0);
 
-            /// The number inside.
             pub const fn get(self) -> $inner {
                 self.0
             }
@@ -53,12 +52,9 @@ macro_rules! id {
     };
 }
 
+id!(DbId(u64));
 id!(
-    /// A database.
-    DbId(u64)
-);
-id!(
-    /// A table; never used again after a drop.
+    /// A table; not reused after a drop.
     TableId(u64)
 );
 id!(
@@ -69,63 +65,59 @@ id!(
     /// A bucket of a partition, the unit that files belong to.
     TabletId(u64)
 );
+id!(UserId(u64));
 id!(
-    /// A user account.
-    UserId(u64)
-);
-id!(
-    /// The files of one LSN range of one tablet.
+    /// A rowset: the files of one LSN range of one tablet.
     RowsetId(u64)
 );
 id!(
-    /// The place of a segment in its rowset, given at submit.
+    /// The number of a segment within its rowset.
     SegmentId(u32)
 );
 id!(
-    /// A column; survives renames, so rows of older schema versions still find their column.
+    /// A column; it survives renames, so rows of older schema versions still find their column.
     ColumnId(u32)
 );
 id!(
-    /// A version of a table's columns, rising by one with every ALTER.
+    /// A version of a table's columns; ALTER increments it.
     SchemaVersion(u32)
 );
 id!(
-    /// Raised by TRUNCATE: rows of an older incarnation are never seen again.
+    /// Incremented by TRUNCATE: rows of an older incarnation are invisible.
     Incarnation(u32)
 );
 id!(
-    /// A transaction, as `txnId` in replies.
+    /// A transaction; `txnId` in replies.
     TxnId(u64)
 );
 id!(
-    /// A table's count of ended groups, as users see it in SHOW PARTITIONS.
+    /// The number of groups committed to a table, as SHOW PARTITIONS shows it.
     Version(u64)
 );
 id!(
-    /// A place in the log; 0 is before the first record.
+    /// A log sequence number: the position of a record in the log; 0 is before the first record.
     Lsn(u64)
 );
 id!(
-    /// A term of the log: one start of a server on a store. 0 is before the first.
+    /// A term of the log: one start of a server on a store; 0 is before the first.
     Term(u64)
 );
 id!(
-    /// The number of a batch in its log, rising by one; 0 is before the first.
+    /// The number of a batch in its log, increasing by one; 0 is before the first.
     BatchIndex(u64)
 );
 id!(
-    /// A client connection, as SHOW PROCESSLIST and KILL name it.
+    /// A client connection; the id in SHOW PROCESSLIST and KILL.
     ConnectionId(u32)
 );
 
-/// The end of a batch: what the next one names as standing before it.
+/// The end of a batch, which the next batch's header repeats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LogPosition {
-    /// Its last record.
+    /// The last record of the batch.
     pub lsn: Lsn,
-    /// Its number.
     pub index: BatchIndex,
-    /// The term that wrote it.
+    /// The term in which it was written.
     pub term: Term,
 }
 

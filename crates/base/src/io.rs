@@ -1,6 +1,6 @@
-//! Files as an argument: the real file system here, a crashing one in simulation.
+//! File access, passed as an argument: the real file system here, a simulated one in tests.
 //!
-//! Calls block: they are made on threads that may block (`task::run`, the log's own thread).
+//! Calls block; make them on threads that may block (`task::run`, the log's thread).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ mod real;
 
 pub use real::RealFs;
 
-/// A shared file system.
 pub type FsRef = Arc<dyn Fs>;
 /// An open file; closed on drop.
 pub type FileRef = Arc<dyn File>;
@@ -27,19 +26,16 @@ pub enum Mode {
     Write,
     /// Read and write; it must not exist.
     CreateNew,
-    /// Read and write what exists; every write is on the device when it returns, past the
-    /// page cache where the file system can (else as write and `fdatasync`).
+    /// Read and write; it must exist. Every write is durable when it returns, past the page cache
+    /// where the file system supports it (else `write` and `fdatasync`).
     Direct,
 }
 
-/// A directory entry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Entry {
-    /// Full path.
     pub path: PathBuf,
-    /// Whether it is a directory.
     pub is_dir: bool,
-    /// Length; 0 for a directory.
+    /// 0 for a directory.
     pub len_bytes: u64,
 }
 
@@ -47,35 +43,33 @@ pub struct Entry {
 pub trait Fs: Send + Sync + 'static {
     /// Opens a file.
     fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef>;
-    /// Makes a directory and those above it.
+    /// Creates a directory and its missing parents.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// The entries of a directory, in the order of their names.
+    /// The entries of a directory, sorted by name.
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
-    /// Renames, replacing what stands there; durable after `sync_dir` of the target's parent.
+    /// Renames, replacing the target; durable after `sync_dir` of the target's parent.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
-    /// Removes a directory and all in it; none there is no error.
+    /// Removes a directory with its content; no error if it does not exist.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a directory durable.
+    /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Whether something stands at `path`.
     fn exists(&self, path: &Path) -> bool;
-    /// Bytes that can still be written under `path`.
+    /// Free space under `path`, in bytes.
     fn available_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// Takes an exclusive lock on a file, made if missing, until the guard is dropped or the
-    /// process ends; `WouldBlock` when another process has it.
+    /// Takes an exclusive lock on a file, creating it if missing, until the guard is dropped or the
+    /// process ends; `WouldBlock` when another process holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
-    /// Takes from everybody but its owner every right to use a file or directory; returns whether
-    /// anybody had one. Where there are no users there is nothing to do.
+    /// Removes the permissions of group and others on a file or directory; returns whether there
+    /// were any. Does nothing where there are no users.
     fn close(&self, _path: &Path) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Makes a directory and those above it, where they are not there yet, and makes the names of
-    /// all of them durable: as far as it can also of those that an earlier process made and had no
-    /// time to sync.
+    /// Creates a directory and its missing parents durably. Parents that existed before are synced
+    /// too where possible: an earlier process may have created them and crashed before its sync.
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         let is_dir = |dir: &&Path| !dir.as_os_str().is_empty();
         let made = path.ancestors().filter(is_dir).take_while(|dir| !self.exists(dir)).count();
@@ -83,8 +77,8 @@ pub trait Fs: Send + Sync + 'static {
         for (level, dir) in path.ancestors().skip(1).enumerate() {
             let dir = if is_dir(&dir) { dir } else { Path::new(".") };
             match self.sync_dir(dir) {
-                // What was there before may be somebody else's, or on a file system that has no
-                // such call.
+                // An existing parent may belong to another user, or be on a file system that cannot
+                // sync a directory.
                 Err(_) if level >= made => {}
                 done => done?,
             }
@@ -101,8 +95,8 @@ pub trait Fs: Send + Sync + 'static {
         Ok(bytes)
     }
 
-    /// Writes a file whole under a name of its own, syncs it, and gives it its name: after a
-    /// crash either the old content stands there or the new.
+    /// Replaces a file atomically (temporary file, sync, rename): after a crash it has either the
+    /// old content or the new.
     fn write_atomic(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let temporary = path.with_extension("tmp");
@@ -123,15 +117,14 @@ pub trait File: Send + Sync + 'static {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `bytes`, which must be aligned where the file is [`Mode::Direct`].
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Starts to bring what was written there to the device, so that the sync finds little left
-    /// to do. A hint: it promises nothing, and what fails is told by the sync.
+    /// Starts writing a range back to the device, so that a later sync has less to do. Only a hint:
+    /// errors are reported by the sync.
     fn write_back(&self, _offset: u64, _len_bytes: u64) {}
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
-    /// Cuts or lengthens with zeros.
+    /// Truncates, or extends with zeros.
     fn set_len(&self, len_bytes: u64) -> io::Result<()>;
-    /// Length.
     fn len_bytes(&self) -> io::Result<u64>;
-    /// Syncs, then forgets cached pages, so that the next read comes from the device.
+    /// Syncs, then evicts the file from the page cache: the next read comes from the device.
     fn drop_cache(&self) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Every metric there is, declared in one list; `/metrics` prints them.
+//! All metrics, declared in one list; `/metrics` prints them.
 
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
@@ -7,65 +7,52 @@ use prometheus::{
 /// The metrics of one server.
 pub struct Metrics {
     registry: Registry,
-    /// Loads acknowledged.
     pub loads: IntCounter,
-    /// Rows acknowledged.
     pub rows: IntCounter,
-    /// Rows refused.
     pub rows_rejected: IntCounter,
-    /// Encoded bytes acknowledged.
     pub load_bytes: IntCounter,
-    /// Groups ended, by reason.
+    /// Commit groups ended, by reason.
     pub groups_ended: IntCounterVec,
     /// Flushes published, by reason.
     pub flushes: IntCounterVec,
-    /// Flushes that failed and are tried again.
+    /// Flush attempts that failed; they are retried.
     pub flushes_failed: IntCounter,
-    /// Flush time.
     pub flush_seconds: Histogram,
-    /// Log records appended.
     pub wal_records: IntCounter,
     /// Log bytes written, padding included.
     pub wal_bytes: IntCounter,
-    /// Synced writes of the log.
     pub wal_syncs: IntCounter,
-    /// Time of one synced write.
+    /// Duration of one synced write.
     pub wal_sync_seconds: Histogram,
-    /// Open groups with rows, as `get_wal_size` counts.
+    /// Open groups that have rows; `get_wal_size` reports the same.
     pub wal_total_count: IntGauge,
-    /// Log files in use or ready.
+    /// Log files in use or prepared.
     pub wal_files: IntGauge,
-    /// Bytes in deltas.
+    /// Bytes of rows in deltas, not yet in files.
     pub delta_bytes: IntGauge,
-    /// Bytes taken from the write budget.
     pub write_memory_bytes: IntGauge,
-    /// Bytes that are kept for clients from one command to the next.
+    /// Bytes kept for clients between commands.
     pub client_memory_bytes: IntGauge,
-    /// Bytes of rows in files that only open snapshots keep.
+    /// Bytes of rows in files that only open snapshots keep alive.
     pub snapshot_memory_bytes: IntGauge,
-    /// Open snapshots.
     pub snapshots: IntGauge,
     /// Snapshots closed because their memory was needed elsewhere.
     pub snapshots_closed: IntGauge,
-    /// Versions that tables have reached, all together.
+    /// The sum of the versions of all tables.
     pub versions: IntGauge,
-    /// Rowsets over all tablets.
     pub rowsets: IntGauge,
-    /// Compactions done.
     pub compactions: IntCounter,
-    /// Bytes that compaction wrote.
     pub compaction_bytes: IntCounter,
     /// Statements, by kind.
     pub statements: IntCounterVec,
-    /// Those of the kind `insert`, which are too many to be looked up one by one.
+    /// The `insert` child of `statements`: looking it up for every insert costs too much.
     pub inserts: IntCounter,
-    /// Time of queries, planning included.
+    /// Query time, planning included.
     pub query_seconds: Histogram,
-    /// Open client connections.
     pub connections: IntGauge,
     /// Stream loads, by status.
     pub stream_loads: IntCounterVec,
-    /// Errors answered, by MySQL errno.
+    /// Errors sent to clients, by MySQL errno.
     pub errors: IntCounterVec,
 }
 
@@ -76,7 +63,6 @@ const LATENCY_SECONDS: &[f64] = &[
 ];
 
 impl Metrics {
-    /// Fresh metrics in a registry of their own.
     pub fn new() -> Self {
         let registry = Registry::new();
         let counter = |name: &str, help: &str| {

@@ -1,20 +1,19 @@
-//! Numbers as text, written the way MySQL prints them, without an allocation.
+//! Numbers as text, formatted as MySQL does, without allocating.
 
 use std::fmt::Write;
 
-/// Longest text of a number here: a DECIMAL of scale 255 with sign, zero and point.
+/// The longest text: a DECIMAL of scale 255 with sign, zero and point.
 const TEXT_BYTES_MAX: usize = 264;
 
-/// Longest digits here: of an i128, and of a double with sign, point and exponent.
+/// The longest digits: of an i128, or of a double with sign, point and exponent.
 const DIGITS_BYTES_MAX: usize = 40;
 
 /// Decimal exponents, as of `0.d1d2... x 10^exponent`, that MySQL prints without an `e`.
 const PLAIN_EXPONENTS: std::ops::RangeInclusive<i32> = -14..=15;
 
-/// The text of a number.
 pub type NumberText = StackText<TEXT_BYTES_MAX>;
 
-/// Text on the stack.
+/// Text of up to `N` bytes on the stack.
 #[derive(Debug)]
 pub struct StackText<const N: usize> {
     bytes: [u8; N],
@@ -26,12 +25,10 @@ impl<const N: usize> StackText<N> {
         Self { bytes: [0; N], len: 0 }
     }
 
-    /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The same as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("numbers are ASCII")
     }
@@ -58,12 +55,12 @@ impl NumberText {
         Self::scientific(value, format_args!("{value:e}"))
     }
 
-    /// A FLOAT: six significant digits, as MySQL shows it.
+    /// A FLOAT: six significant digits, as MySQL prints it.
     pub fn float(value: f32) -> Self {
         Self::scientific(f64::from(value), format_args!("{value:.5e}"))
     }
 
-    /// Lays out digits that were formatted as `-d.ddde-n`.
+    /// Reformats digits given as `-d.ddde-n`.
     fn scientific(value: f64, formatted: std::fmt::Arguments<'_>) -> Self {
         let mut text = Self::new();
         if !value.is_finite() {
@@ -123,7 +120,7 @@ impl NumberText {
         }
     }
 
-    /// A DECIMAL or LARGEINT: `unscaled / 10^scale` with all `scale` digits.
+    /// A DECIMAL or LARGEINT: `unscaled / 10^scale`, with all `scale` fraction digits.
     pub fn decimal(unscaled: i128, scale: u8) -> Self {
         let mut digits = StackText::<DIGITS_BYTES_MAX>::new();
         match u64::try_from(unscaled.unsigned_abs()) {
@@ -172,7 +169,7 @@ fn parse_exponent(text: &[u8]) -> i32 {
     sign * digits.iter().fold(0, |value, digit| value * 10 + i32::from(digit - b'0'))
 }
 
-/// Decimal digits of `value` at the end of `buffer`; returns where they start.
+/// Writes the decimal digits of `value` to the end of `buffer`; returns the index of the first.
 #[inline]
 pub fn put_digits(buffer: &mut [u8; 20], mut value: u64) -> usize {
     let mut at = buffer.len();

@@ -8,22 +8,18 @@ use std::str::FromStr;
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    /// `n` KiB.
     pub const fn kib(n: u64) -> Self {
         Self(n << 10)
     }
 
-    /// `n` MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
 
-    /// `n` GiB.
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
 
-    /// The number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }

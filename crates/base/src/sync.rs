@@ -1,6 +1,6 @@
-//! Locks and atomics of code that many threads run at once. Such a file names them through
-//! `crate::sync`, so that `crates/threads` can compile it a second time with locks and atomics of
-//! a scheduler that tries orders of threads, and be sure to test what runs in the server.
+//! Locks and atomics of code that several threads run at once. Such code names them through
+//! `crate::sync`, so that `crates/threads` can compile the same files with the locks and atomics of
+//! a scheduler that explores thread interleavings.
 
 pub use std::sync::OnceLock;
 pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Tasks and threads as an argument: real ones in the server, seeded ones in simulation.
+//! Tasks and threads, passed as an argument: real ones in the server, seeded ones in simulation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,53 +7,54 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 
-mod turns;
+mod time_slice;
 
-pub use turns::{Pace, Turns, at_pace, give_way, set_pace, step_back, take_turns};
+pub use time_slice::{
+    BackgroundShare, TimeSlice, lower_priority, set_background_share, set_time_slice,
+    with_background_share, yield_core,
+};
 
-/// Runs tasks that wait and jobs that compute or block.
+/// Runs asynchronous tasks, and jobs that compute or block.
 pub trait Pool: Send + Sync + 'static {
-    /// Runs `task` apart from the caller until it ends.
+    /// Runs `task` in the background until it ends.
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
 
-    /// Runs `task`, which blocks while it works and which others wait for, on a thread of its
-    /// own until it ends.
+    /// Runs `task`, which may block and which others wait for, on a thread of its own.
     fn dedicate(&self, name: &'static str, task: BoxFuture<'static, ()>);
 
-    /// Runs `job`, which may block or compute for long, on a thread made for that.
+    /// Runs `job`, which may block or compute for long, on a thread for such jobs.
     fn execute(&self, lane: Lane, job: Job);
 }
 
-/// A shared [`Pool`].
 pub type PoolRef = Arc<dyn Pool>;
 
-/// What a thread is given to do.
+/// Work that may block.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Which jobs a job may have to wait for.
+/// Which threads run a job, so that urgent jobs do not queue behind long ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// A client or the log waits for it, so it waits for none but its like.
-    Awaited,
-    /// Only memory waits for it. It gives way, see [`give_way`].
+    /// A client or the log waits for the result; queues only behind other foreground jobs.
+    Foreground,
+    /// Frees memory; nobody waits for it directly. It calls [`yield_core`] as it computes.
     Background,
-    /// As [`Lane::Background`], but so long that the others must not wait for it: it gets a
+    /// As [`Lane::Background`], but too long for other background jobs to queue behind: it gets a
     /// thread of its own.
-    Apart,
+    OwnThread,
 }
 
-/// Runs `job`, which somebody waits for, on the pool's blocking threads and waits for its result.
+/// Runs `job` in the foreground lane and waits for its result.
 ///
 /// # Panics
-/// When the job panicked, or the pool dropped it: both end the caller as well.
+/// When the job panics, or the pool drops it.
 pub async fn run<T: Send + 'static>(
     pool: &dyn Pool,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    run_in(pool, Lane::Awaited, job).await
+    run_in(pool, Lane::Foreground, job).await
 }
 
-/// The same in any lane.
+/// Runs `job` in `lane` and waits for its result.
 ///
 /// # Panics
 /// As [`run`].
@@ -64,14 +65,14 @@ pub async fn run_in<T: Send + 'static>(
 ) -> T {
     let (sender, receiver) = oneshot::channel();
     let job = move || {
-        // A caller that went away no longer wants the result.
+        // Fails when the caller was dropped and no longer needs the result.
         let _ = sender.send(job());
     };
     pool.execute(lane, Box::new(job));
     receiver.await.expect("a job of the pool ends by returning")
 }
 
-/// Runs jobs at once on the caller's thread: for tests and tools without a runtime.
+/// Runs everything at once on the caller's thread: for tests and tools without a runtime.
 #[derive(Debug, Default)]
 pub struct InlinePool;
 
@@ -89,11 +90,11 @@ impl Pool for InlinePool {
     }
 }
 
-/// The threads of a server: a few for tasks, a few for the jobs of each lane, one for each
-/// dedicated task.
+/// The threads of a server: two for tasks, a few for the jobs of each lane, one for each dedicated
+/// task.
 pub struct Threads {
     tasks: futures::executor::ThreadPool,
-    awaited: Arc<Jobs>,
+    foreground: Arc<Jobs>,
     background: Arc<Jobs>,
 }
 
@@ -110,25 +111,25 @@ struct JobQueue {
 }
 
 impl Threads {
-    /// Starts `job_threads` threads for the jobs of each lane and two for tasks.
+    /// Starts `job_threads` threads for each of the two queues of jobs and two for tasks.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// When the operating system refuses a thread.
     pub fn start(job_threads: usize) -> std::io::Result<Self> {
         let tasks =
             futures::executor::ThreadPool::builder().pool_size(2).name_prefix("task-").create()?;
-        let awaited = Jobs::start("job", job_threads, Turns::Long)?;
-        let background = Jobs::start("background", job_threads, Turns::Background)?;
-        Ok(Self { tasks, awaited, background })
+        let foreground = Jobs::start("job", job_threads, TimeSlice::Long)?;
+        let background = Jobs::start("background", job_threads, TimeSlice::Background)?;
+        Ok(Self { tasks, foreground, background })
     }
 
-    /// Runs a job on a new thread; where the system gives none, with the background's.
-    fn apart(&self, job: Job) {
+    /// Runs a job on a new thread, or in the background lane if the system refuses the thread.
+    fn run_on_own_thread(&self, job: Job) {
         let job = Arc::new(Mutex::new(Some(job)));
         let taken = Arc::clone(&job);
-        let thread = std::thread::Builder::new().name("apart".to_owned());
+        let thread = std::thread::Builder::new().name("long-job".to_owned());
         let started = thread.spawn(move || {
-            take_turns(Turns::Background);
+            set_time_slice(TimeSlice::Background);
             taken.lock().take().into_iter().for_each(contain);
         });
         if started.is_err() {
@@ -139,18 +140,18 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.awaited.close();
+        self.foreground.close();
         self.background.close();
     }
 }
 
 impl Jobs {
-    fn start(name: &str, threads: usize, turns: Turns) -> std::io::Result<Arc<Self>> {
+    fn start(name: &str, threads: usize, slice: TimeSlice) -> std::io::Result<Arc<Self>> {
         let jobs = Arc::new(Self::default());
         for n in 0..threads.max(1) {
             let jobs = Arc::clone(&jobs);
             std::thread::Builder::new().name(format!("{name}-{n}")).spawn(move || {
-                take_turns(turns);
+                set_time_slice(slice);
                 while jobs.run_next() {}
             })?;
         }
@@ -167,7 +168,7 @@ impl Jobs {
         self.arrived.notify_all();
     }
 
-    /// Waits for a job and runs it; false once the pool is gone and nothing waits.
+    /// Waits for a job and runs it; false once the pool was dropped and the queue is empty.
     fn run_next(&self) -> bool {
         let mut queue = self.queue.lock();
         let job = loop {
@@ -185,8 +186,8 @@ impl Jobs {
     }
 }
 
-/// Runs a job. A panic ends the job, not the thread: whoever waits for the job panics in turn.
-/// (The server ends the process before, see its panic hook.)
+/// Runs a job and catches its panic: the thread survives, and whoever waits for the job panics. (In
+/// the server the panic hook ends the process first.)
 fn contain(job: Job) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
 }
@@ -200,17 +201,17 @@ impl Pool for Threads {
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                take_turns(Turns::Short);
+                set_time_slice(TimeSlice::Short);
                 futures::executor::block_on(task);
             })
-            .expect("the few dedicated threads of a start are to be had");
+            .expect("the system grants the few dedicated threads of a start");
     }
 
     fn execute(&self, lane: Lane, job: Job) {
         match lane {
-            Lane::Awaited => self.awaited.push(job),
+            Lane::Foreground => self.foreground.push(job),
             Lane::Background => self.background.push(job),
-            Lane::Apart => self.apart(job),
+            Lane::OwnThread => self.run_on_own_thread(job),
         }
     }
 }
@@ -226,17 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn who_is_waited_for_waits_for_nobody_in_the_background() {
+    fn foreground_and_long_jobs_do_not_wait_for_background_jobs() {
         let threads = Threads::start(1).unwrap();
         let (release, released) = oneshot::channel::<()>();
         let wait = move || futures::executor::block_on(released).is_ok();
         let slow = run_in(&threads, Lane::Background, wait);
-        let apart = run_in(&threads, Lane::Apart, || 2);
+        let long = run_in(&threads, Lane::OwnThread, || 2);
         let slow = std::pin::pin!(slow);
         let waits = async {
-            let (awaited, apart) = futures::join!(run(&threads, || 1), apart);
+            let (foreground, long) = futures::join!(run(&threads, || 1), long);
             release.send(()).unwrap();
-            (awaited, apart)
+            (foreground, long)
         };
         let answers = futures::executor::block_on(futures::future::join(slow, waits));
         assert_eq!(answers, (true, (1, 2)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::fail::Failpoints;
-use freshet_base::task::{Threads, Turns, take_turns};
+use freshet_base::task::{Threads, TimeSlice, set_time_slice};
 use freshet_base::{ByteSize, Error, ErrorCode, Result};
 use freshet_ingest::{Engine, EngineConfig, World};
 use freshet_meta::LabelLimits;
@@ -38,7 +38,7 @@ pub fn run(config: &Config) -> Result<()> {
         .worker_threads(cores.max(2))
         .thread_name("statement")
         .thread_stack_size(STACK_BYTES)
-        .on_thread_start(|| take_turns(Turns::Short))
+        .on_thread_start(|| set_time_slice(TimeSlice::Short))
         .enable_all()
         .build()
         .map_err(failed)?;

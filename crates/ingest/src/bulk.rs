@@ -142,7 +142,7 @@ impl Bulk {
         // The place in the log is known when the record is appended.
         let nowhere = (Lsn::ZERO, Lsn::ZERO);
         let in_flight = &mut self.in_flight;
-        let lane = Lane::Awaited;
+        let lane = Lane::Foreground;
         let metas =
             engine.write_rowsets(lane, &view, &self.schema, batches, nowhere, in_flight).await?;
         self.written.extend(metas);

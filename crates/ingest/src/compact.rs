@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::Deadline;
-use freshet_base::task::{self, Lane, Pace};
+use freshet_base::task::{self, BackgroundShare, Lane};
 use freshet_base::{Result, RowsetId, TableId, TabletId};
 use freshet_meta::RowsetMeta;
 use freshet_storage::Rowset;
@@ -231,14 +231,14 @@ impl Engine {
         in_flight.add(job.id);
         let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
         let own_pace = work.pace;
-        let merged = task::run_in(&**self.pool(), Lane::Apart, move || {
+        let merged = task::run_in(&**self.pool(), Lane::OwnThread, move || {
             let mut go_on = || match engine.keeper().is_stopping() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
             let mut merge = || merge(engine.files(), &job, &mut go_on);
             match own_pace {
-                Some(pace) => task::at_pace(pace, merge),
+                Some(pace) => task::with_background_share(pace, merge),
                 None => merge(),
             }
         })
@@ -272,10 +272,10 @@ impl Engine {
 
 /// The pace of a merge in a tablet, if it has one of its own. Who writes pays for small merges
 /// from the first minute on, not all at once when they have fallen behind.
-fn merge_pace(tablet: &TabletFiles, size: Size, limits: &Limits) -> Option<Pace> {
+fn merge_pace(tablet: &TabletFiles, size: Size, limits: &Limits) -> Option<BackgroundShare> {
     match size {
-        Size::Small if not_full(tablet, limits) > limits.merge_max => Some(Pace::Hurry),
-        Size::Large if tablet.rowsets.len() <= ROWSETS_MANY => Some(Pace::Leisure),
+        Size::Small if not_full(tablet, limits) > limits.merge_max => Some(BackgroundShare::Full),
+        Size::Large if tablet.rowsets.len() <= ROWSETS_MANY => Some(BackgroundShare::Tenth),
         Size::Small | Size::Large => None,
     }
 }
@@ -300,7 +300,7 @@ struct Work {
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
     /// Its pace, if not that of flushes.
-    pace: Option<Pace>,
+    pace: Option<BackgroundShare>,
 }
 
 impl Work {
@@ -308,7 +308,7 @@ impl Work {
         view: &TableView,
         tablet: &TabletFiles,
         rowsets: &[Arc<Rowset>],
-        pace: Option<Pace>,
+        pace: Option<BackgroundShare>,
     ) -> Self {
         Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec(), pace }
     }

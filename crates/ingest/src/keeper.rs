@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
-use freshet_base::task::{Pace, set_pace};
+use freshet_base::task::{BackgroundShare, set_background_share};
 use freshet_base::{Lsn, Result, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, TableStats};
 use futures::task::AtomicWaker;
@@ -39,7 +39,7 @@ pub struct Keeper {
     busy: Mutex<HashSet<TableId>>,
     /// Whether dropped databases are being brought into metadata.
     dropping: AtomicBool,
-    /// When the pace last was another than [`Pace::Leisure`].
+    /// When the background last had more than [`BackgroundShare::Tenth`].
     pressed: Mutex<Option<Duration>>,
     waker: AtomicWaker,
     woken: AtomicBool,
@@ -187,15 +187,15 @@ fn plan_flushes(engine: &Arc<Engine>) {
     }
     let flushes = waiting_bytes / limits.flush_bytes.max(1);
     let pace = match flushes {
-        _ if limits.memory_short || engine.wal().stats().room_waiters > 0 => Pace::Hurry,
-        HURRY_FLUSHES.. => Pace::Hurry,
-        LEISURE_FLUSHES.. => Pace::Even,
-        _ => Pace::Leisure,
+        _ if limits.memory_short || engine.wal().stats().room_waiters > 0 => BackgroundShare::Full,
+        HURRY_FLUSHES.. => BackgroundShare::Full,
+        LEISURE_FLUSHES.. => BackgroundShare::TwoFifths,
+        _ => BackgroundShare::Tenth,
     };
-    if pace != Pace::Leisure {
+    if pace != BackgroundShare::Tenth {
         *engine.keeper().pressed.lock() = Some(engine.clock().now());
     }
-    set_pace(pace);
+    set_background_share(pace);
 }
 
 /// Flushes a table apart from the keeper, unless somebody does already.

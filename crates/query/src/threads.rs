@@ -19,7 +19,7 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
-use freshet_base::task::{Turns, take_turns};
+use freshet_base::task::{TimeSlice, set_time_slice};
 use freshet_base::{Error, Result, err};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -64,7 +64,7 @@ impl Threads {
             .worker_threads(queries.max(1))
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
-            .on_thread_start(|| take_turns(Turns::Long))
+            .on_thread_start(|| set_time_slice(TimeSlice::Long))
             .enable_all()
             .build()
             .map_err(failed)?;

@@ -13,10 +13,10 @@ mod views;
 
 use views::Views;
 
-/// Collects encoded rows as columns.
+/// Converts encoded rows to Arrow columns.
 ///
-/// The bytes must be rows of the schema, as `RowWriter` wrote them or `row::validate` passed
-/// them: a builder asserts that they end where cells end, and checks no more.
+/// The bytes must be rows of the schema, written by `RowWriter` or checked by `row::validate`: a
+/// builder asserts that the bytes of a row end with its last cell, and checks nothing else.
 pub struct ColumnsBuilder {
     schema: SchemaRef,
     columns: Vec<ColumnBuilder>,
@@ -24,7 +24,6 @@ pub struct ColumnsBuilder {
 }
 
 impl ColumnsBuilder {
-    /// A builder with room for `capacity` rows.
     pub fn new(schema: &TableSchema, capacity: usize) -> Self {
         let columns =
             schema.columns.iter().map(|column| ColumnBuilder::new(column.ty, capacity)).collect();
@@ -59,12 +58,10 @@ impl ColumnsBuilder {
         self.rows += count;
     }
 
-    /// Rows so far.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns.
     pub fn finish(self) -> RecordBatch {
         let fields = self.schema.fields();
         let arrays = self
@@ -77,16 +74,16 @@ impl ColumnsBuilder {
     }
 }
 
-/// The values of a column, by width: equal widths are equal bits whatever their type.
+/// The values of a column, grouped by width: types of equal width share a representation.
 enum Values {
     One(Vec<u8>),
     Two(Vec<u16>),
     Four(Vec<u32>),
     Eight(Vec<u64>),
-    /// DECIMAL in 8 bytes, 16 in Arrow.
+    /// DECIMAL of 8 bytes in a row; 16 in Arrow.
     Wide(Vec<i128>),
     Sixteen(Vec<i128>),
-    /// LARGEINT: 16 bytes, 32 in Arrow.
+    /// LARGEINT: 16 bytes in a row, 32 in Arrow.
     Large(Vec<i256>),
     Views(Views),
 }
@@ -113,7 +110,7 @@ impl ColumnBuilder {
         Self { values, valid: None }
     }
 
-    /// Takes a value from the front of `cells` and returns what is behind it.
+    /// Appends the cell at the front of `cells`; returns the bytes after it.
     #[inline]
     fn push<'a>(&mut self, cells: &'a [u8]) -> &'a [u8] {
         if let Some(valid) = &mut self.valid {
@@ -188,7 +185,7 @@ impl ColumnBuilder {
     }
 }
 
-/// Takes a value of `N` bytes from the front of `cells`.
+/// Passes the first `N` bytes of `cells` to `push`; returns the bytes after them.
 #[inline]
 fn take<const N: usize>(cells: &[u8], push: impl FnOnce([u8; N])) -> &[u8] {
     let (value, rest) = cells.split_first_chunk().expect("a row ends where its last cell ends");

@@ -7,10 +7,10 @@ use arrow::datatypes::DataType;
 use crate::row::{RowWriter, put_bytes};
 use crate::{Column, Layout, TableSchema};
 
-/// Appends the rows of `batch`, which has the columns of `schema`, to `out`.
+/// Appends the encoded rows of `batch` to `out`; `batch` has the columns of `schema`.
 ///
 /// # Panics
-/// When a column is not of its type, or has a NULL that it does not take.
+/// When a column does not have its type, or has a NULL although it is NOT NULL.
 pub fn encode(batch: &RecordBatch, schema: &TableSchema, out: &mut Vec<u8>) {
     assert_eq!(batch.num_columns(), schema.columns.len(), "the batch has the schema's columns");
     let columns: Vec<_> = schema
@@ -29,15 +29,15 @@ pub fn encode(batch: &RecordBatch, schema: &TableSchema, out: &mut Vec<u8>) {
     }
 }
 
-/// A column to read cells from.
+/// An Arrow column and how to read cells from it.
 struct Source<'a> {
     nulls: Option<&'a NullBuffer>,
     values: Values<'a>,
 }
 
 enum Values<'a> {
-    /// Every `stride` bytes the `width` low bytes are the cell: a DECIMAL in 8 bytes is the
-    /// lower half of Arrow's 16, a LARGEINT that of 32.
+    /// Values every `stride` bytes, of which the low `width` are the cell: a DECIMAL of 8 bytes is
+    /// the lower half of Arrow's 16, a LARGEINT of 16 the lower half of 32.
     Fixed {
         bytes: Buffer,
         stride: usize,
@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
         match &self.values {
             Values::Fixed { bytes, stride, width } => {
                 let cell = &bytes[row * stride..];
-                // Lengths that the compiler knows are copied without a call.
+                // A copy of a length known at compile time needs no call of memcpy.
                 match width {
                     1 => writer.put_encoded(&cell[..1]),
                     2 => writer.put_encoded(&cell[..2]),

@@ -1,13 +1,12 @@
-//! Which tablet of a partition a row goes to.
+//! The tablet of a row: the bucket hash.
 //!
-//! The hash is on disk: every file of a bucket holds rows by it, so that it never changes. A
-//! row's hash starts at `SEED`; each distribution column, in order, turns it into
-//! `fold(hash ^ word, MULTIPLIER)` for each 64-bit word of its value. Integers, dates and
-//! times are one word, sign extended, so that a wider type hashes alike; DECIMAL and LARGEINT
-//! are the two words of their unscaled 128 bits, low first; text and bytes are their length and
-//! then their bytes, eight to a little-endian word, the last padded with zeros; NULL is
-//! `NULL_WORD`. `fold` is the upper half of the 128-bit product xor the lower. The bucket is
-//! the hash scaled to the count: `hash * buckets >> 64`.
+//! Files on disk are distributed by this hash, so it must never change. A row's hash starts at
+//! `SEED`; each distribution column, in order, turns it into `fold(hash ^ word, MULTIPLIER)` for
+//! each 64-bit word of its value. Integers, dates and times are one word, sign extended, so that a
+//! wider type has the same hash; DECIMAL and LARGEINT are the two words of their unscaled 128 bits,
+//! low first; text and bytes are their length and then their bytes, eight to a little-endian word,
+//! the last padded with zeros; NULL is `NULL_WORD`. `fold` is the upper half of the 128-bit product
+//! xor the lower. The bucket is the hash scaled to the number of buckets: `hash * buckets >> 64`.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -23,9 +22,9 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 const NULL_WORD: u64 = 0x5851_f42d_4c95_7f2d;
 
-/// For each row of `batch`, which has the columns of `schema`, the position of its tablet among
-/// the `buckets` of its partition. `turn` moves on where rows of RANDOM tables begin, so that
-/// small loads spread: the number of rows flushed before serves.
+/// For each row of `batch`, which has the columns of `schema`, the index of its tablet among the
+/// `buckets` of its partition. `turn` offsets the rows of RANDOM tables so that small loads spread
+/// over all tablets; callers pass the number of rows flushed before.
 pub fn tablet_indices(
     batch: &RecordBatch,
     schema: &TableSchema,
@@ -50,7 +49,7 @@ pub fn tablet_indices(
     }
 }
 
-/// The hash of each row by these columns of the schema.
+/// The hash of each row over the distribution columns `columns`.
 pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -> Vec<u64> {
     let mut hashes = vec![SEED; batch.num_rows()];
     for &id in columns {

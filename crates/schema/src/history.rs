@@ -1,4 +1,4 @@
-//! Columns of one schema version seen through another.
+//! Rows of one schema version converted to another.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::row::{Put, RowWriter};
 use crate::value::{Encoding, put_binary, put_text, put_zero};
 use crate::{Column, ColumnsBuilder, DefaultValue, Rules, TableSchema, bytes_of_hex};
 
-/// The rows of `batch`, which has the columns of `from`, with the columns of `to`.
+/// Converts `batch`, which has the columns of `from`, to the columns of `to`.
 ///
-/// Columns are matched by id, so that renames carry their values along. A column that `from`
-/// lacks shows the literal that was written down for rows of before it, else its literal default,
-/// else NULL, else the type's zero value. Total over the
-/// versions of one table, and over projections of them: a column keeps its Arrow type for life.
+/// Columns are matched by id, so values follow renames. A column that `from` lacks is filled with
+/// the literal recorded for older rows when the column was added, else its literal default, else
+/// NULL, else the type's zero value. Defined for all versions of a table and projections of them,
+/// because a column never changes its Arrow type.
 pub fn adapt(batch: &RecordBatch, from: &TableSchema, to: &TableSchema) -> RecordBatch {
     if from.version == to.version && ids(from).eq(ids(to)) {
         return batch.clone();
@@ -40,7 +40,7 @@ fn ids(schema: &TableSchema) -> impl Iterator<Item = ColumnId> {
     schema.columns.iter().map(|column| column.id)
 }
 
-/// The values of a column that both versions have.
+/// The values of a column that both versions have; NULLs are replaced where `column` is NOT NULL.
 fn carry(values: &ArrayRef, column: &Column) -> ArrayRef {
     assert_eq!(values.data_type(), &column.ty.arrow(), "a column keeps its Arrow type for life");
     if column.nullable || values.null_count() == 0 {
@@ -50,7 +50,7 @@ fn carry(values: &ArrayRef, column: &Column) -> ArrayRef {
     zip(&mask, values, &constant(column, values.len())).expect("both sides have one type")
 }
 
-/// What rows of before the column was added show in it.
+/// What a column shows for rows written before it was added.
 fn constant(column: &Column, rows: usize) -> ArrayRef {
     let mut bytes = Vec::new();
     let mut writer = RowWriter::new(1, &mut bytes);

@@ -1,4 +1,4 @@
-//! The sort key as words that order like it, and the comparison that settles ties.
+//! Sort keys as order-preserving 64-bit words, and a comparison of whole keys for ties.
 
 use std::cmp::Ordering;
 
@@ -14,11 +14,12 @@ use crate::TableSchema;
 
 const WORD_BITS: usize = 64;
 const SIGN: u64 = 1 << 63;
-/// Words of a key, enough for three BIGINT columns that take NULL; what does not fit is compared.
+/// Words of a key, enough for three nullable BIGINT columns; a longer key is truncated and not
+/// exact.
 const WORDS_MAX: usize = 4;
 
-/// The sort keys of a batch's rows as a few words each: where the words of two rows differ, the
-/// rows compare alike. NULL is before every value.
+/// The sort keys of a batch's rows as a few words each. If the words of two rows differ, the keys
+/// compare the same way. NULL sorts first.
 pub struct KeyWords {
     words: Vec<u64>,
     width: usize,
@@ -26,15 +27,15 @@ pub struct KeyWords {
 }
 
 impl KeyWords {
-    /// Packs the leading columns of the sort key. The words of all batches of one schema compare
-    /// with each other.
+    /// Packs the leading columns of the sort key. Words of batches of the same schema can be
+    /// compared with each other.
     pub fn new(batch: &RecordBatch, schema: &TableSchema) -> Self {
         let layout = layout(batch, schema);
         let bits = layout.columns.iter().map(|column| column.bits).sum::<usize>();
         let width = bits.div_ceil(WORD_BITS).max(1);
         let count = batch.num_rows() * width;
-        // Zeros that are written: of `vec![0; n]` the system maps each page twice, for the first
-        // read and for the first write.
+        // Written zeros: pages of `vec![0; n]` fault twice, on the first read and on the first
+        // write.
         let words = std::iter::repeat_n(0, count).collect();
         let mut packer = Packer { words, width, at: 0 };
         for column in &layout.columns {
@@ -43,34 +44,34 @@ impl KeyWords {
         Self { words: packer.words, width, exact: layout.exact }
     }
 
-    /// The words of a row, at least one.
+    /// The words of a row; at least one.
     #[inline]
     pub fn row(&self, row: usize) -> &[u64] {
         &self.words[row * self.width..][..self.width]
     }
 
-    /// How many words a row has.
+    /// Words per row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Whether equal words mean equal keys, so that no tie is left to [`KeyComparator`].
+    /// Whether equal words mean equal keys; otherwise ties need [`KeyComparator`].
     pub fn is_exact(&self) -> bool {
         self.exact
     }
 }
 
-/// What part of a key its words hold.
+/// Which columns the words hold.
 struct WordLayout {
     columns: Vec<PackedColumn>,
     exact: bool,
 }
 
 struct PackedColumn {
-    /// Where it is in the batch.
+    /// Its index in the batch.
     at: usize,
     nullable: bool,
-    /// Bits it takes, with that for NULL.
+    /// Bits in the words, including the NULL bit.
     bits: usize,
 }
 
@@ -80,7 +81,8 @@ fn layout(batch: &RecordBatch, schema: &TableSchema) -> WordLayout {
     for &at in &schema.sort_key {
         let nullable = schema.columns[at].nullable;
         let (bits, whole) = width(batch.column(at).data_type());
-        // Of text a word says most; another for the bit of NULL would say little more.
+        // One word of text separates most keys; a second word only for the NULL bit is not worth
+        // it.
         let needed = if whole { bits + usize::from(nullable) } else { bits };
         if bits_left < needed {
             return WordLayout { columns, exact: false };
@@ -94,7 +96,7 @@ fn layout(batch: &RecordBatch, schema: &TableSchema) -> WordLayout {
     WordLayout { columns, exact: true }
 }
 
-/// How many bits a type's order takes, and whether they say all of it.
+/// The bits of a type's order-preserving form, and whether they determine the value.
 fn width(data_type: &DataType) -> (usize, bool) {
     match data_type {
         DataType::Int8 | DataType::UInt8 => (8, true),
@@ -108,11 +110,11 @@ fn width(data_type: &DataType) -> (usize, bool) {
     }
 }
 
-/// Columns one after the other, from the highest bit of the first word on.
+/// Packs columns one after the other, from the highest bit of the first word down.
 struct Packer {
     words: Vec<u64>,
     width: usize,
-    /// Bits that the columns so far took.
+    /// Bits used so far.
     at: usize,
 }
 
@@ -139,7 +141,7 @@ impl Packer {
                 order!(Float32Type, |value: f32| ordered_bits(u64::from(value.to_bits()) << 32))
             }
             DataType::Float64 => order!(Float64Type, |value: f64| ordered_bits(value.to_bits())),
-            // Numbers beyond 64 bits share the word of the outermost number within.
+            // Numbers beyond 64 bits are clamped to the nearest that fits; ties are compared.
             DataType::Decimal128(..) => order!(Decimal128Type, |value: i128| ordered(clamp(value))),
             DataType::Decimal256(..) => order!(Decimal256Type, |value: i256| {
                 let outermost = if value < i256::ZERO { i128::MIN } else { i128::MAX };
@@ -157,8 +159,8 @@ impl Packer {
         }
     }
 
-    /// Puts each row's `order`, upper bits first, behind what the row has. A column that takes
-    /// NULL spends its first bit on the difference.
+    /// Appends the order-preserving bits of each row, highest first. A nullable column has a NULL
+    /// bit in front.
     fn pack(&mut self, array: &dyn Array, column: &PackedColumn, order: impl Fn(usize) -> u64) {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let flag = usize::from(column.nullable);
@@ -170,7 +172,7 @@ impl Packer {
             }
             let ordered = (u128::from(order(row)) << WORD_BITS >> flag) & kept;
             let marked = ordered | (flag as u128) << 127;
-            // At most 65 bits behind at most 63: within two words.
+            // At most 65 bits after at most 63: they span at most two words.
             let placed = marked >> bit;
             words[word] |= (placed >> WORD_BITS) as u64;
             if let Some(next) = words.get_mut(word + 1) {
@@ -185,7 +187,7 @@ fn ordered(value: i64) -> u64 {
     value.cast_unsigned() ^ SIGN
 }
 
-/// The bits of a float, in the order of `total_cmp`.
+/// The bits of a float as an unsigned integer in the order of `total_cmp`.
 fn ordered_bits(bits: u64) -> u64 {
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
@@ -194,7 +196,7 @@ fn clamp(value: i128) -> i64 {
     value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-/// The first eight bytes; shorter text is padded, and ties with longer text are compared.
+/// The first eight bytes, zero-padded; texts with the same first eight bytes are ties.
 fn leading(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
@@ -206,13 +208,12 @@ fn leading(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Compares whole sort keys of two batches of one schema, NULL before every value.
+/// Compares whole sort keys of rows of two batches of one schema; NULL sorts first.
 pub struct KeyComparator {
     columns: Vec<DynComparator>,
 }
 
 impl KeyComparator {
-    /// A comparison of rows of `left` with rows of `right`.
     pub fn new(left: &RecordBatch, right: &RecordBatch, schema: &TableSchema) -> Self {
         let options = SortOptions { descending: false, nulls_first: true };
         let compare = |&at: &usize| {
@@ -222,7 +223,7 @@ impl KeyComparator {
         Self { columns: schema.sort_key.iter().map(compare).collect() }
     }
 
-    /// How row `left` of the one compares with row `right` of the other.
+    /// Compares row `left` of the left batch with row `right` of the right one.
     pub fn compare(&self, left: usize, right: usize) -> Ordering {
         self.columns
             .iter()

@@ -1,8 +1,8 @@
 //! What a row is: column types, table definitions, and the one encoding of rows.
 //!
-//! It is: MySQL and Doris types and their Arrow counterparts, the definition of a table with
-//! the history of its columns, the compact row encoding that log and delta share, and the one
-//! place that turns a literal into a column's value.
+//! It is: MySQL and Doris types and their Arrow counterparts, the definition of a table with the
+//! history of its columns, the compact row encoding that log and delta share, and the one place
+//! that converts a literal to a column's value.
 //!
 //! It is not: a parser, a store, or anything that knows the log.
 //!

@@ -1,9 +1,9 @@
-//! The one encoding of rows: what the log stores and the delta holds is the same bytes.
+//! The row encoding of the log and the delta.
 //!
-//! A row is a bitmap of NULLs (bit `i & 7` of byte `i >> 3` stands for column `i`, set means
-//! NULL), then the cells of the other columns in order: [`Layout::Fixed`] little endian,
-//! [`Layout::Bytes`] as a LEB128 length and so many bytes. Rows follow each other without
-//! separator, so rows of several loads concatenate by concatenating bytes.
+//! A row is a NULL bitmap (bit `i & 7` of byte `i >> 3` is column `i`, set means NULL), then the
+//! cells of the non-NULL columns in order: [`Layout::Fixed`] little endian, [`Layout::Bytes`] as a
+//! LEB128 length and that many bytes. Rows follow each other without separators, so the rows of
+//! several loads can be concatenated.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use freshet_base::SchemaVersion;
 
 use crate::{ColumnType, DECIMAL_PRECISION_MAX, Layout, TableSchema};
 
-/// Most bytes of one length in front of a cell.
+/// The longest encoding of the length in front of a cell.
 const LENGTH_BYTES_MAX: usize = 5;
 /// 0000-01-01 in days since 1970-01-01.
 pub const DAYS_MIN: i32 = -719_528;
@@ -31,25 +31,22 @@ pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// Rows of one load, encoded under one schema version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rows {
-    /// The version of the table's columns that `bytes` was encoded under.
     pub schema_version: SchemaVersion,
-    /// How many rows `bytes` holds.
     pub count: usize,
-    /// The rows, one after the other.
     pub bytes: Vec<u8>,
 }
 
-/// Whether a cell got a value or NULL.
+/// What a cell writer did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Put {
-    /// Its bytes were appended.
+    /// It appended the cell's bytes.
     Value,
-    /// Nothing was appended.
+    /// The cell is NULL; nothing was appended.
     Null,
 }
 
-/// Appends rows to bytes, cell by cell, without allocating for a row.
+/// Appends rows to a byte vector cell by cell, without allocating per row.
 pub struct RowWriter<'a> {
     out: &'a mut Vec<u8>,
     columns: usize,
@@ -60,7 +57,7 @@ pub struct RowWriter<'a> {
 }
 
 impl<'a> RowWriter<'a> {
-    /// A writer of rows of `columns` columns that appends to `out`.
+    /// `columns` is the number of cells of each row.
     pub fn new(columns: usize, out: &'a mut Vec<u8>) -> Self {
         let row_start = out.len();
         Self {
@@ -73,7 +70,6 @@ impl<'a> RowWriter<'a> {
         }
     }
 
-    /// Starts a row.
     #[inline]
     pub fn begin_row(&mut self) {
         debug_assert_eq!(self.column, self.columns, "the row before is complete");
@@ -82,7 +78,8 @@ impl<'a> RowWriter<'a> {
         self.out.resize(self.row_start + self.bitmap_bytes, 0);
     }
 
-    /// Writes the next cell: `write` appends its bytes, or says NULL and appends nothing.
+    /// Writes the next cell: `write` appends its bytes, or returns [`Put::Null`] and appends
+    /// nothing.
     #[inline]
     pub fn cell<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<Put, E>) -> Result<(), E> {
         match write(self.out)? {
@@ -92,21 +89,20 @@ impl<'a> RowWriter<'a> {
         Ok(())
     }
 
-    /// Writes NULL as the next cell.
     #[inline]
     pub fn put_null(&mut self) {
         self.out[self.row_start + (self.column >> 3)] |= 1 << (self.column & 7);
         self.column += 1;
     }
 
-    /// Writes the next cell from bytes that are encoded already.
+    /// Writes the next cell from encoded bytes.
     #[inline]
     pub fn put_encoded(&mut self, cell: &[u8]) {
         self.out.extend_from_slice(cell);
         self.column += 1;
     }
 
-    /// How many cells the row has so far: the position of the next one.
+    /// The index of the next cell in its row.
     #[inline]
     pub fn column(&self) -> usize {
         self.column
@@ -115,21 +111,20 @@ impl<'a> RowWriter<'a> {
     /// Completes the row.
     ///
     /// # Panics
-    /// When the row has not as many cells as there are columns.
+    /// When the row does not have a cell for every column.
     #[inline]
     pub fn end_row(&mut self) {
         assert_eq!(self.column, self.columns, "a row has a cell for every column");
         self.rows += 1;
     }
 
-    /// Takes back the row that was begun and not ended.
+    /// Removes the row that was begun and not ended.
     #[inline]
     pub fn abort_row(&mut self) {
         self.out.truncate(self.row_start);
         self.column = self.columns;
     }
 
-    /// Rows completed so far.
     #[inline]
     pub fn rows(&self) -> usize {
         self.rows
@@ -143,7 +138,7 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends the LEB128 length that stands in front of a cell of [`Layout::Bytes`].
+/// Appends the LEB128 length of a [`Layout::Bytes`] cell.
 #[inline]
 pub fn put_length(out: &mut Vec<u8>, length: usize) {
     let mut rest = length;
@@ -154,7 +149,7 @@ pub fn put_length(out: &mut Vec<u8>, length: usize) {
     out.push(rest as u8);
 }
 
-/// Reads a length from the front of `bytes`: the length and the bytes it took.
+/// Reads a length from the front of `bytes`: the length and how many bytes encode it.
 #[inline]
 pub(crate) fn take_length(bytes: &[u8]) -> Option<(usize, usize)> {
     let first = *bytes.first()?;
@@ -165,23 +160,22 @@ pub(crate) fn take_length(bytes: &[u8]) -> Option<(usize, usize)> {
     for (at, &byte) in bytes.iter().enumerate().take(LENGTH_BYTES_MAX).skip(1) {
         length |= ((byte & 0x7f) as usize) << (7 * at);
         if byte < 0x80 {
-            // One value has one encoding, so that equal rows are equal bytes.
+            // Only the shortest encoding is accepted, so that equal rows are equal bytes.
             return (byte != 0 && u32::try_from(length).is_ok()).then_some((length, at + 1));
         }
     }
     None
 }
 
-/// Why bytes are not the rows they should be.
+/// Why bytes are not valid rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowFault {
     /// The row, counted from 0.
     pub row: usize,
-    /// The column's position, or the number of columns when no column is to blame.
+    /// The column's index, or the number of columns when the fault is not in a column.
     pub column: usize,
-    /// Where in the bytes the cell or row begins.
+    /// The offset of the faulty cell or row in the bytes.
     pub offset: usize,
-    /// What is wrong.
     pub reason: &'static str,
 }
 
@@ -194,7 +188,7 @@ impl fmt::Display for RowFault {
 
 impl std::error::Error for RowFault {}
 
-/// A walk over the cells of encoded rows, in order.
+/// Iterates over the cells of encoded rows.
 pub struct RowCursor<'a> {
     layouts: Vec<Layout>,
     bytes: &'a [u8],
@@ -203,19 +197,18 @@ pub struct RowCursor<'a> {
 }
 
 impl<'a> RowCursor<'a> {
-    /// A walk over `bytes`, encoded under `schema`.
+    /// `bytes` are rows of `schema`.
     pub fn new(schema: &TableSchema, bytes: &'a [u8]) -> Self {
         let layouts = schema.columns.iter().map(|column| column.ty.layout()).collect();
         Self { layouts, bytes, at: 0, row: 0 }
     }
 
-    /// The offset of the next row in the bytes.
     pub fn offset(&self) -> usize {
         self.at
     }
 
-    /// Hands the cells of the next row to `each` (column, bytes without length, or `None` for
-    /// NULL); false when there is no further row.
+    /// Passes the cells of the next row to `each` (column index, bytes without length, or `None`
+    /// for NULL); false at the end of the bytes.
     pub fn next_row(
         &mut self,
         mut each: impl FnMut(usize, Option<&'a [u8]>) -> Result<(), &'static str>,
@@ -251,7 +244,7 @@ impl<'a> RowCursor<'a> {
     }
 }
 
-/// Where the content of the cell that begins at `at` lies.
+/// The byte range of the content of the cell that begins at `at`.
 fn cell_at(bytes: &[u8], at: usize, layout: Layout) -> Option<std::ops::Range<usize>> {
     let (from, length) = match layout {
         Layout::Fixed(width) => (at, width),
@@ -264,8 +257,8 @@ fn cell_at(bytes: &[u8], at: usize, layout: Layout) -> Option<std::ops::Range<us
     (end <= bytes.len()).then_some(from..end)
 }
 
-/// Checks bytes that come from outside this process: that they are exactly `count` rows of
-/// `schema`, and that every cell is a value its column can hold.
+/// Checks bytes from outside this process: they must be exactly `count` rows of `schema`, and every
+/// cell a valid value of its column.
 pub fn validate(schema: &TableSchema, bytes: &[u8], count: usize) -> Result<(), RowFault> {
     let mut cursor = RowCursor::new(schema, bytes);
     let mut rows = 0;
@@ -286,7 +279,7 @@ pub fn validate(schema: &TableSchema, bytes: &[u8], count: usize) -> Result<(), 
     Err(RowFault { row: rows, column, offset: bytes.len(), reason: "not as many rows as promised" })
 }
 
-/// Checks that a cell is a value of its type.
+/// Checks that a cell is a valid value of its type.
 fn check_cell(ty: ColumnType, cell: &[u8]) -> Result<(), &'static str> {
     let fits = match ty {
         ColumnType::MediumInt { unsigned: false } => {

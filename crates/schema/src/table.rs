@@ -1,4 +1,4 @@
-//! The definition of a table: columns, keys, distribution, properties, history.
+//! Table definitions: columns, keys, distribution, properties, schema history.
 
 use std::sync::Arc;
 
@@ -8,18 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::ColumnType;
 
-/// Most columns of a table.
+/// The maximum number of columns of a table.
 pub const COLUMNS_MAX: usize = 1024;
-/// Most buckets of a partition.
+/// The maximum number of buckets of a partition.
 pub const BUCKETS_MAX: u32 = 1024;
 
-/// How text of a column compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Collation {
-    /// By bytes: tables of the Doris form.
+    /// By bytes: tables in Doris syntax.
     Binary,
-    /// `utf8mb4_bin`: tables of the MySQL form, until others work.
+    /// `utf8mb4_bin`: tables in MySQL syntax.
     Utf8mb4Bin,
 }
 
@@ -27,34 +26,34 @@ pub enum Collation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LengthUnit {
-    /// Bytes of UTF-8: the Doris form.
+    /// Bytes of UTF-8: tables in Doris syntax.
     Bytes,
-    /// Characters: the MySQL form.
+    /// Characters: tables in MySQL syntax.
     Characters,
 }
 
-/// What a column takes when an INSERT does not name it.
+/// The DEFAULT of a column.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultValue {
-    /// A literal, in the text form that an INSERT would take.
+    /// A literal, in the text form that an INSERT accepts.
     Literal(String),
     /// The bytes of a hex or bit literal, as hex digits.
     Bits(String),
-    /// CURRENT_TIMESTAMP, at the column's precision.
+    /// At the column's precision.
     CurrentTimestamp,
-    /// CURRENT_DATE.
     CurrentDate,
 }
 
 impl DefaultValue {
-    /// Whether it depends on when a row comes.
+    /// Whether the value depends on the time of the insert.
     pub fn asks_clock(&self) -> bool {
         matches!(self, Self::CurrentTimestamp | Self::CurrentDate)
     }
 }
 
-/// The bytes that hex digits stand for; `None` where they are none. An odd one stands alone.
+/// The bytes of hex digits; `None` for other text. With an odd number of digits the first is a byte
+/// of its own.
 pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -66,34 +65,28 @@ pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
 /// A column of one schema version.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Column {
-    /// The same through renames; never given to another column.
+    /// Kept by renames; never given to another column.
     pub id: ColumnId,
-    /// As written; compared without case.
+    /// As written; compared case-insensitively.
     pub name: String,
-    /// Its type.
     pub ty: ColumnType,
-    /// UNSIGNED of a DECIMAL, FLOAT or DOUBLE: it takes nothing below zero. Types of integers say
-    /// it themselves.
+    /// UNSIGNED of a DECIMAL, FLOAT or DOUBLE, which then refuses negative values. Integer types
+    /// have an `unsigned` of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_negative: bool,
-    /// Whether it takes NULL.
     pub nullable: bool,
-    /// What it takes when not named; `None` means NULL where nullable, else an error.
+    /// `None`: NULL if the column is nullable, else a value is required.
     pub default: Option<DefaultValue>,
-    /// COMMENT.
     pub comment: String,
-    /// How text compares.
     pub collation: Collation,
-    /// What a length counts.
     pub length_unit: LengthUnit,
-    /// What rows of before the column was added show in it, as a literal, where the default
-    /// would not be the same for all of them at all times.
+    /// The literal that rows older than the column show, set where the default is not constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
 
 impl Column {
-    /// A column that takes NULL and says nothing else: no default, no comment, texts are bytes.
+    /// A nullable column without default or comment, with binary collation and byte lengths.
     pub fn new(id: ColumnId, name: impl Into<String>, ty: ColumnType) -> Self {
         Self {
             id,
@@ -109,7 +102,7 @@ impl Column {
         }
     }
 
-    /// The type as it is written and shown: `decimal(10,2) unsigned`.
+    /// The type as SHOW prints it: `decimal(10,2) unsigned`.
     pub fn type_text(&self) -> String {
         let unsigned = if self.non_negative { " unsigned" } else { "" };
         format!("{}{unsigned}", self.ty)
@@ -119,16 +112,16 @@ impl Column {
 /// The columns of a table at one schema version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableSchema {
-    /// Rises by one with every ALTER.
+    /// Incremented by every ALTER.
     pub version: SchemaVersion,
-    /// In the order users see.
+    /// In the order that users see.
     pub columns: Vec<Column>,
-    /// Positions in `columns` that rows are sorted by in files.
+    /// Indices into `columns` that rows in files are sorted by.
     pub sort_key: Vec<usize>,
     arrow: SchemaRef,
 }
 
-/// What is stored of a [`TableSchema`]; the Arrow schema follows from it.
+/// The serialized part of a [`TableSchema`]; the Arrow schema is derived from it.
 #[derive(Serialize, Deserialize)]
 struct StoredSchema {
     version: u32,
@@ -137,10 +130,8 @@ struct StoredSchema {
 }
 
 impl TableSchema {
-    /// A schema of these columns.
-    ///
     /// # Panics
-    /// When the sort key names a position that is no column.
+    /// When `sort_key` has an index out of bounds.
     pub fn new(version: SchemaVersion, columns: Vec<Column>, sort_key: Vec<usize>) -> Self {
         assert!(sort_key.iter().all(|&at| at < columns.len()), "the sort key names columns");
         let fields = columns
@@ -150,17 +141,17 @@ impl TableSchema {
         Self { version, columns, sort_key, arrow: Arc::new(Schema::new(fields)) }
     }
 
-    /// The Arrow schema of chunks and segments of this version.
+    /// The Arrow schema of delta chunks and segments of this version.
     pub fn arrow(&self) -> &SchemaRef {
         &self.arrow
     }
 
-    /// The position of the column of this name, whatever its case.
+    /// The index of the column with this name, compared case-insensitively.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
     }
 
-    /// The position of the column of this id.
+    /// The index of the column with this id.
     pub fn position_of(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|column| column.id == id)
     }
@@ -184,40 +175,35 @@ impl<'de> Deserialize<'de> for TableSchema {
     }
 }
 
-/// Whose form a table was written in; it decides collation, unit of length and SHOW CREATE.
+/// The dialect of the CREATE TABLE; it decides collation, length unit and SHOW CREATE TABLE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableForm {
-    /// `ENGINE=OLAP`, keys after the column list.
+    /// Doris: `ENGINE=OLAP`, keys after the column list.
     Olap,
-    /// MySQL's, keys inside the column list.
+    /// MySQL: keys inside the column list.
     MySql,
 }
 
-/// What a key of the MySQL form was declared as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeclaredKeyKind {
-    /// PRIMARY KEY.
     Primary,
-    /// UNIQUE KEY.
     Unique,
     /// KEY or INDEX.
     Index,
 }
 
-/// A key of the MySQL form: shown, and not enforced for the life of its table.
+/// A key of a table in MySQL syntax: shown, but not enforced.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeclaredKey {
-    /// What it was declared as.
     pub kind: DeclaredKeyKind,
     /// `PRIMARY` for the primary key.
     pub name: String,
-    /// Its columns.
     pub columns: Vec<ColumnId>,
 }
 
-/// What rows of equal keys become.
+/// What happens to rows with equal keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyModel {
@@ -225,41 +211,40 @@ pub enum KeyModel {
     Duplicate,
 }
 
-/// How rows spread over the tablets of a partition.
+/// How rows are distributed over the tablets of a partition.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// By the hash of these columns.
     Hash(Vec<ColumnId>),
-    /// Evenly, as they come.
+    /// Evenly, regardless of their values.
     Random,
 }
 
-/// A partition: a table without PARTITION BY has one, named like the table.
+/// A partition; a table without PARTITION BY has one, named like the table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Partition {
-    /// Never used again.
+    /// Not reused after a drop.
     pub id: PartitionId,
-    /// Its name.
     pub name: String,
-    /// Raised by TRUNCATE.
+    /// Incremented by TRUNCATE.
     pub incarnation: Incarnation,
     /// One per bucket, in bucket order.
     pub tablets: Vec<TabletId>,
 }
 
-/// The table properties that do something; all others that Doris knows are kept as written.
+/// Table properties. Those without an effect are kept as written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Properties {
-    /// Ceiling on the age of a group.
+    /// The maximum age of a commit group.
     pub group_commit_interval_ms: u64,
-    /// Ceiling on the bytes of a group.
+    /// The maximum size of a commit group.
     pub group_commit_data_bytes: u64,
-    /// Mode of stream loads that name none.
+    /// The mode of stream loads that do not specify one.
     pub group_commit_mode: GroupCommitMode,
-    /// `replication_num` as written.
+    /// As written; without effect.
     pub replication_num: u32,
-    /// The others, in the order written.
+    /// Properties without effect, in the order written.
     pub others: Vec<(String, String)>,
 }
 
@@ -275,21 +260,21 @@ impl Default for Properties {
     }
 }
 
-/// Which loads share a group, and what a reply calls them; never how fast they are.
+/// Which loads share a commit group and what replies report; it does not affect durability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupCommitMode {
     /// Each load is a group of its own.
     #[default]
     Off,
-    /// The loads of a window share a group.
+    /// The loads of an interval share a group.
     Sync,
-    /// The loads of a window share a group.
+    /// As `Sync`.
     Async,
 }
 
 impl GroupCommitMode {
-    /// The name users write.
+    /// As users write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off_mode",
@@ -298,7 +283,7 @@ impl GroupCommitMode {
         }
     }
 
-    /// The mode of a name, whatever its case.
+    /// Parses a name, case-insensitively.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Off, Self::Sync, Self::Async]
             .into_iter()
@@ -306,14 +291,13 @@ impl GroupCommitMode {
     }
 }
 
-/// Every version of a table's columns that rows in the log or in files may name.
+/// The schema versions of a table that rows in the log or in files may refer to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SchemaHistory {
     versions: Vec<Arc<TableSchema>>,
 }
 
 impl SchemaHistory {
-    /// The history of a new table.
     pub fn new(first: TableSchema) -> Self {
         Self { versions: vec![Arc::new(first)] }
     }
@@ -323,20 +307,19 @@ impl SchemaHistory {
         self.versions.last().expect("a table has at least one schema version")
     }
 
-    /// The columns at `version`.
     pub fn at(&self, version: SchemaVersion) -> Option<&Arc<TableSchema>> {
         self.versions.iter().find(|schema| schema.version == version)
     }
 
-    /// All versions, oldest first.
+    /// Oldest first.
     pub fn versions(&self) -> &[Arc<TableSchema>] {
         &self.versions
     }
 
-    /// The history with one more version.
+    /// Appends a version.
     ///
     /// # Panics
-    /// When the version is not the next one.
+    /// When the version is not the successor of the newest one.
     #[must_use]
     pub fn with(&self, next: TableSchema) -> Self {
         assert_eq!(next.version, self.current().version.next(), "versions rise by one");
@@ -346,47 +329,39 @@ impl SchemaHistory {
     }
 }
 
-/// The definition of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Table {
-    /// Never used again.
+    /// Not reused after a drop.
     pub id: TableId,
-    /// The database it is in.
     pub db: DbId,
-    /// Its name.
     pub name: String,
-    /// Whose form it was written in.
+    /// The dialect of its CREATE TABLE.
     pub form: TableForm,
-    /// What rows of equal keys become.
     pub key_model: KeyModel,
-    /// How many leading columns DUPLICATE KEY names; 0 where there is none.
+    /// The number of columns in DUPLICATE KEY, which are the first ones; 0 without such a clause.
     pub key_columns: usize,
-    /// Keys of the MySQL form, not enforced.
+    /// Keys in MySQL syntax, not enforced.
     pub declared_keys: Vec<DeclaredKey>,
-    /// Its columns, now and before.
     pub history: SchemaHistory,
-    /// The id that the next new column gets.
+    /// The id of the next column that is added.
     pub next_column: ColumnId,
-    /// Its partitions; exactly one until PARTITION BY works.
+    /// Exactly one until PARTITION BY is implemented.
     pub partitions: Vec<Partition>,
-    /// How rows spread over tablets.
     pub distribution: Distribution,
-    /// Whether `BUCKETS AUTO` was written, or no bucket clause at all.
+    /// `BUCKETS AUTO`, or no bucket clause.
     pub buckets_auto: bool,
-    /// Its properties.
     pub properties: Properties,
-    /// COMMENT.
     pub comment: String,
-    /// When it was created, microseconds since 1970-01-01 UTC.
+    /// Creation time, microseconds since 1970-01-01 UTC.
     pub created_micros: i64,
-    /// Whether no name leads to it yet: it is being filled with its first rows. One that a crash
-    /// left so goes with the next start.
+    /// Whether CREATE TABLE AS SELECT is still filling it: it has no name yet, and is dropped at
+    /// the next start if a crash leaves it so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
 }
 
 impl Table {
-    /// Its columns now.
+    /// The current columns.
     pub fn schema(&self) -> &Arc<TableSchema> {
         self.history.current()
     }

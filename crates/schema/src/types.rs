@@ -1,4 +1,4 @@
-//! Column types: what users write, and what Arrow holds.
+//! Column types and their Arrow counterparts.
 
 use std::fmt;
 
@@ -9,105 +9,86 @@ use serde::{Deserialize, Serialize};
 pub const CHAR_LEN_MAX: u32 = 255;
 /// The longest VARCHAR and VARBINARY, in the column's unit of length.
 pub const VARCHAR_LEN_MAX: u32 = 65_533;
-/// The longest TEXT, BLOB and JSON value, in bytes; a row must fit a log record.
+/// The longest TEXT, BLOB and JSON value, in bytes; a row must fit in a log record.
 pub const TEXT_BYTES_MAX: u32 = 1 << 24;
-/// The most digits of a DECIMAL.
 pub const DECIMAL_PRECISION_MAX: u8 = 38;
 /// DECIMALs of up to this many digits take 8 bytes in a row, longer ones 16.
 pub const DECIMAL_PRECISION_I64_MAX: u8 = 18;
-/// The most fractional digits of a second.
 pub const FSP_MAX: u8 = 6;
 
-/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnType {
-    /// BOOLEAN, which is TINYINT(1).
+    /// A synonym of TINYINT(1).
     Boolean,
-    /// TINYINT, 8 bits.
     TinyInt {
-        /// Without sign.
         unsigned: bool,
     },
-    /// SMALLINT, 16 bits.
     SmallInt {
-        /// Without sign.
         unsigned: bool,
     },
-    /// MEDIUMINT, 24 bits, held in 32.
+    /// 24 bits, stored in 32.
     MediumInt {
-        /// Without sign.
         unsigned: bool,
     },
-    /// INT, 32 bits.
     Int {
-        /// Without sign.
         unsigned: bool,
     },
-    /// BIGINT, 64 bits.
     BigInt {
-        /// Without sign.
         unsigned: bool,
     },
-    /// LARGEINT, 128 bits, Doris's.
+    /// 128 bits; a type of Doris.
     LargeInt,
-    /// FLOAT, 32 bits.
     Float,
-    /// DOUBLE, 64 bits.
     Double,
-    /// DECIMAL(precision, scale).
     Decimal {
-        /// All digits, 1 to 38.
+        /// Total digits, 1 to 38.
         precision: u8,
-        /// Digits behind the point, at most `precision`.
+        /// Fraction digits, at most `precision`.
         scale: u8,
     },
-    /// DATE.
     Date,
-    /// DATETIME(fsp): wall time without zone, microseconds.
+    /// Local time without a zone, in microseconds.
     DateTime {
-        /// Fractional digits, 0 to 6.
+        /// Fraction digits, 0 to 6.
         fsp: u8,
     },
-    /// TIMESTAMP(fsp): an instant, stored in UTC, microseconds.
+    /// An instant in UTC, in microseconds.
     Timestamp {
-        /// Fractional digits, 0 to 6.
+        /// Fraction digits, 0 to 6.
         fsp: u8,
     },
-    /// CHAR(len).
     Char {
-        /// Longest value, in the column's unit.
+        /// In the column's [`LengthUnit`](crate::LengthUnit).
         len: u32,
     },
-    /// VARCHAR(len).
     VarChar {
-        /// Longest value, in the column's unit.
+        /// In the column's [`LengthUnit`](crate::LengthUnit).
         len: u32,
     },
     /// STRING and TEXT.
     Text,
-    /// BINARY(len) and VARBINARY(len), bytes.
+    /// BINARY and VARBINARY.
     VarBinary {
-        /// Longest value, in bytes.
+        /// In bytes.
         len: u32,
     },
-    /// BLOB.
     Blob,
-    /// JSON, held as normalised text.
+    /// Stored as normalised text.
     Json,
 }
 
-/// How the value of a column stands in an encoded row (see `row`).
+/// How a cell is encoded (see `row`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// So many bytes, little endian.
+    /// This many bytes, little endian.
     Fixed(usize),
-    /// A LEB128 length and so many bytes.
+    /// A LEB128 length and that many bytes.
     Bytes,
 }
 
 impl ColumnType {
-    /// The Arrow type of the column in chunks and segments.
+    /// The Arrow type in delta chunks and segments.
     pub fn arrow(self) -> DataType {
         match self {
             Self::Boolean | Self::TinyInt { unsigned: false } => DataType::Int8,
@@ -137,7 +118,6 @@ impl ColumnType {
         }
     }
 
-    /// How a value stands in an encoded row.
     pub const fn layout(self) -> Layout {
         match self {
             Self::Boolean | Self::TinyInt { .. } => Layout::Fixed(1),
@@ -161,12 +141,12 @@ impl ColumnType {
         }
     }
 
-    /// Whether values are text (or JSON text).
+    /// CHAR, VARCHAR, TEXT, JSON.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::Char { .. } | Self::VarChar { .. } | Self::Text | Self::Json)
     }
 
-    /// Whether the length of the type may count characters: TEXT and JSON always count bytes.
+    /// Whether the declared length may count characters; that of TEXT and JSON always counts bytes.
     pub const fn counts_characters(self) -> bool {
         matches!(self, Self::Char { .. } | Self::VarChar { .. })
     }
@@ -176,12 +156,11 @@ impl ColumnType {
         matches!(self, Self::VarBinary { .. } | Self::Blob)
     }
 
-    /// Whether values are numbers.
     pub const fn is_numeric(self) -> bool {
         self.is_integer() || matches!(self, Self::Float | Self::Double | Self::Decimal { .. })
     }
 
-    /// Whether the type is an integer, BOOLEAN and LARGEINT included.
+    /// BOOLEAN and LARGEINT included.
     pub const fn is_integer(self) -> bool {
         matches!(
             self,
@@ -195,12 +174,11 @@ impl ColumnType {
         )
     }
 
-    /// Whether the type is a date, with a time of day or without.
+    /// DATE, DATETIME, TIMESTAMP.
     pub const fn is_temporal(self) -> bool {
         matches!(self, Self::Date | Self::DateTime { .. } | Self::Timestamp { .. })
     }
 
-    /// Whether the type is an integer without sign.
     pub const fn is_unsigned(self) -> bool {
         matches!(
             self,
@@ -212,12 +190,12 @@ impl ColumnType {
         )
     }
 
-    /// Whether Doris takes the type as a key column.
+    /// Whether Doris accepts the type for a key column.
     pub const fn can_be_key(self) -> bool {
         !matches!(self, Self::Float | Self::Double | Self::Text | Self::Blob | Self::Json)
     }
 
-    /// The name of the type without length, as `information_schema.columns.DATA_TYPE`.
+    /// The name without length, as in `information_schema.columns.DATA_TYPE`.
     pub const fn data_type_name(self) -> &'static str {
         match self {
             Self::Boolean | Self::TinyInt { .. } => "tinyint",
@@ -242,7 +220,7 @@ impl ColumnType {
     }
 }
 
-/// The type as DESC and SHOW CREATE TABLE print it, in MySQL's words.
+/// The type as DESC and SHOW CREATE TABLE print it.
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.data_type_name();

@@ -1,8 +1,8 @@
-//! The one place that turns a literal into a column's value.
+//! Conversion of literals to column values.
 //!
-//! The `put_` functions append the cell of a value (see `row`) or name what is wrong with it,
-//! by the rules of MySQL's strict mode; on an error nothing was appended. [`adjust`] is what
-//! the lax modes do with such a value instead of refusing it.
+//! The `put_` functions append the cell of a value (see `row`) or return what is wrong with it, by
+//! the rules of MySQL's strict mode; on an error nothing was appended. In the other modes
+//! [`adjust`] then stores a substitute.
 
 pub mod bad;
 pub mod number;
@@ -21,28 +21,27 @@ pub use lax::adjust;
 pub use number::ShortNumber;
 use numeric::put_quoted;
 pub use numeric::{put_f64, put_i64, put_i128, put_number, put_short};
-pub use temporal::Civil;
-pub use text::{Encoding, instant_literal, put_binary, put_civil, put_text};
+pub use temporal::LocalDateTime;
+pub use text::{Encoding, instant_literal, put_binary, put_date_time, put_text};
 
-/// What becomes of a value that does not fit its column.
+/// What happens to a value that does not fit its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnBad {
-    /// It is refused: strict mode.
+    /// It is an error: strict mode.
     #[default]
     Refuse,
-    /// It is moved into the column's range, cut to its length, or read as far as it makes
-    /// sense: MySQL without strict mode.
+    /// It is clamped to the column's range, truncated to its length, or parsed up to the first
+    /// invalid character: MySQL without strict mode.
     Clamp,
-    /// It becomes NULL, or is cut to the column's length: Doris without strict mode.
+    /// It becomes NULL, or is truncated to the column's length: Doris without strict mode.
     Null,
 }
 
-/// By which rules literals are read.
+/// How literals are converted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// What becomes of values that do not fit.
     pub on_bad: OnBad,
-    /// The zone that TIMESTAMP literals are written in.
+    /// The zone of TIMESTAMP literals.
     pub zone: Zone,
 }
 
@@ -53,32 +52,28 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Whether values that do not fit are refused.
     pub fn strict(&self) -> bool {
         self.on_bad == OnBad::Refuse
     }
 }
 
-/// A literal of any kind, for callers that hold one value and not a stream of them.
+/// A literal of any kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Literal<'a> {
-    /// NULL.
     Null,
     /// An integer, TRUE or FALSE.
     Int(i128),
-    /// A number as written.
+    /// A number as written, with sign, point and exponent.
     Number(&'a [u8]),
-    /// A floating point number.
     Float(f64),
-    /// Text: a quoted string, a field of a CSV line, a date as written.
+    /// A quoted string, a field of a CSV line, a date as written.
     Text(&'a [u8]),
-    /// A date and time.
-    Time(Civil),
-    /// Bytes: a hex or bit literal, a parameter without character set.
+    Time(LocalDateTime),
+    /// A hex or bit literal, or a parameter without character set.
     Binary(&'a [u8]),
 }
 
-/// Appends NULL's cell, which is none, if the column takes it.
+/// Stores NULL, which appends nothing; an error if the column is NOT NULL.
 #[inline]
 pub fn put_null(column: &Column) -> Result<Put, BadValue> {
     if column.nullable { Ok(Put::Null) } else { Err(BadValue::Null) }
@@ -97,22 +92,22 @@ pub fn put(
         Literal::Number(text) => put_number(column, text, rules, out),
         Literal::Float(value) => put_f64(column, value, rules, out),
         Literal::Text(text) => put_text(column, text, Encoding::Unknown, rules, out),
-        Literal::Time(civil) => put_civil(column, civil, rules, out),
+        Literal::Time(value) => put_date_time(column, value, rules, out),
         Literal::Binary(bytes) => put_binary(column, bytes, rules, out),
     }
 }
 
-/// Why a column that was not named gets no value.
+/// Why a column that was given no value gets none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BadDefault {
-    /// It has no default and takes no NULL.
+    /// It has no default and is NOT NULL.
     Missing,
-    /// Its default does not fit it.
+    /// Its default does not fit the column.
     Value(BadValue),
 }
 
-/// Appends the cell of the column's default. `now` is the time of the statement, in
-/// microseconds since 1970 UTC.
+/// Appends the cell of the column's default. `now` is the time of the statement in microseconds
+/// since 1970-01-01 UTC.
 pub fn put_default(
     column: &Column,
     now: i64,
@@ -138,8 +133,8 @@ pub fn put_default(
     put.map_err(BadDefault::Value)
 }
 
-/// Appends the cell of the type's zero value: what rows of before an ALTER show in a new
-/// column that takes no NULL and has no default. The zero date is the first day of 1970.
+/// Appends the cell of the type's zero value, which rows older than a new NOT NULL column without
+/// default show. The zero date is 1970-01-01.
 pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
     match ty.layout() {
         crate::Layout::Fixed(width) => out.resize(out.len() + width, 0),

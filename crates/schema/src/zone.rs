@@ -1,4 +1,4 @@
-//! Time zones of sessions: what a TIMESTAMP is read and shown in.
+//! Session time zones, in which TIMESTAMP values are read and shown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const OFFSET_SECONDS_MIN: i32 = -(13 * 3_600 + 59 * 60);
 const OFFSET_SECONDS_MAX: i32 = 14 * 3_600;
 
-/// A time zone: an offset, or a name with its history of offsets.
+/// A fixed offset or a named zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Zone {
     /// Seconds east of UTC.
@@ -21,11 +21,10 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// UTC.
     pub const UTC: Self = Self::Offset(0);
 
-    /// The zone of `+08:00`, `-3:30`, `Z`, `UTC`, `SYSTEM`, which is UTC here, `CST` (Doris's
-    /// Shanghai) or an IANA name.
+    /// Parses `+08:00`, `-3:30`, `Z`, `UTC`, `SYSTEM` (UTC here), `CST` (Shanghai, as in Doris) or
+    /// an IANA name.
     pub fn parse(text: &str) -> Option<Self> {
         if ["utc", "z", "system"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
             return Some(Self::UTC);
@@ -41,8 +40,8 @@ impl Zone {
         Tz::from_str(text).ok().or_else(any_case).map(Self::Named)
     }
 
-    /// The instant, in microseconds since 1970 UTC, at which clocks of the zone show `local`.
-    /// `None` for a time that clocks skip. A time that they show twice is the earlier one.
+    /// Converts local time to UTC, both in microseconds since 1970-01-01. `None` for a time in the
+    /// gap when clocks are set forward; of an ambiguous time, the earlier instant.
     #[inline]
     pub fn to_utc(self, local: i64) -> Option<i64> {
         match self {
@@ -51,8 +50,8 @@ impl Zone {
         }
     }
 
-    /// As [`Zone::to_utc`], but of a time that clocks skip the instant at which they do, as
-    /// functions of MySQL answer.
+    /// As [`Zone::to_utc`], but a time in a gap gives the instant of the gap, as in MySQL's
+    /// functions.
     pub fn to_utc_or_skip(self, local: i64) -> i64 {
         let skipped = || match self {
             Self::Named(zone) => skip_of(zone, local),
@@ -61,7 +60,7 @@ impl Zone {
         self.to_utc(local).or_else(skipped).unwrap_or(local)
     }
 
-    /// What clocks of the zone show at the instant `utc`; both in microseconds since 1970.
+    /// Converts UTC to local time, both in microseconds since 1970-01-01.
     #[inline]
     pub fn to_local(self, utc: i64) -> i64 {
         let seconds = match self {
@@ -84,13 +83,13 @@ fn named_to_utc(zone: Tz, local: i64) -> Option<i64> {
     Some(local - i64::from(offset.fix().local_minus_utc()) * MICROS_PER_SECOND)
 }
 
-/// The instant at which clocks skip `local`.
+/// The instant of the gap that contains `local`.
 fn skip_of(zone: Tz, local: i64) -> Option<i64> {
     let naive = DateTime::from_timestamp_micros(local)?.naive_utc();
     Some(GapInfo::new(&naive, &zone)?.end?.timestamp_micros())
 }
 
-/// Seconds of `+hh:mm` or `-h:mm`.
+/// Parses `+hh:mm` or `-h:mm` to seconds.
 pub(crate) fn parse_offset(text: &[u8]) -> Option<i32> {
     let (sign, rest) = text.split_first()?;
     let colon = rest.iter().position(|&byte| byte == b':')?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use freshet_base::task::{Turns, take_turns};
+use freshet_base::task::{TimeSlice, set_time_slice};
 use freshet_base::{Error, Result};
 pub use freshet_ingest::Acks;
 use freshet_ingest::Horizon;
@@ -93,7 +93,7 @@ fn start_thread(number: usize, horizon: &Horizon) -> Result<IoThread> {
     std::thread::Builder::new()
         .name(format!("io-{number}"))
         .spawn(move || {
-            take_turns(Turns::Short);
+            set_time_slice(TimeSlice::Short);
             // The sender is dropped, never used: both mean the end.
             let _ = runtime.block_on(stopped);
         })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::io::FsRef;
-use freshet_base::task::{Lane, PoolRef, give_way, run_in};
+use freshet_base::task::{Lane, PoolRef, run_in, yield_core};
 use freshet_base::{Lsn, RowsetId, SegmentId, TabletId};
 use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
 use freshet_schema::{Table, TableSchema};
@@ -214,9 +214,9 @@ impl Job {
         let mut writer = SegmentWriter::create(files.fs.as_ref(), path, &spec, &first)?;
         writer.write(&first)?;
         for part in parts {
-            give_way();
+            yield_core();
             let batch = self.rows.gather(part)?;
-            give_way();
+            yield_core();
             writer.write(&batch)?;
         }
         writer.end(self.segment)

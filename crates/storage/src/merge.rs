@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
-use freshet_base::task::give_way;
+use freshet_base::task::yield_core;
 use freshet_schema::TableSchema;
 use freshet_schema::key::{KeyComparator, KeyWords};
 
@@ -71,7 +71,7 @@ impl Merge {
             self.comparators[other * count + run] = None;
         }
         for batch in self.runs[run].by_ref() {
-            give_way();
+            yield_core();
             let batch = batch?;
             if batch.num_rows() > 0 {
                 let keys = KeyWords::new(&batch, &self.schema);

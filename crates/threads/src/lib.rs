@@ -1,28 +1,27 @@
-//! Tests only: what many threads run at once, in many orders of threads.
+//! Tests only: concurrent code of the server, run under many interleavings of its threads.
 //!
-//! It is: files of the server, compiled a second time with locks and atomics of a scheduler
-//! (`sync`) that runs one thread at a time and decides at each of them who goes on, and
+//! It is: files of the server, compiled a second time with the locks and atomics of the `shuttle`
+//! scheduler (`sync`), which runs one thread at a time and may switch threads at each of them, and
 //! scenarios that use them ([`waits`], [`tables`]).
 //!
-//! It is not: code of its own beside those, and no test of orders of memory that no order of
-//! threads explains.
+//! It is not: code that the server runs, nor a test of weak memory orderings: the scheduler
+//! executes every atomic operation as sequentially consistent.
 //!
-//! Invariants: nobody who waits is forgotten, which would be seen as a deadlock; nobody is
-//! answered too early; a snapshot shows exactly the records up to its horizon; what was taken
-//! from a budget comes back.
+//! Invariants: every waiter is woken (else the run ends in a deadlock) and none too early; a
+//! snapshot shows exactly the records up to its horizon; what was taken from a budget comes back.
 //!
 //! Test it with `cargo test -p freshet-threads`; a failure prints how to repeat it.
 
 mod sync;
 
-/// `base`, as the server has it.
+/// `base`, unchanged.
 #[path = "../../base/src"]
 #[allow(dead_code)]
 mod base {
     pub mod budget;
 }
 
-/// `wal`, as the server has it.
+/// `wal`, unchanged.
 #[path = "../../wal/src"]
 #[allow(dead_code)]
 mod wal {
@@ -35,7 +34,7 @@ mod wal {
     pub mod room;
 }
 
-/// `storage`, as the server has it.
+/// `storage`, unchanged.
 #[path = "../../storage/src"]
 #[allow(dead_code, unused_imports)]
 mod storage {
@@ -46,7 +45,7 @@ mod storage {
     pub mod view;
 }
 
-// The names by which those files call each other and the rest.
+// What those files import from their own crates.
 use freshet_base::clock;
 use freshet_storage::{rowset, segment, side};
 use storage::{delta, fold, pins, snapshot, view};

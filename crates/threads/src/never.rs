@@ -1,11 +1,11 @@
-//! A clock on which nothing ever comes too late.
+//! A clock on which no deadline passes.
 
 use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
 use futures::future::BoxFuture;
 
-/// Only what is waited for ends a wait.
+/// Its sleeps never end, so that a wait ends only by what it waits for.
 pub struct Never;
 
 /// A deadline that never comes.

@@ -1,16 +1,17 @@
-//! Tries a scenario in many orders of its threads.
+//! Runs a scenario under many interleavings of its threads.
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
-/// What columns of a few rows need of a stack, without optimisation.
+/// Building the columns of a few rows in a debug build needs this much stack.
 const STACK_BYTES: usize = 1 << 20;
-/// Switches of thread that a run of the second half has at places of its choice.
+/// Forced thread switches in a run of the second half.
 const SWITCHES: usize = 3;
 const SEED: u64 = 1;
 
-/// Runs `scenario` in `orders` orders: half of them by chance, half with few switches between
-/// threads, which finds what chance seldom does. The same orders each time.
+/// Runs `scenario` under `orders` interleavings, the same ones each time: half of them random, half
+/// with few switches (probabilistic concurrency testing), which finds bugs that random ones rarely
+/// hit.
 pub fn try_orders(orders: usize, scenario: fn()) {
     let config = || {
         let mut config = Config::new();

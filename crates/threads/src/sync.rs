@@ -1,8 +1,8 @@
-//! `freshet_base::sync`, with the scheduler's locks and atomics.
+//! `freshet_base::sync` with the locks and atomics of `shuttle`.
 
 pub use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A lock that the scheduler knows.
+/// A lock at which the scheduler may switch threads.
 #[derive(Default)]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -16,11 +16,11 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A cell that is set once. Who wants to set it waits for who does, as with the real one.
+/// A cell that is set once; as with the real one, a second setter waits for the first.
 pub struct OnceLock<T> {
     cell: std::sync::OnceLock<T>,
     setting: Mutex<()>,
-    /// Looked at where the cell is: a place where the scheduler may switch.
+    /// Loaded at each `get`, so that the scheduler may switch there.
     looked: AtomicBool,
 }
 

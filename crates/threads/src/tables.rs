@@ -1,6 +1,6 @@
-//! Scenarios of a table that is written, read and flushed at once. Keys of rows are their LSNs,
-//! and a rowset stands for the LSNs that it covers: what a snapshot shows must be exactly the
-//! records up to its horizon, each in one place.
+//! Scenarios of a table that is written, read and flushed at once. The key of a row is its LSN, and
+//! a rowset stands for the LSNs that it covers: a snapshot must show exactly the records up to its
+//! horizon, each once.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -29,9 +29,8 @@ use crate::view::{StoreView, TableView, Views};
 
 const TABLE: TableId = TableId(7);
 const TABLET: TabletId = TabletId(8);
-/// Records of a scenario.
 const RECORDS: u64 = 6;
-/// Memory that a record takes in the delta.
+/// Memory charged for a record in the delta.
 const RECORD_BYTES: u64 = 100;
 
 /// `k BIGINT`, sorted by `k`.
@@ -67,7 +66,7 @@ fn table() -> Table {
     }
 }
 
-/// A rowset that covers the records behind `from` up to `to`; nobody opens its file.
+/// A rowset that covers the records after `from` up to `to`; its file does not exist.
 fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
     let rows = to.get() - from.get();
     let segment = SegmentMeta {
@@ -92,7 +91,7 @@ fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
     Arc::new(Rowset::new(&fs, Path::new("/"), meta, &SCHEMA))
 }
 
-/// A store of one table whose log is durable at once.
+/// A store of one table whose records are durable as soon as they are appended.
 struct Store {
     views: Views,
     delta: Arc<Delta>,
@@ -117,7 +116,6 @@ impl Store {
         store
     }
 
-    /// One record of one row, which is durable a moment later.
     fn append(&self, lsn: u64) {
         let mut bytes = Vec::new();
         let mut rows = RowWriter::new(1, &mut bytes);
@@ -136,12 +134,12 @@ impl Store {
         self.horizon.store(lsn, Ordering::SeqCst);
     }
 
-    /// Appends what [`Store::new`] has not.
+    /// Appends the records that [`Store::new`] did not.
     fn append_rest(&self) {
         (RECORDS / 2 + 1..=RECORDS).for_each(|lsn| self.append(lsn));
     }
 
-    /// What is in the delta and durable becomes a rowset. One at a time.
+    /// Publishes the durable part of the delta as a rowset. Calls must not overlap.
     fn flush(&self) {
         let cut = self.delta.cut();
         while self.horizon.load(Ordering::SeqCst) < cut.get() {
@@ -159,20 +157,20 @@ impl Store {
     fn snapshot(&self) -> Snapshot {
         self.views.pin(Freshness::Committed, || {
             let horizon = Lsn(self.horizon.load(Ordering::SeqCst));
-            // The swap of a view is nothing that the scheduler sees: it may come here.
+            // The scheduler does not see the swap of a view; this is where it may happen.
             thread::yield_now();
             horizon
         })
     }
 
-    /// What a snapshot shows of the table: exactly the records up to its horizon, each once.
+    /// A snapshot shows exactly the records up to its horizon, each once.
     fn check(snapshot: &Snapshot) {
         let table = snapshot.table(TABLE).expect("it fits").expect("it is there");
         assert_eq!(table.horizon, snapshot.horizon, "files reach above the horizon");
         check(&table);
     }
 
-    /// When all is flushed and no snapshot is open, nothing is held.
+    /// After a flush with no snapshot open, no memory is held.
     fn check_end(&self) {
         self.flush();
         assert_eq!(self.views.pins().count(), 0, "a snapshot is open");
@@ -183,7 +181,7 @@ impl Store {
     }
 }
 
-/// Exactly the records up to the horizon, each once.
+/// The table's records are exactly those up to the horizon, each once.
 fn check(table: &TableSnapshot) {
     let covers = |rowset: &Arc<Rowset>| {
         let meta = rowset.meta();
@@ -197,7 +195,7 @@ fn check(table: &TableSnapshot) {
     assert_eq!(seen, (1..=table.horizon.get()).collect::<Vec<_>>(), "at {}", table.horizon);
 }
 
-/// Readers copy, seal and convert what a writer pushes, while somebody cuts.
+/// Readers copy, seal and convert the chunks that a writer fills, while another thread cuts them.
 pub fn chunks() {
     let store = Store::new(u64::MAX);
     let read: fn(&Store) = |store| (0..2).for_each(|_| Store::check(&store.snapshot()));
@@ -209,7 +207,7 @@ pub fn chunks() {
     run(&store, [Store::append_rest, cut, read, convert]);
 }
 
-/// Snapshots are opened, read twice and dropped while flushes take the table off its delta.
+/// Snapshots are opened, read twice and dropped while flushes move the rows out of the delta.
 pub fn pins() {
     let store = Store::new(u64::MAX);
     let read: fn(&Store) = |store| {
@@ -217,7 +215,7 @@ pub fn pins() {
             let snapshot = store.snapshot();
             Store::check(&snapshot);
             let table = snapshot.table(TABLE).expect("it fits").expect("it is there");
-            // From the delta, or from what it was handed meanwhile.
+            // From the delta, or from what the flush left for the snapshot.
             Store::check(&snapshot);
             drop(snapshot);
             check(&table);
@@ -226,8 +224,8 @@ pub fn pins() {
     run(&store, [Store::append_rest, read, read, flush_some]);
 }
 
-/// One snapshot is opened while one record comes and is flushed: few threads, so that more of
-/// their orders are tried.
+/// One snapshot is opened while one thread writes and flushes: with few threads, more of their
+/// interleavings are tried.
 pub fn pinning() {
     let store = Store::new(u64::MAX);
     let writer = {
@@ -242,8 +240,7 @@ pub fn pinning() {
     store.check_end();
 }
 
-/// Snapshots that stay open hold on to nothing of a delta once a flush has ended: what comes
-/// later is not kept for them.
+/// An open snapshot does not keep the delta alive once a flush has ended.
 pub fn detaching() {
     let store = Store::new(u64::MAX);
     let opened = Arc::new(Mutex::new(Vec::new()));
@@ -272,7 +269,7 @@ pub fn detaching() {
     store.check_end();
 }
 
-/// The same with no memory for snapshots: one that is closed says so, and is never torn.
+/// As `pins`, with no memory for snapshots: a closed snapshot returns an error, never partial rows.
 pub fn closing() {
     let store = Store::new(0);
     let read: fn(&Store) = |store| {

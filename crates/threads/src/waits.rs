@@ -1,4 +1,4 @@
-//! Scenarios of those who wait: for memory, for room in the log, for its sync.
+//! Scenarios of waiting: for memory, for room in the log, for its sync.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::never::{LATER, Never};
 use crate::wal::acks::Acks;
 use crate::wal::room::{Class, Ledger, charge_bytes};
 
-/// Several want more than there is, again and again, and one of them gives up: nobody gets what
-/// another has, nobody is forgotten, and all of it comes back.
+/// Several threads repeatedly ask for more than the budget has, and one cancels its request: the
+/// limit holds, every request is granted, and all bytes come back.
 pub fn budget() {
     const LIMIT_BYTES: u64 = 100;
     let budget = Budget::new("test", LIMIT_BYTES);
@@ -41,8 +41,8 @@ pub fn budget() {
     assert_eq!((budget.used_bytes(), budget.waiting()), (0, 0));
 }
 
-/// Loads and a record that frees room take theirs while records are written and a file is made
-/// ready: each is served in the end, and what was promised is written or given back.
+/// Loads and a privileged record reserve room in the log while records are written and a file is
+/// prepared: each reservation is granted in the end, and is written or returned.
 pub fn ledger() {
     const BLOCK: u64 = crate::BLOCK_BYTES;
     const LOAD_BYTES: usize = BLOCK as usize;
@@ -62,21 +62,21 @@ pub fn ledger() {
     let frees = {
         let ledger = Arc::clone(&ledger);
         thread::spawn(move || {
-            // It waits for nobody; a file is ready a moment later.
+            // Privileged reservations do not wait; a file is ready a moment later.
             drop(ledger.try_reserve(100, Class::Privileged));
             ledger.add_files(1);
         })
     };
     loads.into_iter().chain([frees]).for_each(|thread| thread.join().expect("it ends"));
     assert_eq!(ledger.waiting(), 0);
-    // What two loads wrote is gone from the file, all else is there again.
+    // The file has lost what two loads wrote; all other room is free again.
     let left_bytes = 10 * BLOCK - 2 * charge_bytes(LOAD_BYTES);
     let sure_bytes = left_bytes.saturating_sub(4 * BLOCK) + 12 * BLOCK - 2 * BLOCK;
     assert_eq!(ledger.free_bytes(), sure_bytes);
 }
 
-/// The log's thread moves the horizon while others begin to wait for it, each on its own and
-/// through the one that serves a thread of connections: all are woken, none too early.
+/// The log's thread advances the horizon while other threads wait for it, directly and through the
+/// acknowledgements of a connection thread: all are woken, none too early.
 pub fn horizon() {
     const LAST: Lsn = Lsn(4);
     let horizon = Horizon::new(Lsn(0));

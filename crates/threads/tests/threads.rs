@@ -1,4 +1,4 @@
-//! Each scenario in many orders of its threads.
+//! Each scenario under many interleavings of its threads.
 
 use freshet_threads::runner::try_orders;
 use freshet_threads::{tables, waits};

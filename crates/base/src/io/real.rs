@@ -1,5 +1,5 @@
-//! The file system of the machine.
-// The one module that may touch `std::fs`: everybody else gets an `Fs`.
+//! The file system of the operating system.
+// The one module that may use `std::fs`.
 #![allow(clippy::disallowed_methods)]
 
 use std::fs;
@@ -13,16 +13,15 @@ use rustix::fs::{Advice, FlockOperation, OFlags};
 
 use super::{Entry, File, FileRef, Fs, Mode};
 
-/// The rights of a file's group and of everybody else.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// The file system of the machine.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RealFs;
 
 struct RealFile {
     file: fs::File,
-    /// Set where the file system refused direct writes: each write is followed by a sync.
+    /// Set where the file system refused O_DIRECT: each write is followed by a sync.
     sync_each_write: bool,
 }
 
@@ -138,7 +137,7 @@ impl File for RealFile {
     fn write_back(&self, offset: u64, len_bytes: u64) {
         let (offset, length) = (offset.cast_signed(), len_bytes.cast_signed());
         let begin = libc::SYNC_FILE_RANGE_WRITE;
-        // SAFETY: it takes no memory, and the descriptor is open as long as `self` is.
+        // SAFETY: the call takes no pointers, and the descriptor is open as long as `self` is.
         let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, length, begin) };
     }
 

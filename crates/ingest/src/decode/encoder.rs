@@ -400,7 +400,7 @@ fn beginning(literal: Literal<'_>) -> Vec<u8> {
         Literal::Null => b"NULL".to_vec(),
         Literal::Int(value) => value.to_string().into_bytes(),
         Literal::Float(value) => value.to_string().into_bytes(),
-        Literal::Time(civil) => civil.to_string().into_bytes(),
+        Literal::Time(value) => value.to_string().into_bytes(),
         Literal::Number(text) | Literal::Text(text) | Literal::Binary(text) => {
             text[..text.len().min(VALUE_BYTES_MAX)].to_vec()
         }

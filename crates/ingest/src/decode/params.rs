@@ -2,7 +2,7 @@
 
 use freshet_base::{Error, Result, bail, err};
 use freshet_schema::value::{
-    Civil, Encoding, put_civil, put_f64, put_i64, put_i128, put_text, temporal,
+    Encoding, LocalDateTime, put_date_time, put_f64, put_i64, put_i128, put_text, temporal,
 };
 use freshet_schema::{Literal, Rules};
 
@@ -238,8 +238,10 @@ impl<'a> ParamReader<'a> {
         };
         let seconds = i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
         let micros = seconds * 1_000_000 + i64::from(micros);
-        let civil = Civil { days, micros, round_up: false, offset: None };
-        encoder.put(Literal::Time(civil), |column, rules, out| put_civil(column, civil, rules, out))
+        let value = LocalDateTime { days, micros, round_up: false, offset: None };
+        encoder.put(Literal::Time(value), |column, rules, out| {
+            put_date_time(column, value, rules, out)
+        })
     }
 
     /// TIME: a length of 0, 8 or 12, and so much of sign, days, hours, minutes, seconds,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use freshet_base::task::{Turns, step_back, take_turns};
+use freshet_base::task::{TimeSlice, lower_priority, set_time_slice};
 use freshet_base::{Result, bail, err};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -65,8 +65,8 @@ impl Plans {
         let plans = Arc::clone(self);
         let thread = std::thread::Builder::new().name("plan".to_owned()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
-            take_turns(Turns::Long);
-            step_back();
+            set_time_slice(TimeSlice::Long);
+            lower_priority();
             while let Some((id, work)) = plans.next() {
                 work();
                 plans.state.lock().running.remove(&id);

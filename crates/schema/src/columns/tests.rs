@@ -14,7 +14,7 @@ fn schema(types: &[ColumnType]) -> TableSchema {
     TableSchema::new(SchemaVersion(1), types.iter().enumerate().map(column).collect(), vec![])
 }
 
-/// Encodes rows of cells that are encoded already.
+/// Encodes rows from encoded cells; `None` is NULL.
 fn encode(columns: usize, rows: &[&[Option<Vec<u8>>]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = RowWriter::new(columns, &mut bytes);

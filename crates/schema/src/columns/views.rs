@@ -6,16 +6,16 @@ use arrow::array::{ArrayRef, BinaryViewArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 
-/// A value of up to this many bytes lies inside its view.
+/// A value of up to this length is stored inside its view.
 const VIEW_INLINE_BYTES_MAX: usize = 12;
-/// A buffer of long values is closed here, because a view addresses it with 32 bits.
+/// The size at which a buffer of long values is closed: a view addresses it with 32 bits.
 const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
 
-/// Arrow's view layout: length, then the bytes themselves up to 12, or the first four of them
-/// and the place of all in a shared buffer.
+/// Arrow's view layout: the length, then either the bytes themselves (up to 12), or the first four
+/// of them and the position of the value in a shared buffer.
 pub(super) struct Views {
     views: Vec<u128>,
-    /// The buffers that are full.
+    /// Full buffers of long values.
     closed: Vec<Buffer>,
     open: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Views {
             return self.push_long(&cells[..length]);
         }
         let content = match cells.first_chunk() {
-            // One wide load instead of a copy of varying length; what is too much is masked.
+            // One 16-byte load and a mask instead of a copy of variable length.
             Some(wide) => u128::from_le_bytes(*wide) & ((1 << (8 * length)) - 1),
             None => {
                 let mut wide = [0; 16];
@@ -56,20 +56,20 @@ impl Views {
         self.views.push(view);
     }
 
-    /// A place that holds nothing.
+    /// Appends an empty value; the caller marks it NULL.
     pub fn push_null(&mut self) {
         self.views.push(0);
     }
 
-    /// Values so far, nulls among them.
+    /// The number of values, NULLs included.
     pub fn len(&self) -> usize {
         self.views.len()
     }
 
-    /// The column, as text or as bytes.
+    /// The column, `Utf8View` or `BinaryView`.
     ///
     /// # Panics
-    /// When it is to be text, and a value is not UTF-8: its row was not validated.
+    /// When `ty` is text and a value is not UTF-8, which validated rows exclude.
     pub fn finish(mut self, ty: &DataType, nulls: Option<NullBuffer>) -> ArrayRef {
         self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
         if *ty == DataType::BinaryView {
@@ -78,14 +78,14 @@ impl Views {
         }
         assert_eq!(*ty, DataType::Utf8View, "values of varying length are text or bytes");
         assert!(self.is_text(), "texts of validated rows are UTF-8");
-        // SAFETY: each view points to bytes that `push_long` put there, or holds its own, and
-        // each is UTF-8, as just checked: what arrow would check value by value, in far more
-        // time than it takes here.
+        // SAFETY: each view points to bytes that `push_long` appended, or holds its bytes inline,
+        // and each value is UTF-8 as just checked. Arrow's own check, value by value, is far
+        // slower.
         Arc::new(unsafe { StringViewArray::new_unchecked(self.views.into(), self.closed, nulls) })
     }
 
-    /// Whether each value is UTF-8. Buffers hold values end to end and nothing else: where they
-    /// are UTF-8 as a whole and no value begins inside a character, each value is.
+    /// Whether each value is UTF-8. Buffers hold values without gaps: if a whole buffer is UTF-8
+    /// and no value begins inside a character, each value is UTF-8.
     fn is_text(&self) -> bool {
         self.closed.iter().all(|buffer| std::str::from_utf8(buffer).is_ok())
             && self.views.iter().all(|&view| {
@@ -133,7 +133,7 @@ mod tests {
         let refused: [&[&[u8]]; 4] = [
             &[b"\xff"],
             &[b"a long value that ends badly \xc3"],
-            // Text together, but neither is text alone.
+            // The concatenation is UTF-8, but neither part is.
             &[&whole[..cut], &whole[cut..]],
             &["\u{e9}".as_bytes().first_chunk::<1>().unwrap()],
         ];

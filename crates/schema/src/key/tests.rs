@@ -18,7 +18,7 @@ fn schema(types: &[(ColumnType, bool)]) -> TableSchema {
     TableSchema::new(SchemaVersion(1), columns, (0..types.len()).collect())
 }
 
-/// Rows of texts, each read as its column's type; `None` where the column takes NULL.
+/// Rows of texts, each parsed as its column's type; `None` is NULL.
 fn batch(schema: &TableSchema, rows: &[Vec<Option<String>>]) -> RecordBatch {
     let mut bytes = Vec::new();
     let mut writer = RowWriter::new(schema.columns.len(), &mut bytes);
@@ -39,7 +39,7 @@ fn batch(schema: &TableSchema, rows: &[Vec<Option<String>>]) -> RecordBatch {
     builder.finish()
 }
 
-/// That words order as the comparator does, and are exact when they say so.
+/// Asserts that words order as the comparator does, and that equal exact words are equal keys.
 fn check(types: &[(ColumnType, bool)], rows: &[Vec<Option<String>>]) -> bool {
     let schema = schema(types);
     let batch = batch(&schema, rows);
@@ -83,7 +83,7 @@ fn a_key_has_as_many_words_as_it_needs_up_to_four() {
     assert_eq!(width(&[(BIG, true), (BIG, true), (BIG, true), (INT, true)]), (4, true));
     assert_eq!(width(&[(BIG, false); 5]), (4, false));
     assert_eq!(width(&[(INT, false), (ColumnType::Text, true), (INT, false)]), (2, false));
-    // The first word is what metadata keeps of files as the range of their keys.
+    // Metadata keeps the first word as the key range of a file.
     let schema = schema(&[(TINY, true), (BIG, false)]);
     let keys = KeyWords::new(&batch(&schema, &[vec![Some("1".into()), Some("2".into())]]), &schema);
     assert_eq!(keys.row(0), [0b1_1000_0001 << 55 | 1 << 54, 2 << 55]);

@@ -18,7 +18,6 @@ fn int_and_text() -> TableSchema {
     schema(&[(ColumnType::Int { unsigned: false }, false), (ColumnType::Text, true)])
 }
 
-/// Encodes rows of an int and a text.
 fn encode(rows: &[(i32, Option<&str>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = RowWriter::new(2, &mut bytes);
@@ -91,7 +90,7 @@ fn what_is_wrong_is_named() {
     assert!(reason(&[0b100, 1, 0, 0, 0, 0], 1).contains("do not exist"));
     assert!(reason(&[0b01, 0], 1).contains("takes none"));
     assert!(reason(&[0, 1, 0, 0, 0, 1, 0xff], 1).contains("type of its column"));
-    // A length written longer than it needs to be.
+    // A length that is not in its shortest encoding.
     assert!(reason(&[0, 1, 0, 0, 0, 0x81, 0x00, b'a'], 1).contains("inside a cell"));
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a value, and how to say it.
+//! Errors of values, and their messages.
 
 use std::fmt::Write;
 
@@ -6,59 +6,52 @@ use freshet_base::{Error, ErrorCode};
 
 use crate::{Column, ColumnType, LengthUnit};
 
-/// Most characters of a value that a message shows.
+/// The number of characters of a value that a message shows.
 const SHOWN_CHARS_MAX: usize = 32;
 
-/// Why a text is no JSON.
+/// Why text is not valid JSON.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadJson {
-    /// Where it stops being JSON, in bytes.
+    /// The byte offset of the first error.
     pub at: usize,
-    /// In a few words.
     pub reason: String,
 }
 
-/// Why a value is not stored. It is kept to two words, because every cell's way is a `Result`
-/// with it.
+/// Why a value cannot be stored. At most 16 bytes, because the `Result` of every cell carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BadValue {
-    /// NULL, and the column takes none.
+    /// NULL in a NOT NULL column.
     Null,
-    /// A number beyond the type.
     OutOfRange {
-        /// Below the smallest rather than above the largest.
+        /// Below the minimum, rather than above the maximum.
         below: bool,
     },
-    /// Longer than the column.
+    /// Longer than the column allows.
     TooLong {
-        /// In the column's unit.
+        /// In the column's length unit.
         actual: u32,
-        /// In the column's unit.
+        /// In the column's length unit.
         limit: u32,
     },
-    /// Not a number at all.
     NotNumber,
-    /// A number with something behind it.
+    /// A number followed by other text.
     Trailing,
-    /// Not a date, or one that the calendar lacks.
+    /// Not a date, or one that does not exist.
     NotTemporal,
-    /// Not UTF-8.
     NotUtf8,
-    /// Not JSON.
     NotJson(Box<BadJson>),
-    /// A literal that this type does not take, like a hex literal of nine bytes for a number.
+    /// A literal that the type does not accept, for example a hex literal of nine bytes for a
+    /// number.
     NotStorable,
 }
 
 impl BadValue {
-    /// A value of `actual` units in a column of `limit`.
     #[cold]
     pub(super) fn too_long(actual: usize, limit: usize) -> Self {
         let clip = |length| u32::try_from(length).unwrap_or(u32::MAX);
         Self::TooLong { actual: clip(actual), limit: clip(limit) }
     }
 
-    /// The MySQL error.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Null => ErrorCode::NotNull,
@@ -71,12 +64,12 @@ impl BadValue {
         }
     }
 
-    /// The error of a statement whose row `row`, counted from 1, has `value` in `column`.
+    /// The error of a statement; `row` is counted from 1.
     pub fn error(&self, column: &Column, value: &[u8], row: u64) -> Error {
         Error::new(self.code(), self.message(column, value, row))
     }
 
-    /// MySQL's words, and behind them the value and the limit.
+    /// MySQL's message, followed by the value and the limit.
     pub fn message(&self, column: &Column, value: &[u8], row: u64) -> String {
         let (name, shown) = (&column.name, Shown(value));
         match self {
@@ -105,7 +98,7 @@ impl BadValue {
         }
     }
 
-    /// The reason as a stream load's error log gives it.
+    /// The reason in the error log of a stream load.
     pub fn reason(&self, column: &Column, value: &[u8]) -> String {
         let (name, shown) = (&column.name, Shown(value));
         match self {
@@ -131,7 +124,7 @@ fn unit(column: &Column) -> &'static str {
     }
 }
 
-/// The word that MySQL uses for what the column wants.
+/// MySQL's word for the type in "Incorrect ... value".
 fn kind(ty: ColumnType) -> &'static str {
     match ty {
         _ if ty.is_integer() => "integer",
@@ -144,7 +137,7 @@ fn kind(ty: ColumnType) -> &'static str {
     }
 }
 
-/// The beginning of a value, fit for a message.
+/// The beginning of a value, escaped for a message.
 struct Shown<'a>(&'a [u8]);
 
 impl std::fmt::Display for Shown<'_> {

@@ -1,5 +1,5 @@
-//! JSON documents in MySQL's normal form: keys by length, then by bytes; the last of two equal
-//! keys stays; a blank behind each comma and colon.
+//! JSON documents in MySQL's normal form: keys ordered by length, then by bytes; of duplicate keys
+//! the last wins; a blank after each comma and colon.
 
 use serde_json::Value;
 
@@ -7,7 +7,6 @@ use super::bad::{BadJson, BadValue};
 use crate::TEXT_BYTES_MAX;
 use crate::row::{Put, put_bytes};
 
-/// Appends the cell of a JSON text.
 pub(super) fn put(text: &[u8], out: &mut Vec<u8>) -> Result<Put, BadValue> {
     let value: Value = serde_json::from_slice(text).map_err(|error| describe(text, &error))?;
     let mut normal = Vec::with_capacity(text.len() + text.len() / 8);

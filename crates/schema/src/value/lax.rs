@@ -1,4 +1,4 @@
-//! What the modes that are not strict store in place of a value that does not fit.
+//! What non-strict modes store instead of a value that does not fit.
 
 use super::bad::BadValue;
 use super::text::{Encoding, limit_bytes};
@@ -6,8 +6,8 @@ use super::{Literal, OnBad, Rules, number, put_i64, put_number, put_text, put_ze
 use crate::row::{POWERS_OF_TEN, Put, put_bytes};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
-/// Appends what takes the place of `literal`, which `bad` says does not fit. The caller warns.
-/// What cannot be mended comes back: in strict mode everything.
+/// Appends the substitute for `literal`, which failed with `bad`; the caller adds a warning.
+/// Returns `bad` if there is no substitute, as always in strict mode.
 pub fn adjust(
     column: &Column,
     literal: Literal<'_>,
@@ -29,12 +29,12 @@ pub fn adjust(
     }
 }
 
-/// NULL, where the column takes it.
+/// NULL, if the column is nullable.
 fn null(column: &Column, bad: BadValue) -> Result<Put, BadValue> {
     if column.nullable { Ok(Put::Null) } else { Err(bad) }
 }
 
-/// The value of a type that MySQL takes for NULL where none may stand: zero, or nothing at all.
+/// The implicit default that MySQL stores for NULL in a NOT NULL column: zero, or an empty string.
 fn implicit(
     column: &Column,
     bad: BadValue,
@@ -42,7 +42,7 @@ fn implicit(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match column.ty {
-        // There is neither a zero date nor an empty document.
+        // There is no zero date (MySQL's 0000-00-00) and no empty JSON document.
         ColumnType::Date | ColumnType::DateTime { .. } => Err(bad),
         ColumnType::Timestamp { .. } | ColumnType::Json => Err(bad),
         ty if ty.is_text() || ty.is_binary() => put_text(column, b"", Encoding::Utf8, rules, out),
@@ -50,7 +50,7 @@ fn implicit(
     }
 }
 
-/// As much of a text as fits.
+/// The longest prefix of a text that fits.
 fn cut(
     column: &Column,
     literal: Literal<'_>,
@@ -58,7 +58,7 @@ fn cut(
     bad: BadValue,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
-    // Half a JSON document is none.
+    // A prefix of a JSON document is not valid JSON.
     if column.ty == ColumnType::Json {
         return null(column, bad);
     }
@@ -70,13 +70,13 @@ fn cut(
         }
         Literal::Int(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
         Literal::Float(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
-        Literal::Time(civil) => put_bytes(out, &civil.to_string().as_bytes()[..limit]),
+        Literal::Time(value) => put_bytes(out, &value.to_string().as_bytes()[..limit]),
         Literal::Null => return Err(BadValue::Null),
     }
     Ok(Put::Value)
 }
 
-/// The text before the first byte that is no UTF-8.
+/// The valid UTF-8 prefix of a text.
 fn valid_part(
     column: &Column,
     literal: Literal<'_>,
@@ -95,7 +95,7 @@ fn valid_part(
     }
 }
 
-/// The number that a text begins with, or zero.
+/// The number at the beginning of a text, or zero.
 fn leading_number(
     column: &Column,
     literal: Literal<'_>,
@@ -116,7 +116,7 @@ fn leading_number(
     }
 }
 
-/// The smallest or the largest value of a numeric column.
+/// The minimum or maximum of a numeric column.
 fn bound(column: &Column, bad: BadValue, out: &mut Vec<u8>) -> Result<Put, BadValue> {
     let below = bad == BadValue::OutOfRange { below: true };
     if below && column.non_negative {

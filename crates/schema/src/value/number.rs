@@ -1,23 +1,22 @@
-//! Numbers from text, exact as far as 128 bits reach.
+//! Parsing of numbers, exact up to 128 bits.
 
 use crate::row::POWERS_OF_TEN;
 
-/// Digits that always fit an `i64`.
+/// The most digits that always fit an `i64`.
 const SHORT_DIGITS_MAX: usize = 18;
-/// Exponents are cut here; beyond it every number is zero or out of every range.
+/// Exponents are clamped here; beyond it every number is zero or out of range of every type.
 const EXPONENT_MAX: i32 = 100_000;
 
 /// A number of up to 18 digits without exponent: `unscaled / 10^fraction_digits`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShortNumber {
-    /// The digits with their sign, without the point.
     pub unscaled: i64,
-    /// Digits behind the point, at most 18.
+    /// At most 18.
     pub fraction_digits: u8,
 }
 
-/// Reads a short number from the front of `text`: the number and the bytes it took. `None` when
-/// there is no number, or a longer one, or one with an exponent.
+/// Parses a short number at the front of `text`: the number and its length in bytes. `None` when
+/// there is no number, or it has more digits or an exponent.
 #[inline]
 pub fn take_short(text: &[u8]) -> Option<(ShortNumber, usize)> {
     let negative = text.first() == Some(&b'-');
@@ -40,7 +39,7 @@ pub fn take_short(text: &[u8]) -> Option<(ShortNumber, usize)> {
         fraction_digits = at - point;
         digits += fraction_digits;
     }
-    // More digits than fit have wrapped around above; here they are sent to the long way.
+    // `unscaled` has overflowed if there are more digits than fit; such numbers use the slow path.
     if digits == 0 || digits > SHORT_DIGITS_MAX || matches!(text.get(at), Some(b'e' | b'E')) {
         return None;
     }
@@ -54,16 +53,14 @@ fn digit_at(text: &[u8], at: usize) -> Option<u8> {
     (digit < 10).then_some(digit)
 }
 
-/// A number: `digits * 10^exponent`, with what was cut behind the digits that fit 128 bits.
+/// `digits * 10^exponent`, truncated to the digits that fit 128 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Number {
-    /// Below zero.
     pub negative: bool,
     /// The significant digits, as many as fit.
     pub digits: u128,
-    /// Power of ten.
     pub exponent: i32,
-    /// The first digit that was cut.
+    /// The first digit that did not fit, for rounding.
     pub next_digit: u8,
 }
 
@@ -86,7 +83,8 @@ impl From<i128> for Number {
 }
 
 impl Number {
-    /// The number times `10^scale`, rounded half away from zero; `None` when 128 bits lack room.
+    /// The number times `10^scale`, rounded half away from zero; `None` when it does not fit 128
+    /// bits.
     pub fn unscaled(self, scale: u8) -> Option<i128> {
         let shift = self.exponent + i32::from(scale);
         let magnitude = match shift {
@@ -98,7 +96,7 @@ impl Number {
                 None => 0,
             },
         };
-        // The most negative value has no positive twin.
+        // The minimum of i128 has no positive counterpart.
         match (self.negative, i128::try_from(magnitude)) {
             (false, Ok(value)) => Some(value),
             (true, Ok(value)) => Some(-value),
@@ -108,7 +106,7 @@ impl Number {
     }
 }
 
-/// Reads a number of any length from the front of `text`: the number and the bytes it took.
+/// Parses a number of any length at the front of `text`: the number and its length in bytes.
 pub fn take(text: &[u8]) -> Option<(Number, usize)> {
     let negative = text.first() == Some(&b'-');
     let mut at = usize::from(negative || text.first() == Some(&b'+'));
@@ -149,7 +147,7 @@ pub fn take(text: &[u8]) -> Option<(Number, usize)> {
     Some((number, at))
 }
 
-/// Reads `e[+-]digits`; `None` when an `e` begins something else.
+/// Parses `e[+-]digits`: the exponent and its length in bytes; `None` when no digits follow.
 fn take_exponent(text: &[u8]) -> Option<(i32, usize)> {
     let &[b'e' | b'E', ref rest @ ..] = text else { return None };
     let negative = rest.first() == Some(&b'-');

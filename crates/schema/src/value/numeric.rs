@@ -1,26 +1,26 @@
-//! Numbers into columns of every type.
+//! Storing numbers in columns of every type.
 
 use std::io::Write;
 
 use super::bad::BadValue;
 use super::number::{self, Number, ShortNumber};
 use super::text::{self, Encoding};
-use super::{Rules, put_civil, put_text, temporal};
+use super::{Rules, put_date_time, put_text, temporal};
 use crate::row::{POWERS_OF_TEN, Put};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
-/// Doubles up to here are exact integers.
+/// All integers up to here are exact as doubles.
 const DOUBLE_EXACT_MAX: i64 = 1 << 53;
-/// Powers of ten up to here are exact doubles.
+/// The powers of ten up to 10^18, all exact as doubles.
 const DOUBLE_POWERS: [f64; 19] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18,
 ];
-/// Doubles that are shown without an exponent.
+/// The range of doubles that are formatted without an exponent.
 const DOUBLES_SHOWN_PLAIN: std::ops::Range<f64> = 1e-15..1e15;
-/// All digits of a double fit so many characters.
+/// The column length at which every double fits with all its digits.
 const DOUBLE_TEXT_BYTES_MAX: u32 = 25;
-/// Longest text of a number that is made here: a double, or 39 digits with sign and point.
+/// The longest formatted number: a double, or 39 digits with sign and point.
 const TEXT_BYTES_MAX: usize = 400;
 
 /// Appends the cell of an integer.
@@ -67,7 +67,7 @@ pub fn put_i64(
     Ok(Put::Value)
 }
 
-/// Appends the cell of an integer of any size.
+/// Appends the cell of an integer of up to 128 bits.
 pub fn put_i128(
     column: &Column,
     value: i128,
@@ -103,7 +103,7 @@ pub fn put_i128(
     Ok(Put::Value)
 }
 
-/// Appends the cell of a short number; `written` is its text as it stood.
+/// Appends the cell of a short number; `written` is its source text.
 #[inline]
 pub fn put_short(
     column: &Column,
@@ -135,7 +135,7 @@ pub fn put_short(
             if fraction_digits == 0 {
                 return put_i64(column, unscaled, rules, out);
             }
-            // Rounding a short number gives a shorter one.
+            // Rounding a short number yields a short number.
             let rounded = Number::from(number).unscaled(0).unwrap_or_default();
             if unscaled < 0 && rounded == 0 && ty.is_unsigned() {
                 return Err(BadValue::OutOfRange { below: true });
@@ -143,9 +143,9 @@ pub fn put_short(
             put_i64(column, rounded as i64, rules, out)
         }
         ColumnType::Double if unscaled.abs() <= DOUBLE_EXACT_MAX => {
-            // Both operands are exact, so that the quotient is rounded once: correctly.
+            // Both operands are exact, so the quotient is rounded once and correctly.
             let value = unscaled as f64 / DOUBLE_POWERS[fraction_digits as usize];
-            // The sign of `-0.0` is lost in an integer; MySQL shows 0 for it, too.
+            // An integer cannot hold the sign of `-0.0`; MySQL shows 0 for it, too.
             out.extend_from_slice(&value.to_le_bytes());
             Ok(Put::Value)
         }
@@ -171,7 +171,7 @@ pub fn put_number(
     put_taken(column, text, (number, taken), rules, out)
 }
 
-/// The same of a number in a text, which is rounded before its sign counts.
+/// As [`put_number`] for a number in a quoted string, which is rounded before its sign is checked.
 pub(super) fn put_quoted(
     column: &Column,
     text: &[u8],
@@ -209,7 +209,7 @@ fn put_taken(
     }
 }
 
-/// A number without exponent as MySQL writes it: no plus, no leading zeros, a digit before the
+/// A number without exponent in MySQL's form: no plus sign, no leading zeros, a digit before the
 /// point.
 fn plain(text: &[u8]) -> Vec<u8> {
     let negative = text.first() == Some(&b'-');
@@ -245,7 +245,7 @@ fn put_float_text(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<Put
         out.extend_from_slice(&value.to_le_bytes());
         return Ok(Put::Value);
     }
-    // Read again at the column's width: rounding twice could end one step off.
+    // Parse again at the column's width: rounding twice could be off by one step.
     let text = std::str::from_utf8(text).map_err(|_| BadValue::NotNumber)?;
     let value: f32 = text.parse().map_err(|_| BadValue::NotNumber)?;
     if !value.is_finite() {
@@ -255,7 +255,7 @@ fn put_float_text(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<Put
     Ok(Put::Value)
 }
 
-/// Appends the cell of an exact number to a DECIMAL column.
+/// Appends the cell of an exact number in a DECIMAL column.
 fn put_exact(column: &Column, number: Number, out: &mut Vec<u8>) -> Result<Put, BadValue> {
     let ColumnType::Decimal { precision, scale } = column.ty else {
         return Err(BadValue::NotStorable);
@@ -301,9 +301,9 @@ pub fn put_f64(
             out.extend_from_slice(&narrow.to_le_bytes());
         }
         ty if ty.is_integer() => {
-            // MySQL rounds approximate numbers to even, exact ones away from zero.
+            // MySQL rounds approximate numbers half to even, exact ones half away from zero.
             let rounded = value.round_ties_even();
-            // i128::MAX is not a double; the next one up is 2^127.
+            // i128::MAX is not a double; the next larger double is 2^127.
             if rounded.abs() >= 2f64.powi(127) {
                 return Err(out_of_range);
             }
@@ -321,8 +321,8 @@ pub fn put_f64(
     Ok(Put::Value)
 }
 
-/// Appends the cell of a double as text, as MySQL shows it: with an exponent where it is large, and
-/// with as many digits as the column has room for.
+/// Appends a double as text in MySQL's form: with an exponent if it is large, and with as many
+/// digits as fit the column.
 fn put_double_text(
     column: &Column,
     value: f64,
@@ -343,8 +343,8 @@ fn put_double_text(
     }
 }
 
-/// A double in so many characters, where all its digits take more; `None` where they do not, or
-/// not even its whole digits have room.
+/// A double rounded to fit `limit` characters; `None` if it fits unrounded, or if not even its
+/// integer digits fit.
 fn shortened(value: f64, plain: bool, limit: usize) -> Option<String> {
     let scientific = format!("{value:e}");
     let full = if plain { value.to_string().len() } else { scientific.len() };
@@ -354,7 +354,7 @@ fn shortened(value: f64, plain: bool, limit: usize) -> Option<String> {
     let room = limit.checked_sub(usize::from(value < 0.0))?;
     let (_, exponent) = scientific.split_once('e')?;
     let whole = exponent.parse::<i32>().ok()? + 1;
-    // A zero, the point and a zero are the most that is spent before the first digit.
+    // At most "0.0" in front of the first significant digit.
     if plain && whole >= -1 && usize::try_from(whole).unwrap_or(0) <= room {
         let before_point = usize::try_from(whole).unwrap_or(0).max(1);
         let decimals = room.saturating_sub(before_point + 1);
@@ -368,7 +368,7 @@ fn shortened(value: f64, plain: bool, limit: usize) -> Option<String> {
     Some(format!("{}e{exponent}", without_zeros(mantissa)))
 }
 
-/// Digits without the zeros at the end of their fraction.
+/// Digits without trailing zeros in the fraction.
 fn without_zeros(digits: &str) -> &str {
     match digits.contains('.') {
         true => digits.trim_end_matches('0').trim_end_matches('.'),
@@ -376,8 +376,8 @@ fn without_zeros(digits: &str) -> &str {
     }
 }
 
-/// `value * 10^scale` as an integer, where rounding cannot depend on digits that a double
-/// does not show.
+/// `value * 10^scale` as an integer, if the rounding cannot depend on digits beyond a double's
+/// precision.
 fn short_decimal(value: f64, scale: u8) -> Option<i64> {
     let scaled = value * DOUBLE_POWERS.get(scale as usize)?;
     let rounded = scaled.round();
@@ -385,18 +385,18 @@ fn short_decimal(value: f64, scale: u8) -> Option<i64> {
     clear.then_some(rounded as i64)
 }
 
-/// Appends the cell of the date and time that a number is.
+/// Appends the cell of a number read as a date and time (`20240131`).
 fn put_moment(
     column: &Column,
     number: &[u8],
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
-    let civil = temporal::of_number(number).ok_or(BadValue::NotTemporal)?;
-    put_civil(column, civil, rules, out)
+    let value = temporal::of_number(number).ok_or(BadValue::NotTemporal)?;
+    put_date_time(column, value, rules, out)
 }
 
-/// Appends the cell of a number by way of its text, made on the stack.
+/// Formats a number on the stack and appends it as text.
 fn put_shown(
     column: &Column,
     shown: std::fmt::Arguments<'_>,

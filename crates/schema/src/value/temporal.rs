@@ -1,4 +1,4 @@
-//! Dates and times from text, as MySQL reads them.
+//! Parsing of dates and times by MySQL's rules.
 
 use std::fmt;
 
@@ -6,21 +6,20 @@ use crate::row::MICROS_PER_DAY;
 use crate::zone::parse_offset;
 use crate::{Zone, row};
 
-/// A point on a wall clock, as written.
+/// A date and time as written, with an optional UTC offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Civil {
-    /// Days since 1970-01-01.
+pub struct LocalDateTime {
     pub days: i32,
     /// Microseconds since midnight.
     pub micros: i64,
-    /// The first digit behind the microseconds is 5 or more.
+    /// Whether the first digit after the microseconds is 5 or more.
     pub round_up: bool,
-    /// The offset from UTC that was written behind the time, in seconds.
+    /// The UTC offset that followed the time, in seconds.
     pub offset: Option<i32>,
 }
 
-impl Civil {
-    /// What a wall clock shows `local` microseconds after 1970-01-01 00:00:00.
+impl LocalDateTime {
+    /// `local` is local time in microseconds since 1970-01-01 00:00:00.
     pub fn from_micros(local: i64) -> Self {
         Self {
             days: local.div_euclid(MICROS_PER_DAY) as i32,
@@ -30,7 +29,7 @@ impl Civil {
         }
     }
 
-    /// Microseconds since 1970 with `fsp` digits, rounded half up; `None` past the year 9999.
+    /// Microseconds since 1970-01-01, rounded half up to `fsp` digits; `None` past the year 9999.
     pub fn micros_rounded(self, fsp: u8) -> Option<i64> {
         let micros = i64::from(self.days) * MICROS_PER_DAY + self.micros;
         let step = 10i64.pow(6 - u32::from(fsp.min(6)));
@@ -39,7 +38,7 @@ impl Civil {
         (row::MICROS_MIN..=row::MICROS_MAX).contains(&rounded).then_some(rounded)
     }
 
-    /// The same with the written offset, where there is one, turned into time of `zone`.
+    /// Converts a time with an offset to local time of `zone`.
     pub fn in_zone(self, zone: Zone) -> Self {
         let Some(offset) = self.offset else { return self };
         let utc =
@@ -49,7 +48,7 @@ impl Civil {
 }
 
 /// `yyyy-mm-dd hh:mm:ss[.ffffff]`.
-impl fmt::Display for Civil {
+impl fmt::Display for LocalDateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (year, month, day) = date_of(self.days);
         let (second, fraction) = (self.micros / 1_000_000, self.micros % 1_000_000);
@@ -59,13 +58,13 @@ impl fmt::Display for Civil {
     }
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar; `None` when there is no such day.
+/// Days since 1970-01-01 of a Gregorian date; `None` if the date does not exist.
 #[inline]
 pub fn days_of(year: u32, month: u32, day: u32) -> Option<i32> {
     if year > 9_999 || !(1..=12).contains(&month) || day == 0 || day > days_in(year, month) {
         return None;
     }
-    // Years that begin in March put the leap day last; eras of 400 years repeat exactly.
+    // Years that begin in March have the leap day last; the calendar repeats every 400 years.
     let year = if month <= 2 { year as i32 - 1 } else { year as i32 };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);
@@ -73,7 +72,7 @@ pub fn days_of(year: u32, month: u32, day: u32) -> Option<i32> {
     Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
 }
 
-/// Year, month and day of days since 1970-01-01.
+/// The year, month and day of a number of days since 1970-01-01.
 pub fn date_of(days: i32) -> (i32, u32, u32) {
     let shifted = i64::from(days) + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -98,10 +97,10 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Reads a date, or a date and a time; `None` when it is neither.
-pub fn parse(text: &[u8]) -> Option<Civil> {
+/// Parses a date, or a date and a time.
+pub fn parse(text: &[u8]) -> Option<LocalDateTime> {
     if let Some(days) = parse_plain_date(text) {
-        return Some(Civil { days, micros: 0, round_up: false, offset: None });
+        return Some(LocalDateTime { days, micros: 0, round_up: false, offset: None });
     }
     let mut scan = Scan { rest: text.trim_ascii() };
     let digits = scan.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -111,12 +110,12 @@ pub fn parse(text: &[u8]) -> Option<Civil> {
     };
     let (micros, round_up) = if has_time { scan.time()? } else { (0, false) };
     let offset = scan.offset()?;
-    Some(Civil { days, micros, round_up, offset })
+    Some(LocalDateTime { days, micros, round_up, offset })
 }
 
-/// Reads a number as MySQL does, from its end: `128` is the 28th of January in 2000, and fourteen
-/// digits are a date and a time. A date has no fraction of a second. `None` when it is neither.
-pub fn of_number(number: &[u8]) -> Option<Civil> {
+/// Parses a number as MySQL does, digits right-aligned: `128` is 2000-01-28, and fourteen digits
+/// are a date and a time. A date has no fraction of a second. `None` when it is neither.
+pub fn of_number(number: &[u8]) -> Option<LocalDateTime> {
     const DATE_NUMBER_MAX: u64 = 99_991_231;
     let point = number.iter().position(|byte| *byte == b'.').unwrap_or(number.len());
     let (whole, fraction) = number.split_at(point);
@@ -137,7 +136,7 @@ pub fn of_number(number: &[u8]) -> Option<Civil> {
     parse(&digits)
 }
 
-/// The usual form, `yyyy-mm-dd`, without a loop.
+/// The common form `yyyy-mm-dd`, without a loop.
 #[inline]
 pub(super) fn parse_plain_date(text: &[u8]) -> Option<i32> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return None };
@@ -149,13 +148,13 @@ pub(super) fn parse_plain_date(text: &[u8]) -> Option<i32> {
     days_of(y1 * 1_000 + y2 * 100 + y3 * 10 + y4, m1 * 10 + m2, d1 * 10 + d2)
 }
 
-/// The part of the text that is still to be read.
+/// A parser over the remaining text.
 struct Scan<'a> {
     rest: &'a [u8],
 }
 
 impl Scan<'_> {
-    /// Takes a number of up to `digits_max` digits: its value and how many digits it had.
+    /// Takes up to `digits_max` digits: the value and the number of digits.
     fn number(&mut self, digits_max: usize) -> Option<(u32, usize)> {
         let digits =
             self.rest.iter().take(digits_max).take_while(|byte| byte.is_ascii_digit()).count();
@@ -190,7 +189,7 @@ impl Scan<'_> {
         self.take(|byte| byte.is_ascii_punctuation()).then_some(())
     }
 
-    /// `yyyymmdd`, `yymmdd`, or either with the time packed behind it.
+    /// `yyyymmdd` or `yymmdd`; true if time digits follow directly.
     fn packed_date(&mut self, digits: usize) -> Option<(i32, bool)> {
         let year = match digits {
             8 | 14 => self.number(4)?.0,
@@ -201,7 +200,7 @@ impl Scan<'_> {
         Some((days, digits > 8 || self.time_follows()?))
     }
 
-    /// Whether a blank or a T is next, and a time behind it.
+    /// Takes the blank or T in front of a time; whether a time follows.
     fn time_follows(&mut self) -> Option<bool> {
         if self.rest.is_empty() || self.rest == b"Z" {
             return Some(false);
@@ -231,7 +230,7 @@ impl Scan<'_> {
         Some((seconds * 1_000_000 + fraction, round_up))
     }
 
-    /// `.f`: microseconds, and whether the digits behind them round up.
+    /// `.f`: microseconds, and whether to round up.
     fn fraction(&mut self) -> Option<(i64, bool)> {
         if !self.take(|byte| byte == b'.' || byte == b',') {
             return Some((0, false));
@@ -244,7 +243,7 @@ impl Scan<'_> {
         Some((micros, round_up))
     }
 
-    /// Nothing, `Z`, or `+hh:mm`, up to the end.
+    /// The end of the text, `Z`, or `+hh:mm`.
     fn offset(&mut self) -> Option<Option<i32>> {
         match self.rest {
             [] => Some(None),
@@ -254,7 +253,7 @@ impl Scan<'_> {
     }
 }
 
-/// MySQL's century of a year of two digits.
+/// The full year of a two-digit year, by MySQL's rule.
 fn full_year(year: u32) -> u32 {
     if year < 70 { 2_000 + year } else { 1_900 + year }
 }
@@ -264,7 +263,7 @@ mod tests {
     use super::*;
 
     fn micros(text: &str) -> Option<i64> {
-        parse(text.as_bytes()).and_then(|civil| civil.micros_rounded(6))
+        parse(text.as_bytes()).and_then(|value| value.micros_rounded(6))
     }
 
     #[test]
@@ -305,7 +304,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_from_their_end() {
-        let read = |number: &str| of_number(number.as_bytes()).map(|civil| civil.to_string());
+        let read = |number: &str| of_number(number.as_bytes()).map(|value| value.to_string());
         for (number, moment) in [
             ("128", "2000-01-28 00:00:00"),
             ("123.456", "2000-01-23 00:00:00"),
@@ -358,10 +357,10 @@ mod tests {
 
     #[test]
     fn written_offsets_move_to_the_zone() {
-        let civil = parse(b"2024-01-01 00:30:00+02:00").unwrap().in_zone(Zone::Offset(3_600));
-        assert_eq!(civil.offset, None);
-        assert_eq!(date_of(civil.days), (2023, 12, 31));
-        assert_eq!(civil.micros, (23 * 60 + 30) * 60 * 1_000_000);
+        let value = parse(b"2024-01-01 00:30:00+02:00").unwrap().in_zone(Zone::Offset(3_600));
+        assert_eq!(value.offset, None);
+        assert_eq!(date_of(value.days), (2023, 12, 31));
+        assert_eq!(value.micros, (23 * 60 + 30) * 60 * 1_000_000);
         assert_eq!(parse(b"2024-01-01T00:00:00Z").unwrap().offset, Some(0));
     }
 }

@@ -28,7 +28,7 @@ fn text(ty: ColumnType, value: &str) -> Result<Vec<u8>, BadValue> {
     cell(ty, Literal::Text(value.as_bytes()))
 }
 
-/// The integer that a text becomes.
+/// The integer stored for a text.
 fn int(ty: ColumnType, value: &str) -> Result<i128, BadValue> {
     text(ty, value).map(|cell| crate::row::decimal(&sign_extend(&cell)))
 }
@@ -40,7 +40,7 @@ fn sign_extend(cell: &[u8]) -> Vec<u8> {
     wide
 }
 
-/// The string that a literal becomes.
+/// The string stored for a literal.
 fn string(ty: ColumnType, literal: Literal<'_>) -> Result<String, BadValue> {
     cell(ty, literal).map(|cell| String::from_utf8(cell[1..].to_vec()).unwrap())
 }
@@ -172,7 +172,7 @@ fn a_number_below_zero_has_no_place_without_sign() {
     let number = |text: &str| cell(unsigned, Literal::Number(text.as_bytes()));
     assert_eq!(number("-0.4"), Err(BadValue::OutOfRange { below: true }));
     assert_eq!(number("-0.0"), number("0"));
-    // A text is rounded before.
+    // Text is rounded before its sign is checked.
     assert_eq!(text(unsigned, " -0.4 "), number("0"));
 }
 

@@ -1,21 +1,19 @@
-//! Text and bytes into columns of every type.
+//! Storing text and bytes in columns of every type.
 
 use super::bad::BadValue;
 use super::number;
-use super::temporal::{self, Civil};
+use super::temporal::{self, LocalDateTime};
 use super::{Rules, json, put_i64, put_i128, put_quoted, put_short};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
 use crate::{Column, ColumnType, LengthUnit, TEXT_BYTES_MAX, Zone};
 
-/// Most bytes of a hex or bit literal that stands for a number.
+/// The longest hex or bit literal that can be a number.
 const BINARY_NUMBER_BYTES_MAX: usize = 8;
 
-/// What is known of the bytes of a text.
+/// Whether text was checked to be UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
-    /// They were found to be UTF-8.
     Utf8,
-    /// Nothing yet.
     Unknown,
 }
 
@@ -32,7 +30,7 @@ pub fn put_text(
         ColumnType::VarChar { len } => put_string(column, text, len, encoding, out),
         ColumnType::Text => put_string(column, text, TEXT_BYTES_MAX, encoding, out),
         ColumnType::Char { len } => {
-            // MySQL pads a CHAR with blanks and takes them away on reading; Doris keeps them.
+            // MySQL strips the trailing blanks of a CHAR when it is read; Doris keeps them.
             let text = match column.length_unit {
                 LengthUnit::Characters => trim_blanks(text),
                 LengthUnit::Bytes => text,
@@ -45,8 +43,8 @@ pub fn put_text(
             Ok(Put::Value)
         }
         ColumnType::Date | ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
-            let civil = temporal::parse(text).ok_or(BadValue::NotTemporal)?;
-            put_civil(column, civil, rules, out)
+            let value = temporal::parse(text).ok_or(BadValue::NotTemporal)?;
+            put_date_time(column, value, rules, out)
         }
         ColumnType::Json => {
             check_utf8(text, encoding)?;
@@ -56,7 +54,7 @@ pub fn put_text(
     }
 }
 
-/// Appends the cell of a number that was given as text.
+/// Appends the cell of a number in a quoted string.
 #[inline]
 fn put_numeric_text(
     column: &Column,
@@ -67,7 +65,7 @@ fn put_numeric_text(
     if let Some((short, taken)) = number::take_short(text)
         && taken == text.len()
     {
-        // A text is rounded before its sign counts: '-0.4' is 0, where the number is below zero.
+        // Text is rounded before its sign is checked: '-0.4' is stored as 0.
         if short.unscaled < 0 && column.ty.is_unsigned() {
             let rounded = number::Number::from(short).unscaled(0).unwrap_or_default();
             return put_i128(column, rounded, rules, out);
@@ -85,7 +83,7 @@ fn put_numeric_text(
     put_quoted(column, trimmed, rules, out)
 }
 
-/// Appends a string of at most `limit` of the column's unit.
+/// Appends a string of at most `limit` of the column's length unit.
 #[inline]
 fn put_string(
     column: &Column,
@@ -95,7 +93,7 @@ fn put_string(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     check_utf8(text, encoding)?;
-    // A character has at least one byte, so that short text need not be counted.
+    // A character has at least one byte, so short text need not be counted.
     let text =
         if text.len() > limit as usize { shorten(column, text, limit as usize)? } else { text };
     put_bytes(out, text);
@@ -110,7 +108,7 @@ fn check_utf8(text: &[u8], encoding: Encoding) -> Result<(), BadValue> {
     }
 }
 
-/// The text if it fits when counted, or without the blanks that do not.
+/// The text, without trailing blanks that exceed `limit`; an error if anything else exceeds it.
 fn shorten<'a>(column: &Column, text: &'a [u8], limit: usize) -> Result<&'a [u8], BadValue> {
     let end = limit_bytes(column, text, limit);
     let spare = &text[end..];
@@ -122,7 +120,7 @@ fn shorten<'a>(column: &Column, text: &'a [u8], limit: usize) -> Result<&'a [u8]
     Err(BadValue::too_long(actual, limit))
 }
 
-/// How many bytes of `text` fit `limit` of the column's unit, whole characters only.
+/// The length in bytes of the prefix of `text` that fits `limit`, in whole characters.
 pub(super) fn limit_bytes(column: &Column, text: &[u8], limit: usize) -> usize {
     let starts = |byte: u8| byte & 0xc0 != 0x80;
     if counts_characters(column) {
@@ -148,7 +146,7 @@ fn trim_blanks(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Appends the cell of bytes without character set: a hex or bit literal, a binary parameter.
+/// Appends the cell of a hex or bit literal, or of a parameter without character set.
 pub fn put_binary(
     column: &Column,
     bytes: &[u8],
@@ -179,63 +177,62 @@ fn is_fractional(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Float | ColumnType::Double | ColumnType::Decimal { .. })
 }
 
-/// Appends the cell of a date and time.
-pub fn put_civil(
+pub fn put_date_time(
     column: &Column,
-    civil: Civil,
+    value: LocalDateTime,
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match column.ty {
         ColumnType::Date => {
-            let days = civil.in_zone(rules.zone).days;
+            let days = value.in_zone(rules.zone).days;
             if !(row::DAYS_MIN..=row::DAYS_MAX).contains(&days) {
                 return Err(BadValue::NotTemporal);
             }
             out.extend_from_slice(&days.to_le_bytes());
         }
         ColumnType::DateTime { fsp } => {
-            let local = civil.in_zone(rules.zone).micros_rounded(fsp);
+            let local = value.in_zone(rules.zone).micros_rounded(fsp);
             out.extend_from_slice(&local.ok_or(BadValue::NotTemporal)?.to_le_bytes());
         }
         ColumnType::Timestamp { fsp } => {
-            let local = civil.micros_rounded(fsp).ok_or(BadValue::NotTemporal)?;
-            let zone = civil.offset.map_or(rules.zone, crate::Zone::Offset);
+            let local = value.micros_rounded(fsp).ok_or(BadValue::NotTemporal)?;
+            let zone = value.offset.map_or(rules.zone, crate::Zone::Offset);
             let instants = row::TIMESTAMP_MICROS_MIN..=row::TIMESTAMP_MICROS_MAX;
             let utc = zone.to_utc(local).filter(|utc| instants.contains(utc));
             out.extend_from_slice(&utc.ok_or(BadValue::NotTemporal)?.to_le_bytes());
         }
         _ => {
-            let text = civil.to_string();
+            let text = value.to_string();
             return put_text(column, text.as_bytes(), Encoding::Utf8, rules, out);
         }
     }
     Ok(Put::Value)
 }
 
-/// What the clock shows, as a literal that is the same value whenever it is read under
-/// [`Rules::default`]: what `put_instant` puts, in words.
+/// The current time as a literal that [`Rules::default`] converts to the value `put_instant`
+/// stores.
 pub fn instant_literal(ty: ColumnType, utc: i64, zone: Zone) -> String {
     let (micros, fsp) = match ty {
         ColumnType::Timestamp { fsp } => (utc, fsp),
         ColumnType::DateTime { fsp } => (zone.to_local(utc), fsp),
         _ => (zone.to_local(utc), 0),
     };
-    let mut text = Civil::from_micros(cut(micros, fsp)).to_string();
+    let mut text = LocalDateTime::from_micros(cut(micros, fsp)).to_string();
     if ty == ColumnType::Date {
         text.truncate(10);
     }
     text
 }
 
-/// Microseconds without the digits beyond `fsp`.
+/// Truncates microseconds to `fsp` digits.
 fn cut(micros: i64, fsp: u8) -> i64 {
     let step = 10i64.pow(6 - u32::from(fsp.min(6)));
     micros.div_euclid(step) * step
 }
 
-/// Appends the cell of an instant, in microseconds since 1970 UTC, as clocks of the session
-/// show it; digits beyond the column's precision are cut, as MySQL cuts the current time.
+/// Appends the cell of an instant, in microseconds since 1970-01-01 UTC, as local time of the
+/// session; digits beyond the column's precision are truncated, as in MySQL.
 pub(super) fn put_instant(
     column: &Column,
     utc: i64,
@@ -247,21 +244,21 @@ pub(super) fn put_instant(
         ColumnType::DateTime { fsp } => out.extend_from_slice(&cut(local, fsp).to_le_bytes()),
         ColumnType::Timestamp { fsp } => out.extend_from_slice(&cut(utc, fsp).to_le_bytes()),
         _ => {
-            let text = Civil::from_micros(cut(local, 0)).to_string();
+            let text = LocalDateTime::from_micros(cut(local, 0)).to_string();
             return put_text(column, text.as_bytes(), Encoding::Utf8, rules, out);
         }
     }
     Ok(Put::Value)
 }
 
-/// Appends the cell of a day since 1970-01-01.
+/// Appends the cell of a number of days since 1970-01-01.
 pub(super) fn put_day(
     column: &Column,
     days: i32,
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
-    let text = Civil::from_micros(i64::from(days) * MICROS_PER_DAY).to_string();
+    let text = LocalDateTime::from_micros(i64::from(days) * MICROS_PER_DAY).to_string();
     let (date, _) = text.split_at(10);
     put_text(column, date.as_bytes(), Encoding::Utf8, rules, out)
 }

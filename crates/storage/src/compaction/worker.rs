@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use freshet_base::task::give_way;
+use freshet_base::task::yield_core;
 use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
 use freshet_schema::TableSchema;
@@ -99,10 +99,10 @@ fn write(
             return Ok(None);
         }
         let batch = batch?;
-        give_way();
+        yield_core();
         before.add(&batch, &job.schema);
         output.write(&batch)?;
-        give_way();
+        yield_core();
     }
     output.end_segment()?;
     let handed = job.rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
@@ -165,7 +165,7 @@ impl Output<'_> {
         let mut after = Digest::default();
         for batch in rowset.scan(request(job)) {
             after.add(&batch?, &job.schema);
-            give_way();
+            yield_core();
         }
         assert_eq!(before, after, "compaction keeps every row of {meta:?}");
         Ok(meta)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::filter_record_batch;
-use freshet_base::task::give_way;
+use freshet_base::task::yield_core;
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
 
@@ -55,7 +55,7 @@ impl Rolled {
                 turn_bytes += bytes.len();
                 if turn_bytes >= TURN_BYTES {
                     turn_bytes = 0;
-                    give_way();
+                    yield_core();
                 }
             }
             assert_eq!(builder.rows(), rows_end - first, "rows acknowledged are rows in columns");

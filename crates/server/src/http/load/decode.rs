@@ -431,7 +431,7 @@ impl Cutter<'_> {
         let source = self.source.clone();
         let is_first = std::mem::take(&mut self.is_first);
         self.engine.pool().execute(
-            Lane::Awaited,
+            Lane::Foreground,
             Box::new(move || {
                 // A load that failed meanwhile no longer wants the rows.
                 let decoded = decode_piece(&source, is_first, piece, permit);
