@@ -1,8 +1,8 @@
-//! What the clients of one account hold of what all share, and how much of it they may hold.
+//! Memory and load slots per account, and their limits.
 //!
-//! Whatever waits for a client counts for its account: what comes in and is not whole yet
-//! ([`Receiving`]), and what is kept from one command to the next ([`Kept`]). So one account
-//! that sends halves of packets or prepares without end is refused, and no other one is.
+//! Memory held for a client counts towards its account: incomplete requests ([`RequestMemory`]) and
+//! state kept between commands ([`SessionMemory`]). So an account that sends half packets or
+//! prepares statements without end runs into its own limit, and other accounts are not affected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,55 +16,54 @@ use freshet_ingest::Engine;
 use freshet_meta::Account;
 use parking_lot::Mutex;
 
-/// Accounts that nobody uses are forgotten when there are so many.
+/// Above this number of accounts, unused entries are removed.
 const FORGOTTEN_FROM: usize = 1024;
-/// When to come again where others of the account have to finish first.
+/// The retry time in errors that pass when other requests of the account finish.
 const RETRY_AFTER: Duration = Duration::from_millis(400);
 
-/// How much memory may wait for clients.
+/// Limits on memory held for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// Bytes that are kept for all clients between their commands.
+    /// Session state (prepared statements, cursors, variables) of all clients.
     pub client_memory: ByteSize,
-    /// The same for the clients of one account; `None` means three quarters of it.
+    /// Session state of one account's clients; `None`: three quarters of `client_memory`.
     pub account_memory: Option<ByteSize>,
-    /// Bytes of unfinished requests of one account; `None` means half of the memory of writes.
+    /// Incomplete requests of one account's clients; `None`: half of the write memory.
     pub account_receive_memory: Option<ByteSize>,
 }
 
-/// All accounts that clients use.
 pub struct Accounts {
-    all: Mutex<HashMap<Account, Arc<Holdings>>>,
+    all: Mutex<HashMap<Account, Arc<AccountUsage>>>,
     kept: Budget,
     kept_bytes_max: u64,
     receiving_bytes_max: u64,
 }
 
-/// What the clients of one account hold.
-pub struct Holdings {
+/// What the clients of one account use.
+pub struct AccountUsage {
     account: Account,
-    /// Of what is kept between commands.
+    /// The account's share of session memory.
     kept: Budget,
-    /// The same of all accounts.
+    /// Session memory of all accounts.
     kept_of_all: Budget,
-    /// Of what is coming in; it is memory of writes as well.
+    /// Memory of incomplete requests; it is also taken from the write memory.
     receiving: Budget,
-    /// Stream loads.
+    /// Stream loads that run.
     loads: AtomicUsize,
 }
 
-/// The turn of a stream load; dropped, it is another one's.
-pub struct LoadTurn(Arc<Holdings>);
+/// The right to run one stream load; released on drop.
+pub struct LoadSlot(Arc<AccountUsage>);
 
-impl Holdings {
-    /// A turn for one more stream load of the account, which may have `loads_max`.
+impl AccountUsage {
+    /// A slot for one more stream load of the account, which may have `loads_max`.
     ///
     /// # Errors
-    /// 1041.
-    pub fn begin_load(self: &Arc<Self>, loads_max: usize) -> Result<LoadTurn> {
+    /// 1041 when all slots are in use.
+    pub fn begin_load(self: &Arc<Self>, loads_max: usize) -> Result<LoadSlot> {
         let more = |loads: usize| (loads < loads_max).then_some(loads + 1);
         match self.loads.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(_) => Ok(LoadTurn(Arc::clone(self))),
+            Ok(_) => Ok(LoadSlot(Arc::clone(self))),
             Err(loads) => Err(err!(
                 OutOfRoom,
                 "{loads} loads of {} run already (account_stream_loads_max); send it again",
@@ -75,14 +74,14 @@ impl Holdings {
     }
 }
 
-impl Drop for LoadTurn {
+impl Drop for LoadSlot {
     fn drop(&mut self) {
         self.0.loads.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Accounts {
-    /// Nobody yet; `write_bytes` is the memory of all writes.
+    /// `write_bytes` is the limit of the write memory.
     pub fn new(limits: &MemoryLimits, write_bytes: u64) -> Arc<Self> {
         let all = limits.client_memory.bytes();
         let or = |limit: Option<ByteSize>, default: u64| limit.map_or(default, ByteSize::bytes);
@@ -94,65 +93,64 @@ impl Accounts {
         })
     }
 
-    /// What the clients of `account` hold.
-    pub fn of(&self, account: &Account) -> Arc<Holdings> {
+    /// The usage of `account`, created on first use.
+    pub fn of(&self, account: &Account) -> Arc<AccountUsage> {
         let mut all = self.all.lock();
-        if let Some(holdings) = all.get(account) {
-            return Arc::clone(holdings);
+        if let Some(usage) = all.get(account) {
+            return Arc::clone(usage);
         }
         if all.len() >= FORGOTTEN_FROM {
-            all.retain(|_, holdings| Arc::strong_count(holdings) > 1);
+            all.retain(|_, usage| Arc::strong_count(usage) > 1);
         }
-        let holdings = Arc::new(Holdings {
+        let usage = Arc::new(AccountUsage {
             account: account.clone(),
             kept: Budget::new("account_memory", self.kept_bytes_max),
             kept_of_all: self.kept.clone(),
             receiving: Budget::new("account_receive_memory", self.receiving_bytes_max),
             loads: AtomicUsize::new(0),
         });
-        all.insert(account.clone(), Arc::clone(&holdings));
-        holdings
+        all.insert(account.clone(), Arc::clone(&usage));
+        usage
     }
 
-    /// What is kept for all clients.
+    /// Session memory of all clients.
     pub fn kept(&self) -> &Budget {
         &self.kept
     }
 }
 
-/// Memory that is kept for a client from one command to the next: prepared statements and the
-/// pieces of their parameters, rows of cursors, variables.
-pub struct Kept {
-    holdings: Arc<Holdings>,
+/// Memory for session state that outlives a command: prepared statements and pieces of their
+/// parameters, rows of cursors, variables.
+pub struct SessionMemory {
+    usage: Arc<AccountUsage>,
     of_account: Permit,
     of_all: Permit,
 }
 
-impl Kept {
-    /// Nothing yet, for a client of this account.
-    pub fn nothing(holdings: &Arc<Holdings>) -> Self {
+impl SessionMemory {
+    /// No memory yet, charged to this account.
+    pub fn new(usage: &Arc<AccountUsage>) -> Self {
         Self {
-            of_account: holdings.kept.acquire_over(0),
-            of_all: holdings.kept_of_all.acquire_over(0),
-            holdings: Arc::clone(holdings),
+            of_account: usage.kept.acquire_over(0),
+            of_all: usage.kept_of_all.acquire_over(0),
+            usage: Arc::clone(usage),
         }
     }
 
-    /// How much it is.
     pub fn bytes(&self) -> u64 {
         self.of_account.bytes()
     }
 
-    /// Is exactly `bytes` from now on.
+    /// Grows or shrinks to `bytes`.
     ///
     /// # Errors
-    /// 1041 where the account, or all together, keep too much; it is as it was then.
+    /// 1041 at the limit of the account or of all clients; the size is then unchanged.
     pub fn resize(&mut self, bytes: u64) -> Result<()> {
         if let Some(more) = bytes.checked_sub(self.bytes()).filter(|more| *more > 0) {
-            let Some(own) = self.holdings.kept.try_acquire(more) else {
+            let Some(own) = self.usage.kept.try_acquire(more) else {
                 return Err(self.refused(more));
             };
-            let Some(all) = self.holdings.kept_of_all.try_acquire(more) else {
+            let Some(all) = self.usage.kept_of_all.try_acquire(more) else {
                 return Err(self.refused_to_all(more));
             };
             self.of_account.merge(own);
@@ -164,7 +162,7 @@ impl Kept {
     }
 
     fn refused(&self, more: u64) -> Error {
-        let Holdings { account, kept, .. } = &*self.holdings;
+        let AccountUsage { account, kept, .. } = &*self.usage;
         let (used, limit) = (ByteSize(kept.used_bytes()), ByteSize(kept.limit_bytes()));
         err!(
             OutOfRoom,
@@ -176,7 +174,7 @@ impl Kept {
     }
 
     fn refused_to_all(&self, more: u64) -> Error {
-        let kept = &self.holdings.kept_of_all;
+        let kept = &self.usage.kept_of_all;
         let (used, limit) = (ByteSize(kept.used_bytes()), ByteSize(kept.limit_bytes()));
         err!(
             OutOfRoom,
@@ -189,35 +187,34 @@ impl Kept {
     }
 }
 
-/// Memory of writes for what a client is sending.
-pub struct Receiving {
-    holdings: Arc<Holdings>,
+/// Write memory for an incomplete request.
+pub struct RequestMemory {
+    usage: Arc<AccountUsage>,
     of_account: Permit,
     of_writes: Permit,
 }
 
-impl Receiving {
-    /// Nothing yet, for a client of this account.
-    pub fn nothing(holdings: &Arc<Holdings>, engine: &Engine) -> Self {
+impl RequestMemory {
+    /// No memory yet, charged to this account.
+    pub fn new(usage: &Arc<AccountUsage>, engine: &Engine) -> Self {
         Self {
-            of_account: holdings.receiving.acquire_over(0),
+            of_account: usage.receiving.acquire_over(0),
             of_writes: engine.memory().acquire_over(0),
-            holdings: Arc::clone(holdings),
+            usage: Arc::clone(usage),
         }
     }
 
-    /// How much it is.
     pub fn bytes(&self) -> u64 {
         self.of_writes.bytes()
     }
 
-    /// Takes `more`, waiting until `deadline` where it must.
+    /// Takes `more` bytes, waiting until `deadline` for others to free them.
     ///
     /// # Errors
-    /// 1041.
+    /// 1041 when they are not free in time or exceed the account's limit.
     pub async fn grow(&mut self, more: u64, engine: &Engine, deadline: Deadline) -> Result<()> {
-        let limit = self.holdings.receiving.limit_bytes();
-        let account = &self.holdings.account;
+        let limit = self.usage.receiving.limit_bytes();
+        let account = &self.usage.account;
         if self.of_account.bytes() + more > limit {
             bail!(
                 OutOfRoom,
@@ -227,13 +224,13 @@ impl Receiving {
                 ByteSize(limit)
             );
         }
-        let own = self.holdings.receiving.acquire(more, &**engine.clock(), deadline).await;
+        let own = self.usage.receiving.acquire(more, &**engine.clock(), deadline).await;
         let own = own.map_err(|_| {
             err!(
                 OutOfRoom,
                 "unfinished requests of the clients of {account} take {} of {} \
                  (account_receive_memory); retry in a moment",
-                ByteSize(self.holdings.receiving.used_bytes()),
+                ByteSize(self.usage.receiving.used_bytes()),
                 ByteSize(limit)
             )
             .with_retry(Retry::After(RETRY_AFTER))
@@ -244,16 +241,17 @@ impl Receiving {
         Ok(())
     }
 
-    /// Is exactly `bytes` from now on, above the limits if it must: for what is there already.
+    /// Grows or shrinks to `bytes`, ignoring the limits: for bytes that were received already.
     pub fn resize_over(&mut self, bytes: u64) {
         self.of_account.resize_over(bytes);
         self.of_writes.resize_over(bytes);
     }
 
-    /// The memory of what has come and no longer waits for the client.
+    /// Splits off write memory for bytes that were received completely; they no longer count as an
+    /// incomplete request.
     ///
     /// # Panics
-    /// When it is less.
+    /// When less is held.
     pub fn hand_over(&mut self, bytes: u64) -> Permit {
         self.of_account.shrink_to(self.of_account.bytes() - bytes);
         self.of_writes.split(bytes)

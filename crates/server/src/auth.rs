@@ -1,4 +1,4 @@
-//! Passwords at login: accounts of the catalog against the plugins of the protocol.
+//! Checking passwords: accounts of the catalog and the authentication plugins of the protocol.
 
 mod guard;
 
@@ -25,12 +25,12 @@ use tokio::runtime::Handle;
 use crate::variables::Globals;
 use guard::{Delays, Guard};
 
-/// Characters in a line of PEM.
+/// Characters per line of PEM.
 const PEM_LINE_CHARS: usize = 64;
-/// Accounts whose passwords are remembered as they were shown.
-const LEARNED_MAX: usize = 10_000;
+/// Accounts whose fast hash is cached.
+const CACHED_HASHES_MAX: usize = 10_000;
 
-/// The RSA key of this start, made when a client first asks for it: making one takes long.
+/// The RSA key of this process, generated when a client first asks for it, which is slow.
 #[derive(Default)]
 struct ServerKey(OnceLock<Key>);
 
@@ -51,7 +51,7 @@ impl Key {
     }
 }
 
-/// A public key as text.
+/// A public key in PEM.
 fn pem(der: &[u8]) -> String {
     let text = BASE64_STANDARD.encode(der);
     let mut pem = String::from("-----BEGIN PUBLIC KEY-----\n");
@@ -82,28 +82,27 @@ impl PasswordKey for ServerKey {
     }
 }
 
-/// What logins share: the key that passwords are encrypted with, and what full exchanges of
-/// `caching_sha2_password` taught, so that a user's slow hash is computed once a start.
+/// State shared by all logins: the RSA key that passwords are encrypted with, and the cache of
+/// `caching_sha2_password`, so that the slow hash is computed once per user and start.
 pub struct Passwords {
     key: ServerKey,
-    /// By account, each with the slow hash that it belongs to: an ALTER USER makes another one,
-    /// and what was learned before counts no more.
-    learned: Mutex<HashMap<Account, (SlowHash, [u8; 32])>>,
-    /// Slows down who guesses.
+    /// The fast hash by account, with the slow hash it was derived from: after ALTER USER the slow
+    /// hash differs and the entry is invalid.
+    fast_hashes: Mutex<HashMap<Account, (SlowHash, [u8; 32])>>,
     guard: Guard,
-    /// Makes decoys that stay the same for a name.
+    /// Seeds the decoy credentials of unknown users, so that they stay the same for a name.
     decoys: RandomState,
     globals: Arc<Globals>,
-    /// Where keys are made and slow hashes computed: neither is for threads of sockets.
+    /// Where RSA keys are generated and slow hashes computed: both block too long for I/O threads.
     threads: Handle,
 }
 
 impl Passwords {
-    /// Nothing learned yet; must be called inside the runtime of queries.
+    /// Must be called inside the Tokio runtime for statements.
     pub fn new(globals: Arc<Globals>) -> Arc<Self> {
         Arc::new(Self {
             key: ServerKey::default(),
-            learned: Mutex::default(),
+            fast_hashes: Mutex::default(),
             guard: Guard::default(),
             decoys: RandomState::new(),
             globals,
@@ -111,14 +110,14 @@ impl Passwords {
         })
     }
 
-    /// Waits as long as an attempt has to after those that failed.
-    pub async fn hold_back(&self, clock: &dyn Clock, user: &str, peer: IpAddr) {
+    /// Delays this attempt if earlier ones failed (see [`Guard`]).
+    pub async fn delay_attempt(&self, clock: &dyn Clock, user: &str, peer: IpAddr) {
         let number = |name: &str| self.globals.number(name) as u64;
         let limit = |part: &str| {
             let name = format!("connection_control_{part}_connection_delay");
             Duration::from_millis(number(&name))
         };
-        // Whoever waits must have time to log in behind it.
+        // The delay must leave enough of the login timeout for the login itself.
         let max = Duration::from_secs(number("connect_timeout")) / 2;
         let delays = Delays {
             threshold: number("connection_control_failed_connections_threshold"),
@@ -131,17 +130,17 @@ impl Passwords {
         }
     }
 
-    /// Notes what came of an attempt.
-    pub fn judged(&self, clock: &dyn Clock, user: &str, peer: IpAddr, came_in: bool) {
-        match came_in {
-            true => self.guard.came_in(user, peer, clock.now()),
+    /// Records whether an attempt succeeded.
+    pub fn record_attempt(&self, clock: &dyn Clock, user: &str, peer: IpAddr, succeeded: bool) {
+        match succeeded {
+            true => self.guard.logged_in(user, peer, clock.now()),
             false => self.guard.failed(user, peer, clock.now()),
         }
     }
 
-    /// Who a client that calls itself `user` at `host` would be, and what proves it. Unknown
-    /// users get a credential that nothing proves, so that neither the exchange nor its time
-    /// tells them from others.
+    /// The account for `user` at `host`, and what its password is checked against. For unknown
+    /// users it is a credential that no password matches, so that neither the exchange nor its
+    /// duration reveals whether a user exists.
     pub fn account_of(
         &self,
         engine: &Engine,
@@ -157,7 +156,7 @@ impl Passwords {
         }
     }
 
-    /// A credential for a name that nobody has: like that of one of the users there are.
+    /// A credential for an unknown user that looks like one of the existing users'.
     fn decoy(&self, catalog: &Catalog, name: &str, plugin: AuthPlugin) -> Credential {
         let users = catalog.users().collect::<Vec<_>>();
         let Some(at) = self.decoys.hash_one(name).checked_rem(users.len() as u64) else {
@@ -170,7 +169,7 @@ impl Passwords {
         })
     }
 
-    /// What proves a password under the plugin that the client would like.
+    /// The credential of an account for the plugin that the client prefers.
     fn credential(&self, user: &User, plugin: AuthPlugin) -> Credential {
         let auth = &user.auth;
         let has_sha2 = auth.sha2.is_some() || auth.sha2_slow.is_some();
@@ -186,50 +185,50 @@ impl Passwords {
             let never = Credential::Never(AuthPlugin::CachingSha2);
             return auth.sha2.map_or(never, Credential::Sha2Fast);
         };
-        // What is no hash proves nothing.
+        // An invalid stored hash matches no password.
         let Some(slow) = SlowHash::from_bytes(stored.as_bytes()) else {
             return Credential::Never(AuthPlugin::CachingSha2);
         };
-        match self.learned.lock().get(&user.account) {
-            Some((of, fast)) if *of == slow => Credential::Sha2Learned(slow, *fast),
+        match self.fast_hashes.lock().get(&user.account) {
+            Some((of, fast)) if *of == slow => Credential::Sha2Cached(slow, *fast),
             _ => Credential::Sha2Slow(slow),
         }
     }
 
-    /// Remembers what a full exchange about `proven` taught.
-    pub fn learn(&self, account: &Account, proven: &Credential, fast: Credential) {
+    /// Caches the fast hash after a full exchange about `proven` succeeded.
+    pub fn cache_fast_hash(&self, account: &Account, proven: &Credential, fast: Credential) {
         let (Credential::Sha2Slow(slow), Credential::Sha2Fast(fast)) = (proven, fast) else {
             return;
         };
-        let mut learned = self.learned.lock();
-        // Accounts come and go; those that are there log in again.
-        if learned.len() >= LEARNED_MAX {
-            learned.clear();
+        let mut fast_hashes = self.fast_hashes.lock();
+        // A full cache is cleared; active accounts are cached again at their next login.
+        if fast_hashes.len() >= CACHED_HASHES_MAX {
+            fast_hashes.clear();
         }
-        learned.insert(account.clone(), (slow.clone(), fast));
+        fast_hashes.insert(account.clone(), (slow.clone(), fast));
     }
 
-    /// Takes what a client answered to a step of its login.
+    /// Processes one packet of the client's login exchange.
     ///
     /// # Errors
-    /// When the step ended by an internal error.
+    /// When the step panicked.
     pub async fn step(
         self: &Arc<Self>,
         mut login: Exchange,
         answer: Vec<u8>,
     ) -> Result<(Exchange, AuthStep)> {
         let passwords = Arc::clone(self);
-        self.apart(move || {
+        self.run_blocking(move || {
             let step = login.exchange.advance(&mut login.writer, &answer, Some(&passwords.key));
             (login, step)
         })
         .await
     }
 
-    /// Whether somebody with this name and password may come in, for HTTP Basic authentication.
+    /// Checks a user name and password for HTTP Basic authentication.
     ///
     /// # Errors
-    /// 1045.
+    /// 1045 if they do not match.
     pub async fn check(
         &self,
         engine: &Engine,
@@ -238,26 +237,26 @@ impl Passwords {
         peer: IpAddr,
     ) -> Result<Account> {
         let clock = &**engine.clock();
-        self.hold_back(clock, user, peer).await;
+        self.delay_attempt(clock, user, peer).await;
         let (account, credential) = self.account_of(engine, user, &host_of(peer), None);
         let accepted = match credential.accepts_quickly(password.as_bytes()) {
             Some(accepted) => accepted,
             None => {
                 let (credential, given) = (credential.clone(), password.to_owned());
-                self.apart(move || credential.accepts_password(given.as_bytes())).await?
+                self.run_blocking(move || credential.accepts_password(given.as_bytes())).await?
             }
         };
-        self.judged(clock, user, peer, accepted && account.is_some());
+        self.record_attempt(clock, user, peer, accepted && account.is_some());
         let Some(account) = account.filter(|_| accepted) else {
             return Err(denied(user, peer, !password.is_empty()));
         };
-        self.learn(&account, &credential, Credential::sha2_fast(password.as_bytes()));
+        self.cache_fast_hash(&account, &credential, Credential::sha2_fast(password.as_bytes()));
         refuse_open_root(&account, &credential, peer)?;
         Ok(account)
     }
 
-    /// Runs what computes for long.
-    async fn apart<T: Send + 'static>(
+    /// Runs slow computations outside of the I/O threads.
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
@@ -266,18 +265,17 @@ impl Passwords {
     }
 }
 
-/// A login between two packets of the client.
+/// A login exchange between two packets of the client.
 pub struct Exchange {
-    /// How far it is.
     pub exchange: Authenticator,
-    /// What the server says.
+    /// Packets to send to the client.
     pub writer: PacketWriter,
 }
 
-/// What is stored of a password, for the plugin that was named or for both.
+/// What is stored for a password: hashes for `plugin`, or for all plugins if `None`.
 ///
 /// # Errors
-/// 1396 for a password that is too long to be hashed slowly.
+/// 1396 for a password that is too long for the slow hash.
 pub fn auth_data(password: &[u8], plugin: Option<AuthPlugin>, salt: Scramble) -> Result<AuthData> {
     let mut auth = AuthData::default();
     if password.is_empty() {
@@ -298,10 +296,10 @@ pub fn auth_data(password: &[u8], plugin: Option<AuthPlugin>, salt: Scramble) ->
     Ok(auth)
 }
 
-/// What is stored of a password whose hash another server, or SHOW CREATE USER, gave.
+/// What is stored for a given password hash (`IDENTIFIED ... AS`).
 ///
 /// # Errors
-/// 1827 for a hash that the plugin does not make.
+/// 1827 for a hash that is not in the plugin's format.
 pub fn auth_data_of_hash(hash: &[u8], plugin: Option<AuthPlugin>) -> Result<AuthData> {
     let mut auth = AuthData::default();
     if hash.is_empty() {
@@ -323,7 +321,7 @@ pub fn auth_data_of_hash(hash: &[u8], plugin: Option<AuthPlugin>) -> Result<Auth
     Ok(auth)
 }
 
-/// `*` and the hexadecimal digits of SHA1(SHA1(password)).
+/// Parses `*` and the hexadecimal digits of SHA1(SHA1(password)).
 fn native_of_hash(hash: &[u8]) -> Option<[u8; 20]> {
     let digits = std::str::from_utf8(hash.strip_prefix(b"*")?).ok()?;
     let mut stored = [0; 20];
@@ -336,8 +334,8 @@ fn native_of_hash(hash: &[u8]) -> Option<[u8; 20]> {
     Some(stored)
 }
 
-/// The plugin and the hash that make the same account elsewhere, no hash for the empty password;
-/// `None` where only what format 1 kept is there.
+/// The plugin and the hash with which CREATE USER makes the same account elsewhere; an empty hash
+/// for an empty password. `None` where only the hash of store format 1 exists.
 pub fn stored_of(auth: &AuthData) -> Option<(AuthPlugin, Vec<u8>)> {
     if auth.is_empty_password() {
         return Some((AuthPlugin::CachingSha2, Vec::new()));
@@ -349,7 +347,7 @@ pub fn stored_of(auth: &AuthData) -> Option<(AuthPlugin, Vec<u8>)> {
     Some((AuthPlugin::Native, hex.into_bytes()))
 }
 
-/// While `root` has no password it comes from this machine only.
+/// Refuses remote logins of `root` while it has no password.
 ///
 /// # Errors
 /// 1045.
@@ -365,14 +363,14 @@ pub fn refuse_open_root(account: &Account, credential: &Credential, peer: IpAddr
     Ok(())
 }
 
-/// The refusal of a login.
+/// The error of a failed login.
 pub fn denied(user: &str, peer: IpAddr, password_given: bool) -> Error {
     let given = if password_given { "YES" } else { "NO" };
     let host = host_of(peer);
     err!(AccessDenied, "Access denied for user '{user}'@'{host}' (using password: {given})")
 }
 
-/// The host of a client, as accounts name it.
+/// The client's address as the host part of accounts.
 pub fn host_of(peer: IpAddr) -> String {
     match peer.to_canonical() {
         address if address.is_loopback() => "localhost".to_owned(),

@@ -1,7 +1,7 @@
-//! HTTP: stream loads, and what tools ask of a server.
+//! The HTTP interface: stream loads, and endpoints for tools and monitoring.
 //!
-//! A connection stays on one thread; a request is decoded, appended and answered there, without
-//! a task of its own. Read it in this order: `connection`, `route`, `load`.
+//! A connection stays on one I/O thread; its requests are decoded, appended and answered there,
+//! without spawning tasks. Read in this order: `connection`, `route`, `load`.
 
 mod admin;
 mod answer;
@@ -25,25 +25,25 @@ use error_log::{ErrorLog, ErrorLogLimits};
 
 use crate::accounts::Accounts;
 use crate::auth::Passwords;
-use crate::places::{PlaceLimits, Places, share_of};
+use crate::slots::{ConnectionSlots, SlotLimits, share_of};
 
-/// Memory that a large load may hold until its rows are in files, about.
+/// The approximate memory that a large load holds until its rows are in files.
 const LARGE_LOAD_BYTES: u64 = 48 << 20;
 
-/// What the settings say of stream loads.
+/// Limits of stream loads.
 #[derive(Clone, Debug)]
 pub struct LoadLimits {
-    /// Largest body of a load, in MiB.
+    /// The largest body, in MiB.
     pub streaming_load_max_mb: u64,
-    /// The same for JSON that is not read by line.
+    /// The largest JSON body that is not read by line, in MiB.
     pub streaming_load_json_max_mb: u64,
-    /// How long reasons of rejected rows are kept.
+    /// How long error logs are kept.
     pub error_log_keep: Duration,
-    /// Most bytes of all of them.
+    /// The total size of error logs.
     pub error_log_bytes_max: ByteSize,
-    /// Most loads at the same time.
+    /// Concurrent loads.
     pub loads_max: usize,
-    /// Most loads of one account at the same time; `None` means half of all.
+    /// Concurrent loads of one account; `None`: half of all.
     pub account_loads_max: Option<usize>,
 }
 
@@ -60,25 +60,23 @@ impl Default for LoadLimits {
     }
 }
 
-/// The sizes and times of the HTTP interface.
+/// Limits and timeouts of the HTTP interface.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
-    /// Most connections.
     pub connections_max: usize,
-    /// Most connections of one address; `None` means three quarters of all.
+    /// Connections from one address; `None`: three quarters of all.
     pub address_connections_max: Option<usize>,
-    /// How long the head of a request may take, and how long a client may be silent that nobody
-    /// knows; up to twice this.
+    /// The timeout of a request's head, and the idle timeout of unauthenticated clients; enforced
+    /// between once and twice this time.
     pub header_max: Duration,
-    /// The limits of stream loads.
     pub loads: LoadLimits,
-    /// A client that lets this pass in silence, or twice this, loses its connection.
+    /// The idle timeout of authenticated clients; enforced between once and twice this time.
     pub silence_max: Duration,
-    /// How long requests in flight may take once the server stops.
+    /// How long running requests may take after a shutdown began.
     pub drain_max: Duration,
-    /// The port of the MySQL protocol, for those who ask.
+    /// The port of the MySQL protocol, as endpoints report it.
     pub mysql_port: u16,
-    /// The version of the server, for those who ask.
+    /// The version of the server, as endpoints report it.
     pub version: String,
 }
 
@@ -97,7 +95,7 @@ impl Default for HttpConfig {
     }
 }
 
-/// What all HTTP connections share.
+/// State shared by all HTTP connections.
 pub struct Http {
     engine: Arc<Engine>,
     passwords: Arc<Passwords>,
@@ -105,21 +103,18 @@ pub struct Http {
     config: HttpConfig,
     draw: Arc<dyn Fn() -> u64 + Send + Sync>,
     error_log: ErrorLog,
-    /// Places of connections.
-    places: Arc<Places>,
-    /// Loads that may still begin.
+    slots: Arc<ConnectionSlots>,
+    /// Limits concurrent loads.
     loads: Semaphore,
-    /// Large loads that may still begin to write files.
+    /// Limits concurrent large loads, which write files.
     large: Semaphore,
 }
 
 impl Http {
-    /// The HTTP interface of `engine`, for those whom `passwords` lets in. Names of error logs
-    /// come from `draw`, so it must not be
-    /// guessable.
+    /// `draw` gives random numbers for the names of error logs; they must not be guessable.
     ///
     /// # Errors
-    /// When the directory of error logs cannot be made or read.
+    /// When the directory of error logs cannot be created or read.
     pub fn new(
         engine: Arc<Engine>,
         passwords: Arc<Passwords>,
@@ -136,7 +131,7 @@ impl Http {
         let large = usize::try_from(half / LARGE_LOAD_BYTES).unwrap_or(usize::MAX).clamp(2, 64);
         Ok(Arc::new(Self {
             error_log,
-            places: Arc::default(),
+            slots: Arc::default(),
             loads: Semaphore::new(config.loads.loads_max),
             large: Semaphore::new(large),
             engine,
@@ -151,16 +146,16 @@ impl Http {
         self.engine.clock()
     }
 
-    /// How many connections there may be. Nobody is kept out here who could end the connections
-    /// of others, so none are kept for administrators.
-    fn place_limits(&self) -> PlaceLimits {
+    /// The limits of connections. There are no extra slots for administrators, because connections
+    /// cannot be killed over HTTP.
+    fn slot_limits(&self) -> SlotLimits {
         let all = self.config.connections_max;
         let share = share_of(all);
         let of_address = self.config.address_connections_max.unwrap_or(share);
-        PlaceLimits { all, of_address, of_account: Some(share), unauthenticated: 0, admins: 0 }
+        SlotLimits { all, of_address, of_account: Some(share), unauthenticated: 0, admins: 0 }
     }
 
-    /// The most loads of one account at the same time.
+    /// The maximum number of concurrent loads of one account.
     fn account_loads_max(&self) -> usize {
         let loads = &self.config.loads;
         loads.account_loads_max.unwrap_or(loads.loads_max.div_ceil(2))
@@ -171,7 +166,7 @@ impl Http {
     }
 }
 
-/// Reads arbitrary bytes as the headers of a stream load, line by line: must not panic.
+/// For fuzzing: parses arbitrary bytes as the headers of a stream load; must not panic.
 pub fn fuzz_headers(data: &[u8]) {
     use hyper::header::{HeaderName, HeaderValue};
     let mut headers = hyper::HeaderMap::new();

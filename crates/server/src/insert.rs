@@ -1,8 +1,8 @@
-//! INSERT of literals and of parameters: from the bytes of a packet to a place in the log,
-//! without a tree, a planner, or a thread switch.
+//! The fast path of INSERT with literals or parameters: from the bytes of a packet to a record in
+//! the log, without a syntax tree, a planner, or a thread switch.
 //!
-//! Head of the statement -> cached [`Target`] -> rows into the session's buffer -> [`load`]. What
-//! the scanner does not know goes to the planner and comes back here with rows.
+//! Head of the statement -> cached [`Target`] -> rows in the session's buffer -> [`load`]. Anything
+//! the scanner does not handle goes to the planner, which calls [`load`] with its rows.
 
 use freshet_base::{ErrorCode, Result, bail};
 use freshet_ingest::decode::values::{NoRows, Scanned, parse_head, scan_rows};
@@ -15,27 +15,26 @@ use freshet_storage::delta::Freshness;
 use crate::session::{LastInsert, Session};
 use crate::settings::Settings;
 
-/// Where rows of one statement shape go.
+/// The resolved target of an INSERT: table, columns, and how values are converted.
 pub struct Target {
     generation: u64,
     settings: u64,
-    /// The table.
     pub into: LoadTarget,
-    /// Which value is for which column.
+    /// Which value belongs to which column.
     pub plan: InsertPlan,
-    /// How values are read.
+    /// How values are converted.
     pub rules: Rules,
-    /// Whether its loads may share groups.
+    /// Whether its loads may share commit groups.
     pub groups: bool,
-    /// Which part of a statement's rows may be left out; `None` where every bad row fails it.
+    /// The fraction of a statement's rows that may be filtered out; `None`: any bad row fails it.
     pub filter_ratio: Option<f64>,
 }
 
 impl Target {
-    /// A target under the catalog of `generation`, for a session with these settings.
+    /// A target resolved under the catalog of `generation`.
     ///
     /// # Errors
-    /// Columns without a value.
+    /// When a column without default gets no value.
     pub fn new<N: AsRef<str>>(
         engine: &Engine,
         settings: &Settings,
@@ -56,12 +55,12 @@ impl Target {
         Ok(Self { generation, settings, plan, rules, groups, filter_ratio, into })
     }
 
-    /// Whether names, grants and settings are still those of when it was resolved.
+    /// Whether the catalog and the session's settings are unchanged since it was resolved.
     pub fn is_current(&self, engine: &Engine, settings: &Settings) -> bool {
         self.generation == engine.catalog_generation() && self.settings == settings.version
     }
 
-    /// Reads the clock for defaults that depend on it.
+    /// Sets the current time for defaults that depend on it.
     pub fn begin_statement(&mut self, engine: &Engine) {
         if self.plan.depends_on_now() {
             self.plan.set_now(engine.clock().wall_micros(), &self.rules);
@@ -69,7 +68,7 @@ impl Target {
     }
 }
 
-/// The target of `INSERT INTO [database.]table [(columns)]` for this session.
+/// Resolves `INSERT INTO [database.]table [(columns)]` for this session.
 ///
 /// # Errors
 /// Unknown names, missing privileges, columns without a value.
@@ -80,7 +79,7 @@ pub fn resolve<N: AsRef<str>>(
     columns: Option<&[N]>,
 ) -> Result<Target> {
     let engine = &session.shared.engine;
-    // Read first: what changes from here on makes the target stale, not wrong.
+    // Read first: a later change makes the target stale, not wrong.
     let generation = engine.catalog_generation();
     let database = session.database_of(database)?;
     session.authorize(Privilege::Insert, Object::Table(database, table))?;
@@ -88,25 +87,25 @@ pub fn resolve<N: AsRef<str>>(
     Target::new(engine, &session.settings, generation, into, columns)
 }
 
-/// Beginnings of statements that a connection remembers.
+/// Statement heads that a connection caches.
 const HEADS_MAX: usize = 8;
-/// Longest beginning that is remembered.
+/// The longest head that is cached.
 const HEAD_BYTES_MAX: usize = 4 << 10;
 
-/// Where the INSERTs go that a connection sends as text, the one that came last first.
+/// The targets of a connection's text INSERTs by their head, most recently used first.
 #[derive(Default)]
 pub struct InsertCache {
     heads: Vec<CachedHead>,
 }
 
 struct CachedHead {
-    /// From INSERT to VALUES.
+    /// The text from INSERT to VALUES.
     text: Box<[u8]>,
     target: Box<Target>,
 }
 
 impl InsertCache {
-    /// The target of a statement whose beginning is known, and where that ends.
+    /// The target of a statement whose head is cached, and the length of the head.
     fn find(&mut self, session: &Session, sql: &[u8]) -> Option<(&mut Target, usize)> {
         let at = self.heads.iter().position(|head| {
             let rest = sql.strip_prefix(&*head.text);
@@ -129,21 +128,21 @@ impl InsertCache {
     }
 }
 
-/// What an INSERT did.
+/// The result of an INSERT.
 #[derive(Debug)]
 pub struct Done {
-    /// Rows loaded.
+    /// Rows inserted.
     pub rows: u64,
-    /// Bytes of the text that the statement took.
+    /// The length in bytes of the statement in the text.
     pub consumed: usize,
 }
 
-/// Runs an INSERT of literals that `sql` begins with, the session's `info` telling what became
-/// of it. `None` when it is anything else, which is the planner's; another statement behind it
-/// is, unless the client may send several (`multi`).
+/// Runs the INSERT of literals at the beginning of `sql` and sets the session's `info`. `None` when
+/// it is any other statement, or when another statement follows and the client may not send several
+/// (`multi`); the planner handles these.
 ///
 /// # Errors
-/// Names, privileges, values, room: the statement did nothing then.
+/// Names, privileges, values, memory: the statement had no effect then.
 pub async fn text(
     session: &mut Session,
     cache: &mut InsertCache,
@@ -164,7 +163,7 @@ pub async fn text(
     done
 }
 
-/// Runs an INSERT whose rows stand behind `values_at`.
+/// Runs an INSERT whose rows begin at `values_at`.
 async fn values(
     session: &mut Session,
     target: &mut Target,
@@ -192,12 +191,12 @@ async fn values(
     Ok(Some(Done { rows, consumed: values_at + consumed }))
 }
 
-/// The rows of VALUES stand in the session's buffer: what was changed in them becomes warnings,
-/// as of [`warn`]. The only row of a statement must not have NULL for a column that takes none,
-/// whatever the mode: MySQL lets only rows among others pass.
+/// Called when the rows of VALUES are in the session's buffer: converts what was adjusted in them
+/// to warnings, see [`warn`]. NULL in a NOT NULL column fails a statement of a single row in every
+/// mode, as in MySQL, which adjusts it only in multi-row statements.
 ///
 /// # Errors
-/// 1048 for that, and as [`warn`].
+/// 1048 for that, and those of [`warn`].
 pub fn encoded(
     session: &mut Session,
     target: &Target,
@@ -217,11 +216,11 @@ pub fn encoded(
     warn(session, target, rows as u64, warnings)
 }
 
-/// What a lax mode changed and left out becomes warnings, once all rows of a statement are seen:
-/// `rows` of them were taken.
+/// Adds warnings for what a non-strict mode adjusted or filtered out, after all rows of a statement
+/// were read; `rows` were accepted.
 ///
 /// # Errors
-/// 1105 when more were left out than the session allows; the statement does nothing then.
+/// 1105 when more were filtered than the session allows; the statement has no effect then.
 pub fn warn(session: &mut Session, target: &Target, rows: u64, warnings: Warnings) -> Result<()> {
     let (filtered, total) = (warnings.filtered, rows + warnings.filtered);
     if filtered > 0 {
@@ -246,33 +245,33 @@ pub fn warn(session: &mut Session, target: &Target, rows: u64, warnings: Warning
     Ok(())
 }
 
-/// Which loads an INSERT shares its group with.
+/// Which loads an INSERT shares its commit group with.
 pub enum Grouping {
-    /// Those of the session's group commit mode.
+    /// Those that the session's group commit mode allows.
     Shared,
-    /// None, whatever the mode: what the mode leaves out.
+    /// None, regardless of the mode: the mode excludes this statement.
     Alone,
-    /// None, under a label that the client gave.
+    /// None: it has a label given by the client.
     Labelled(Claim),
-    /// None, and no transaction takes it: the first rows of a table that is made.
+    /// None, and outside of any transaction: the rows of CREATE TABLE AS SELECT.
     First,
 }
 
 impl Grouping {
-    /// That of an INSERT under a label of a client, which is claimed.
+    /// Claims the label that the client gave for an INSERT.
     ///
     /// # Errors
-    /// A label that is none, or is used.
+    /// When the label is invalid or already used.
     pub async fn labelled(session: &Session, target: &Target, label: &str) -> Result<Self> {
         let engine = &session.shared.engine;
         let claimed = engine.claim_label(target.into.db(), label, LabelKind::Statement).await?;
         Ok(Self::Labelled(claimed.or_refuse()?))
     }
 
-    /// Where the rows go, in a transaction or without one.
+    /// The destination of the rows, in a transaction or without one.
     ///
     /// # Errors
-    /// A label in a transaction that has another one.
+    /// A label that differs from that of the open transaction.
     pub fn destination<'a>(
         self,
         transaction: Option<&'a OwnRows>,
@@ -291,11 +290,11 @@ impl Grouping {
     }
 }
 
-/// Loads the rows of the session's buffer: into the open transaction, or into the log. On
-/// return nothing can fail any more, and the reply may be sent once `session.acked` is durable.
+/// Loads the rows in the session's buffer into the open transaction or the log. On return the load
+/// cannot fail any more, and the reply may be sent once the log is durable up to `session.acked`.
 ///
 /// # Errors
-/// No room in time, a table dropped meanwhile; nothing happened then.
+/// No memory or log room in time, or the table was dropped; nothing was loaded then.
 pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) -> Result<u64> {
     let (engine, settings) = (&session.shared.engine, &session.settings);
     let own = session.transactions.writable(engine, settings)?;
@@ -310,14 +309,14 @@ pub async fn load(session: &mut Session, target: &Target, grouping: Grouping) ->
     Ok(report(session, target, loaded, rows).await)
 }
 
-/// A statement without rows loads nothing.
+/// The result of a statement without rows.
 pub fn nothing(session: &mut Session) -> u64 {
     session.info.clear();
     session.row_count = 0;
     0
 }
 
-/// Notes what became of a load, for its reply and for those who ask later.
+/// Records the result of a load for its reply and for SHOW LAST INSERT.
 pub async fn report(session: &mut Session, target: &Target, mut loaded: Loaded, rows: u64) -> u64 {
     let is_published = session.settings.freshness == Freshness::Published;
     if loaded.mode == GroupCommitMode::Sync && is_published {

@@ -1,6 +1,6 @@
-//! Sockets of both protocols: how they listen, and the I/O threads that serve them. Each thread
-//! has a runtime of its own, and a connection stays on the one it was given, since crossing cores
-//! doubles what a socket costs.
+//! Listening sockets and I/O threads of both protocols. Each thread has a Tokio runtime of its own,
+//! and a connection stays on the thread it was assigned to: moving between cores doubles the cost
+//! of socket I/O.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// Connections that wait to be accepted.
+/// The backlog of listening sockets.
 const BACKLOG: i32 = 4096;
-/// How long to wait when the system has no more file descriptors.
+/// The pause after `accept` failed for lack of file descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// A line of the log about that comes no more often.
-const TROUBLE_INTERVAL: Duration = Duration::from_secs(30);
+/// The minimum time between two log lines about failed `accept` calls.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A socket that listens at `address`.
+/// Binds and listens at `address`.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// When the address is not available.
 pub fn listen(address: SocketAddr) -> Result<TcpListener> {
     let failed = |error| Error::io(format_args!("listen on {address}"), error);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
@@ -44,26 +44,25 @@ pub struct IoThreads {
     next: AtomicUsize,
 }
 
-/// One of them.
 #[derive(Clone)]
 pub struct IoThread {
     runtime: Handle,
     acks: Arc<Acks>,
-    /// Dropped with the last clone, which ends the thread.
+    /// The thread ends when the last clone is dropped.
     _stop: Arc<oneshot::Sender<()>>,
 }
 
 impl IoThreads {
-    /// Starts `count` threads, each with an eye of its own on the horizon.
+    /// Starts `count` threads, each with its own waiter on the durable horizon.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// When the system refuses a thread.
     pub fn start(count: usize, horizon: &Horizon) -> Result<Self> {
         let threads = (0..count.max(1)).map(|n| start_thread(n, horizon)).collect::<Result<_>>()?;
         Ok(Self { threads, next: AtomicUsize::new(0) })
     }
 
-    /// The thread for the next connection.
+    /// The thread for the next connection, round robin.
     pub fn next(&self) -> &IoThread {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.threads.len();
         &self.threads[at]
@@ -71,12 +70,11 @@ impl IoThreads {
 }
 
 impl IoThread {
-    /// Where its connections run.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Where its connections wait for the log.
+    /// Through which its connections wait for the log.
     pub fn acks(&self) -> &Arc<Acks> {
         &self.acks
     }
@@ -94,31 +92,31 @@ fn start_thread(number: usize, horizon: &Horizon) -> Result<IoThread> {
         .name(format!("io-{number}"))
         .spawn(move || {
             set_time_slice(TimeSlice::Short);
-            // The sender is dropped, never used: both mean the end.
+            // Nothing is ever sent; the channel closes when the thread shall end.
             let _ = runtime.block_on(stopped);
         })
         .map_err(failed)?;
     Ok(IoThread { runtime: handle, acks, _stop: Arc::new(stop) })
 }
 
-/// Connections that could not be accepted: told at once, and then now and then, since the same
-/// happens many times a second for as long as descriptors are missing.
+/// Logs failed `accept` calls: the first one, and then at intervals, because without free
+/// descriptors it fails many times a second.
 #[derive(Default)]
-pub struct Trouble {
-    told: Option<Duration>,
-    untold: u64,
+pub struct AcceptErrors {
+    logged_at: Option<Duration>,
+    unlogged: u64,
 }
 
-impl Trouble {
-    /// Notes one, and says so in the log if it is time.
+impl AcceptErrors {
+    /// Counts a failure, and logs it if the interval has passed.
     pub fn log(&mut self, error: &std::io::Error, now: Duration, protocol: &str) {
-        if self.told.is_some_and(|told| now.saturating_sub(told) < TROUBLE_INTERVAL) {
-            self.untold += 1;
+        if self.logged_at.is_some_and(|logged_at| now.saturating_sub(logged_at) < LOG_INTERVAL) {
+            self.unlogged += 1;
             return;
         }
-        let others = std::mem::take(&mut self.untold);
+        let others = std::mem::take(&mut self.unlogged);
         tracing::warn!(%error, protocol, others, "cannot accept a connection; more descriptors \
             (ulimit -n) or fewer connections are needed");
-        self.told = Some(now);
+        self.logged_at = Some(now);
     }
 }

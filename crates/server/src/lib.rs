@@ -1,17 +1,17 @@
 //! The server: the MySQL protocol and HTTP over the engine and the planner.
 //!
 //! It is: sockets and their threads, logins, sessions with their variables and transactions,
-//! prepared statements, the short road of INSERT, the dispatch of everything else, SHOW, and
-//! the list of connections.
+//! prepared statements, the fast path of INSERT, the dispatch of everything else, SHOW, and the
+//! process list.
 //!
 //! It is not: a parser, a planner, or anything that decides how rows are stored.
 //!
-//! Read it in this order: `mysql::conn` (the loop of a connection), `insert` (the short road),
+//! Read in this order: `mysql::conn` (the loop of a connection), `insert` (the fast path),
 //! `statement` (everything else), `transaction`, `session`, `variables`, `show`.
 //!
-//! Invariants: no reply for a load leaves before the log covers it; a session is in one place
-//! at a time, and what it has open is rolled back when it is dropped; queries and DDL never run
-//! on an I/O thread; everything that gathers has a limit.
+//! Invariants: no reply to a load is sent before its record is durable; a session is owned by
+//! either its connection or the running statement, and dropping it rolls back its transaction;
+//! queries and DDL never run on an I/O thread; every queue, cache and buffer has a limit.
 //!
 //! Test it with `cargo test -p freshet-server`; the tests in `tests/` speak the protocol to a
 //! server in the same process.
@@ -23,7 +23,6 @@ pub mod insert;
 pub mod io;
 pub mod locks;
 pub mod mysql;
-pub mod places;
 pub mod process;
 mod reader;
 mod reply;
@@ -32,6 +31,7 @@ pub mod session;
 pub mod settings;
 mod shared;
 pub mod show;
+pub mod slots;
 pub mod statement;
 pub mod transaction;
 pub mod variables;

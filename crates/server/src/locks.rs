@@ -1,5 +1,6 @@
-//! Locks that sessions take by name: GET_LOCK and its kin. They guard nothing but what clients
-//! agree on, such as who of several may migrate a schema, and live no longer than their session.
+//! Named locks of sessions (GET_LOCK and related functions). They protect nothing in the server;
+//! clients use them to coordinate, for example schema migrations. A session's locks are released
+//! when it ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,49 +10,47 @@ use freshet_base::{Result, bail};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Longest name, in characters.
+/// The longest name, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// Most locks that one session has.
+/// Locks per session.
 const HELD_MAX: usize = 1_000;
 
-/// All locks of a server.
 #[derive(Default)]
 pub struct Locks {
-    /// Who has which, by lower-case name.
+    /// By lower-case name.
     held: Mutex<HashMap<String, Held>>,
-    /// Told whenever one becomes free.
+    /// Notified whenever a lock is released.
     freed: Notify,
 }
 
 struct Held {
-    /// The connection.
+    /// The id of the connection.
     by: u32,
-    /// It is free when it was released as often as it was taken.
+    /// How often it was taken; it is free after as many releases.
     times: u64,
 }
 
-/// The locks of one session; dropped, they are free.
+/// The locks of one session, released on drop.
 pub struct SessionLocks {
     all: Arc<Locks>,
     connection: u32,
 }
 
 impl SessionLocks {
-    /// Those of a connection, which has none yet.
     pub fn new(all: &Arc<Locks>, connection: u32) -> Self {
         Self { all: Arc::clone(all), connection }
     }
 
-    /// Takes a lock, waiting until `deadline` for whoever has it; whether it was had in time.
+    /// Takes a lock, waiting until `deadline` while another session holds it; false on timeout.
     ///
     /// # Errors
-    /// 3057 for what is no name, 1041 for too many.
+    /// 3057 for an invalid name, 1041 when the session holds too many locks.
     pub async fn get(&self, name: &str, clock: &ClockRef, deadline: Deadline) -> Result<bool> {
         let name = checked(name)?;
         loop {
             let freed = self.all.freed.notified();
             let mut freed = std::pin::pin!(freed);
-            // What becomes free from here on is heard of.
+            // Registers for notifications before looking, so that no release is missed.
             freed.as_mut().enable();
             if self.try_get(&name)? {
                 return Ok(true);
@@ -76,7 +75,7 @@ impl SessionLocks {
         Ok(true)
     }
 
-    /// Releases a lock once; `None` where nobody has it, else whether this session had.
+    /// Releases a lock once; `None` if nobody holds it, else whether this session did.
     ///
     /// # Errors
     /// 3057.
@@ -95,7 +94,7 @@ impl SessionLocks {
         Ok(Some(true))
     }
 
-    /// Releases all locks of the session; how often they were taken.
+    /// Releases all locks of the session; returns how often they were taken.
     pub fn release_all(&self) -> u64 {
         let mut released = 0;
         self.all.held.lock().retain(|_, held| {
@@ -109,7 +108,7 @@ impl SessionLocks {
         released
     }
 
-    /// The connection that has a lock.
+    /// The id of the connection that holds a lock.
     ///
     /// # Errors
     /// 3057.
@@ -125,7 +124,7 @@ impl Drop for SessionLocks {
     }
 }
 
-/// The name as locks are kept by.
+/// The validated name in lower case.
 fn checked(name: &str) -> Result<String> {
     if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
         bail!(LockName, "Incorrect user-level lock name '{name}'.");

@@ -1,4 +1,4 @@
-//! Who is connected and what they do: `SHOW PROCESSLIST` and KILL.
+//! The process list: connections and what they run (`SHOW PROCESSLIST`, KILL).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -14,23 +14,22 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Most characters of a statement that the list keeps.
+/// The number of characters of a statement that the list keeps.
 const INFO_CHARS_MAX: usize = 4096;
 
-/// What a connection does, as `Command` of the list says.
+/// The `Command` column of the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Activity {
-    /// It waits for its client.
+    /// Waiting for the client.
     Sleep,
-    /// It runs a statement.
+    /// Running a statement.
     Query,
-    /// It logs in.
+    /// Logging in.
     Connect,
 }
 
 impl Activity {
-    /// The word of the list.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sleep => "Sleep",
@@ -40,49 +39,45 @@ impl Activity {
     }
 }
 
-/// One connection, as others see it.
+/// A connection in the process list.
 pub struct Process {
-    /// Its id.
     pub id: u32,
     /// `address:port` of the client.
     pub peer: String,
     details: Mutex<Details>,
     activity: AtomicU8,
-    /// When the activity began, in microseconds of the clock's monotonic time: a step of the wall
-    /// clock makes nobody silent.
+    /// When the activity began, in microseconds of the monotonic clock: a step of the wall clock
+    /// must not trigger idle timeouts.
     since_micros: AtomicU64,
     killed: AtomicBool,
-    /// The server stops: the connection ends when its statement has.
+    /// The server is shutting down: the connection ends after its current statement.
     retired: AtomicBool,
-    /// Its transaction was silent for too long.
+    /// The open transaction exceeded its idle timeout.
     rolls_back: AtomicBool,
     /// Whether a transaction is open.
     in_transaction: AtomicBool,
-    /// Seconds that it may be silent, and with an open transaction.
-    patience_seconds: [AtomicU32; 2],
-    /// Wakes the connection when it was killed while it waits for its client.
+    /// The idle timeouts in seconds, without and with an open transaction.
+    timeout_seconds: [AtomicU32; 2],
+    /// Wakes the connection when it is killed while waiting for its client.
     waker: AtomicWaker,
-    /// Tells the running statement to stop.
+    /// Notified when the running statement shall stop.
     interrupt: Notify,
-    /// Whether it was told so.
+    /// Whether the running statement shall stop.
     interrupted: AtomicBool,
-    /// How many statements began.
+    /// Statements begun so far.
     statements: AtomicU64,
 }
 
-/// What changes seldom.
+/// The part that rarely changes.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
-    /// Who logged in.
     pub account: Option<Account>,
-    /// The name that the client gave.
+    /// The user name that the client gave.
     pub user: String,
-    /// The current database.
     pub database: Option<Arc<str>>,
-    /// The running statement; empty for none. From its first word about passwords on it is
-    /// hidden.
+    /// The running statement; empty if none. Text after the first keyword for passwords is hidden.
     pub info: String,
-    /// What the client said of itself.
+    /// Connection attributes sent by the client.
     pub attributes: Vec<(String, String)>,
 }
 
@@ -98,7 +93,7 @@ impl Process {
             retired: AtomicBool::new(false),
             rolls_back: AtomicBool::new(false),
             in_transaction: AtomicBool::new(false),
-            patience_seconds: [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)],
+            timeout_seconds: [AtomicU32::new(u32::MAX), AtomicU32::new(u32::MAX)],
             waker: AtomicWaker::new(),
             interrupt: Notify::new(),
             interrupted: AtomicBool::new(false),
@@ -106,19 +101,17 @@ impl Process {
         }
     }
 
-    /// What changes seldom, as it is now, without the secrets of a statement.
+    /// A copy of the details, with passwords hidden.
     pub fn details(&self) -> Details {
         let mut details = self.details.lock().clone();
         hide_secrets(&mut details.info);
         details
     }
 
-    /// Changes what changes seldom.
     pub fn describe(&self, change: impl FnOnce(&mut Details)) {
         change(&mut self.details.lock());
     }
 
-    /// What it does.
     pub fn activity(&self) -> Activity {
         match self.activity.load(Ordering::Relaxed) {
             0 => Activity::Sleep,
@@ -127,12 +120,12 @@ impl Process {
         }
     }
 
-    /// For how many seconds it has done what it does.
+    /// Seconds since the activity began.
     pub fn seconds(&self, now: Duration) -> u64 {
         micros(now).saturating_sub(self.since_micros.load(Ordering::Relaxed)) / 1_000_000
     }
 
-    /// A statement begins.
+    /// Records the begin of a statement.
     pub fn begin(&self, sql: &str, now: Duration) {
         let mut details = self.details.lock();
         details.info.clear();
@@ -143,12 +136,12 @@ impl Process {
         self.note(Activity::Query, now);
     }
 
-    /// What tells the running statement from all others, in the log.
+    /// An id of the running statement for the server's log.
     pub fn statement(&self) -> String {
         format!("{}-{}", self.id, self.statements.load(Ordering::Relaxed))
     }
 
-    /// The connection waits for its client again.
+    /// Records that the connection waits for its client.
     pub fn rest(&self, now: Duration) {
         if self.activity() != Activity::Sleep {
             self.details.lock().info.clear();
@@ -156,48 +149,47 @@ impl Process {
         self.note(Activity::Sleep, now);
     }
 
-    /// The activity changes. Cheap: two stores.
+    /// Sets the activity; costs two atomic stores.
     pub fn note(&self, activity: Activity, now: Duration) {
         self.activity.store(activity as u8, Ordering::Relaxed);
         self.since_micros.store(micros(now), Ordering::Relaxed);
     }
 
-    /// Whether the connection is to end.
+    /// Whether the connection was killed.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection is to end when its statement has.
+    /// Whether the connection shall end after its current statement.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Whether the open transaction is to be rolled back; asks once. Looks at the time again: the
-    /// client may have spoken since that was found, and have begun another transaction.
-    pub fn takes_roll_back(&self, clock: &dyn Clock) -> bool {
+    /// Whether the open transaction exceeded its idle timeout; resets the flag. Checks the time
+    /// again, because the client may have sent a command since and begun another transaction.
+    pub fn takes_rollback(&self, clock: &dyn Clock) -> bool {
         self.rolls_back.load(Ordering::Relaxed)
             && self.rolls_back.swap(false, Ordering::Relaxed)
             && self.is_transaction_silent(clock.now())
     }
 
-    /// How long it may be silent, and how long with an open transaction.
-    pub fn set_patience(&self, idle: Duration, in_transaction: Duration) {
+    /// Sets the idle timeouts, without and with an open transaction.
+    pub fn set_idle_timeouts(&self, idle: Duration, in_transaction: Duration) {
         let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-        self.patience_seconds[0].store(seconds(idle), Ordering::Relaxed);
-        self.patience_seconds[1].store(seconds(in_transaction), Ordering::Relaxed);
+        self.timeout_seconds[0].store(seconds(idle), Ordering::Relaxed);
+        self.timeout_seconds[1].store(seconds(in_transaction), Ordering::Relaxed);
     }
 
-    /// Whether a transaction is open.
     pub fn set_in_transaction(&self, open: bool) {
         self.in_transaction.store(open, Ordering::Relaxed);
     }
 
-    /// Ends what has been silent for too long.
-    pub fn check_patience(&self, now: Duration) {
+    /// Kills the connection or has its transaction rolled back if an idle timeout has passed.
+    pub fn check_idle_timeouts(&self, now: Duration) {
         if self.activity() != Activity::Sleep {
             return;
         }
-        if self.seconds(now) > self.patience_seconds(0) {
+        if self.seconds(now) > self.timeout_seconds(0) {
             self.kill(true);
         } else if self.is_transaction_silent(now) {
             self.rolls_back.store(true, Ordering::Relaxed);
@@ -206,25 +198,25 @@ impl Process {
     }
 
     fn is_transaction_silent(&self, now: Duration) -> bool {
-        self.in_transaction.load(Ordering::Relaxed) && self.seconds(now) > self.patience_seconds(1)
+        self.in_transaction.load(Ordering::Relaxed) && self.seconds(now) > self.timeout_seconds(1)
     }
 
-    fn patience_seconds(&self, at: usize) -> u64 {
-        self.patience_seconds[at].load(Ordering::Relaxed).into()
+    fn timeout_seconds(&self, at: usize) -> u64 {
+        self.timeout_seconds[at].load(Ordering::Relaxed).into()
     }
 
-    /// Lets the connection end when its statement has.
+    /// Has the connection end after its current statement.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
         self.waker.wake();
     }
 
-    /// Says who is to be woken when the connection is killed.
+    /// Sets the waker to wake when the connection is killed.
     pub fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
 
-    /// Resolves when the connection is to end at once.
+    /// Resolves when the connection is killed.
     pub async fn killed(&self) {
         poll_fn(|context| {
             self.waker.register(context.waker());
@@ -233,17 +225,17 @@ impl Process {
         .await;
     }
 
-    /// Resolves when the running statement is to stop, whenever it was told so.
+    /// Resolves when the running statement shall stop, also if that was requested before the call.
     pub async fn interrupted(&self) {
-        let mut told = std::pin::pin!(self.interrupt.notified());
-        // Who is told between the look and the wait is told.
-        told.as_mut().enable();
+        let mut notified = std::pin::pin!(self.interrupt.notified());
+        // Registers before looking, so that a notification in between is not missed.
+        notified.as_mut().enable();
         if !self.interrupted.load(Ordering::SeqCst) && !self.is_killed() {
-            told.await;
+            notified.await;
         }
     }
 
-    /// Ends the running statement, and the connection with it if `whole`.
+    /// Stops the running statement, and closes the connection if `whole`.
     pub fn kill(&self, whole: bool) {
         if whole {
             self.killed.store(true, Ordering::Relaxed);
@@ -256,13 +248,13 @@ impl Process {
     }
 }
 
-/// Words behind which a statement may hold a password.
+/// Keywords after which a statement may contain a password.
 const SECRET_WORDS: [&str; 2] = ["IDENTIFIED", "PASSWORD"];
-/// What stands for all that follows such a word.
+/// Replaces the text after such a keyword.
 const HIDDEN: &str = " <secret>";
 
-/// Cuts a text behind its first word about passwords. Where a secret ends depends on the mode of
-/// the session and on what the text was cut to, so nothing behind the word is shown.
+/// Cuts text after its first keyword for passwords. Where a password ends depends on the session's
+/// SQL mode, and the text may be truncated, so nothing after the keyword is shown.
 fn hide_secrets(text: &mut String) {
     let upper = text.to_ascii_uppercase();
     let ends = SECRET_WORDS.iter().filter_map(|word| upper.find(word).map(|at| at + word.len()));
@@ -276,7 +268,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// All connections.
+/// The process list.
 pub struct Processes {
     all: Mutex<BTreeMap<u32, Arc<Process>>>,
     next: AtomicU32,
@@ -289,7 +281,7 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// Lists a new connection.
+    /// Adds a new connection.
     pub fn register(self: &Arc<Self>, peer: String, now: Duration) -> Registration {
         let mut all = self.all.lock();
         let mut id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -301,30 +293,28 @@ impl Processes {
         Registration { processes: Arc::clone(self), process }
     }
 
-    /// All connections, by id.
+    /// All connections, ordered by id.
     pub fn list(&self) -> Vec<Arc<Process>> {
         self.all.lock().values().cloned().collect()
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.all.lock().len()
     }
 
-    /// The connection of this id.
+    /// The connection with this id.
     ///
     /// # Errors
-    /// 1094 where there is none.
+    /// 1094 if there is none.
     pub fn require(&self, id: u64) -> Result<Arc<Process>> {
         let found = u32::try_from(id).ok().and_then(|id| self.all.lock().get(&id).cloned());
         found.ok_or_else(|| err!(UnknownThread, "Unknown thread id: {id}"))
     }
 }
 
-/// The place of a connection in the list; dropped, it is gone from there.
+/// A connection's entry in the list, removed on drop.
 pub struct Registration {
     processes: Arc<Processes>,
-    /// The connection.
     pub process: Arc<Process>,
 }
 

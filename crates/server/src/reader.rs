@@ -1,4 +1,4 @@
-//! What a statement reads, and what it is told of its session.
+//! The state that a statement reads: snapshot, session, variables.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::show::system::ServerView;
 use crate::variables::{self, Values};
 
-/// What one statement reads: variables, one snapshot, the session's own rows.
+/// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
 pub struct Reader {
     snapshot: Snapshot,
     own: Option<OwnRows>,
@@ -44,16 +44,17 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The state that a statement of the session reads, from now on.
+    /// Captures the current state for a statement of the session.
     ///
     /// # Errors
-    /// When a transaction has to be opened and cannot be.
+    /// When a transaction has to be opened and that fails.
     pub async fn new(session: &mut Session) -> Result<Arc<Self>> {
         session.before_read().await?;
         Ok(Self::at_once(session))
     }
 
-    /// The same for a query: one that names no table waits for nothing and opens nothing.
+    /// As [`Self::new`] for a query; a query without tables neither waits for the log nor opens a
+    /// transaction.
     pub async fn of(session: &mut Session, query: &impl Visit) -> Result<Arc<Self>> {
         if visit_relations(query, |_| ControlFlow::Break(())).is_break() {
             return Self::new(session).await;
@@ -140,7 +141,7 @@ impl Tables for Reader {
     }
 }
 
-/// Variables as a statement finds them.
+/// The values of variables when the statement began.
 struct SessionVariables {
     values: Values,
     globals: Values,
@@ -180,12 +181,12 @@ fn number(globals: &Values, name: &str) -> usize {
     }
 }
 
-/// How many words and signs a text may have, as SET GLOBAL says now.
+/// The maximum number of tokens of a statement.
 pub fn tokens_max(globals: &Values) -> usize {
     number(globals, "max_statement_tokens")
 }
 
-/// How large statements may be, as SET GLOBAL says now.
+/// The size limits of statements, as SET GLOBAL last set them.
 fn limits(globals: &Values) -> Limits {
     let number = |name| number(globals, name);
     Limits {

@@ -1,40 +1,40 @@
-//! What a statement answers, and how long it may take for it.
+//! The result of a statement, and the limit on its run time.
 
 use freshet_base::{Result, err};
 use freshet_query::result::ResultColumn;
 use freshet_query::{RecordBatch, Rows};
 
 use crate::session::Session;
-use crate::settings::Patience;
+use crate::settings::StatementDeadline;
 
-/// What a statement answers.
+/// The result of a statement.
 pub enum Reply {
-    /// Success without rows; the session has the words.
+    /// Success without rows; the text of the OK packet is in the session.
     Done {
         /// Rows inserted.
         affected: u64,
     },
-    /// Rows that are there already.
+    /// A complete result set.
     Table(Vec<ResultColumn>, RecordBatch),
-    /// Rows that are made while they are read.
+    /// A result set that is computed while it is read.
     Stream(Vec<ResultColumn>, Rows),
 }
 
 impl Reply {
-    /// Success without rows and words.
+    /// Success without rows and without text.
     pub fn done() -> Self {
         Self::Done { affected: 0 }
     }
 }
 
-/// Waits for a part of the session's statement, which may be interrupted, and not for longer than
-/// the statement may run.
+/// Runs a part of the session's statement until it ends, is interrupted, or exceeds the statement's
+/// time limit.
 ///
 /// # Errors
-/// 1317 and 3024, and those of the work.
+/// 1317 when interrupted, 3024 on timeout, and those of `work`.
 pub async fn bounded<T>(session: &Session, work: impl Future<Output = Result<T>>) -> Result<T> {
     let interrupted = session.process.interrupted();
-    let Patience { limit, deadline } = session.patience;
+    let StatementDeadline { limit, deadline } = session.statement_deadline;
     let clock = session.shared.engine.clock();
     tokio::select! {
         biased;

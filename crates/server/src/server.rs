@@ -1,4 +1,4 @@
-//! The start and the stop of a server.
+//! Starting and stopping the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,9 @@ use crate::io::{IoThreads, listen};
 use crate::mysql::{listener, login};
 use crate::shared::{Draw, Settings, Shared};
 
-/// How often silent sessions are looked for.
-const PATIENCE_CHECK: Duration = Duration::from_secs(1);
+/// How often idle timeouts of sessions are checked.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A running server.
 pub struct Server {
     shared: Arc<Shared>,
     mysql: SocketAddr,
@@ -29,10 +28,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve. Must be called inside the runtime of statements.
+    /// Must be called inside the Tokio runtime for statements.
     ///
     /// # Errors
-    /// When an address cannot be had, or may not be while `root` has no password.
+    /// When an address is not available, or not allowed while `root` has no password.
     pub async fn start(
         engine: Arc<Engine>,
         query: Arc<QueryEngine>,
@@ -63,7 +62,10 @@ impl Server {
                 tracing::error!(%error, "HTTP ended");
             }
         }));
-        tasks.push(tokio::spawn(watch_silence(Arc::clone(&shared), stopped(stop.subscribe()))));
+        tasks.push(tokio::spawn(enforce_idle_timeouts(
+            Arc::clone(&shared),
+            stopped(stop.subscribe()),
+        )));
         Ok(Self {
             shared,
             mysql: mysql_address,
@@ -74,25 +76,23 @@ impl Server {
         })
     }
 
-    /// What its sessions share.
+    /// The state shared by its sessions.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Where the MySQL protocol is spoken.
     pub fn mysql_address(&self) -> SocketAddr {
         self.mysql
     }
 
-    /// Where HTTP is spoken.
     pub fn http_address(&self) -> SocketAddr {
         self.http
     }
 
-    /// Stops accepting, lets statements in flight end for up to `patience`, ends the others.
-    /// The engine is to be stopped behind it.
+    /// Stops accepting connections, waits up to `patience` for running statements, then aborts
+    /// them. Stop the engine afterwards.
     pub async fn stop(self, patience: Duration) {
-        // Whoever listens is told; nobody listening is fine.
+        // Fails only when no task listens any more.
         let _ = self.stop.send(true);
         let clock = self.shared.engine.clock();
         let deadline = clock.now() + patience;
@@ -110,7 +110,7 @@ impl Server {
             clock.sleep(Duration::from_millis(5)).await;
         }
         for task in self.tasks {
-            // Requests in flight have had their time; a task that goes on is left behind.
+            // The time of running requests is over; a task that has not ended is abandoned.
             let left = deadline.saturating_sub(clock.now()) + Duration::from_millis(100);
             let _ = tokio::time::timeout(left, task).await;
         }
@@ -137,21 +137,21 @@ fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr> {
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {
-    // A sender that is gone means the same as one that says stop.
+    // A dropped sender also means stop.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Ends sessions that are silent for too long.
-async fn watch_silence(shared: Arc<Shared>, stop: impl Future<Output = ()>) {
+/// Enforces the idle timeouts of sessions.
+async fn enforce_idle_timeouts(shared: Arc<Shared>, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
             () = &mut stop => return,
-            () = shared.engine.clock().sleep(PATIENCE_CHECK) => {}
+            () = shared.engine.clock().sleep(IDLE_CHECK_INTERVAL) => {}
         }
         let now = shared.engine.clock().now();
         for process in shared.processes.list() {
-            process.check_patience(now);
+            process.check_idle_timeouts(now);
         }
     }
 }

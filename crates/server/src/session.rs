@@ -1,4 +1,4 @@
-//! One client's session: who it is, what it has set, what it has open.
+//! The session of a client: account, settings, transaction, diagnostics.
 
 mod transact;
 
@@ -15,33 +15,31 @@ use freshet_schema::GroupCommitMode;
 use freshet_wire::{Capabilities, Collation, StatusFlags};
 
 use crate::Shared;
-use crate::accounts::{Holdings, Kept};
+use crate::accounts::{AccountUsage, SessionMemory};
 use crate::locks::SessionLocks;
 use crate::process::Process;
-use crate::settings::{Patience, Settings};
+use crate::settings::{Settings, StatementDeadline};
 use crate::transaction::{NextTransaction, Transactions};
 use crate::variables::{self, Values};
 
-/// Most warnings of a statement that are kept; the others are counted.
+/// Warnings kept per statement; further ones are only counted.
 const WARNINGS_MAX: usize = 64;
 
-/// Most characters of a warning that are kept, as in MySQL.
+/// Characters kept per warning, as in MySQL.
 const WARNING_CHARS_MAX: usize = 512;
-/// What a user variable takes besides its name and text, about.
+/// The approximate memory of a user variable besides its name and text.
 const USER_VARIABLE_BYTES: usize = 64;
 
-/// Who a client is and how it speaks.
+/// The identity and the capabilities of a client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The account it logged in to.
     pub account: Account,
-    /// The name it gave.
+    /// The user name that it gave.
     pub user: String,
-    /// Where it is.
     pub peer: IpAddr,
-    /// What both sides can do.
+    /// Capabilities common to client and server.
     pub capabilities: Capabilities,
-    /// The collation that it asked for.
+    /// The collation of its handshake.
     pub collation: Collation,
 }
 
@@ -50,29 +48,27 @@ pub struct Client {
 pub struct Condition {
     /// `Error`, `Warning` or `Note`.
     pub level: &'static str,
-    /// The MySQL number.
     pub errno: u16,
-    /// In words.
+    /// The message text.
     pub message: String,
 }
 
-/// What the last statement had to say.
+/// The diagnostics area: conditions of the last statement.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
-    /// The first conditions.
     pub conditions: Vec<Condition>,
-    /// How many there were.
+    /// The number of conditions, including those that were not kept.
     pub count: u64,
 }
 
 impl Diagnostics {
-    /// Forgets the conditions of the statement before.
+    /// Removes the conditions of the previous statement.
     pub fn clear(&mut self) {
         self.conditions.clear();
         self.count = 0;
     }
 
-    /// Adds one.
+    /// Adds a condition.
     pub fn push(&mut self, level: &'static str, errno: u16, mut message: String) {
         self.count += 1;
         if let Some((end, _)) = message.char_indices().nth(WARNING_CHARS_MAX) {
@@ -84,7 +80,7 @@ impl Diagnostics {
         }
     }
 
-    /// Adds what evaluating expressions had to say.
+    /// Adds the warnings of evaluated expressions.
     pub fn evaluated(&mut self, warnings: freshet_query::evaluation::Warnings) {
         let kept = warnings.first.len() as u64;
         for (code, message) in warnings.first {
@@ -93,13 +89,13 @@ impl Diagnostics {
         self.count += warnings.count.saturating_sub(kept);
     }
 
-    /// The count as packets carry it.
+    /// The count, saturated to 16 bits for packets.
     pub fn count_u16(&self) -> u16 {
         u16::try_from(self.count).unwrap_or(u16::MAX)
     }
 }
 
-/// The text of an OK packet. Loads of one group share it, so it is made once for them.
+/// The text of an OK packet. Loads of one group have the same text, so it is formatted once.
 #[derive(Clone, Debug, Default)]
 pub struct Info {
     text: String,
@@ -107,24 +103,21 @@ pub struct Info {
 }
 
 impl Info {
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Nothing is said.
     pub fn clear(&mut self) {
         self.text.clear();
         self.about = None;
     }
 
-    /// This is said.
     pub fn set(&mut self, text: String) {
         self.text = text;
         self.about = None;
     }
 
-    /// What is said of a load, unless it was said of one of the same group just before.
+    /// Sets the text for a load, unless it is already that of a load in the same group.
     pub fn describe(&mut self, loaded: &Loaded, connection: u32) {
         let about = loaded.txn.filter(|_| loaded.given.is_none()).map(|txn| (txn, loaded.mode));
         if about.is_some() && about == self.about {
@@ -147,76 +140,69 @@ impl Info {
     }
 }
 
-/// What SHOW LAST INSERT tells.
+/// The data of SHOW LAST INSERT.
 #[derive(Clone, Debug)]
 pub struct LastInsert {
-    /// Where its rows are, and under which label.
+    /// Its position, label and transaction.
     pub loaded: Loaded,
-    /// The table.
     pub table: TableId,
-    /// Rows loaded.
     pub rows: u64,
-    /// Rows left out.
+    /// Rows filtered out.
     pub filtered: u64,
 }
 
-/// One client's session. It is in one place at a time: with its connection, or with the
-/// statement that runs; dropped, what it has open is rolled back.
+/// The session of one client. It is owned by either its connection or the running statement;
+/// dropping it rolls back its transaction.
 pub struct Session {
-    /// The server.
     pub shared: Arc<Shared>,
-    /// Its entry in the list of connections.
+    /// Its entry in the process list.
     pub process: Arc<Process>,
-    /// Who it is.
     pub client: Client,
-    /// What the clients of its account hold.
-    pub holdings: Arc<Holdings>,
-    /// The current database.
+    /// Memory and loads of its account.
+    pub usage: Arc<AccountUsage>,
     pub database: Option<Arc<str>>,
-    /// Its variables.
+    /// System variables.
     pub variables: Values,
-    /// What they mean.
+    /// The decoded values of `variables`.
     pub settings: Settings,
     /// `@x`, by lower-case name.
     pub user_variables: Arc<HashMap<String, Value>>,
-    /// Their memory.
-    user_variables_kept: Kept,
-    /// Locks that it took by name.
+    /// The memory of `user_variables`.
+    user_variables_kept: SessionMemory,
+    /// Named locks (GET_LOCK).
     pub locks: SessionLocks,
-    /// Its transaction, and what the next one is to be.
+    /// The open transaction, and the characteristics of the next one.
     pub transactions: Transactions,
-    /// What the last statement had to say.
     pub diagnostics: Diagnostics,
-    /// The last INSERT.
     pub last_insert: Option<LastInsert>,
-    /// Rows that the INSERT that runs has left out.
+    /// Rows that the running INSERT filtered out.
     pub filtered: u64,
-    /// Until when the statement that runs may do so.
-    pub patience: Patience,
-    /// What ROW_COUNT() says.
+    /// The time limit of the running statement.
+    pub statement_deadline: StatementDeadline,
+    /// ROW_COUNT().
     pub row_count: i64,
-    /// What FOUND_ROWS() says.
+    /// FOUND_ROWS().
     pub found_rows: u64,
-    /// Where loads are encoded.
+    /// Encoded rows of the running load.
     pub buffer: LoadBuffer,
-    /// What the next OK packet says.
+    /// The text of the next OK packet.
     pub info: Info,
-    /// The new current database that it tells of.
+    /// The new current database that the next OK packet reports (session tracking).
     pub moved_to: Option<Arc<str>>,
-    /// No reply that was written may be sent before the log is durable up to here.
+    /// Replies may be sent only when the log is durable up to here.
     pub acked: Lsn,
 }
 
 impl Session {
-    /// The session of a client that has just logged in.
+    /// The session of a client that just logged in.
     pub fn new(shared: Arc<Shared>, process: Arc<Process>, client: Client) -> Self {
         let variables = shared.globals.load();
         let settings = Settings::of(&variables, 0);
-        let patience = Patience::of_query(&settings, &**shared.engine.clock());
-        let holdings = shared.accounts.of(&client.account);
+        let statement_deadline = StatementDeadline::of_query(&settings, &**shared.engine.clock());
+        let usage = shared.accounts.of(&client.account);
         let mut session = Self {
-            user_variables_kept: Kept::nothing(&holdings),
-            holdings,
+            user_variables_kept: SessionMemory::new(&usage),
+            usage,
             locks: SessionLocks::new(&shared.locks, process.id),
             transactions: Transactions::new(&process),
             shared,
@@ -229,7 +215,7 @@ impl Session {
             diagnostics: Diagnostics::default(),
             last_insert: None,
             filtered: 0,
-            patience,
+            statement_deadline,
             row_count: -1,
             found_rows: 0,
             buffer: LoadBuffer::default(),
@@ -241,13 +227,13 @@ impl Session {
         session
     }
 
-    /// Forgets everything but who the client is, as COM_RESET_CONNECTION wants.
+    /// Resets everything but the client's identity, for COM_RESET_CONNECTION.
     pub fn reset(&mut self) {
         self.transactions.roll_back();
         self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.user_variables = Arc::default();
-        self.user_variables_kept = Kept::nothing(&self.holdings);
+        self.user_variables_kept = SessionMemory::new(&self.usage);
         self.diagnostics.clear();
         self.last_insert = None;
         self.transactions.next = NextTransaction::default();
@@ -256,7 +242,7 @@ impl Session {
         self.adopt_client();
     }
 
-    /// What a client asked for in its handshake: a character set, and the patience for people.
+    /// Applies what the client requested in its handshake: character set and interactive timeout.
     fn adopt_client(&mut self) {
         if self.client.capabilities.contains(Capabilities::INTERACTIVE) {
             let id = |name| variables::find(name).expect("a variable of the registry");
@@ -277,9 +263,9 @@ impl Session {
         self.settings_changed();
     }
 
-    /// Makes it the session of another account, as if it were new.
+    /// Turns it into a new session of another account.
     pub fn move_to_account(&mut self, account: Account) {
-        self.holdings = self.shared.accounts.of(&account);
+        self.usage = self.shared.accounts.of(&account);
         self.client.account = account;
         self.database = None;
         self.reset();
@@ -288,7 +274,7 @@ impl Session {
     /// `SET @name = value`.
     ///
     /// # Errors
-    /// 1041 where the account keeps too much.
+    /// 1041 at the account's memory limit.
     pub fn set_user_variable(&mut self, name: &str, value: Value) -> Result<()> {
         let bytes = |value: &Value| match value {
             Value::Text(text) => (USER_VARIABLE_BYTES + name.len() + text.len()) as u64,
@@ -301,19 +287,19 @@ impl Session {
         Ok(())
     }
 
-    /// To be called before the client is waited for: gives unusual memory back.
+    /// Shrinks large buffers; called before waiting for the client.
     pub fn rest(&mut self) {
         self.buffer.rest();
     }
 
-    /// To be called when variables were set.
+    /// Called after variables were set.
     pub fn settings_changed(&mut self) {
         self.settings = Settings::of(&self.variables, self.settings.version + 1);
         self.process
-            .set_patience(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
+            .set_idle_timeouts(self.settings.wait_timeout, self.settings.idle_transaction_timeout);
     }
 
-    /// State flags of OK and EOF packets.
+    /// The status flags of OK and EOF packets.
     pub fn status(&self) -> StatusFlags {
         StatusFlags::NONE
             .set(StatusFlags::AUTOCOMMIT, self.settings.autocommit)
@@ -321,18 +307,18 @@ impl Session {
             .set(StatusFlags::NO_BACKSLASH_ESCAPES, self.settings.dialect.no_backslash_escapes)
     }
 
-    /// The database of a name that gives none.
+    /// The database of a name, or the current one.
     ///
     /// # Errors
-    /// 1046.
+    /// 1046 if there is none.
     pub fn database_of<'a>(&'a self, given: Option<&'a str>) -> Result<&'a str> {
         given.or(self.database.as_deref()).ok_or_else(|| err!(NoDatabase, "No database selected"))
     }
 
-    /// Whether the user may do this.
+    /// Checks that the user has a privilege.
     ///
     /// # Errors
-    /// 1044, 1142 and 1227.
+    /// 1044, 1142 or 1227 if not.
     pub fn authorize(&self, privilege: Privilege, object: Object<'_>) -> Result<()> {
         authorize(&self.shared.engine.catalog(), &self.client.account, privilege, object)
     }
@@ -354,12 +340,13 @@ impl Session {
         }
         self.process.describe(|details| details.database = Some(Arc::clone(&name)));
         self.database = Some(name);
-        // A name without a database means another table now: what was resolved is stale.
+        // Unqualified names now refer to other tables: resolved targets are stale.
         self.settings.version += 1;
         Ok(())
     }
 
-    /// The same by a command of its own, whose reply tells clients that track it.
+    /// USE as a statement of its own, whose OK packet reports the database to clients that track
+    /// it.
     ///
     /// # Errors
     /// As [`Self::use_database`].
@@ -369,12 +356,12 @@ impl Session {
         Ok(())
     }
 
-    /// `user@host` as the client gave it.
+    /// `user@host` with the name that the client gave.
     pub fn user_at_host(&self) -> String {
         format!("{}@{}", self.client.user, crate::auth::host_of(self.client.peer))
     }
 
-    /// An error is the one condition of its statement.
+    /// Makes an error the only condition of its statement.
     pub fn failed(&mut self, error: &Error) {
         let errno = error.code().errno();
         self.row_count = -1;

@@ -1,4 +1,4 @@
-//! What the variables of a session mean, looked up once per SET.
+//! Session variables decoded into typed settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,19 +13,16 @@ use freshet_storage::delta::Freshness;
 
 use crate::variables::{self, Values};
 
-/// How long something may take, as the variable says it that limits it.
+/// A time limit and the variable that sets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimeLimit {
-    /// The variable.
     variable: &'static str,
-    /// Its value.
     value: u64,
-    /// What the value counts: seconds, or milliseconds.
+    /// The unit of the value: milliseconds, else seconds.
     in_millis: bool,
 }
 
 impl TimeLimit {
-    /// The time.
     pub const fn time(self) -> Duration {
         if self.in_millis {
             Duration::from_millis(self.value)
@@ -42,57 +39,54 @@ impl fmt::Display for TimeLimit {
     }
 }
 
-/// What variables mean, looked up once per SET instead of once per statement.
+/// Session variables decoded once per SET instead of once per statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Rises with every change, so that plans made under other settings are found out.
+    /// Incremented with every change, which invalidates plans and targets made before.
     pub version: u64,
     /// Whether each statement is a transaction of its own.
     pub autocommit: bool,
-    /// Which loads share a group.
+    /// Which loads share a commit group.
     pub group_commit: GroupCommitMode,
-    /// What a SELECT sees.
+    /// Whether a SELECT reads acknowledged rows or only rows of committed groups.
     pub freshness: Freshness,
     /// Whether a transaction keeps one snapshot.
     pub repeatable_read: bool,
-    /// Whether transactions take no writes.
+    /// Whether transactions are read-only.
     pub read_only: bool,
-    /// What changes how text is scanned.
+    /// SQL modes that affect the scanner.
     pub dialect: Dialect,
-    /// What changes how text is parsed.
+    /// SQL modes that affect the parser.
     pub mode: SqlMode,
-    /// What an INSERT into a table of MySQL's form does about what its expressions lose.
+    /// What an INSERT into a table in MySQL syntax does about what its expressions lose.
     losses_mysql: Losses,
-    /// How OLAP tables take bad values.
+    /// How values are converted for OLAP tables.
     pub rules_olap: Rules,
-    /// How tables of the MySQL form take bad values.
+    /// How values are converted for tables in MySQL syntax.
     pub rules_mysql: Rules,
-    /// Which part of an INSERT's rows an OLAP table may leave out; `None` for none at all.
+    /// The fraction of an INSERT's rows that may be filtered out of OLAP tables; `None`: none.
     pub filter_ratio: Option<f64>,
-    /// How long a query may run.
     pub query_timeout: TimeLimit,
-    /// How long an INSERT may run.
     pub insert_timeout: TimeLimit,
-    /// Bytes of a packet at most.
+    /// The largest packet.
     pub packet_bytes_max: usize,
     /// How long a client may take to accept a piece of a result.
     pub write_timeout: Duration,
-    /// How long a client may be silent in the middle of a packet.
+    /// The timeout for the rest of a packet.
     pub read_timeout: Duration,
-    /// How long a client may be silent.
+    /// The idle timeout of the session.
     pub wait_timeout: Duration,
-    /// How long a transaction with rows may be silent.
+    /// The idle timeout of an open transaction.
     pub idle_transaction_timeout: Duration,
-    /// Rows of a SELECT without LIMIT at most.
+    /// The maximum number of rows of a SELECT without LIMIT.
     pub select_limit: u64,
-    /// Whether replies tell of a new current database.
+    /// Whether OK packets report a new current database.
     pub tracks_schema: bool,
     /// Whether prepared inserts are logged.
     pub audits_prepared: bool,
 }
 
 impl Settings {
-    /// What `values` mean.
     pub fn of(values: &Values, version: u64) -> Self {
         let get =
             |name: &str| variables::find(name).expect("a variable of the registry").of(values);
@@ -164,7 +158,7 @@ impl Settings {
         }
     }
 
-    /// How a table of this form takes bad values.
+    /// How values are converted for a table of this form.
     pub fn rules(&self, form: TableForm) -> &Rules {
         match form {
             TableForm::Olap => &self.rules_olap,
@@ -180,33 +174,30 @@ impl Settings {
         }
     }
 
-    /// Which part of an INSERT's rows a table of this form may leave out.
+    /// The fraction of an INSERT's rows that may be filtered out of a table of this form.
     pub fn filter_ratio(&self, form: TableForm) -> Option<f64> {
         self.filter_ratio.filter(|_| form == TableForm::Olap)
     }
 
-    /// The time zone.
     pub fn zone(&self) -> Zone {
         self.rules_mysql.zone
     }
 }
 
-/// Whether transactions of this isolation level read one state all the time.
+/// Whether transactions of this isolation level read one snapshot.
 pub fn keeps_snapshot(isolation: &str) -> bool {
     matches!(isolation, "REPEATABLE-READ" | "SERIALIZABLE")
 }
 
-/// Until when a statement may run, and what says so.
+/// The deadline of a statement and the limit it follows from.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// What says so.
+pub struct StatementDeadline {
     pub limit: TimeLimit,
-    /// The end of its time.
     pub deadline: Deadline,
 }
 
-impl Patience {
-    /// That of a statement that begins now.
+impl StatementDeadline {
+    /// For a statement that begins now.
     pub fn of(statement: &Statement, settings: &Settings, clock: &dyn Clock) -> Self {
         let limit = match statement {
             Statement::Insert(_) | Statement::CreateTable(_) => settings.insert_timeout,
@@ -215,7 +206,7 @@ impl Patience {
         Self { limit, deadline: Deadline::after(clock, limit.time()) }
     }
 
-    /// That of a query.
+    /// For a query that begins now.
     pub fn of_query(settings: &Settings, clock: &dyn Clock) -> Self {
         let limit = settings.query_timeout;
         Self { limit, deadline: Deadline::after(clock, limit.time()) }

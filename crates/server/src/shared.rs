@@ -1,4 +1,4 @@
-//! What all sessions share.
+//! State shared by all sessions.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,48 +17,44 @@ use crate::accounts::{Accounts, MemoryLimits};
 use crate::auth::Passwords;
 use crate::http::LoadLimits;
 use crate::locks::Locks;
-use crate::places::{ADMIN_PLACES, PlaceLimits, Places, UNAUTHENTICATED_PLACES, share_of};
 use crate::process::Processes;
+use crate::slots::{ADMIN_SLOTS, ConnectionSlots, SlotLimits, UNAUTHENTICATED_SLOTS, share_of};
 use crate::variables::Globals;
 
-/// Random numbers.
+/// A source of random numbers.
 pub type Draw = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Sizes and addresses of a server.
+/// Addresses, limits and timeouts of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the MySQL protocol is spoken.
     pub mysql_listen: SocketAddr,
-    /// Where HTTP is spoken.
     pub http_listen: SocketAddr,
-    /// The version that clients are told.
+    /// The version that clients see.
     pub version: String,
-    /// Connections at most.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// Connections of one account; 0 means any number, `None` three quarters of all.
+    /// Connections of one account; 0: unlimited, `None`: three quarters of all.
     pub user_connections_max: Option<usize>,
-    /// Connections of one address; `None` means three quarters of all.
+    /// Connections from one address; `None`: three quarters of all.
     pub address_connections_max: Option<usize>,
-    /// How long a login may take.
+    /// The login timeout.
     pub connect_timeout: Duration,
-    /// Connections of HTTP at most.
+    /// Maximum number of HTTP connections.
     pub http_connections_max: usize,
-    /// How long the head of a request may take.
+    /// The timeout of a request's head.
     pub http_header_timeout: Duration,
-    /// Bytes of a packet at most.
+    /// The largest packet.
     pub packet_bytes_max: usize,
-    /// Threads that serve sockets.
+    /// The number of I/O threads.
     pub io_threads: usize,
-    /// What stream loads may have.
     pub loads: LoadLimits,
-    /// How much memory may wait for clients.
     pub memory: MemoryLimits,
-    /// How long a stop waits for requests of HTTP in flight.
+    /// How long a shutdown waits for running HTTP requests.
     pub drain_timeout: Duration,
 }
 
 impl Settings {
-    /// Settings for tests and tools: free ports of this machine.
+    /// Settings for tests and tools: free ports on loopback.
     pub fn local() -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         Self {
@@ -84,36 +80,30 @@ impl Settings {
     }
 }
 
-/// What all sessions share.
+/// State shared by all sessions.
 pub struct Shared {
-    /// Everything below SQL.
     pub engine: Arc<Engine>,
-    /// Plans and runs queries.
     pub query: Arc<QueryEngine>,
-    /// The values that new sessions begin with.
+    /// The values that new sessions start with.
     pub globals: Arc<Globals>,
-    /// Who is connected.
+    /// The process list.
     pub processes: Arc<Processes>,
-    /// Their places.
-    pub places: Arc<Places>,
-    /// Sizes and addresses.
+    pub slots: Arc<ConnectionSlots>,
     pub settings: Settings,
-    /// What the clients of each account hold.
     pub accounts: Arc<Accounts>,
-    /// What logins share.
     pub passwords: Arc<Passwords>,
-    /// Locks that sessions take by name.
+    /// Named locks (GET_LOCK).
     pub locks: Arc<Locks>,
-    /// Where statements run: nothing there computes for long, so whoever has to be answered at
-    /// once is.
+    /// The runtime for statements. Only short work runs on its threads, so that urgent tasks are
+    /// not delayed.
     pub statements: Handle,
-    /// When the server started, in the clock's monotonic time.
+    /// The start of the server, in the clock's monotonic time.
     pub started: Duration,
     draw: Draw,
 }
 
 impl Shared {
-    /// What the sessions of a new server share. Must be called inside the runtime of statements.
+    /// Must be called inside the Tokio runtime for statements.
     pub fn new(
         engine: Arc<Engine>,
         query: Arc<QueryEngine>,
@@ -142,7 +132,7 @@ impl Shared {
             query,
             globals,
             processes: Arc::default(),
-            places: Arc::default(),
+            slots: Arc::default(),
             accounts,
             settings,
             passwords,
@@ -153,33 +143,31 @@ impl Shared {
         })
     }
 
-    /// Counters.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.engine.metrics()
     }
 
-    /// How many connections there may be, as SET GLOBAL says now.
-    pub fn place_limits(&self) -> PlaceLimits {
-        PlaceLimits {
+    /// The limits of connections, as SET GLOBAL last set them.
+    pub fn slot_limits(&self) -> SlotLimits {
+        SlotLimits {
             all: self.globals.number("max_connections"),
             of_address: self.globals.number("max_address_connections"),
             of_account: Some(self.globals.number("max_user_connections")).filter(|max| *max > 0),
-            unauthenticated: UNAUTHENTICATED_PLACES,
-            admins: ADMIN_PLACES,
+            unauthenticated: UNAUTHENTICATED_SLOTS,
+            admins: ADMIN_SLOTS,
         }
     }
 
-    /// How long a login may take, as SET GLOBAL says now.
+    /// The login timeout, as SET GLOBAL last set it.
     pub fn connect_timeout(&self) -> Duration {
         Duration::from_secs(self.globals.number("connect_timeout") as u64)
     }
 
-    /// Whether an account may come in where others find no place.
+    /// Whether an account may use the slots for administrators.
     pub fn is_admin(&self, account: &Account) -> bool {
         authorize(&self.engine.catalog(), account, Privilege::Super, Object::Server).is_ok()
     }
 
-    /// A fresh scramble.
     pub fn scramble(&self) -> Scramble {
         let mut random = [0; SCRAMBLE_BYTES];
         for chunk in random.chunks_mut(8) {

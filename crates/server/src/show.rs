@@ -1,4 +1,4 @@
-//! SHOW and DESCRIBE: what there is, as rows of text.
+//! SHOW and DESCRIBE.
 
 mod catalog;
 mod listing;
@@ -24,14 +24,12 @@ use crate::reply::{Reply, bounded};
 use crate::session::Session;
 use crate::show::listing::{Listing, Row};
 
-/// SHOW.
-///
 /// # Errors
 /// Unknown names, missing privileges.
 pub async fn show(session: &mut Session, show: &Show) -> Result<Reply> {
     let mut listing = listing(session, &show.what)?;
     if let Some(Filter::Like(pattern)) = &show.filter {
-        // The pattern is for names, which one statement has in its second column.
+        // LIKE filters by name; one of the lists has the name in its second column.
         let at = like_column(&show.what);
         listing.rows.retain(|row| {
             row.get(at).and_then(Option::as_deref).is_some_and(|name| like(pattern, name))
@@ -57,7 +55,7 @@ async fn answer(session: &mut Session, mut listing: Listing, show: &Show) -> Res
     Ok(Reply::Table(listing.columns, batch))
 }
 
-/// The same rows, with columns of integers as such.
+/// The same rows, with integer columns converted from text.
 fn with_integers(texts: RecordBatch, columns: &[ResultColumn]) -> RecordBatch {
     let array = |(column, texts): (&ResultColumn, &ArrayRef)| {
         let array = match column.ty {
@@ -115,8 +113,6 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
     }
 }
 
-/// DESCRIBE of a table.
-///
 /// # Errors
 /// 1046, 1049 and 1146.
 pub async fn describe(
@@ -150,7 +146,7 @@ pub fn field_list(
     Ok(())
 }
 
-/// The line of COM_STATISTICS.
+/// The text of COM_STATISTICS.
 pub fn statistics(shared: &Shared) -> String {
     let uptime = shared.engine.clock().now().saturating_sub(shared.started).as_secs();
     let (threads, loads) = (shared.processes.count(), shared.metrics().loads.get());
@@ -161,7 +157,7 @@ pub fn statistics(shared: &Shared) -> String {
     )
 }
 
-/// Whether a name matches a pattern of `%`, `_` and `\`; names have no case here.
+/// Whether a name matches a pattern of `%`, `_` and `\`, case-insensitively.
 fn like(pattern: &str, name: &str) -> bool {
     let pattern = pattern.to_lowercase().chars().collect::<Vec<_>>();
     let name = name.to_lowercase().chars().collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Statements that are not on the short road: parsed, run on the threads of queries, answered
-//! piece by piece.
+//! Statements outside of the fast path: parsed, run on the statement threads, with their results
+//! streamed back in pieces.
 
 mod act;
 mod ddl;
@@ -25,61 +25,52 @@ use crate::mysql::results::{self, Encoding, Gone};
 use crate::mysql::socket::put_error;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
-use crate::settings::Patience;
+use crate::settings::StatementDeadline;
 use crate::show;
 use crate::transaction::Begin;
 
-/// A text up to this size is parsed where it is: within a millisecond or so.
+/// Texts up to this size are parsed on the current thread, which takes about a millisecond.
 const TEXT_BYTES_SHORT: usize = 64 << 10;
-/// What parsing a text of fewer bytes takes is not counted.
+/// The memory for parsing shorter texts is not accounted for.
 const TEXT_BYTES_UNCOUNTED: usize = 4 << 10;
 
-/// What a connection hands to the threads of statements.
+/// What a connection passes to the statement threads.
 pub enum Work {
     /// COM_QUERY.
     Query(String),
     /// COM_STMT_PREPARE.
-    Prepare {
-        /// The statement.
-        sql: String,
-        /// How many `?` it has.
-        parameters: u16,
-    },
+    Prepare { sql: String, parameters: u16 },
     /// COM_STMT_EXECUTE.
     Execute {
-        /// The handle.
         id: u32,
-        /// The statement; it goes back to the connection.
+        /// Returned to the connection afterwards.
         statement: Box<Prepared>,
-        /// Its values.
         parameters: Vec<Parameter>,
-        /// Whether rows wait to be fetched.
+        /// Whether to open a cursor.
         cursor: bool,
     },
     /// COM_FIELD_LIST.
     FieldList {
-        /// The table.
         table: String,
-        /// A pattern for columns.
+        /// A LIKE pattern for column names.
         pattern: String,
     },
 }
 
-/// What comes back.
+/// What the connection gets back.
 pub struct Answered {
-    /// The session.
     pub session: Box<Session>,
-    /// Packets that were not handed over yet.
+    /// The last packets of the answer.
     pub bytes: Vec<u8>,
-    /// The sequence id behind them.
+    /// The sequence id after them.
     pub sequence: u8,
-    /// A statement that was prepared; the connection gives it a handle and answers.
+    /// A new prepared statement; the connection assigns its id and answers.
     pub prepared: Option<Box<Prepared>>,
-    /// A prepared statement that was lent for its execution.
+    /// The prepared statement that was executed.
     pub lent: Option<(u32, Box<Prepared>)>,
 }
 
-/// Runs the work of a connection and answers it.
+/// Runs the work of a connection and writes the answer.
 pub async fn run(
     mut session: Box<Session>,
     mut work: Work,
@@ -92,13 +83,13 @@ pub async fn run(
     let done = match AssertUnwindSafe(carried_out).catch_unwind().await {
         Ok(done) => done,
         Err(panic) => {
-            // Nobody knows how far it came with what was open.
+            // It is unknown how far the open transaction got.
             session.transactions.roll_back();
             failed(&mut session, &mut output, &freshet_query::panicked(&*panic));
             Ok(None)
         }
     };
-    // A client that is gone reads no answer; its connection finds out by itself.
+    // The connection notices itself that the client has disconnected.
     let prepared = done.unwrap_or_else(|Gone| {
         session.process.kill(true);
         None
@@ -107,13 +98,13 @@ pub async fn run(
         Work::Execute { id, statement, .. } => Some((id, statement)),
         _ => None,
     };
-    // What was committed must be durable before anybody is told.
+    // What was committed must be durable before it is acknowledged.
     session.wait_durable().await;
     let sequence = output.writer.sequence();
     Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
 }
 
-/// Carries out the work; gives what was prepared.
+/// Runs the work; returns a statement that was prepared.
 async fn carry_out(
     session: &mut Session,
     work: &mut Work,
@@ -142,7 +133,7 @@ async fn carry_out(
 }
 
 impl Work {
-    /// The statement, for the list of connections.
+    /// The statement for the process list.
     pub fn text(&self) -> &str {
         match self {
             Self::Query(sql) | Self::Prepare { sql, .. } => sql,
@@ -152,8 +143,8 @@ impl Work {
     }
 }
 
-/// Notes an error and answers with it. What a bug says is for the log: the client gets the name
-/// of the statement that the log has.
+/// Records an error and answers with it. Details of an internal error go to the log; the client
+/// gets the statement's id, which the log line also has.
 fn failed(session: &mut Session, output: &mut Output, error: &Error) {
     let named = (error.code() == ErrorCode::Internal).then(|| {
         let statement = session.process.statement();
@@ -161,13 +152,13 @@ fn failed(session: &mut Session, output: &mut Output, error: &Error) {
         err!(Internal, "Internal error in statement {statement}; the server's log says more of it")
     });
     let error = named.as_ref().unwrap_or(error);
-    // Rows that were gathered are nobody's now, and nobody counts them.
+    // Rows in the buffer belong to the failed statement and are discarded.
     session.buffer.rest();
     session.failed(error);
     put_error(&mut output.writer, error);
 }
 
-/// Runs the statements of a text one after the other; the first that fails ends it.
+/// Runs the statements of a text in order, up to the first that fails.
 async fn texts(
     session: &mut Session,
     sql: String,
@@ -197,21 +188,19 @@ async fn texts(
     Ok(())
 }
 
-/// A text that was parsed.
-pub struct Understood {
-    /// The text.
+/// A parsed text.
+pub struct ParsedText {
     pub sql: String,
-    /// What it says.
     pub statements: Vec<Parsed>,
-    /// Taken for that.
+    /// The memory of the syntax trees.
     pub memory: Memory,
 }
 
-/// Parses a text, apart from here if it is long: others wait for the thread.
+/// Parses a text; a long one on another thread, to keep this one free.
 ///
 /// # Errors
-/// Those of the parser; 1038 and 3170 for a text that takes too much to be parsed; 1317 and 3024.
-pub async fn understood(session: &mut Session, sql: String) -> Result<Understood> {
+/// Those of the parser; 1038 and 3170 for a text that needs too much memory; 1317 and 3024.
+pub async fn parse_text(session: &mut Session, sql: String) -> Result<ParsedText> {
     let mode = session.settings.mode;
     let memory = session.shared.query.memory();
     if sql.len() > TEXT_BYTES_UNCOUNTED {
@@ -228,18 +217,19 @@ pub async fn understood(session: &mut Session, sql: String) -> Result<Understood
     }
     if sql.len() <= TEXT_BYTES_SHORT {
         let statements = parse(&sql, mode)?;
-        return Ok(Understood { sql, statements, memory });
+        return Ok(ParsedText { sql, statements, memory });
     }
-    session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
+    session.statement_deadline =
+        StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
     let parsed = session.shared.query.compute(move || {
         let statements = parse(&sql, mode)?;
-        Ok(Understood { sql, statements, memory })
+        Ok(ParsedText { sql, statements, memory })
     });
     bounded(session, parsed).await
 }
 
 async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<(Vec<Parsed>, Memory)> {
-    let Understood { statements, memory, .. } = understood(session, sql).await?;
+    let ParsedText { statements, memory, .. } = parse_text(session, sql).await?;
     if let (false, [_, second, ..]) = (multi, &statements[..]) {
         let near = second.text.chars().take(80).collect::<String>();
         bail!(
@@ -259,7 +249,7 @@ async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<(Vec<
     Ok((statements, memory))
 }
 
-/// Runs one statement and answers it.
+/// Runs one statement and writes its answer.
 async fn one(
     session: &mut Session,
     statement: &Parsed,
@@ -274,8 +264,11 @@ async fn one(
         session.diagnostics.clear();
     }
     session.info.clear();
-    session.patience =
-        Patience::of(&statement.statement, &session.settings, &**session.shared.engine.clock());
+    session.statement_deadline = StatementDeadline::of(
+        &statement.statement,
+        &session.settings,
+        &**session.shared.engine.clock(),
+    );
     count(session, &statement.statement);
     let began = began(session, &statement.statement);
     let reply = match Box::pin(reply(session, statement, parameters)).await {
@@ -287,13 +280,13 @@ async fn one(
     answered
 }
 
-/// When a query begins, for its latency; other statements are not measured.
+/// The start time of a query for its latency metric; `None` for other statements.
 fn began(session: &Session, statement: &Statement) -> Option<Duration> {
     let is_query = matches!(statement, Statement::Query(_));
     is_query.then(|| session.shared.engine.clock().now())
 }
 
-/// Counts the time of a query, from its plan to its last row.
+/// Observes the time of a query from planning to its last row.
 fn observe(session: &Session, began: Option<Duration>) {
     let Some(began) = began else { return };
     let took = session.shared.engine.clock().now().saturating_sub(began);
@@ -312,7 +305,7 @@ fn count(session: &Session, statement: &Statement) {
     session.shared.metrics().statements.with_label_values(&[kind]).inc();
 }
 
-/// Writes what a statement answered.
+/// Writes the result of a statement.
 async fn answer(
     session: &mut Session,
     reply: Reply,
@@ -382,7 +375,7 @@ fn finish(
     Ok(Ok(()))
 }
 
-/// What a statement answers, before it is written.
+/// Runs a statement.
 async fn reply(
     session: &mut Session,
     parsed: &Parsed,
@@ -437,12 +430,12 @@ async fn reply(
     }
 }
 
-/// DDL commits what is open before it begins.
+/// DDL implicitly commits the open transaction.
 async fn commit_first(session: &mut Session) -> Result<()> {
     session.transactions.check_unlabelled()?;
     session.commit().await?;
     session.info.clear();
-    // What it does must stand behind what was committed.
+    // The DDL must come after the commit in the log.
     session.wait_durable().await;
     Ok(())
 }
@@ -462,10 +455,10 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
     Ok(())
 }
 
-/// The values of an execution, with a life of their own.
+/// Copies the parameters of an execution out of its packet.
 ///
 /// # Errors
-/// Those of the packet.
+/// When the packet is malformed.
 pub fn work_of(execute: &Execute<'_>, statement: &mut Prepared) -> Result<Vec<Parameter>> {
     let count = usize::from(statement.parameters);
     let (types, long_data) = statement.parameter_parts();
@@ -473,7 +466,7 @@ pub fn work_of(execute: &Execute<'_>, statement: &mut Prepared) -> Result<Vec<Pa
     params.map(|param| param.map(query::parameter).map_err(protocol)).collect()
 }
 
-/// Runs what must not stop halfway because its client went away.
+/// Runs work to its end even if the client disconnects meanwhile.
 pub async fn shield<T: Send + 'static>(
     session: &Session,
     work: impl Future<Output = Result<T>> + Send + 'static,

@@ -1,4 +1,5 @@
-//! Transactions of a session: rows gather unseen by others, COMMIT makes them one record.
+//! Transactions of a session: rows are collected invisibly to others, and COMMIT writes them as one
+//! record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,42 +12,39 @@ use freshet_storage::snapshot::Snapshot;
 use crate::process::Process;
 use crate::settings::Settings;
 
-/// An open transaction.
 pub struct OpenTransaction {
-    /// It, as the engine has it.
     inner: Transaction,
-    /// What it reads, when it reads one state all the time.
+    /// Its snapshot, once it has read under REPEATABLE READ.
     snapshot: Option<Snapshot>,
-    /// Whether it reads one state all the time.
+    /// Whether all its reads use one snapshot.
     repeatable_read: bool,
-    /// Whether it takes no writes.
     read_only: bool,
-    /// Whether it was opened by a statement because autocommit is off.
+    /// Whether a statement opened it because autocommit is off.
     implicit: bool,
 }
 
 impl OpenTransaction {
-    /// The rows that only its session reads.
+    /// The uncommitted rows, visible to its session only.
     pub fn own_rows(&self) -> &OwnRows {
         self.inner.own_rows()
     }
 
-    /// What it reads, when it reads one state all the time.
+    /// Its snapshot, once it has read under REPEATABLE READ.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref()
     }
 }
 
-/// A transaction that the server rolled back because its client was silent. Until the client has
-/// ended it, by COMMIT (which fails) or ROLLBACK, nothing is read or written: a statement that ran
-/// would commit by itself, and the client would take it for a part of the transaction.
+/// A transaction that the server rolled back on its idle timeout. Until the client ends it by
+/// COMMIT (which fails) or ROLLBACK, reads and writes are refused: a statement would commit on its
+/// own although the client believes it to be part of the transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedOut {
-    /// How long it could be silent.
+    /// The timeout.
     patience: Duration,
-    /// How many rows it had.
+    /// The number of its uncommitted rows.
     rows: u64,
-    /// Whether it was opened by a statement because autocommit is off.
+    /// Whether a statement opened it because autocommit is off.
     implicit: bool,
 }
 
@@ -63,28 +61,23 @@ impl TimedOut {
     }
 }
 
-/// What SET TRANSACTION without a scope says of the next transaction.
+/// SET TRANSACTION without a scope, which applies to the next transaction only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextTransaction {
-    /// Whether it reads one state all the time, if that was said.
     pub repeatable_read: Option<bool>,
-    /// Whether it takes no writes, if that was said.
     pub read_only: Option<bool>,
 }
 
-/// A statement that only opens or ends a transaction, in its plainest form.
+/// BEGIN, COMMIT or ROLLBACK without any options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// BEGIN.
     Begin,
-    /// COMMIT.
     Commit,
-    /// ROLLBACK.
     Rollback,
 }
 
 impl Control {
-    /// What a text says, if that is all it says: no parser is needed then.
+    /// Recognises such a text without the parser.
     pub fn of(sql: &[u8]) -> Option<Self> {
         let text = sql.trim_ascii();
         let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
@@ -101,46 +94,42 @@ impl Control {
     }
 }
 
-/// What BEGIN asks for.
+/// The options of BEGIN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begin {
-    /// WITH LABEL.
     pub label: Option<String>,
-    /// READ ONLY.
     pub read_only: bool,
 }
 
-/// The transaction of a session, if it has one, and what the next one is to be.
+/// The open transaction of a session, if any, and the characteristics of the next one.
 pub struct Transactions {
     process: Arc<Process>,
     open: Option<OpenTransaction>,
     timed_out: Option<TimedOut>,
-    /// What SET TRANSACTION said of the next one alone.
+    /// SET TRANSACTION without a scope.
     pub next: NextTransaction,
 }
 
 impl Transactions {
-    /// None yet.
     pub fn new(process: &Arc<Process>) -> Self {
         let (process, next) = (Arc::clone(process), NextTransaction::default());
         Self { process, open: None, timed_out: None, next }
     }
 
-    /// The one that is open.
     pub fn open(&self) -> Option<&OpenTransaction> {
         self.open.as_ref()
     }
 
-    /// Whether the one that is open, or was rolled back, was opened because autocommit is off.
+    /// Whether the transaction, open or timed out, was opened because autocommit is off.
     pub fn is_implicit(&self) -> bool {
         let lost = self.timed_out.as_ref().is_some_and(|lost| lost.implicit);
         lost || self.open.as_ref().is_some_and(|open| open.implicit)
     }
 
-    /// Opens one that BEGIN asks for.
+    /// Opens a transaction for BEGIN.
     ///
     /// # Errors
-    /// When no ids can be had.
+    /// When no ids can be allocated.
     pub fn begin(
         &mut self,
         engine: &Engine,
@@ -160,18 +149,18 @@ impl Transactions {
         Ok(())
     }
 
-    /// Opens one because autocommit is off.
+    /// Opens a transaction because autocommit is off.
     fn begin_implicit(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
         self.begin(engine, settings, None, false)?;
         self.open.as_mut().expect("just opened").implicit = true;
         Ok(())
     }
 
-    /// To be called before a statement reads: a REPEATABLE READ transaction begins there, and
-    /// reads one state from there on.
+    /// Called before a statement reads: a REPEATABLE READ transaction takes its snapshot at its
+    /// first read.
     ///
     /// # Errors
-    /// When no ids can be had.
+    /// When no ids can be allocated.
     pub fn before_read(&mut self, engine: &Engine, settings: &Settings) -> Result<()> {
         let repeatable_read = self.next.repeatable_read.unwrap_or(settings.repeatable_read);
         if self.open.is_none() && repeatable_read && !settings.autocommit {
@@ -186,11 +175,11 @@ impl Transactions {
         Ok(())
     }
 
-    /// To be called before a statement writes: the rows of the transaction that it belongs to.
+    /// Called before a statement writes: the uncommitted rows of the transaction it belongs to.
     ///
     /// # Errors
-    /// 1792 in a transaction that takes no writes, and where a statement is such a transaction;
-    /// 1205 while a transaction that was rolled back is not ended.
+    /// 1792 in a read-only transaction, also one of a single statement; 1205 after an idle timeout,
+    /// until the client ends the transaction.
     pub fn writable(&mut self, engine: &Engine, settings: &Settings) -> Result<Option<&OwnRows>> {
         if let Some(lost) = self.timed_out {
             return Err(lost.error());
@@ -211,10 +200,10 @@ impl Transactions {
         Ok(self.open.as_ref().map(OpenTransaction::own_rows))
     }
 
-    /// Takes the one that is open, to be committed.
+    /// Takes the open transaction to commit it.
     ///
     /// # Errors
-    /// 1205 where it was rolled back already.
+    /// 1205 if it was rolled back on its idle timeout.
     pub fn take(&mut self) -> Result<Option<Transaction>> {
         if let Some(lost) = self.timed_out.take() {
             return Err(lost.error());
@@ -224,15 +213,15 @@ impl Transactions {
         Ok(open.map(|open| open.inner))
     }
 
-    /// ROLLBACK. Without a transaction it does nothing.
+    /// ROLLBACK; without a transaction it does nothing.
     pub fn roll_back(&mut self) {
         self.timed_out = None;
         self.open = None;
         self.process.set_in_transaction(false);
     }
 
-    /// Rolls the open transaction back because its client has been silent for `patience`, and
-    /// remembers that for the client. One that holds nothing loses nothing, and stays.
+    /// Rolls the open transaction back after its idle timeout `patience`, and remembers it as
+    /// [`TimedOut`]. A transaction without rows or snapshot stays open.
     pub fn time_out(&mut self, patience: Duration) {
         let holds = |open: &OpenTransaction| {
             open.snapshot.is_some() || open.inner.is_labelled() || !open.own_rows().is_empty()
@@ -243,7 +232,7 @@ impl Transactions {
         self.timed_out = Some(TimedOut { patience, rows, implicit });
     }
 
-    /// Refuses to read or write for a transaction that was rolled back, until the client ends it.
+    /// Refuses reads and writes after an idle timeout until the client ends the transaction.
     ///
     /// # Errors
     /// 1205.
@@ -254,10 +243,10 @@ impl Transactions {
         }
     }
 
-    /// Refuses what Doris's labelled transactions do not take.
+    /// Refuses what is not allowed in labelled transactions, as in Doris.
     ///
     /// # Errors
-    /// In a transaction that BEGIN WITH LABEL opened.
+    /// In a transaction opened by BEGIN WITH LABEL.
     pub fn check_unlabelled(&self) -> Result<()> {
         match &self.open {
             Some(open) if open.inner.is_labelled() => Err(err!(

@@ -1,6 +1,6 @@
-//! System variables: one typed registry of all there are, with scopes, defaults and bounds.
+//! System variables: a typed registry with scopes, defaults and bounds.
 //!
-//! `docs/variables.md` is made from it, and a test holds the two together.
+//! `docs/variables.md` is generated from it; a test compares the two.
 
 mod document;
 mod registry;
@@ -16,41 +16,40 @@ pub use document::document;
 pub use registry::{ALL, Kind, Reach, Variable};
 pub use value::{charset_name, zone_of};
 
-/// The values of all variables, by place in the registry.
+/// The values of all variables, in registry order.
 pub type Values = Arc<Vec<Value>>;
 
-/// What an assignment asks to be told.
+/// The message of a warning, if any.
 pub type Warning = Option<String>;
 
-/// A variable by its place in the registry.
+/// The index of a variable in the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VariableId(usize);
 
 impl VariableId {
-    /// What the registry says of it.
     pub fn variable(self) -> &'static Variable {
         &ALL[self.0]
     }
 
-    /// Its value among `values`.
+    /// Its value in `values`.
     pub fn of(self, values: &[Value]) -> &Value {
         &values[self.0]
     }
 
-    /// Puts a value that the server knows to be right.
+    /// Sets a value without validating it.
     pub fn put(self, values: &mut [Value], value: Value) {
         values[self.0] = value;
     }
 }
 
-/// The variable of a name, in any case, also by the older name of some.
+/// Looks up a name, case-insensitively; some variables have an alias.
 pub fn find(name: &str) -> Option<VariableId> {
     let name = name.to_ascii_lowercase();
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&*name, |(_, of)| of);
     ALL.binary_search_by(|variable| variable.name.cmp(name)).ok().map(VariableId)
 }
 
-/// Older names, and what they are called now.
+/// Aliases and the names they stand for.
 pub const ALIASES: [(&str, &str); 5] = [
     ("enable_single_replica_insert", "experimental_enable_single_replica_insert"),
     ("max_statement_time", "max_execution_time"),
@@ -59,15 +58,15 @@ pub const ALIASES: [(&str, &str); 5] = [
     ("tx_read_only", "transaction_read_only"),
 ];
 
-/// The variable of a name.
+/// Looks up a name.
 ///
 /// # Errors
-/// 1193 where there is none.
+/// 1193 for an unknown variable.
 pub fn require(name: &str) -> Result<VariableId> {
     find(name).ok_or_else(|| err!(UnknownVariable, "Unknown system variable '{name}'"))
 }
 
-/// The value as SHOW VARIABLES writes it.
+/// The value in the form of SHOW VARIABLES.
 pub fn shown(id: VariableId, value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
@@ -85,17 +84,16 @@ pub fn shown(id: VariableId, value: &Value) -> String {
     }
 }
 
-/// The values that new sessions begin with.
+/// The global values, which new sessions start with.
 pub struct Globals {
     values: RwLock<Values>,
 }
 
 impl Globals {
-    /// The defaults, with those that only the running server knows.
+    /// The defaults, overridden by `known`.
     ///
     /// # Panics
-    /// When `known` names a variable that is not in the registry, or a default is no value of
-    /// its variable: both are mistakes of the registry.
+    /// When `known` names an unknown variable, or a default is invalid: mistakes in the registry.
     pub fn new(known: &[(&str, Value)]) -> Self {
         let mut values = ALL.iter().map(Variable::default_value).collect::<Vec<_>>();
         for (name, value) in known {
@@ -105,10 +103,10 @@ impl Globals {
         Self { values: RwLock::new(Arc::new(values)) }
     }
 
-    /// The value of a variable that is a number and no less than zero.
+    /// The value of a non-negative integer variable.
     ///
     /// # Panics
-    /// When the registry has no such variable.
+    /// When there is no such variable.
     pub fn number(&self, name: &str) -> usize {
         let id = find(name).expect("a variable of the registry");
         match id.of(&self.load()) {
@@ -117,7 +115,6 @@ impl Globals {
         }
     }
 
-    /// The values now.
     pub fn load(&self) -> Values {
         Arc::clone(&self.values.read())
     }
@@ -145,7 +142,7 @@ impl Globals {
     }
 }
 
-/// SET of a session's variable; `None` is DEFAULT, which is the global value.
+/// SET SESSION; `None` is DEFAULT, the global value.
 ///
 /// # Errors
 /// 1229, 1231, 1232, 1238 and 1621.

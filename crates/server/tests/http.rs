@@ -1,4 +1,4 @@
-//! The HTTP interface as clients see it: a server in this process, sockets, raw requests.
+//! The HTTP interface: a server in this process, sockets, raw requests.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 #[path = "http/admin.rs"]

@@ -1,4 +1,4 @@
-//! The short road: literals and parameters into the log, and what replies say.
+//! The fast path of INSERT: literals and parameters into the log, and the replies.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;

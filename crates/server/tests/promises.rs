@@ -1,5 +1,5 @@
-//! What a session is told is so: COMMIT, acknowledgements, plans that are kept, values, tables that
-//! are made with their rows, and what transactions may take from others.
+//! Guarantees of sessions: COMMIT, acknowledgements, cached plans, values, CREATE TABLE AS SELECT,
+//! and limits on the memory of transactions.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;

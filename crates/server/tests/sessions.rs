@@ -289,7 +289,7 @@ fn connections_have_a_limit() {
     drop(second);
     let deadline = Instant::now() + Duration::from_secs(60);
     while Client::connect(server.address, "app", "", None).is_err() {
-        assert!(Instant::now() < deadline, "a place is free again");
+        assert!(Instant::now() < deadline, "a slot is free again");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -307,7 +307,7 @@ fn packets_have_a_limit_and_large_ones_arrive() {
     );
     let rows = client.rows("select b from t where a = 2");
     assert_eq!(rows.rows.len(), 1);
-    // A query has three bytes before its text: the command, and two counts of attributes.
+    // A query has three bytes before its text: the command and two attribute counts.
     client.writer.command_query(&vec![b' '; (20 << 20) - 3]);
     client.send();
     assert_eq!(refusal(&mut client, 2), 1065, "as long as it may be, and nothing in it");
@@ -327,7 +327,7 @@ fn packets_have_a_limit_and_large_ones_arrive() {
     assert_eq!(server.connect().one("select @@max_allowed_packet"), "1024");
 }
 
-/// The number of the error that comes under this sequence id.
+/// The number of the error with this sequence id.
 fn refusal(client: &mut Client, sequence: u8) -> u16 {
     let (payload, _) = client.packet(sequence).expect("the server answers");
     assert_eq!(payload[0], 0xff, "{payload:?}");
@@ -360,7 +360,7 @@ fn a_slow_hash_is_proved_once_a_start_and_then_quickly() {
         Client::log_in(server.address, login).map(drop).map_err(|failure| failure.errno)
     };
     let quick = |server: &TestServer, password: &str| {
-        // Without encryption and over what is no secret, the client can do no full exchange.
+        // Without encryption the client can do no full exchange.
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| log_in(server, password, None)))
             .is_ok_and(|logged_in| logged_in.is_ok())
     };
@@ -536,7 +536,7 @@ fn passwords_move_to_other_servers_as_hashes() {
         assert_eq!(root.one("show create user app"), shown);
         root.run("drop user app");
     }
-    // SHA1(SHA1('password')), in the three forms that MySQL has had for it.
+    // SHA1(SHA1('password')), in MySQL's three syntaxes for it.
     let hash = "'*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19'";
     for how in ["by password", "as", "with mysql_native_password as"] {
         root.run(&format!("create user app identified {how} {hash}"));

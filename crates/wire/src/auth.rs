@@ -1,23 +1,22 @@
-//! Passwords: how they are scrambled on the wire, stored and verified.
+//! Passwords: scrambled responses, stored hashes, verification.
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use crate::sha256crypt;
 
-/// Bytes of a scramble.
 pub const SCRAMBLE_BYTES: usize = 20;
 
-/// Bytes of a password at most, as in MySQL. The time of a slow hash grows with the square of it.
+/// The longest password, as in MySQL. The time of the slow hash grows with its square.
 pub const PASSWORD_BYTES_MAX: usize = 256;
 
-/// Bytes that both sides mix with a password so that what travels is of use only once.
+/// The random challenge of a login, which makes each response valid only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scramble([u8; SCRAMBLE_BYTES]);
 
 impl Scramble {
-    /// A scramble of random bytes. Clients take it for text that ends with a zero byte, so each
-    /// byte is brought into the range of ASCII without zero and the `$` of stored passwords.
+    /// A scramble from random bytes. Clients treat it as zero-terminated text, so each byte is
+    /// mapped to ASCII without zero and without `$`, which separates the parts of stored hashes.
     pub fn from_random(random: [u8; SCRAMBLE_BYTES]) -> Self {
         Self(random.map(|byte| match byte & 0x7f {
             0 | b'$' => (byte & 0x7f) + 1,
@@ -25,28 +24,27 @@ impl Scramble {
         }))
     }
 
-    /// A scramble as it came from a server.
+    /// A scramble received from a server.
     pub(crate) fn received(bytes: [u8; SCRAMBLE_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
     pub fn bytes(&self) -> &[u8; SCRAMBLE_BYTES] {
         &self.0
     }
 }
 
-/// A way to prove a password.
+/// An authentication plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuthPlugin {
-    /// `mysql_native_password`, known to every client up to MySQL 8.
+    /// `mysql_native_password`, supported by clients up to MySQL 8.
     Native,
     /// `caching_sha2_password`, the default since MySQL 8.
     CachingSha2,
 }
 
 impl AuthPlugin {
-    /// The name that travels.
+    /// The name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "mysql_native_password",
@@ -54,34 +52,33 @@ impl AuthPlugin {
         }
     }
 
-    /// The plugin of this name, if it is one of these.
     pub fn from_name(name: impl AsRef<[u8]>) -> Option<Self> {
         let name = name.as_ref();
         [Self::Native, Self::CachingSha2].into_iter().find(|p| p.name().as_bytes() == name)
     }
 }
 
-/// What the server stores to recognise a password.
+/// What the server stores to verify a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// The empty password, under the plugin that clients should be asked for.
+    /// The empty password, and the plugin that clients are asked to use.
     Empty(AuthPlugin),
-    /// No password is right. For unknown users: the exchange does not tell them from known ones.
+    /// No password matches. For unknown users: the exchange is the same as for existing ones.
     Never(AuthPlugin),
     /// SHA1(SHA1(password)).
     Native([u8; 20]),
-    /// SHA256(SHA256(password)): every login takes one round trip.
+    /// SHA256(SHA256(password)): a login takes one round trip.
     Sha2Fast([u8; 32]),
-    /// A salted slow hash: the first login shows the password itself, over RSA or TLS, and then
-    /// yields the [`Credential::Sha2Fast`] that the server may keep in memory.
+    /// A salted slow hash: the first login sends the password itself, over RSA or TLS, from which
+    /// the server derives a [`Credential::Sha2Fast`] to keep in memory.
     Sha2Slow(SlowHash),
-    /// Both: a right password is recognised at once, and a wrong one takes as long as it does for
-    /// those who have not logged in before, so that nobody learns from outside who has.
-    Sha2Learned(SlowHash, [u8; 32]),
+    /// Both: a right password is verified by the fast hash. A wrong one goes through the slow hash,
+    /// as if there had been no login before, so that its duration does not reveal earlier logins.
+    Sha2Cached(SlowHash, [u8; 32]),
 }
 
 impl Credential {
-    /// What to store for `password` under `mysql_native_password`.
+    /// The credential of `password` for `mysql_native_password`.
     pub fn native(password: &[u8]) -> Self {
         match password {
             [] => Self::Empty(AuthPlugin::Native),
@@ -89,7 +86,7 @@ impl Credential {
         }
     }
 
-    /// What to store for `password` under `caching_sha2_password`.
+    /// The fast credential of `password` for `caching_sha2_password`.
     pub fn sha2_fast(password: &[u8]) -> Self {
         match password {
             [] => Self::Empty(AuthPlugin::CachingSha2),
@@ -97,19 +94,17 @@ impl Credential {
         }
     }
 
-    /// The plugin whose answer this can be compared with.
+    /// The plugin that this credential belongs to.
     pub fn plugin(&self) -> AuthPlugin {
         match self {
             Self::Empty(plugin) | Self::Never(plugin) => *plugin,
             Self::Native(_) => AuthPlugin::Native,
-            Self::Sha2Fast(_) | Self::Sha2Slow(_) | Self::Sha2Learned(..) => {
-                AuthPlugin::CachingSha2
-            }
+            Self::Sha2Fast(_) | Self::Sha2Slow(_) | Self::Sha2Cached(..) => AuthPlugin::CachingSha2,
         }
     }
 
-    /// Whether `password`, shown in the clear, is the right one. For HTTP Basic authentication and
-    /// the full exchange; a [`Credential::Sha2Slow`] takes thousands of hashes.
+    /// Checks a plaintext password, from HTTP Basic authentication or the full exchange; a
+    /// [`Credential::Sha2Slow`] computes thousands of hashes.
     pub fn accepts_password(&self, password: &[u8]) -> bool {
         match self {
             Self::Empty(_) => password.is_empty(),
@@ -117,24 +112,24 @@ impl Credential {
             Self::Native(stored) => same(stored, &sha1(&[&sha1(&[password])])),
             Self::Sha2Fast(stored) => same(stored, &sha256(&[&sha256(&[password])])),
             Self::Sha2Slow(slow) => slow.accepts(password),
-            Self::Sha2Learned(slow, fast) => {
+            Self::Sha2Cached(slow, fast) => {
                 Self::Sha2Fast(*fast).accepts_password(password) || slow.accepts(password)
             }
         }
     }
 
-    /// The same as far as no slow hash is needed to tell.
+    /// As [`Self::accepts_password`], but `None` where a slow hash would be needed.
     pub fn accepts_quickly(&self, password: &[u8]) -> Option<bool> {
         match self {
             Self::Sha2Slow(_) => None,
-            Self::Sha2Learned(_, fast) => {
+            Self::Sha2Cached(_, fast) => {
                 Self::Sha2Fast(*fast).accepts_password(password).then_some(true)
             }
             quick => Some(quick.accepts_password(password)),
         }
     }
 
-    /// One that nothing proves, and that looks the same from outside. `draw` makes random bytes.
+    /// A credential of the same kind that no password matches. `draw` gives random numbers.
     #[must_use]
     pub fn decoy(&self, mut draw: impl FnMut() -> u64) -> Self {
         let mut bytes = [0; 32];
@@ -154,7 +149,7 @@ impl Credential {
                 fill(&mut bytes);
                 Self::Sha2Fast(bytes)
             }
-            Self::Sha2Slow(slow) | Self::Sha2Learned(slow, _) => {
+            Self::Sha2Slow(slow) | Self::Sha2Cached(slow, _) => {
                 let (mut salt, mut digest) = (slow.salt, slow.digest);
                 fill(&mut salt);
                 fill(&mut digest);
@@ -163,21 +158,21 @@ impl Credential {
         }
     }
 
-    /// Whether `response` proves the password for this scramble. A [`Credential::Sha2Slow`] cannot
-    /// tell and says no.
+    /// Checks a response to this scramble. Always false for a [`Credential::Sha2Slow`], which
+    /// cannot verify responses.
     pub fn accepts_response(&self, scramble: &Scramble, response: &[u8]) -> bool {
         match self {
             Self::Empty(_) => response.is_empty(),
             Self::Never(_) | Self::Sha2Slow(_) => false,
             Self::Native(stored) => native_accepts(stored, scramble, response),
-            Self::Sha2Fast(stored) | Self::Sha2Learned(_, stored) => {
+            Self::Sha2Fast(stored) | Self::Sha2Cached(_, stored) => {
                 sha2_accepts(stored, scramble, response)
             }
         }
     }
 }
 
-/// A password hashed slowly with a salt, in the form that MySQL stores: `$A$005$` + salt + digest.
+/// A salted slow hash, in MySQL's stored form: `$A$005$` + salt + digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowHash {
     thousand_rounds: u16,
@@ -186,23 +181,23 @@ pub struct SlowHash {
 }
 
 impl SlowHash {
-    /// Rounds that MySQL uses by default, in thousands.
+    /// MySQL's default number of rounds, in thousands.
     pub const THOUSAND_ROUNDS: u16 = 5;
 
-    /// Hashes `password`, or refuses one that is longer than [`PASSWORD_BYTES_MAX`]. `salt` holds
-    /// random bytes made with [`Scramble::from_random`].
+    /// Hashes `password`; `None` if it is longer than [`PASSWORD_BYTES_MAX`]. `salt` comes from
+    /// [`Scramble::from_random`].
     pub fn new(password: &[u8], salt: Scramble, thousand_rounds: u16) -> Option<Self> {
         let digest = digest(password, salt.bytes(), thousand_rounds)?;
         Some(Self { thousand_rounds, salt: *salt.bytes(), digest })
     }
 
-    /// Whether `password` gives the same digest. Takes thousands of hashes, as it should.
+    /// Checks a password, which computes thousands of hashes.
     pub fn accepts(&self, password: &[u8]) -> bool {
         let digest = digest(password, &self.salt, self.thousand_rounds);
         digest.is_some_and(|digest| same(&self.digest, &digest))
     }
 
-    /// The form that MySQL stores and `CREATE USER .. IDENTIFIED WITH .. AS` takes.
+    /// The stored form, which `CREATE USER .. IDENTIFIED WITH .. AS` accepts.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("$A${:03X}$", self.thousand_rounds).into_bytes();
         text.extend_from_slice(&self.salt);
@@ -210,7 +205,7 @@ impl SlowHash {
         text
     }
 
-    /// Reads the form of [`SlowHash::to_bytes`].
+    /// Parses the form of [`SlowHash::to_bytes`].
     pub fn from_bytes(stored: &[u8]) -> Option<Self> {
         let (rounds, rest) = stored.strip_prefix(b"$A$")?.split_first_chunk::<3>()?;
         let (salt, digest) = rest.strip_prefix(b"$")?.split_first_chunk()?;
@@ -232,8 +227,8 @@ fn digest(
     (password.len() <= PASSWORD_BYTES_MAX).then(|| sha256crypt::hash(password, salt, rounds))
 }
 
-/// What a client answers under `mysql_native_password`:
-/// `SHA1(password) XOR SHA1(scramble + SHA1(SHA1(password)))`, nothing for an empty password.
+/// The client's response under `mysql_native_password`: `SHA1(password) XOR SHA1(scramble +
+/// SHA1(SHA1(password)))`, empty for an empty password.
 pub fn native_response(password: &[u8], scramble: &Scramble) -> Vec<u8> {
     if password.is_empty() {
         return Vec::new();
@@ -242,8 +237,8 @@ pub fn native_response(password: &[u8], scramble: &Scramble) -> Vec<u8> {
     xor(&once, &sha1(&[scramble.bytes(), &sha1(&[&once])])).to_vec()
 }
 
-/// What a client answers first under `caching_sha2_password`:
-/// `SHA256(password) XOR SHA256(SHA256(SHA256(password)) + scramble)`, nothing for an empty one.
+/// The client's first response under `caching_sha2_password`: `SHA256(password) XOR
+/// SHA256(SHA256(SHA256(password)) + scramble)`, empty for an empty password.
 pub fn sha2_response(password: &[u8], scramble: &Scramble) -> Vec<u8> {
     if password.is_empty() {
         return Vec::new();
@@ -280,13 +275,13 @@ fn xor<const N: usize>(left: &[u8; N], right: &[u8; N]) -> [u8; N] {
     std::array::from_fn(|i| left[i] ^ right[i])
 }
 
-/// Compares without telling by its duration how much of a guess was right.
+/// Compares in constant time, so that the duration does not reveal a partial match.
 fn same<const N: usize>(left: &[u8; N], right: &[u8; N]) -> bool {
     let difference = left.iter().zip(right).fold(0, |seen, (l, r)| seen | (l ^ r));
     std::hint::black_box(difference) == 0
 }
 
-/// The password as it is encrypted by RSA: with a zero byte behind it, XORed with the scramble.
+/// The plaintext of the RSA encryption: the password and a zero byte, XORed with the scramble.
 pub(crate) fn obfuscate(password_and_zero: &[u8], scramble: &Scramble) -> Vec<u8> {
     let pad = scramble.bytes().iter().cycle();
     password_and_zero.iter().zip(pad).map(|(byte, mask)| byte ^ mask).collect()

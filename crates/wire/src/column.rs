@@ -1,39 +1,36 @@
-//! What a result set or a prepared statement says about a column.
+//! Column definitions of result sets and prepared statements.
 
 use crate::cursor::{Cursor, utf8};
 use crate::encode::{put_lenenc, put_lenenc_bytes};
 use crate::{Collation, ColumnFlags, ColumnType, Error, Result};
 
-/// Bytes of the part of a definition that has a fixed size.
+/// The length of the part of a definition that has a fixed size.
 const FIXED_BYTES: u64 = 12;
 
-/// The definition of a column, in the form of protocol 4.1.
+/// A column definition in the form of protocol 4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnDefinition<'a> {
-    /// Database of the table; empty for an expression.
+    /// The database of the table; empty for an expression.
     pub schema: &'a str,
-    /// Alias of the table in the statement.
+    /// The table's alias in the statement.
     pub table: &'a str,
-    /// Name of the table.
     pub table_original: &'a str,
-    /// Alias of the column in the statement.
+    /// The column's alias in the statement.
     pub name: &'a str,
-    /// Name of the column in the table; empty for an expression.
+    /// The name of the column in its table; empty for an expression.
     pub name_original: &'a str,
-    /// Collation of text, [`Collation::BINARY`] for everything else.
+    /// [`Collation::BINARY`] for anything but text.
     pub collation: Collation,
-    /// Display length: bytes at most of a value as text.
+    /// The display length: the maximum length in bytes of a value as text.
     pub length: u32,
-    /// The type.
     pub column_type: ColumnType,
-    /// The flags.
     pub flags: ColumnFlags,
-    /// Digits behind the point or of a second; 31 for FLOAT and DOUBLE without a scale.
+    /// Fraction digits of a number or a second; 31 for FLOAT and DOUBLE without a scale.
     pub decimals: u8,
 }
 
 impl<'a> ColumnDefinition<'a> {
-    /// An expression of that name and type; refine it with `..` of the other fields.
+    /// A definition for an expression; set further fields with `..`.
     pub fn new(name: &'a str, column_type: ColumnType) -> Self {
         Self {
             schema: "",
@@ -49,7 +46,7 @@ impl<'a> ColumnDefinition<'a> {
         }
     }
 
-    /// The definition that a prepare reply gives for every `?`.
+    /// The definition in a prepare reply for each `?`.
     pub fn parameter() -> Self {
         Self { flags: ColumnFlags::BINARY, ..ColumnDefinition::new("?", ColumnType::VarString) }
     }
@@ -68,7 +65,7 @@ impl<'a> ColumnDefinition<'a> {
         out.extend_from_slice(&[self.decimals, 0, 0]);
     }
 
-    /// Reads a definition, as a client does.
+    /// Parses a definition.
     pub fn parse(payload: &'a [u8]) -> Result<Self> {
         const WHAT: &str = "column definition cut short";
         let mut cursor = Cursor::new(payload);

@@ -1,11 +1,10 @@
-//! Commands: what a client sends once it is logged in.
+//! Commands of a client after its login.
 
 use crate::cursor::{Cursor, utf8};
 use crate::handshake::{Attributes, DATABASE, PLUGIN, optional};
 use crate::params::skip_query_attributes;
 use crate::{Capabilities, Collation, Error, Result};
 
-/// Command bytes.
 pub(crate) mod code {
     pub(crate) const QUIT: u8 = 0x01;
     pub(crate) const INIT_DB: u8 = 0x02;
@@ -28,62 +27,57 @@ pub(crate) mod code {
 const EXECUTE_CURSOR: u8 = 0x01;
 const EXECUTE_PARAMETER_COUNT: u8 = 0x08;
 
-/// One command, borrowing from its packet. Names and statements are as sent, by most clients UTF-8.
+/// A command that borrows from its packet. Names and statements are in the client's encoding,
+/// normally UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// The client leaves; there is no reply.
+    /// COM_QUIT; there is no reply.
     Quit,
-    /// Use another database.
+    /// COM_INIT_DB: USE.
     InitDb(&'a str),
-    /// Statements as text. Query attributes have been skipped.
+    /// COM_QUERY. Query attributes were skipped.
     Query(&'a [u8]),
-    /// Columns of a table; answered by [`PacketWriter::field_list`].
+    /// COM_FIELD_LIST; answered by [`PacketWriter::field_list`].
     ///
     /// [`PacketWriter::field_list`]: crate::PacketWriter::field_list
     FieldList {
-        /// The table.
         table: &'a str,
-        /// A LIKE pattern for columns; empty means all.
+        /// A LIKE pattern for column names; empty for all.
         pattern: &'a str,
     },
-    /// A line of statistics; answered by [`PacketWriter::statistics`].
+    /// COM_STATISTICS; answered by [`PacketWriter::statistics`].
     ///
     /// [`PacketWriter::statistics`]: crate::PacketWriter::statistics
     Statistics,
-    /// End another connection.
+    /// COM_PROCESS_KILL: the id of the connection.
     ProcessKill(u32),
-    /// Are you there?
     Ping,
-    /// Log in anew on this connection.
+    /// COM_CHANGE_USER: another login on this connection.
     ChangeUser(ChangeUser<'a>),
-    /// Forget all state of the session.
+    /// COM_RESET_CONNECTION: resets the session.
     ResetConnection,
-    /// Whether COM_QUERY may hold several statements; answered by an EOF packet.
+    /// COM_SET_OPTION: whether COM_QUERY may contain several statements; answered by an EOF packet.
     SetMultiStatements(bool),
-    /// Prepare a statement; answered by [`PacketWriter::prepared`].
+    /// COM_STMT_PREPARE; answered by [`PacketWriter::prepared`].
     ///
     /// [`PacketWriter::prepared`]: crate::PacketWriter::prepared
     Prepare(&'a [u8]),
-    /// Run a prepared statement.
+    /// COM_STMT_EXECUTE.
     Execute(Execute<'a>),
-    /// A piece of a parameter; there is no reply.
+    /// COM_STMT_SEND_LONG_DATA: a part of a parameter; there is no reply.
     SendLongData {
-        /// The statement.
         statement_id: u32,
-        /// Number of the parameter, from 0.
+        /// The index of the parameter.
         parameter: u16,
-        /// The piece.
         data: &'a [u8],
     },
-    /// Forget a prepared statement; there is no reply.
+    /// COM_STMT_CLOSE; there is no reply.
     CloseStatement(u32),
-    /// Forget pieces of parameters and the open cursor of a prepared statement.
+    /// COM_STMT_RESET: discards long parameters and the open cursor.
     ResetStatement(u32),
-    /// Rows of an open cursor.
+    /// COM_STMT_FETCH: rows of an open cursor.
     Fetch {
-        /// The statement.
         statement_id: u32,
-        /// How many rows.
         rows: u32,
     },
 }
@@ -91,31 +85,29 @@ pub enum Command<'a> {
 /// COM_CHANGE_USER.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeUser<'a> {
-    /// Name of the user.
     pub user: &'a str,
-    /// What the plugin of the client made of password and the last scramble.
+    /// The client's response to the last scramble.
     pub auth_response: &'a [u8],
-    /// The database to use.
     pub database: Option<&'a str>,
     /// The collation of the client's text.
     pub collation: Option<Collation>,
-    /// The plugin that made `auth_response`.
+    /// The plugin of `auth_response`.
     pub plugin: Option<&'a str>,
-    /// What the client says of itself.
+    /// Connection attributes.
     pub attributes: Attributes<'a>,
 }
 
-/// COM_STMT_EXECUTE. Read the parameters by [`Params::new`].
+/// COM_STMT_EXECUTE. Parse its parameters with [`Params::new`].
 ///
 /// [`Params::new`]: crate::Params::new
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Execute<'a> {
-    /// The statement, [`Execute::PREPARED_LAST`] for the one prepared last.
+    /// [`Execute::PREPARED_LAST`] for the last prepared statement.
     pub statement_id: u32,
-    /// Whether the rows shall wait for COM_STMT_FETCH.
+    /// Whether to open a cursor for COM_STMT_FETCH.
     pub cursor: bool,
-    /// Whether both sides can send attributes: then the block, unless it is empty, starts with a
-    /// count and has a name behind every type.
+    /// Whether query attributes were negotiated: then the parameter block, unless it is empty,
+    /// starts with a count and has a name after each type.
     pub(crate) named: bool,
     /// Whether the block has a count even if the statement has no parameters.
     pub(crate) counted: bool,
@@ -123,12 +115,12 @@ pub struct Execute<'a> {
 }
 
 impl Execute<'_> {
-    /// A statement id with which MariaDB's clients mean the statement prepared last.
+    /// The id by which MariaDB's clients refer to the last prepared statement.
     pub const PREPARED_LAST: u32 = u32::MAX;
 }
 
 impl<'a> Command<'a> {
-    /// Reads a command from a packet with sequence id 0.
+    /// Parses a command from a packet with sequence id 0.
     pub fn parse(payload: &'a [u8], capabilities: Capabilities) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
         let code = cursor.u8("empty command")?;

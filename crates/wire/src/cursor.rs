@@ -1,8 +1,8 @@
-//! Reading the fields of a payload from front to back.
+//! Parsing the fields of a payload.
 
 use crate::{Error, Result};
 
-/// The unread rest of a payload. Every method names the field, so that an error can.
+/// The unread rest of a payload. Each method takes the name of the field for its error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -17,7 +17,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Everything that is left; the cursor is empty afterwards.
+    /// The rest of the payload.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Bytes preceded by their length-encoded length.
+    /// Bytes preceded by a length-encoded length.
     #[inline]
     pub(crate) fn lenenc_bytes(&mut self, what: &'static str) -> Result<&'a [u8]> {
         let count = self.lenenc(what)?;
@@ -74,12 +74,12 @@ impl<'a> Cursor<'a> {
         self.bytes(count, what)
     }
 
-    /// Text preceded by its length-encoded length.
+    /// UTF-8 text preceded by a length-encoded length.
     pub(crate) fn lenenc_str(&mut self, what: &'static str) -> Result<&'a str> {
         utf8(self.lenenc_bytes(what)?, what)
     }
 
-    /// Bytes up to a zero byte, which is skipped.
+    /// Zero-terminated bytes.
     pub(crate) fn nul_bytes(&mut self, what: &'static str) -> Result<&'a [u8]> {
         let end = self.rest.iter().position(|byte| *byte == 0).ok_or(Error::Malformed { what })?;
         let (head, rest) = self.rest.split_at(end);
@@ -87,13 +87,13 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// Bytes up to a zero byte or to the end: some clients leave the last zero byte out.
+    /// Bytes up to a zero byte or the end: some clients omit the last zero byte.
     pub(crate) fn nul_or_rest(&mut self) -> &'a [u8] {
         self.nul_bytes("").unwrap_or_else(|_| self.rest())
     }
 }
 
-/// The bytes as text, or an error that names the field.
+/// Checks that bytes are UTF-8; the error names the field.
 pub(crate) fn utf8<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| Error::Malformed { what })
 }

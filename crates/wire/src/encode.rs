@@ -1,4 +1,4 @@
-//! Appending integers and strings in the encodings of the protocol.
+//! Writing integers and strings in the encodings of the protocol.
 
 /// Appends a length-encoded integer.
 #[inline]
@@ -27,14 +27,14 @@ pub(crate) fn put_lenenc_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends bytes and a zero byte. The bytes must not hold a zero byte themselves.
+/// Appends zero-terminated bytes, which must not contain a zero byte.
 pub(crate) fn put_nul_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     debug_assert!(!bytes.contains(&0), "a zero byte would end the string early");
     out.extend_from_slice(bytes);
     out.push(0);
 }
 
-/// Bytes that [`put_lenenc`] takes for `value`.
+/// The length that [`put_lenenc`] needs for `value`.
 pub(crate) fn lenenc_len(value: usize) -> usize {
     match value {
         0..=0xfa => 1,

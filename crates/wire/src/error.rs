@@ -1,12 +1,11 @@
-//! What can be wrong with bytes that came from the other side.
+//! Protocol errors.
 
-/// The result of decoding.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A violation of the protocol, with the MySQL error that tells the peer about it.
+/// A violation of the protocol, with the MySQL error to send to the peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A field is cut short or holds a value that the protocol does not allow.
+    /// A field is truncated or has an invalid value.
     #[error("Malformed communication packet: {what}")]
     Malformed {
         /// The field and what is wrong with it.
@@ -14,51 +13,38 @@ pub enum Error {
     },
     /// The payload is larger than `max_allowed_packet`.
     #[error("Got a packet bigger than 'max_allowed_packet' bytes ({bytes_max})")]
-    PacketTooLarge {
-        /// The limit that was passed.
-        bytes_max: usize,
-    },
-    /// A frame does not carry the sequence id that follows from the conversation.
+    PacketTooLarge { bytes_max: usize },
+    /// A frame has the wrong sequence id.
     #[error("Got packets out of order: sequence id {found}, expected {expected}")]
-    OutOfOrder {
-        /// The id that had to come.
-        expected: u8,
-        /// The id that came.
-        found: u8,
-    },
-    /// The command byte names no command of this server.
+    OutOfOrder { expected: u8, found: u8 },
+    /// An unknown command byte.
     #[error("Unknown command {code:#04x}")]
-    UnknownCommand {
-        /// The command byte.
-        code: u8,
-    },
-    /// The answer to the greeting cannot start a session.
+    UnknownCommand { code: u8 },
+    /// The response to the greeting is invalid.
     #[error("Bad handshake: {what}")]
     BadHandshake {
         /// The field and what is wrong with it.
         what: &'static str,
     },
-    /// The arguments of an EXECUTE or SEND_LONG_DATA do not fit the statement.
+    /// The arguments of an EXECUTE or SEND_LONG_DATA do not match the statement.
     #[error("Incorrect arguments to {what}")]
     WrongArguments {
         /// The command and what is wrong with its arguments.
         what: &'static str,
     },
-    /// The pieces of one parameter sent by SEND_LONG_DATA exceed the limit.
+    /// The parts of a parameter sent by SEND_LONG_DATA exceed the limit.
     #[error(
         "Parameter {parameter} set through SEND_LONG_DATA is longer than 'max_allowed_packet' \
          bytes ({bytes_max})"
     )]
     LongDataTooLarge {
-        /// Number of the parameter, from 0.
+        /// The index of the parameter.
         parameter: u16,
-        /// The limit that was passed.
         bytes_max: usize,
     },
 }
 
 impl Error {
-    /// The MySQL error number.
     pub fn errno(&self) -> u16 {
         match self {
             Self::Malformed { .. } => 1835,
@@ -70,7 +56,6 @@ impl Error {
         }
     }
 
-    /// The SQLSTATE that belongs to [`Error::errno`].
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Malformed { .. } | Self::WrongArguments { .. } => "HY000",
@@ -78,7 +63,7 @@ impl Error {
         }
     }
 
-    /// Whether the two sides may have lost step, so that the connection has to end.
+    /// Whether client and server may be out of sync, so that the connection must be closed.
     pub fn closes_connection(&self) -> bool {
         !matches!(
             self,

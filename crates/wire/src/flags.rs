@@ -9,11 +9,10 @@ macro_rules! flags {
         pub struct $name(pub $int);
 
         impl $name {
-            /// The empty set.
             pub const NONE: Self = Self(0);
             $($(#[$doc])* pub const $flag: Self = Self($value);)*
 
-            /// The bits as they travel.
+            /// The bits as they are sent.
             pub const fn bits(self) -> $int {
                 self.0
             }
@@ -23,7 +22,6 @@ macro_rules! flags {
                 self.0 & other.0 == other.0
             }
 
-            /// The union of both sets.
             pub const fn with(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
@@ -33,7 +31,7 @@ macro_rules! flags {
                 Self(self.0 & !other.0)
             }
 
-            /// `with` or `without`, as `on` says.
+            /// [`Self::with`] if `on`, else [`Self::without`].
             pub const fn set(self, other: Self, on: bool) -> Self {
                 if on { self.with(other) } else { self.without(other) }
             }
@@ -73,9 +71,9 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What a client and a server can do; a session uses what both set.
+    /// Capabilities of client and server; a session uses their intersection.
     Capabilities: u32 {
-        /// A MySQL peer; MariaDB peers leave it out to announce capabilities of their own.
+        /// A MySQL peer; MariaDB peers omit it to announce capabilities of their own.
         LONG_PASSWORD = 1;
         /// UPDATE reports rows found instead of rows changed.
         FOUND_ROWS = 1 << 1;
@@ -83,19 +81,19 @@ flags! {
         LONG_FLAG = 1 << 2;
         /// The handshake may name a database.
         CONNECT_WITH_DB = 1 << 3;
-        /// zlib frames below the packets.
+        /// Compression by zlib.
         COMPRESS = 1 << 5;
-        /// An ODBC client; changes nothing on the wire.
+        /// An ODBC client; no effect on the protocol.
         ODBC = 1 << 6;
-        /// The client can send files for LOAD DATA LOCAL.
+        /// The client supports LOAD DATA LOCAL.
         LOCAL_FILES = 1 << 7;
-        /// A blank may stand between a function name and its parenthesis.
+        /// A blank is allowed between a function name and its parenthesis.
         IGNORE_SPACE = 1 << 8;
         /// The protocol of MySQL 4.1 and later; required here.
         PROTOCOL_41 = 1 << 9;
         /// `interactive_timeout` applies instead of `wait_timeout`.
         INTERACTIVE = 1 << 10;
-        /// The connection turns to TLS before the client authenticates.
+        /// The connection switches to TLS before authentication.
         SSL = 1 << 11;
         /// Status flags are sent.
         TRANSACTIONS = 1 << 13;
@@ -109,19 +107,19 @@ flags! {
         PS_MULTI_RESULTS = 1 << 18;
         /// Authentication plugins are named.
         PLUGIN_AUTH = 1 << 19;
-        /// The client sends attributes of itself.
+        /// The client sends connection attributes.
         CONNECT_ATTRS = 1 << 20;
-        /// The authentication answer has a length-encoded length.
+        /// The authentication response has a length-encoded length.
         PLUGIN_AUTH_LENENC = 1 << 21;
-        /// The client copes with an expired password.
+        /// The client handles expired passwords.
         EXPIRED_PASSWORDS = 1 << 22;
         /// OK packets may carry changes of session state.
         SESSION_TRACK = 1 << 23;
         /// Result sets end with an OK packet instead of an EOF packet.
         DEPRECATE_EOF = 1 << 24;
-        /// Column definitions may be left out on request.
+        /// Column definitions may be omitted on request.
         OPTIONAL_METADATA = 1 << 25;
-        /// zstd frames below the packets.
+        /// Compression by zstd.
         ZSTD = 1 << 26;
         /// COM_QUERY and COM_STMT_EXECUTE may carry named attributes.
         QUERY_ATTRIBUTES = 1 << 27;
@@ -131,7 +129,7 @@ flags! {
 }
 
 impl Capabilities {
-    /// What this codec serves by itself. A server with TLS or compression below it adds
+    /// The capabilities of this codec. A server with TLS or compression underneath adds
     /// [`Capabilities::SSL`] or [`Capabilities::COMPRESS`].
     pub const SERVER: Self = Self::LONG_PASSWORD
         .with(Self::FOUND_ROWS)
@@ -155,15 +153,15 @@ impl Capabilities {
 }
 
 flags! {
-    /// What a reply says about the session.
+    /// The session's status in replies.
     StatusFlags: u16 {
         /// A transaction is open.
         IN_TRANSACTION = 0x0001;
-        /// Statements commit by themselves.
+        /// Autocommit is on.
         AUTOCOMMIT = 0x0002;
         /// Another result follows this one.
         MORE_RESULTS_EXISTS = 0x0008;
-        /// Rows have to be fetched by COM_STMT_FETCH.
+        /// A cursor is open for COM_STMT_FETCH.
         CURSOR_EXISTS = 0x0040;
         /// The cursor has no more rows.
         LAST_ROW_SENT = 0x0080;
@@ -179,9 +177,9 @@ flags! {
 }
 
 flags! {
-    /// What a column definition says beside the type.
+    /// Properties of a column in its definition.
     ColumnFlags: u16 {
-        /// No NULL can occur.
+        /// The column has no NULLs.
         NOT_NULL = 1;
         /// Part of the primary key.
         PRIMARY_KEY = 2;
@@ -189,23 +187,18 @@ flags! {
         UNIQUE_KEY = 4;
         /// Part of a key that is not unique.
         MULTIPLE_KEY = 8;
-        /// A BLOB or TEXT column.
         BLOB = 16;
-        /// No negative values.
         UNSIGNED = 32;
         /// Shown with leading zeros.
         ZEROFILL = 64;
-        /// Bytes or a binary collation.
+        /// Binary data or a binary collation.
         BINARY = 128;
-        /// An ENUM column.
         ENUM = 256;
-        /// The server generates values.
+        /// Values are generated.
         AUTO_INCREMENT = 512;
-        /// A TIMESTAMP column.
         TIMESTAMP = 1024;
         /// NOT NULL and without a default value.
         NO_DEFAULT = 4096;
-        /// A number.
         NUMBER = 32768;
     }
 }

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing: none of them may panic, whatever the bytes.
+//! Entry points for fuzzing; none may panic on any input.
 
 use crate::handshake::{Greeting, HandshakeResponse};
 use crate::login::Authenticator;
@@ -7,10 +7,10 @@ use crate::{
     client,
 };
 
-/// Packets may be large, but fuzzing one of a gigabyte finds nothing more.
+/// Large packets are slow to fuzz and reach no further code.
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// Reads a stream of packets, each as a command and as every reply that a client could expect.
+/// Parses a stream of packets, each as a command and as every kind of reply.
 pub fn fuzz_packets(data: &[u8]) {
     let mut reader = PacketReader::new(PAYLOAD_BYTES_MAX);
     reader.feed(data);
@@ -26,7 +26,7 @@ pub fn fuzz_packets(data: &[u8]) {
     }
 }
 
-/// Reads bytes as the packets of a handshake, from either side, and answers them.
+/// Parses bytes as handshake packets of both sides, and answers them.
 pub fn fuzz_handshake(data: &[u8]) {
     let scramble = auth::Scramble::from_random([7; auth::SCRAMBLE_BYTES]);
     let mut writer = PacketWriter::new();
@@ -45,8 +45,8 @@ pub fn fuzz_handshake(data: &[u8]) {
     let _ = auth::SlowHash::from_bytes(data);
 }
 
-/// Reads bytes as an execute command of a statement of as many parameters as the first byte says,
-/// twice, so that the types of the first are used by the second.
+/// Parses bytes as an execute command, twice, so that the second one uses the types of the first;
+/// the first byte is the number of parameters.
 pub fn fuzz_execute(data: &[u8]) {
     let Some((count, payload)) = data.split_first() else { return };
     for capabilities in [Capabilities::PROTOCOL_41, Capabilities::SERVER] {

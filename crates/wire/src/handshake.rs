@@ -1,12 +1,12 @@
-//! The packets that open a connection.
+//! Packets of the connection phase.
 
 use crate::auth::{AuthPlugin, SCRAMBLE_BYTES, Scramble};
 use crate::cursor::{Cursor, utf8};
 use crate::encode::{put_lenenc, put_lenenc_bytes, put_nul_bytes};
 use crate::{Capabilities, Collation, Error, PacketWriter, Result, StatusFlags};
 
-/// `payload_bytes_max` for the reader of a connection that is not logged in yet, so that strangers
-/// cannot make the server hold large packets.
+/// The packet size limit before the login, so that unauthenticated clients cannot make the server
+/// buffer large packets.
 pub const LOGIN_BYTES_MAX: usize = 64 << 10;
 
 const PROTOCOL_VERSION: u8 = 10;
@@ -18,24 +18,21 @@ pub(crate) const AUTH_SWITCH_HEADER: u8 = 0xfe;
 /// The first packet of a connection, sent by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting<'a> {
-    /// Version of the server, from which clients choose statements.
+    /// The version of the server; some clients choose statements by it.
     pub version: &'a str,
-    /// Id of the connection, for KILL.
+    /// The id of the connection, for KILL.
     pub connection_id: u32,
-    /// The bytes that scramble the password.
     pub scramble: Scramble,
-    /// What the server can do.
     pub capabilities: Capabilities,
-    /// The default collation; only the low byte travels.
+    /// The default collation; only its low byte is sent.
     pub collation: Collation,
-    /// State of the session.
+    /// The session's status.
     pub status: StatusFlags,
     /// The plugin that the scramble is for.
     pub plugin: AuthPlugin,
 }
 
 impl PacketWriter {
-    /// Opens the connection.
     pub fn greeting(&mut self, greeting: &Greeting<'_>) {
         let [low, high] = split_capabilities(greeting.capabilities);
         let (first, second) = greeting.scramble.bytes().split_at(SCRAMBLE_FIRST_PART_BYTES);
@@ -55,7 +52,7 @@ impl PacketWriter {
         });
     }
 
-    /// Asks the client to authenticate by another plugin or scramble.
+    /// Requests authentication with another plugin or scramble.
     pub fn auth_switch(&mut self, plugin: AuthPlugin, scramble: &Scramble) {
         self.packet(|out| {
             out.push(AUTH_SWITCH_HEADER);
@@ -70,7 +67,7 @@ fn split_capabilities(capabilities: Capabilities) -> [u16; 2] {
 }
 
 impl<'a> Greeting<'a> {
-    /// Reads a greeting, as a client does.
+    /// Parses a greeting.
     pub fn parse(payload: &'a [u8]) -> Result<Self> {
         const WHAT: &str = "greeting cut short";
         let mut cursor = Cursor::new(payload);
@@ -104,49 +101,46 @@ impl<'a> Greeting<'a> {
     }
 }
 
-/// What every answer to the greeting begins with.
+/// The common beginning of every response to the greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientHello {
-    /// What the client can and wants to do. The session uses these and the server's.
+    /// The client's capabilities; the session uses those that the server has, too.
     pub capabilities: Capabilities,
-    /// The largest packet that the client takes.
+    /// The largest packet that the client accepts.
     pub packet_bytes_max: u32,
-    /// The collation of its text; only the low byte travels.
+    /// The collation of its text; only the low byte is sent.
     pub collation: Collation,
 }
 
-/// The client's answer to the greeting.
+/// The client's response to the greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeResponse<'a> {
-    /// Turn to TLS; the login follows as the next packet, on the encrypted stream.
+    /// Switch to TLS; the login follows in the next packet on the encrypted stream.
     Ssl(ClientHello),
-    /// Who wants to log in.
     Login(LoginRequest<'a>),
 }
 
-/// Who wants to log in.
+/// A login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoginRequest<'a> {
     /// Capabilities and limits of the client.
     pub hello: ClientHello,
-    /// Name of the user.
     pub user: &'a str,
-    /// What the plugin of the client made of password and scramble.
+    /// The client's response to the scramble.
     pub auth_response: &'a [u8],
-    /// The database to use.
     pub database: Option<&'a str>,
-    /// The plugin that made `auth_response`.
+    /// The plugin of `auth_response`.
     pub plugin: Option<&'a str>,
-    /// What the client says of itself.
+    /// Connection attributes.
     pub attributes: Attributes<'a>,
 }
 
 impl<'a> HandshakeResponse<'a> {
-    /// Reads the answer to the greeting.
+    /// Parses the response to the greeting.
     pub fn parse(payload: &'a [u8]) -> Result<Self> {
         const WHAT: &str = "handshake response cut short";
         let mut cursor = Cursor::new(payload);
-        // The old form starts with two bytes of capabilities, at the same place.
+        // The response before 4.1 starts with two bytes of capabilities at the same offset.
         let low = payload.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
         let low = Capabilities(u32::from(low.ok_or(Error::Malformed { what: WHAT })?));
         if !low.contains(Capabilities::PROTOCOL_41) {
@@ -193,7 +187,8 @@ impl<'a> LoginRequest<'a> {
 pub(crate) const DATABASE: &str = "database name not UTF-8";
 pub(crate) const PLUGIN: &str = "authentication plugin name not UTF-8";
 
-/// A name that ends with a zero byte or the packet; absent, or empty, is `None`.
+/// A zero-terminated name at the end of the packet, whose terminator may be missing; `None` if
+/// absent or empty.
 pub(crate) fn optional<'a>(
     present: bool,
     cursor: &mut Cursor<'a>,
@@ -206,14 +201,14 @@ pub(crate) fn optional<'a>(
     Ok(Some(name).filter(|name| !name.is_empty()))
 }
 
-/// Connection attributes: names and values that a client gives itself, such as `program_name`.
+/// Connection attributes: names and values such as `program_name`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes<'a> {
     block: &'a [u8],
 }
 
 impl<'a> Attributes<'a> {
-    /// Reads and checks the block, so that iterating cannot fail.
+    /// Parses and validates the block, so that iterating cannot fail.
     pub(crate) fn parse(present: bool, cursor: &mut Cursor<'a>) -> Result<Self> {
         const WHAT: &str = "connection attributes cut short";
         if !present || cursor.is_empty() {
@@ -231,7 +226,7 @@ impl<'a> Attributes<'a> {
         Ok(Self { block })
     }
 
-    /// Names and values; bytes that are not UTF-8 are replaced.
+    /// Names and values; invalid UTF-8 is replaced.
     pub fn iter(&self) -> impl Iterator<Item = (String, String)> + 'a {
         let mut pairs = Cursor::new(self.block);
         std::iter::from_fn(move || {
@@ -243,7 +238,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// What a client answers to a greeting; the counterpart of [`LoginRequest`].
+/// A client's response to a greeting; the counterpart of [`LoginRequest`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoginAnswer<'a> {
     pub(crate) hello: ClientHello,

@@ -1,24 +1,24 @@
-//! The MySQL client/server protocol as a codec: bytes in, frames out; frames in, bytes out.
+//! The MySQL client/server protocol as a codec without I/O.
 //!
 //! What it is: packet framing ([`PacketReader`], [`PacketWriter`]), the handshake and its two
 //! password plugins ([`handshake`], [`auth`], [`login`]), every command ([`Command`]), the binary
 //! parameters of prepared statements ([`Params`]), replies and result sets in the text and the
-//! binary protocol, and the client's half of all that ([`client`]) for tests and benchmarks.
+//! binary protocol, and the client's side of all that ([`client`]) for tests and benchmarks.
 //!
-//! What it is not: it owns no socket, task, clock or source of chance and knows neither SQL nor
-//! tables. Whoever owns the connection moves the bytes, so TLS and compression fit underneath as
-//! layers that change bytes before [`PacketReader::feed`] and after [`PacketWriter::bytes`].
+//! What it is not: it owns no socket, task, clock or random source and knows neither SQL nor
+//! tables. The owner of the connection does the I/O, so TLS and compression can be added as layers
+//! between the socket and [`PacketReader::feed`] or [`PacketWriter::bytes`].
 //!
 //! Invariants:
-//! - No input panics. Malformed bytes give an [`Error`] that says what was wrong.
-//! - A packet is handed out without a copy when it is shorter than 16 MiB - 1, and joined in place
-//!   otherwise; nothing larger than the limit of the reader is ever kept.
-//! - A row leaves the writer whole or not at all: a row dropped before `finish` takes its bytes
-//!   back, and `finish` asserts that every column was written.
-//! - Encoding an OK packet and decoding parameters allocate nothing.
+//! - No input panics. Malformed bytes give an [`Error`] that names the field.
+//! - A packet shorter than 16 MiB - 1 is returned without a copy, and a longer one is joined in the
+//!   buffer; nothing larger than the reader's limit is buffered.
+//! - A row is written completely or not at all: dropping it before `finish` removes its bytes, and
+//!   `finish` asserts that every column was written.
+//! - Encoding an OK packet and decoding parameters do not allocate.
 //!
-//! How to test it: `cargo test -p freshet-wire`. Client and server halves are played against each
-//! other, known packets are compared byte for byte, and [`fuzz`] holds the entry points that take
+//! How to test it: `cargo test -p freshet-wire`. Tests connect the client's and the server's side
+//! with each other and compare known packets byte for byte; [`fuzz`] has entry points that take
 //! arbitrary bytes.
 
 pub mod auth;
@@ -55,8 +55,8 @@ pub use temporal::{Date, DateTime, Time};
 pub use types::{Collation, ColumnType};
 pub use writer::PacketWriter;
 
-/// Bytes of payload that fit one frame; a payload of this size or more continues in the next.
+/// The payload of a full frame; a payload of this size or more continues in the next frame.
 pub(crate) const FRAME_PAYLOAD_MAX: usize = 0xff_ff_ff;
 
-/// Bytes of a frame header: three of length, one sequence id.
+/// The length of a frame header: three bytes of length, one sequence id.
 pub(crate) const FRAME_HEADER_BYTES: usize = 4;

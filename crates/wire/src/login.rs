@@ -1,4 +1,4 @@
-//! The server's side of authentication, from the first answer of a client to yes or no.
+//! The server's side of authentication.
 
 use crate::PacketWriter;
 use crate::auth::{AuthPlugin, Credential, Scramble, obfuscate};
@@ -8,42 +8,42 @@ const FAST_ACCEPTED: u8 = 0x03;
 const FULL_REQUIRED: u8 = 0x04;
 const KEY_REQUEST: u8 = 0x02;
 
-/// The RSA key of the server, by which clients without TLS encrypt their password.
+/// The RSA key with which clients without TLS encrypt their password.
 pub trait PasswordKey {
-    /// The public key as PEM (`-----BEGIN PUBLIC KEY-----`).
+    /// The public key in PEM (`-----BEGIN PUBLIC KEY-----`).
     fn public_key_pem(&self) -> &str;
-    /// Decrypts what was encrypted with RSAES-OAEP on SHA-1; `None` if that fails.
+    /// Decrypts RSAES-OAEP with SHA-1; `None` if that fails.
     fn decrypt(&self, ciphertext: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// What has to happen after a step of the exchange.
+/// What to do after a step of the exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthStep {
-    /// Send what was written, read the next packet and hand it to [`Authenticator::advance`].
+    /// Send the written bytes, read the next packet and pass it to [`Authenticator::advance`].
     Continue,
     /// The password is right: answer with an OK packet.
     Accepted {
-        /// The [`Credential::Sha2Fast`] that a full exchange taught; keep it in memory only.
-        learned: Option<Credential>,
+        /// After a full exchange the [`Credential::Sha2Fast`] to cache, in memory only.
+        fast_hash: Option<Credential>,
     },
-    /// The password is wrong: answer with error 1045 and close.
+    /// The password is wrong: answer with error 1045 and close the connection.
     Rejected {
-        /// Whether the client gave a password at all, as the message of 1045 says.
+        /// Whether the client gave a password, for the message of 1045.
         password_given: bool,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The answer to the greeting or to an AuthSwitchRequest comes next.
+    /// Expects the response to the greeting or to an AuthSwitchRequest.
     Response,
-    /// The password itself comes next, or the wish for the key to encrypt it with.
+    /// Expects the password, or a request for the key to encrypt it with.
     Password,
-    /// Yes or no has been said.
+    /// The exchange has ended.
     Decided,
 }
 
-/// One exchange: of a new connection, or of a COM_CHANGE_USER.
+/// One authentication exchange, of a new connection or a COM_CHANGE_USER.
 #[derive(Debug)]
 pub struct Authenticator {
     credential: Credential,
@@ -53,15 +53,15 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An exchange about `credential`. `scramble` is the one of the greeting; `transport_secure`
-    /// says whether nobody can read along (TLS, a Unix socket, the machine itself).
+    /// `scramble` is that of the greeting; `transport_secure` says whether the connection cannot be
+    /// eavesdropped (TLS, Unix socket, loopback).
     pub fn new(credential: Credential, scramble: Scramble, transport_secure: bool) -> Self {
         Self { credential, scramble, transport_secure, stage: Stage::Response }
     }
 
-    /// Judges the authentication response that came with the login request.
+    /// Checks the authentication response of the login request.
     ///
-    /// `plugin` is the name that the client gave; without one it used `mysql_native_password`.
+    /// `plugin` is the client's plugin; without one it is `mysql_native_password`.
     pub fn begin(
         &mut self,
         writer: &mut PacketWriter,
@@ -78,15 +78,15 @@ impl Authenticator {
         }
     }
 
-    /// Asks the client to answer under the plugin and scramble of this exchange, whatever it said
-    /// before. The way to begin a COM_CHANGE_USER, with a new scramble.
+    /// Requests a response with the plugin and scramble of this exchange; for COM_CHANGE_USER, with
+    /// a new scramble.
     pub fn switch(&mut self, writer: &mut PacketWriter) -> AuthStep {
         writer.auth_switch(self.credential.plugin(), &self.scramble);
         AuthStep::Continue
     }
 
-    /// Takes the packet that followed an [`AuthStep::Continue`]. `key` may be absent: then clients
-    /// without TLS can only pass without the full exchange.
+    /// Processes the packet after an [`AuthStep::Continue`]. Without a `key`, clients without TLS
+    /// can log in only where no full exchange is needed.
     pub fn advance(
         &mut self,
         writer: &mut PacketWriter,
@@ -108,8 +108,8 @@ impl Authenticator {
         match (self.credential.plugin(), accepted) {
             (AuthPlugin::Native, _) => {}
             (AuthPlugin::CachingSha2, true) => more_data(writer, &[FAST_ACCEPTED]),
-            // Wrong passwords and unknown users take the same way as those that only the slow
-            // hash can judge, so that nobody learns from outside who has logged in before.
+            // Wrong passwords and unknown users go through the full exchange like users whose fast
+            // hash is not cached, so that it cannot be observed who has logged in before.
             (AuthPlugin::CachingSha2, false) => {
                 more_data(writer, &[FULL_REQUIRED]);
                 self.stage = Stage::Password;
@@ -129,8 +129,8 @@ impl Authenticator {
             more_data(writer, key.public_key_pem().as_bytes());
             return AuthStep::Continue;
         }
-        // Clients judge by themselves whether somebody could read along, so where nobody can,
-        // either form may come.
+        // Clients decide by themselves whether the connection is secure, so on a secure one the
+        // password may come encrypted or in plaintext.
         match key.and_then(|key| key.decrypt(payload)) {
             Some(hidden) => self.judge_password(&obfuscate(&hidden, &self.scramble)),
             None if self.transport_secure => self.judge_password(payload),
@@ -143,7 +143,7 @@ impl Authenticator {
         match self.credential.accepts_password(password) {
             true => {
                 self.stage = Stage::Decided;
-                AuthStep::Accepted { learned: Some(Credential::sha2_fast(password)) }
+                AuthStep::Accepted { fast_hash: Some(Credential::sha2_fast(password)) }
             }
             false => self.decide(false, true),
         }
@@ -152,13 +152,13 @@ impl Authenticator {
     fn decide(&mut self, accepted: bool, password_given: bool) -> AuthStep {
         self.stage = Stage::Decided;
         match accepted {
-            true => AuthStep::Accepted { learned: None },
+            true => AuthStep::Accepted { fast_hash: None },
             false => AuthStep::Rejected { password_given },
         }
     }
 }
 
-/// Clients say "no password" by no byte or by a zero byte, depending on plugin and library.
+/// Clients send no byte or a zero byte for an empty password, depending on plugin and library.
 fn is_empty_password(response: &[u8]) -> bool {
     matches!(response, [] | [0])
 }

@@ -1,53 +1,53 @@
-//! Received bytes to packets.
+//! Parsing received bytes into packets.
 
 use crate::{Error, FRAME_HEADER_BYTES, FRAME_PAYLOAD_MAX, Result};
 
 /// `max_allowed_packet` of MySQL 8.
 pub const PAYLOAD_BYTES_MAX_DEFAULT: usize = 64 << 20;
 
-/// The size at which a buffer starts and to which it returns.
+/// The initial size of a buffer, to which it shrinks again.
 const BUFFER_BYTES_MIN: usize = 16 << 10;
-/// Room that a read is always offered; a smaller rest makes the buffer move or grow.
+/// The minimum space for a read; with less the buffer is moved or grown.
 const SPARE_BYTES_MIN: usize = 4 << 10;
-/// Up to this size the buffer grows at once to the size that a frame header announces; beyond it
-/// only as bytes arrive, so that a header alone cannot make the server allocate.
+/// Up to this size the buffer grows at once to the size in a frame header; above it only as bytes
+/// arrive, so that a header alone cannot cause a large allocation.
 const BUFFER_BYTES_TRUSTED: usize = 1 << 20;
 
-/// One packet as the peer sent it, its frames joined.
+/// A packet with its frames joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The packet without frame headers.
+    /// Without frame headers.
     pub payload: &'a [u8],
-    /// Sequence id of the last frame.
+    /// The sequence id of the last frame.
     pub sequence: u8,
 }
 
 impl Packet<'_> {
-    /// The sequence id that the first frame of the answer carries.
+    /// The sequence id of the first frame of the reply.
     pub fn reply_sequence(&self) -> u8 {
         self.sequence.wrapping_add(1)
     }
 }
 
-/// A receive buffer that hands out packets in place.
+/// A receive buffer that returns packets without copying.
 ///
-/// Bytes come in by [`PacketReader::feed`], or without a copy by reading into
-/// [`PacketReader::spare`] and calling [`PacketReader::filled`]. Several packets may be in the
-/// buffer at once: call [`PacketReader::next_packet`] until it returns `None`.
+/// Bytes are added by [`PacketReader::feed`], or without a copy by reading into
+/// [`PacketReader::spare`] and calling [`PacketReader::filled`]. The buffer may hold several
+/// packets: call [`PacketReader::next_packet`] until it returns `None`.
 #[derive(Debug)]
 pub struct PacketReader {
-    /// Initialised to its full length; received and unread bytes are `start..end`.
+    /// Initialised to its full length; `start..end` are received and unread.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     payload_bytes_max: usize,
-    /// Size of recent packets, fading, from which the resting size of the buffer follows.
+    /// A decaying average of packet sizes, which determines the size that an empty buffer keeps.
     recent_bytes: usize,
-    /// The frame of which not everything that is to be thrown away has come.
+    /// The frame being skipped, if it is not complete.
     skipped: Option<Skipped>,
 }
 
-/// A frame that is thrown away as it comes.
+/// A frame that is skipped as it arrives.
 #[derive(Debug)]
 struct Skipped {
     bytes_left: usize,
@@ -55,7 +55,7 @@ struct Skipped {
     last: bool,
 }
 
-/// A complete packet found in the buffer.
+/// A complete packet in the buffer.
 struct Found {
     payload_bytes: usize,
     end: usize,
@@ -63,7 +63,7 @@ struct Found {
 }
 
 impl PacketReader {
-    /// A reader that refuses packets of more than `payload_bytes_max` bytes.
+    /// Packets of more than `payload_bytes_max` bytes are refused.
     pub fn new(payload_bytes_max: usize) -> Self {
         Self {
             buffer: vec![0; BUFFER_BYTES_MIN],
@@ -75,18 +75,18 @@ impl PacketReader {
         }
     }
 
-    /// Changes the limit for packets, from the next one on.
+    /// Sets the limit for packets from the next one on.
     pub fn set_payload_bytes_max(&mut self, bytes: usize) {
         self.payload_bytes_max = bytes;
     }
 
-    /// Bytes of memory that the buffer holds.
+    /// The size of the buffer.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Bytes of memory that the buffer will hold while the next read waits; an empty buffer gives
-    /// back here what recent packets did not need.
+    /// The size of the buffer during the next read. An empty buffer is shrunk here to what recent
+    /// packets needed.
     pub fn next_buffer_bytes(&mut self) -> usize {
         if self.start == self.end {
             self.rest();
@@ -97,12 +97,11 @@ impl PacketReader {
         }
     }
 
-    /// Bytes received and not yet handed out.
+    /// Bytes received and not yet returned.
     pub fn unread_bytes(&self) -> usize {
         self.end - self.start
     }
 
-    /// Copies received bytes in.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let spare = self.spare();
@@ -113,7 +112,7 @@ impl PacketReader {
         }
     }
 
-    /// Room for the next read; never empty. Call [`PacketReader::filled`] with what was read.
+    /// Space for the next read; never empty. Call [`PacketReader::filled`] afterwards.
     pub fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {
             self.rest();
@@ -130,7 +129,7 @@ impl PacketReader {
         &mut self.buffer[self.end..]
     }
 
-    /// Says that the first `count` bytes of [`PacketReader::spare`] were filled.
+    /// Records that the first `count` bytes of [`PacketReader::spare`] were filled.
     pub fn filled(&mut self, count: usize) {
         assert!(count <= self.buffer.len() - self.end, "more bytes filled than there was room");
         self.end += count;
@@ -138,9 +137,9 @@ impl PacketReader {
 
     /// The next complete packet, or `None` when more bytes are needed.
     ///
-    /// `expected_sequence` is 0 for a command, and the sequence of the [`PacketWriter`] for an
-    /// answer to something that the server sent (handshake, LOCAL INFILE). After an error the
-    /// connection has to be closed.
+    /// `expected_sequence` is 0 for a command, and the sequence of the [`PacketWriter`] for a
+    /// response to the server (handshake, LOCAL INFILE). After an error the connection must be
+    /// closed.
     ///
     /// [`PacketWriter`]: crate::PacketWriter
     pub fn next_packet(&mut self, expected_sequence: u8) -> Result<Option<Packet<'_>>> {
@@ -156,8 +155,8 @@ impl PacketReader {
         Ok(Some(Packet { payload, sequence: found.sequence }))
     }
 
-    /// Throws away what has come of the packet at the front. Gives the sequence id of its last
-    /// frame once all of it is gone; until then to be called after every read.
+    /// Discards the received part of the first packet. Returns the sequence id of its last frame
+    /// once all of it was discarded; call it after every read until then.
     pub fn skip_packet(&mut self) -> Option<u8> {
         loop {
             let mut frame = match self.skipped.take() {
@@ -182,7 +181,7 @@ impl PacketReader {
         }
     }
 
-    /// Looks for a whole packet and checks size and sequence as early as the headers show them.
+    /// Looks for a complete packet; checks size and sequence as soon as headers are received.
     fn find(&self, expected_sequence: u8) -> Result<Option<Found>> {
         let mut at = self.start;
         let mut sequence = expected_sequence;
@@ -210,7 +209,7 @@ impl PacketReader {
         }
     }
 
-    /// Moves the payloads of all frames of the packet at `start` behind its first header.
+    /// Moves the payloads of all frames of the packet at `start` together, after its first header.
     fn join(&mut self, payload_bytes: usize) {
         let first = self.start + FRAME_HEADER_BYTES;
         let mut joined = FRAME_PAYLOAD_MAX;
@@ -223,7 +222,7 @@ impl PacketReader {
         }
     }
 
-    /// The buffer size that takes the unread bytes and a useful read behind them.
+    /// The buffer size for the unread bytes and the next read.
     fn wanted_bytes(&self) -> usize {
         let unread = &self.buffer[self.start..self.end];
         let announced = match unread.first_chunk() {
@@ -234,14 +233,15 @@ impl PacketReader {
         if announced <= BUFFER_BYTES_TRUSTED {
             at_least.max(announced)
         } else if at_least > self.buffer.len() {
-            // Doubling keeps the copies of a packet that arrives in pieces linear in its size.
+            // Doubling keeps the total copying of a packet that arrives in parts linear in its
+            // size.
             at_least.max(2 * self.buffer.len()).max(BUFFER_BYTES_TRUSTED)
         } else {
             at_least
         }
     }
 
-    /// Rewinds an empty buffer, and gives memory back that recent packets did not need.
+    /// Rewinds an empty buffer, and frees memory that recent packets did not need.
     fn rest(&mut self) {
         self.start = 0;
         self.end = 0;
@@ -251,8 +251,8 @@ impl PacketReader {
         }
     }
 
-    /// Moves the unread bytes to the front of a new buffer. A fresh allocation is zeroed by the
-    /// system page by page as it is touched, which growing in place is not.
+    /// Moves the unread bytes to a new buffer. The system zeroes a new allocation page by page on
+    /// first use; growing in place would write the zeros.
     fn reallocate(&mut self, bytes: usize) {
         let mut grown = vec![0; bytes.next_power_of_two()];
         let unread = self.unread_bytes();
@@ -263,7 +263,7 @@ impl PacketReader {
     }
 }
 
-/// The size an empty buffer of `buffer_bytes` should have after packets of `recent_bytes`.
+/// The size for an empty buffer of `buffer_bytes` after packets of `recent_bytes`.
 fn resting_bytes(buffer_bytes: usize, recent_bytes: usize) -> usize {
     if buffer_bytes > BUFFER_BYTES_TRUSTED {
         return BUFFER_BYTES_MIN;

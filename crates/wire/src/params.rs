@@ -3,58 +3,51 @@
 use crate::cursor::Cursor;
 use crate::{ColumnType, Date, DateTime, Error, Execute, Result, Time};
 
-/// Type byte and sign of a parameter, as the client bound it.
+/// The type of a parameter, as the client bound it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParamType {
-    /// The type.
     pub column_type: ColumnType,
-    /// Whether an integer has no sign.
     pub unsigned: bool,
 }
 
 const UNSIGNED: u8 = 0x80;
-/// What a parameter that comes in pieces takes besides its bytes, about.
+/// The approximate memory of a long parameter besides its bytes.
 const LONG_VALUE_BYTES: usize = 64;
 
-/// Parameters of a statement at most: the prepare reply counts them in 16 bits.
+/// The maximum number of parameters: the prepare reply counts them in 16 bits.
 const PARAMETERS_MAX: usize = 0xffff;
 
-/// The value of a parameter, borrowed from the packet.
+/// A parameter value, borrowed from the packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Param<'a> {
-    /// NULL.
     Null,
     /// A signed integer of any width.
     Int(i64),
     /// An unsigned integer of any width.
     UInt(u64),
-    /// FLOAT.
     Float(f32),
-    /// DOUBLE.
     Double(f64),
     /// Text, bytes, and DECIMAL as text.
     Bytes(&'a [u8]),
-    /// DATE.
     Date(Date),
     /// DATETIME or TIMESTAMP.
     DateTime(DateTime),
-    /// TIME.
     Time(Time),
 }
 
-/// Parameters that came ahead of the execute, in pieces, by COM_STMT_SEND_LONG_DATA.
+/// Parameters sent before the execute, in parts, by COM_STMT_SEND_LONG_DATA.
 ///
-/// That command has no reply, so what is wrong is kept until [`Params::new`] reports it.
+/// That command has no reply, so [`Params::new`] reports its errors.
 #[derive(Debug, Default)]
 pub struct LongData {
-    /// By number of the parameter, in order.
+    /// By parameter index, sorted.
     values: Vec<(u16, Vec<u8>)>,
     bytes: usize,
     refused: Option<Error>,
 }
 
 impl LongData {
-    /// Appends a piece to a parameter, unless all pieces together pass `bytes_max`.
+    /// Appends to a parameter, unless all parts together exceed `bytes_max`.
     pub fn append(&mut self, parameter: u16, piece: &[u8], bytes_max: usize) {
         if self.bytes + piece.len() > bytes_max {
             self.refused = Some(Error::LongDataTooLarge { parameter, bytes_max });
@@ -67,27 +60,27 @@ impl LongData {
         }
     }
 
-    /// Bytes held, for the memory budget of the server.
+    /// The memory in use, for the server's accounting.
     pub fn bytes(&self) -> usize {
         self.bytes + self.values.len() * LONG_VALUE_BYTES
     }
 
-    /// Bytes that will be held once a piece of so many bytes was appended, or a few more.
+    /// An upper bound of [`Self::bytes`] after appending `piece_bytes` more.
     pub fn bytes_with(&self, piece_bytes: usize) -> usize {
         self.bytes() + piece_bytes + LONG_VALUE_BYTES
     }
 
-    /// Forgets everything: after each execute and COM_STMT_RESET.
+    /// Discards everything: after each execute and COM_STMT_RESET.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether nothing came.
+    /// Whether nothing was received.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.refused.is_none()
     }
 
-    /// What came for each of `count` parameters.
+    /// The values by index, for a statement of `count` parameters.
     pub fn pieces(&self, count: usize) -> Result<Vec<Option<Vec<u8>>>> {
         self.check(count)?;
         let mut pieces = vec![None; count];
@@ -106,7 +99,7 @@ impl LongData {
         at.ok().map(|at| self.values[at].1.as_slice())
     }
 
-    /// The first thing that is wrong with the pieces for a statement of `count` parameters.
+    /// The first error, for a statement of `count` parameters.
     fn check(&self, count: usize) -> Result<()> {
         if let Some(error) = &self.refused {
             return Err(error.clone());
@@ -120,7 +113,7 @@ impl LongData {
     }
 }
 
-/// The parameters of one execute, in order: an iterator that allocates nothing.
+/// Iterates over the parameters of an execute in order, without allocating.
 #[derive(Debug, Clone)]
 pub struct Params<'a> {
     cursor: Cursor<'a>,
@@ -131,10 +124,10 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// The parameters of `execute` for a statement that has `count` of them.
+    /// The parameters of `execute`, for a statement that has `count` of them.
     ///
-    /// `types` belongs to the statement and starts empty: clients may bind the types with the
-    /// first execute only, so they are remembered there for the next.
+    /// `types` belongs to the statement and is initially empty: clients may bind the types at the
+    /// first execute only, so they are kept there for later ones.
     pub fn new(
         execute: &Execute<'a>,
         count: usize,
@@ -145,8 +138,8 @@ impl<'a> Params<'a> {
         long_data.check(count)?;
         let mut cursor = Cursor::new(execute.block);
         let mut sent = count;
-        // With parameters the count is there even if the flag for it is not: some clients set the
-        // flag only when they have attributes to send.
+        // With parameters the count is sent even if its flag is not set: some clients set the flag
+        // only when they send attributes.
         if execute.named && (count > 0 || execute.counted) {
             sent = parameter_count(&mut cursor)?;
             if sent < count {
@@ -161,7 +154,7 @@ impl<'a> Params<'a> {
                 what: "COM_STMT_EXECUTE: the types of the parameters were never bound",
             });
         }
-        // Whatever is sent beyond the parameters of the statement is query attributes.
+        // Values after the statement's parameters are query attributes.
         Ok(Self { cursor, nulls, types: &types[..count], long_data, index: 0 })
     }
 
@@ -185,7 +178,7 @@ impl<'a> Iterator for Params<'a> {
         let index = self.index;
         let param_type = *self.types.get(index)?;
         let value = self.value(index, param_type);
-        // Behind a malformed value nothing can be found any more.
+        // The values after a malformed one cannot be located.
         self.index = if value.is_ok() { index + 1 } else { self.types.len() };
         Some(value)
     }
@@ -197,8 +190,8 @@ impl<'a> Iterator for Params<'a> {
 }
 
 impl<'a> Execute<'a> {
-    /// The parameters as clients without query attributes send them: bitmap of NULLs, flag,
-    /// types, values. What attributes add is left out, by way of `scratch`.
+    /// The parameters in the layout of clients without query attributes: NULL bitmap, flag, types,
+    /// values. If there are attributes they are removed, using `scratch`.
     pub fn plain_block<'s>(&self, count: usize, scratch: &'s mut Vec<u8>) -> Result<&'s [u8]>
     where
         'a: 's,
@@ -239,8 +232,8 @@ fn parameter_count(cursor: &mut Cursor<'_>) -> Result<usize> {
     if count > PARAMETERS_MAX { Err(Error::Malformed { what: WHAT }) } else { Ok(count) }
 }
 
-/// Reads what precedes `count` values: returns the NULL bitmap, and replaces `types` if the client
-/// bound them anew.
+/// Parses what precedes `count` values: returns the NULL bitmap, and replaces `types` if the client
+/// bound them again.
 fn read_head<'a>(
     cursor: &mut Cursor<'a>,
     count: usize,
@@ -272,7 +265,7 @@ fn read_type(cursor: &mut Cursor<'_>) -> Result<ParamType> {
     Ok(ParamType { column_type, unsigned: sign & UNSIGNED != 0 })
 }
 
-/// Reads one value that is not NULL.
+/// Parses a value that is not NULL.
 #[inline]
 pub(crate) fn read_value<'a>(cursor: &mut Cursor<'a>, kind: ParamType) -> Result<Param<'a>> {
     const INT: &str = "integer parameter cut short";
@@ -312,7 +305,7 @@ pub(crate) fn read_value<'a>(cursor: &mut Cursor<'a>, kind: ParamType) -> Result
     })
 }
 
-/// Skips the attributes that precede the text of a COM_QUERY once both sides can send them.
+/// Skips the attributes in front of the text of a COM_QUERY, which are there if negotiated.
 pub(crate) fn skip_query_attributes(cursor: &mut Cursor<'_>) -> Result<()> {
     let count = parameter_count(cursor)?;
     cursor.lenenc("count of parameter sets cut short")?;

@@ -1,4 +1,4 @@
-//! The replies that are one packet: OK, ERR, EOF and a few plain ones.
+//! Replies of one packet: OK, ERR, EOF and some without header.
 
 use crate::encode::{lenenc_len, put_lenenc, put_lenenc_bytes};
 use crate::{Capabilities, PacketWriter, StatusFlags};
@@ -11,22 +11,21 @@ pub(crate) const LOCAL_INFILE_HEADER: u8 = 0xfb;
 const TRACK_SYSTEM_VARIABLE: u8 = 0;
 const TRACK_SCHEMA: u8 = 1;
 
-/// A change of session state that an OK packet reports to clients that track it.
+/// A change of session state, which OK packets report to clients that track it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateChange<'a> {
-    /// A system variable has a new value.
+    /// A system variable was set.
     Variable {
-        /// Its name.
         name: &'a str,
-        /// Its value as text.
+        /// The value as text.
         value: &'a str,
     },
-    /// The default database changed.
+    /// The current database changed.
     Schema(&'a str),
 }
 
 impl StateChange<'_> {
-    /// Bytes of the entry without its type and its length.
+    /// The length of the entry without its type and length.
     fn data_bytes(self) -> usize {
         let lenenc = |text: &str| lenenc_len(text.len()) + text.len();
         match self {
@@ -56,20 +55,19 @@ impl StateChange<'_> {
     }
 }
 
-/// What an OK packet says.
+/// The content of an OK packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OkPacket<'a> {
     /// Rows inserted, changed or removed.
     pub affected_rows: u64,
-    /// The first generated id of the statement, 0 if there is none.
+    /// The first generated id, 0 if there is none.
     pub last_insert_id: u64,
-    /// State of the session. The writer sets [`StatusFlags::SESSION_STATE_CHANGED`] itself.
+    /// The writer sets [`StatusFlags::SESSION_STATE_CHANGED`] itself.
     pub status: StatusFlags,
-    /// Warnings of the statement.
     pub warnings: u16,
-    /// Text for people, such as `Records: 3  Duplicates: 0  Warnings: 0`.
+    /// A message such as `Records: 3  Duplicates: 0  Warnings: 0`.
     pub info: &'a str,
-    /// Changes of session state; sent only to clients that track it.
+    /// Sent only to clients that track session state.
     pub changes: &'a [StateChange<'a>],
 }
 
@@ -83,8 +81,8 @@ impl OkPacket<'_> {
         put_lenenc(out, self.last_insert_id);
         out.extend_from_slice(&status.bits().to_le_bytes());
         out.extend_from_slice(&self.warnings.to_le_bytes());
-        // Servers precede the text by its length whether or not the client tracks session state,
-        // and client libraries rely on it; the published grammar says so for trackers only.
+        // Servers send the length of the text whether or not the client tracks session state, and
+        // client libraries rely on it, although the documented grammar has it for trackers only.
         if tracked || !self.info.is_empty() {
             put_lenenc_bytes(out, self.info.as_bytes());
         }
@@ -97,16 +95,16 @@ impl OkPacket<'_> {
 }
 
 impl PacketWriter {
-    /// Says that a command succeeded without a result set.
+    /// An OK packet.
     pub fn ok(&mut self, ok: &OkPacket<'_>) {
         let capabilities = self.capabilities();
         self.packet(|out| ok.put(OK_HEADER, capabilities, out));
     }
 
-    /// Says that a command failed. `sqlstate` has five ASCII characters.
+    /// An ERR packet. `sqlstate` has five ASCII characters.
     pub fn err(&mut self, errno: u16, sqlstate: &str, message: &str) {
         assert_eq!(sqlstate.len(), 5, "an SQLSTATE has five characters: {sqlstate}");
-        // A client that has not yet answered the greeting expects the form of older protocols.
+        // Before it has answered the greeting, a client expects the form of older protocols.
         let with_state = self.capabilities().contains(Capabilities::PROTOCOL_41);
         self.packet(|out| {
             out.push(ERR_HEADER);
@@ -119,12 +117,12 @@ impl PacketWriter {
         });
     }
 
-    /// Tells the peer which rule of the protocol it broke.
+    /// An ERR packet for a protocol error.
     pub fn protocol_error(&mut self, error: &crate::Error) {
         self.err(error.errno(), error.sqlstate(), &error.to_string());
     }
 
-    /// Ends the rows of a result set, in the form that the client asked for.
+    /// Ends the rows of a result set, in the form that was negotiated.
     pub fn result_end(&mut self, status: StatusFlags, warnings: u16) {
         let capabilities = self.capabilities();
         if capabilities.contains(Capabilities::DEPRECATE_EOF) {
@@ -135,7 +133,7 @@ impl PacketWriter {
         }
     }
 
-    /// An EOF packet; also the answer to COM_SET_OPTION.
+    /// An EOF packet; also the reply to COM_SET_OPTION.
     pub fn eof(&mut self, status: StatusFlags, warnings: u16) {
         self.packet(|out| {
             out.push(EOF_HEADER);
@@ -144,8 +142,8 @@ impl PacketWriter {
         });
     }
 
-    /// Asks the client for the content of a file of its own. It answers with packets of bytes and
-    /// an empty packet at the end, whose first sequence id is [`PacketWriter::sequence`].
+    /// Requests the content of a file from the client. It sends packets of bytes and an empty
+    /// packet at the end; the first has the sequence id [`PacketWriter::sequence`].
     pub fn local_infile(&mut self, name: &str) {
         self.packet(|out| {
             out.push(LOCAL_INFILE_HEADER);
@@ -153,7 +151,7 @@ impl PacketWriter {
         });
     }
 
-    /// The answer to COM_STATISTICS: a line for people without any header.
+    /// The reply to COM_STATISTICS: text without a header.
     pub fn statistics(&mut self, line: &str) {
         self.packet(|out| out.extend_from_slice(line.as_bytes()));
     }

@@ -1,21 +1,18 @@
-//! Result sets and prepare replies: what comes before the rows.
+//! Result sets and prepare replies: the packets before the rows.
 
 use crate::encode::{put_lenenc, put_lenenc_bytes};
 use crate::response::OK_HEADER;
 use crate::{BinaryRow, Capabilities, ColumnDefinition, PacketWriter, StatusFlags, TextRow};
 
-/// The answer to COM_STMT_PREPARE.
+/// The reply to COM_STMT_PREPARE.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
-    /// The handle that the client uses from now on.
     pub statement_id: u32,
-    /// How many `?` the statement has.
+    /// The number of `?` in the statement.
     pub parameters: u16,
-    /// Columns of the result set, empty when there is none.
+    /// The result columns; empty without a result set.
     pub columns: &'a [ColumnDefinition<'a>],
-    /// State of the session.
     pub status: StatusFlags,
-    /// Warnings of the preparation.
     pub warnings: u16,
 }
 
@@ -28,8 +25,8 @@ impl PacketWriter {
         }
     }
 
-    /// The whole answer to a COM_STMT_EXECUTE that opens a cursor: the rows wait for
-    /// COM_STMT_FETCH, which is answered by rows and [`PacketWriter::result_end`] alone.
+    /// The reply to a COM_STMT_EXECUTE that opens a cursor. The reply to COM_STMT_FETCH consists of
+    /// rows and [`PacketWriter::result_end`] only.
     pub fn cursor(&mut self, columns: &[ColumnDefinition<'_>], status: StatusFlags, warnings: u16) {
         self.column_definitions(columns);
         self.result_end(status | StatusFlags::CURSOR_EXISTS, warnings);
@@ -43,7 +40,7 @@ impl PacketWriter {
         }
     }
 
-    /// The whole answer to COM_FIELD_LIST: columns, each with its default value as text.
+    /// The reply to COM_FIELD_LIST: columns, each with its default value as text.
     pub fn field_list<'a>(
         &mut self,
         fields: impl IntoIterator<Item = (ColumnDefinition<'a>, Option<&'a str>)>,
@@ -61,7 +58,7 @@ impl PacketWriter {
         self.result_end(status, 0);
     }
 
-    /// The whole answer to COM_STMT_PREPARE.
+    /// The reply to COM_STMT_PREPARE.
     pub fn prepared(&mut self, prepared: &Prepared<'_>) {
         let columns = u16::try_from(prepared.columns.len()).expect("a table has fewer columns");
         self.packet(|out| {

@@ -1,4 +1,4 @@
-//! Rows, cell by cell, straight into the outgoing bytes.
+//! Rows, written cell by cell into the outgoing bytes.
 
 use crate::encode::put_lenenc_bytes;
 use crate::writer::Frame;
@@ -8,22 +8,22 @@ use freshet_base::number_text::{NumberText, put_digits};
 /// NULL in a row of the text protocol.
 pub(crate) const TEXT_NULL: u8 = 0xfb;
 
-/// The bitmap of a binary row leaves its first bits unused.
+/// Unused bits at the beginning of a binary row's NULL bitmap.
 const BINARY_NULL_OFFSET: usize = 2;
 
-/// Bytes of the NULL bitmap of a binary row.
+/// The length of the NULL bitmap of a binary row.
 pub(crate) fn binary_null_bytes(columns: usize) -> usize {
     (columns + BINARY_NULL_OFFSET).div_ceil(8)
 }
 
-/// Byte and mask of a column in the NULL bitmap of a binary row.
+/// The byte and mask of a column in the NULL bitmap of a binary row.
 pub(crate) fn binary_null_bit(column: usize) -> (usize, u8) {
     let bit = column + BINARY_NULL_OFFSET;
     (bit / 8, 1 << (bit % 8))
 }
 
-/// A row in which every value is text. Write the cells in order, then [`TextRow::finish`]; a row
-/// that is dropped instead leaves no trace.
+/// A row of the text protocol. Write the cells in order, then call [`TextRow::finish`]; a row that
+/// is dropped instead is removed.
 #[derive(Debug)]
 #[must_use = "a row that is not finished is taken back"]
 pub struct TextRow<'w> {
@@ -43,7 +43,7 @@ impl<'w> TextRow<'w> {
         self.frame.payload()
     }
 
-    /// Puts text whose length is known only afterwards and fits one byte.
+    /// Writes text of a length below 251 that is known only afterwards.
     #[inline]
     fn short(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         let out = self.cell();
@@ -55,19 +55,16 @@ impl<'w> TextRow<'w> {
         out[at] = length as u8;
     }
 
-    /// NULL.
     #[inline]
     pub fn null(&mut self) {
         self.cell().push(TEXT_NULL);
     }
 
-    /// Bytes or text.
     #[inline]
     pub fn bytes(&mut self, value: &[u8]) {
         put_lenenc_bytes(self.cell(), value);
     }
 
-    /// A signed integer.
     #[inline]
     pub fn int(&mut self, value: i64) {
         let mut buffer = [0; 20];
@@ -80,7 +77,6 @@ impl<'w> TextRow<'w> {
         });
     }
 
-    /// An unsigned integer.
     #[inline]
     pub fn uint(&mut self, value: u64) {
         let mut buffer = [0; 20];
@@ -88,7 +84,7 @@ impl<'w> TextRow<'w> {
         self.short(|out| out.extend_from_slice(&buffer[at..]));
     }
 
-    /// A FLOAT: six significant digits, as MySQL shows it.
+    /// A FLOAT: six significant digits, as MySQL prints it.
     pub fn float(&mut self, value: f32) {
         self.bytes(NumberText::float(value).as_bytes());
     }
@@ -103,22 +99,20 @@ impl<'w> TextRow<'w> {
         self.bytes(NumberText::decimal(unscaled, scale).as_bytes());
     }
 
-    /// A DATE.
     pub fn date(&mut self, value: Date) {
         self.short(|out| value.put_text(out));
     }
 
-    /// A DATETIME or TIMESTAMP with `decimals` (0 to 6) digits of the second.
+    /// A DATETIME or TIMESTAMP with `decimals` (0 to 6) fraction digits.
     pub fn datetime(&mut self, value: DateTime, decimals: u8) {
         self.short(|out| value.put_text(out, decimals));
     }
 
-    /// A TIME with `decimals` (0 to 6) digits of the second.
+    /// A TIME with `decimals` (0 to 6) fraction digits.
     pub fn time(&mut self, value: Time, decimals: u8) {
         self.short(|out| value.put_text(out, decimals));
     }
 
-    /// Ends the row.
     #[inline]
     pub fn finish(self) {
         assert_eq!(self.missing, 0, "a row has fewer cells than columns");
@@ -126,9 +120,9 @@ impl<'w> TextRow<'w> {
     }
 }
 
-/// A row in the encoding of prepared statements. The method for a cell has to fit the type in the
-/// column definition: integers have the width of that type. Write the cells in order,
-/// then [`BinaryRow::finish`]; a row that is dropped instead leaves no trace.
+/// A row of the binary protocol. Call the method for the type in the column definition: integers
+/// have the width of that type. Write the cells in order, then call [`BinaryRow::finish`]; a row
+/// that is dropped instead is removed.
 #[derive(Debug)]
 #[must_use = "a row that is not finished is taken back"]
 pub struct BinaryRow<'w> {
@@ -140,7 +134,7 @@ pub struct BinaryRow<'w> {
 impl<'w> BinaryRow<'w> {
     pub(crate) fn new(mut frame: Frame<'w>, columns: usize) -> Self {
         let out = frame.payload();
-        // The header of a row, 0, and a bitmap that says that nothing is NULL.
+        // The header of a row, 0, and a NULL bitmap without any bit set.
         out.resize(out.len() + 1 + binary_null_bytes(columns), 0);
         Self { frame, columns, column: 0 }
     }
@@ -152,7 +146,6 @@ impl<'w> BinaryRow<'w> {
         self.frame.payload()
     }
 
-    /// NULL.
     #[inline]
     pub fn null(&mut self) {
         let (byte, mask) = binary_null_bit(self.column);
@@ -178,36 +171,33 @@ impl<'w> BinaryRow<'w> {
         self.cell().extend_from_slice(&value.to_le_bytes());
     }
 
-    /// BIGINT. Unsigned integers of any width travel as the signed one with the same bits.
+    /// BIGINT. An unsigned integer of any width is sent as the signed one with the same bits.
     #[inline]
     pub fn i64(&mut self, value: i64) {
         self.cell().extend_from_slice(&value.to_le_bytes());
     }
 
-    /// FLOAT.
     #[inline]
     pub fn float(&mut self, value: f32) {
         self.cell().extend_from_slice(&value.to_le_bytes());
     }
 
-    /// DOUBLE.
     #[inline]
     pub fn double(&mut self, value: f64) {
         self.cell().extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Text, bytes, JSON; also a DECIMAL that already is text.
+    /// Text, bytes, JSON; also a DECIMAL formatted as text.
     #[inline]
     pub fn bytes(&mut self, value: &[u8]) {
         put_lenenc_bytes(self.cell(), value);
     }
 
-    /// A DECIMAL of `unscaled / 10^scale`, which travels as text; with scale 0 also a LARGEINT.
+    /// A DECIMAL of `unscaled / 10^scale`, which is sent as text; with scale 0 also a LARGEINT.
     pub fn decimal(&mut self, unscaled: i128, scale: u8) {
         self.bytes(NumberText::decimal(unscaled, scale).as_bytes());
     }
 
-    /// A DATE.
     pub fn date(&mut self, value: Date) {
         value.put_binary(self.cell());
     }
@@ -217,12 +207,10 @@ impl<'w> BinaryRow<'w> {
         value.put_binary(self.cell());
     }
 
-    /// A TIME.
     pub fn time(&mut self, value: Time) {
         value.put_binary(self.cell());
     }
 
-    /// Ends the row.
     #[inline]
     pub fn finish(self) {
         assert_eq!(self.column, self.columns, "a row has fewer cells than columns");

@@ -1,15 +1,15 @@
-//! The password hash "SHA-crypt" on SHA-256, as published by Ulrich Drepper in 2007 and used by
-//! MySQL for `caching_sha2_password`, with MySQL's salt of 20 bytes where crypt(3) takes 16.
+//! The password hash SHA-crypt with SHA-256, published by Ulrich Drepper in 2007. MySQL uses it for
+//! `caching_sha2_password`, with a salt of 20 bytes where crypt(3) has 16.
 
 use sha2::{Digest, Sha256};
 
-/// Characters of a digest: 32 bytes in base 64.
+/// The length of a digest: 32 bytes in base 64.
 pub(crate) const DIGEST_BYTES: usize = 43;
 
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The digest of `password` in the alphabet of crypt(3). Time grows with `rounds` and the length
-/// of the password.
+/// The digest of `password` in the alphabet of crypt(3). The time grows with `rounds` and the
+/// length of the password.
 pub(crate) fn hash(password: &[u8], salt: &[u8], rounds: u32) -> [u8; DIGEST_BYTES] {
     let mut current = first(password, salt);
     let key = repeated(&stretched_key(password), password.len());
@@ -59,12 +59,12 @@ fn stretched_salt(salt: &[u8], first_byte: u8) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The digest over and over, up to `count` bytes.
+/// `count` bytes of the digest, repeated.
 fn repeated(digest: &[u8; 32], count: usize) -> Vec<u8> {
     digest.iter().copied().cycle().take(count).collect()
 }
 
-/// Base 64 with the low bits first, over triples of bytes that lie ten apart and rotate.
+/// Base 64 with the low bits first, over triples of bytes at a distance of ten, rotating.
 fn encode(digest: &[u8; 32]) -> [u8; DIGEST_BYTES] {
     let mut out = [0; DIGEST_BYTES];
     let mut at = 0;
@@ -89,7 +89,7 @@ fn encode(digest: &[u8; 32]) -> [u8; DIGEST_BYTES] {
 mod tests {
     use super::*;
 
-    /// Digests made by another implementation, `openssl passwd -5`.
+    /// Digests computed by `openssl passwd -5`.
     #[test]
     fn vectors() {
         const LONG: &str = "a rather longer password of more than thirty-two bytes";

@@ -1,9 +1,9 @@
-//! Dates and times in the binary and the text encoding.
+//! Dates and times in the binary and text encodings.
 
 use crate::cursor::Cursor;
 use crate::{Error, Result};
 
-/// A calendar date; all zero is MySQL's zero date. Parts are as sent: a client may send a month 13.
+/// A calendar date; all zeros is MySQL's zero date. Not validated: a client may send month 13.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date {
     /// 0 to 9999.
@@ -14,10 +14,8 @@ pub struct Date {
     pub day: u8,
 }
 
-/// A date and a time of day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DateTime {
-    /// The day.
     pub date: Date,
     /// 0 to 23.
     pub hour: u8,
@@ -29,12 +27,10 @@ pub struct DateTime {
     pub micros: u32,
 }
 
-/// A span of time with a sign.
+/// A signed duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Time {
-    /// Before zero.
     pub negative: bool,
-    /// Whole days.
     pub days: u32,
     /// 0 to 23.
     pub hour: u8,
@@ -56,7 +52,7 @@ impl Date {
         out.extend_from_slice(&[4, low, high, self.month, self.day]);
     }
 
-    /// Writes `2026-11-21`.
+    /// Appends `2026-11-21`.
     pub fn put_text(self, out: &mut Vec<u8>) {
         put_padded(out, u32::from(self.year), 4);
         out.push(b'-');
@@ -72,7 +68,7 @@ impl Date {
 }
 
 impl DateTime {
-    /// Writes the shortest of the forms of 0, 4, 7 and 11 bytes.
+    /// Appends the shortest of the forms of 0, 4, 7 and 11 bytes.
     pub(crate) fn put_binary(self, out: &mut Vec<u8>) {
         if self == Self::default() {
             out.push(0);
@@ -92,7 +88,7 @@ impl DateTime {
         }
     }
 
-    /// Writes `2026-11-21 08:00:00` and `decimals` digits of the second.
+    /// Appends `2026-11-21 08:00:00` and `decimals` fraction digits.
     pub fn put_text(self, out: &mut Vec<u8>, decimals: u8) {
         self.date.put_text(out);
         out.push(b' ');
@@ -100,8 +96,8 @@ impl DateTime {
         put_fraction(out, self.micros, decimals);
     }
 
-    /// Reads any of the forms of 0, 4, 7 and 11 bytes; returns the length that was sent as well,
-    /// since it tells a date from a date and time.
+    /// Parses any of the forms of 0, 4, 7 and 11 bytes. Also returns the length, which
+    /// distinguishes a date from a date and time.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<(Self, u8)> {
         const WHAT: &str = "date or datetime cut short";
         let length = cursor.u8(WHAT)?;
@@ -123,7 +119,7 @@ impl DateTime {
 }
 
 impl Time {
-    /// Writes the shortest of the forms of 0, 8 and 12 bytes.
+    /// Appends the shortest of the forms of 0, 8 and 12 bytes.
     pub(crate) fn put_binary(self, out: &mut Vec<u8>) {
         if (Self { negative: false, ..self }) == Self::default() {
             out.push(0);
@@ -138,7 +134,7 @@ impl Time {
         }
     }
 
-    /// Writes `-838:59:59` and `decimals` digits of the second.
+    /// Appends `-838:59:59` and `decimals` fraction digits.
     pub fn put_text(self, out: &mut Vec<u8>, decimals: u8) {
         if self.negative {
             out.push(b'-');
@@ -175,7 +171,7 @@ fn put_clock(out: &mut Vec<u8>, hours: u32, minute: u8, second: u8) {
     put_padded(out, u32::from(second), 2);
 }
 
-/// The first `decimals` (0 to 6) digits of a fraction of six.
+/// Appends the first `decimals` (0 to 6) of the six digits of a fraction.
 fn put_fraction(out: &mut Vec<u8>, micros: u32, decimals: u8) {
     if decimals == 0 {
         return;
@@ -186,7 +182,7 @@ fn put_fraction(out: &mut Vec<u8>, micros: u32, decimals: u8) {
     out.truncate(at + usize::from(decimals.min(6)));
 }
 
-/// The digits of `value` with leading zeros up to `width`.
+/// Appends the digits of `value` with leading zeros up to `width`.
 fn put_padded(out: &mut Vec<u8>, value: u32, width: usize) {
     let mut buffer = [b'0'; 20];
     let at = freshet_base::number_text::put_digits(&mut buffer, u64::from(value));

@@ -1,10 +1,9 @@
-//! Column types and collations by the numbers that travel.
+//! Column types and collations by their numbers in the protocol.
 
-/// A column or parameter type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ColumnType {
-    /// DECIMAL of servers before 5.0.
+    /// DECIMAL before MySQL 5.0.
     OldDecimal = 0x00,
     /// TINYINT, BOOLEAN.
     Tiny = 0x01,
@@ -12,37 +11,26 @@ pub enum ColumnType {
     Short = 0x02,
     /// INT.
     Long = 0x03,
-    /// FLOAT.
     Float = 0x04,
-    /// DOUBLE.
     Double = 0x05,
     /// The type of a bare NULL.
     Null = 0x06,
-    /// TIMESTAMP.
     Timestamp = 0x07,
     /// BIGINT.
     LongLong = 0x08,
     /// MEDIUMINT.
     Int24 = 0x09,
-    /// DATE.
     Date = 0x0a,
-    /// TIME.
     Time = 0x0b,
-    /// DATETIME.
     DateTime = 0x0c,
-    /// YEAR.
     Year = 0x0d,
-    /// VARCHAR as some clients name it in parameters; servers send [`ColumnType::VarString`].
+    /// VARCHAR as some clients send it in parameters; servers send [`ColumnType::VarString`].
     VarChar = 0x0f,
-    /// BIT.
     Bit = 0x10,
-    /// JSON.
     Json = 0xf5,
     /// DECIMAL.
     NewDecimal = 0xf6,
-    /// ENUM.
     Enum = 0xf7,
-    /// SET.
     Set = 0xf8,
     /// TINYBLOB, TINYTEXT.
     TinyBlob = 0xf9,
@@ -56,12 +44,10 @@ pub enum ColumnType {
     VarString = 0xfd,
     /// CHAR, BINARY.
     String = 0xfe,
-    /// A geometry.
     Geometry = 0xff,
 }
 
 impl ColumnType {
-    /// The type with this number, if there is one.
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x00 => Self::OldDecimal,
@@ -95,17 +81,16 @@ impl ColumnType {
         })
     }
 
-    /// The number of the type.
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
-/// A collation by its MySQL number; it implies a character set.
+/// A collation by its MySQL number; it determines the character set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Collation(pub u16);
 
-/// Number, character set and name of the collations that clients ask for.
+/// The collations that clients use: number, character set and name.
 const COLLATIONS: [(Collation, &str, &str); 18] = [
     (Collation::LATIN1_SWEDISH_CI, "latin1", "latin1_swedish_ci"),
     (Collation::ASCII_GENERAL_CI, "ascii", "ascii_general_ci"),
@@ -128,34 +113,29 @@ const COLLATIONS: [(Collation, &str, &str); 18] = [
 ];
 
 impl Collation {
-    /// latin1_swedish_ci, what very old clients ask for.
+    /// The collation of very old clients.
     pub const LATIN1_SWEDISH_CI: Self = Self(8);
-    /// ascii_general_ci.
     pub const ASCII_GENERAL_CI: Self = Self(11);
-    /// utf8mb3_general_ci.
     pub const UTF8MB3_GENERAL_CI: Self = Self(33);
-    /// utf8mb4_general_ci.
     pub const UTF8MB4_GENERAL_CI: Self = Self(45);
-    /// utf8mb4_bin.
     pub const UTF8MB4_BIN: Self = Self(46);
-    /// Bytes, and everything that is not text: numbers, dates, times.
+    /// For bytes, and for everything that is not text: numbers, dates, times.
     pub const BINARY: Self = Self(63);
-    /// utf8mb4_unicode_ci.
     pub const UTF8MB4_UNICODE_CI: Self = Self(224);
-    /// utf8mb4_0900_ai_ci, the default of MySQL 8.
+    /// The default of MySQL 8.
     pub const UTF8MB4_0900_AI_CI: Self = Self(255);
 
-    /// The name of the collation, for the collations that clients ask for.
+    /// The name, if it is in the list of collations that clients use.
     pub fn name(self) -> Option<&'static str> {
         COLLATIONS.iter().find(|(id, ..)| *id == self).map(|(_, _, name)| *name)
     }
 
-    /// The name of the character set of the collation.
+    /// The name of its character set.
     pub fn charset(self) -> Option<&'static str> {
         COLLATIONS.iter().find(|(id, ..)| *id == self).map(|(_, charset, _)| *charset)
     }
 
-    /// The collation of this name, in any case; the old `utf8_` spelling means `utf8mb3_`.
+    /// Looks up a name, case-insensitively; the old prefix `utf8_` means `utf8mb3_`.
     pub fn from_name(name: &str) -> Option<Self> {
         let found = COLLATIONS.iter().find(|(_, _, known)| known.eq_ignore_ascii_case(name));
         found.map(|(id, ..)| *id)

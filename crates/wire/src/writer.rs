@@ -1,16 +1,16 @@
-//! Packets to bytes.
+//! Writing packets.
 
 use crate::{Capabilities, FRAME_HEADER_BYTES, FRAME_PAYLOAD_MAX};
 
-/// Capacity above which an emptied buffer gives its memory back.
+/// An empty buffer of a larger capacity is freed.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
-/// Frames packets into one buffer of outgoing bytes.
+/// Writes packets with frame headers into one buffer.
 ///
-/// One writer serves a connection for its whole life. [`PacketWriter::reply_to`] starts an answer;
-/// the bytes of any number of answers gather until the owner has sent [`PacketWriter::bytes`] and
-/// calls [`PacketWriter::clear`]. Replies are written in the form that the negotiated capabilities
-/// ask for; before the handshake there are none.
+/// A connection uses one writer for its whole life. [`PacketWriter::reply_to`] starts a reply;
+/// replies are collected until the owner has sent [`PacketWriter::bytes`] and calls
+/// [`PacketWriter::clear`]. Replies have the form that the negotiated capabilities require; before
+/// the handshake there are none.
 #[derive(Debug, Default)]
 pub struct PacketWriter {
     out: Vec<u8>,
@@ -19,39 +19,39 @@ pub struct PacketWriter {
 }
 
 impl PacketWriter {
-    /// An empty writer that starts at sequence id 0, as the greeting and commands do.
+    /// Starts at sequence id 0, like the greeting and commands.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what both sides agreed on.
+    /// Sets the negotiated capabilities.
     pub fn set_capabilities(&mut self, capabilities: Capabilities) {
         self.capabilities = capabilities;
     }
 
-    /// What both sides agreed on.
+    /// The negotiated capabilities.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// Starts an answer: the next frame carries `sequence` ([`Packet::reply_sequence`]).
+    /// Starts a reply: the next frame has this sequence id ([`Packet::reply_sequence`]).
     ///
     /// [`Packet::reply_sequence`]: crate::Packet::reply_sequence
     pub fn reply_to(&mut self, sequence: u8) {
         self.sequence = sequence;
     }
 
-    /// The sequence id of the next frame, and so of the peer's answer to what was written.
+    /// The sequence id of the next frame, and of the peer's response to the written packets.
     pub fn sequence(&self) -> u8 {
         self.sequence
     }
 
-    /// The framed bytes that wait to be sent.
+    /// The bytes to send.
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// Forgets the bytes after they were sent, and the memory of an unusually large answer.
+    /// Removes the bytes after they were sent, and frees an unusually large buffer.
     pub fn clear(&mut self) {
         self.out.clear();
         if self.out.capacity() > BUFFER_BYTES_KEPT {
@@ -59,18 +59,18 @@ impl PacketWriter {
         }
     }
 
-    /// Hands over the framed bytes that wait to be sent; the sequence goes on behind them.
+    /// Takes the bytes to send; the sequence id continues after them.
     pub fn take_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Appends bytes that another writer framed, whose next frame would carry `sequence`.
+    /// Appends bytes framed by another writer, whose next frame would have this sequence id.
     pub fn append_framed(&mut self, bytes: &[u8], sequence: u8) {
         self.out.extend_from_slice(bytes);
         self.sequence = sequence;
     }
 
-    /// Appends one packet whose payload `fill` appends to the buffer it is given.
+    /// Appends a packet; `fill` appends its payload.
     #[inline]
     pub(crate) fn packet(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
         let mut frame = self.frame();
@@ -78,7 +78,7 @@ impl PacketWriter {
         frame.finish();
     }
 
-    /// Opens a packet whose payload comes piece by piece.
+    /// Begins a packet whose payload is written in parts.
     #[inline]
     pub(crate) fn frame(&mut self) -> Frame<'_> {
         let start = self.out.len();
@@ -103,13 +103,13 @@ impl PacketWriter {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
-    /// Makes room for the headers of the further frames of a payload of 16 MiB - 1 or more.
+    /// Inserts the headers of further frames into a payload of 16 MiB - 1 or more.
     #[cold]
     fn split(&mut self, start: usize, payload_bytes: usize) {
         let further = payload_bytes / FRAME_PAYLOAD_MAX;
         let first = start + FRAME_HEADER_BYTES;
         self.out.resize(self.out.len() + further * FRAME_HEADER_BYTES, 0);
-        // From the last frame to the first, so that no byte is overwritten before it has moved.
+        // From the last frame to the first, so that bytes are moved before they are overwritten.
         for frame in (1..=further).rev() {
             let from = first + frame * FRAME_PAYLOAD_MAX;
             let to = from + frame * FRAME_HEADER_BYTES;
@@ -124,7 +124,7 @@ impl PacketWriter {
     }
 }
 
-/// A packet under construction; dropped before [`Frame::finish`] it leaves no byte behind.
+/// A packet being written; removed if dropped before [`Frame::finish`].
 #[derive(Debug)]
 pub(crate) struct Frame<'w> {
     writer: &'w mut PacketWriter,
@@ -133,7 +133,7 @@ pub(crate) struct Frame<'w> {
 }
 
 impl Frame<'_> {
-    /// Where the payload is appended.
+    /// The buffer to which the payload is appended.
     #[inline]
     pub(crate) fn payload(&mut self) -> &mut Vec<u8> {
         &mut self.writer.out

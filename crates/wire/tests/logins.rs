@@ -1,4 +1,4 @@
-//! Logins: client and server halves talk to each other through packet readers and writers.
+//! Logins: client and server exchange packets through packet readers and writers.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use freshet_wire::auth::{AuthPlugin, Credential, Scramble, SlowHash};
@@ -10,7 +10,7 @@ use freshet_wire::{
     StatusFlags,
 };
 
-/// One end of a connection.
+/// One side of a connection.
 struct End {
     reader: PacketReader,
     writer: PacketWriter,
@@ -21,13 +21,13 @@ impl End {
         Self { reader: PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT), writer: PacketWriter::new() }
     }
 
-    /// Carries what this end wrote to the other.
+    /// Passes the written bytes to the other side.
     fn send(&mut self, to: &mut End) {
         to.reader.feed(self.writer.bytes());
         self.writer.clear();
     }
 
-    /// The next packet, in the conversation that the last written packet belongs to.
+    /// The next packet, in the sequence of the last written packet.
     fn receive(&mut self) -> Vec<u8> {
         let packet = self.reader.next_packet(self.writer.sequence()).unwrap().unwrap();
         let payload = packet.payload.to_vec();
@@ -37,7 +37,7 @@ impl End {
     }
 }
 
-/// "Encrypts" by turning the bytes around behind a mark: the codec only has to carry them.
+/// A stand-in for encryption that reverses the bytes after a marker.
 struct TurnAround;
 
 const MARK: u8 = 0xee;
@@ -59,7 +59,7 @@ fn turn_around(key: &str, plain: &[u8]) -> Option<Vec<u8>> {
     (key == PEM).then(|| [MARK].into_iter().chain(plain.iter().rev().copied()).collect())
 }
 
-/// What came of a login at the server, and how many packets the client sent for it.
+/// The result of a login at the server, and the number of packets that the client sent.
 fn log_in(
     credential: Credential,
     greeted_plugin: AuthPlugin,
@@ -130,8 +130,8 @@ fn login(password: &'static str) -> Login<'static> {
     Login::new("ana", password, Some("shop"))
 }
 
-/// What a client sends more once the fast path has not let it in: a wish for the key, and the
-/// password.
+/// The number of packets that a client sends after the fast path failed: a request for the key, and
+/// the password.
 fn full_exchange(plugin: AuthPlugin) -> usize {
     match plugin {
         AuthPlugin::Native => 0,
@@ -139,7 +139,7 @@ fn full_exchange(plugin: AuthPlugin) -> usize {
     }
 }
 
-const ACCEPTED: AuthStep = AuthStep::Accepted { learned: None };
+const ACCEPTED: AuthStep = AuthStep::Accepted { fast_hash: None };
 
 #[test]
 fn both_plugins_take_one_packet_when_guessed_right_and_two_after_a_switch() {
@@ -187,11 +187,11 @@ fn unknown_users_are_refused_like_wrong_passwords() {
 fn the_full_exchange_shows_the_password_by_tls_or_by_key() {
     let salt = Scramble::from_random([77; 20]);
     let credential = Credential::Sha2Slow(SlowHash::new(b"secret", salt, 1).unwrap());
-    let learned = AuthStep::Accepted { learned: Some(Credential::sha2_fast(b"secret")) };
+    let fast_hash = AuthStep::Accepted { fast_hash: Some(Credential::sha2_fast(b"secret")) };
     for (secure, packets) in [(true, 2), (false, 3)] {
         let plugin = AuthPlugin::CachingSha2;
         let right = log_in(credential.clone(), plugin, secure, login("secret"));
-        assert_eq!(right, (learned.clone(), packets));
+        assert_eq!(right, (fast_hash.clone(), packets));
         let wrong = log_in(credential.clone(), plugin, secure, login("wrong"));
         assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, packets));
     }
@@ -236,7 +236,7 @@ fn change_user_runs_a_whole_exchange_under_a_new_scramble() {
     assert_eq!(exchange.switch(&mut server.writer), AuthStep::Continue);
     server.send(&mut client);
     let mut again = login("secret");
-    // A login that is past its greeting answers the request to switch.
+    // A login that has processed its greeting answers an AuthSwitchRequest.
     let mut greeting = PacketWriter::new();
     greeting.greeting(&Greeting {
         version: "8.0.36",

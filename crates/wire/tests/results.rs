@@ -1,4 +1,4 @@
-//! Replies: what the server's half writes is what the client's half reads.
+//! Replies written by the server's side are parsed by the client's side.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use freshet_wire::client::{BinaryCells, Encoding, Outcome, Outcomes, PreparedReply, Rows, Value};

@@ -1,10 +1,11 @@
-//! Slows down who guesses passwords, after MySQL's connection control: some failures in a row cost
-//! nothing, each further one makes the next attempt wait longer, and a success ends it.
+//! Slows down password guessing, like MySQL's connection control: the first failures in a row have
+//! no consequence, each further one lengthens the delay of the next attempt, and a success resets
+//! it.
 //!
-//! Failures count for the pair of name and address, so that nobody keeps others or other addresses
-//! out, and for the address, so that many names do not help; an address delays only names that
-//! have not come in from there. Nobody is kept out for good: a delay has an end well within the
-//! time of a login.
+//! Failures are counted per pair of user name and address, so that nobody can lock out other users
+//! or addresses, and per address, so that trying many names does not help; an address delays only
+//! names that have not logged in from it. Delays are bounded, well below the login timeout, so no
+//! client is locked out.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -14,28 +15,26 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::places::network;
+use crate::slots::network;
 
-/// Pairs, and addresses, that are remembered at most; the one that failed longest ago goes first.
+/// Limit on remembered pairs, and on remembered addresses; the least recently failed is dropped.
 const RECORDS_MAX: usize = 10_000;
-/// Failures are forgotten after so long without another one.
+/// Failures are forgotten this long after the last one.
 const MEMORY: Duration = Duration::from_secs(900);
-/// An address may fail so many times as often as a name.
+/// The threshold of an address is this many times that of a name.
 const ADDRESS_FACTOR: u64 = 10;
 
-/// How failures delay attempts.
+/// How failures delay later attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
-    /// Failures in a row that cost nothing; 0 means that none costs anything.
+    /// Failures in a row without a delay; 0 switches delays off.
     pub threshold: u64,
-    /// The least delay.
     pub min: Duration,
-    /// The largest.
     pub max: Duration,
 }
 
 impl Delays {
-    /// How long the attempt after so many failures waits.
+    /// The delay of the attempt after `failures` failures in a row.
     fn after(&self, failures: u64, threshold: u64) -> Duration {
         if threshold == 0 || failures < threshold {
             return Duration::ZERO;
@@ -45,18 +44,18 @@ impl Delays {
     }
 }
 
-/// What is remembered of failures.
+/// Remembered failures.
 #[derive(Default)]
 pub struct Guard {
     hasher: RandomState,
-    /// How many pairs are remembered: while nobody fails, nothing is looked up.
+    /// The number of remembered pairs; while it is 0, no lock is taken.
     remembered: AtomicUsize,
     records: Mutex<Records>,
 }
 
 #[derive(Default)]
 struct Records {
-    /// By hash of name and address.
+    /// By the hash of name and address.
     pairs: HashMap<u64, Record>,
     addresses: HashMap<IpAddr, Record>,
 }
@@ -64,8 +63,8 @@ struct Records {
 #[derive(Clone, Copy, Default)]
 struct Record {
     failures: u64,
-    /// Whether this name has come in from there since its address failed.
-    came_in: bool,
+    /// Whether this name logged in from this address since the address last failed.
+    logged_in: bool,
     last: Duration,
 }
 
@@ -83,14 +82,14 @@ impl Guard {
         };
         let own = records.pairs.get(&pair);
         let by_name = delays.after(failures(own), delays.threshold);
-        if own.is_some_and(|own| own.came_in) {
+        if own.is_some_and(|own| own.logged_in) {
             return by_name;
         }
         let by_address = failures(records.addresses.get(&address));
         by_name.max(delays.after(by_address, delays.threshold * ADDRESS_FACTOR))
     }
 
-    /// An attempt had the wrong password.
+    /// Records an attempt with a wrong password.
     pub fn failed(&self, user: &str, peer: IpAddr, now: Duration) {
         let pair = self.pair(user, peer);
         let mut records = self.records.lock();
@@ -99,8 +98,8 @@ impl Guard {
         self.remembered.store(records.pairs.len(), Ordering::Relaxed);
     }
 
-    /// An attempt had the right one.
-    pub fn came_in(&self, user: &str, peer: IpAddr, now: Duration) {
+    /// Records a successful attempt.
+    pub fn logged_in(&self, user: &str, peer: IpAddr, now: Duration) {
         if self.remembered.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -109,7 +108,7 @@ impl Guard {
         match records.addresses.get(&network(peer)) {
             Some(record) if now.saturating_sub(record.last) < MEMORY => {
                 make_room(&mut records.pairs, &pair, now);
-                records.pairs.insert(pair, Record { failures: 0, came_in: true, last: now });
+                records.pairs.insert(pair, Record { failures: 0, logged_in: true, last: now });
             }
             Some(_) => {
                 records.pairs.remove(&pair);
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(guard.delay("root", at(2), &DELAYS, seconds(1)), Duration::ZERO);
         assert_eq!(guard.delay("other", at(1), &DELAYS, seconds(1)), Duration::ZERO);
         assert_eq!(guard.delay("root", at(1), &DELAYS, seconds(1000)), Duration::ZERO);
-        guard.came_in("root", at(1), seconds(1));
+        guard.logged_in("root", at(1), seconds(1));
         assert_eq!(delay(&guard), 0);
         let off = Delays { threshold: 0, ..DELAYS };
         guard.failed("root", at(1), seconds(1));
@@ -193,7 +192,7 @@ mod tests {
         }
         let delay = |name: &str, from| guard.delay(name, at(from), &DELAYS, seconds(1)).as_secs();
         assert_eq!((delay("root", 1), delay("root", 2)), (5, 0));
-        guard.came_in("root", at(1), seconds(1));
+        guard.logged_in("root", at(1), seconds(1));
         assert_eq!((delay("root", 1), delay("other", 1)), (0, 5));
     }
 

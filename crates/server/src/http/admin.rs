@@ -1,4 +1,4 @@
-//! What tools ask of a server: health, metrics, the state of labels, columns of tables.
+//! Endpoints for tools and monitoring: health, metrics, load states, table schemas.
 
 use freshet_base::{Result, bail};
 use freshet_meta::{Account, LabelState, Object, Privilege, UsedLabel, authorize, require_visible};
@@ -9,16 +9,16 @@ use super::Http;
 use super::answer::{Answer, json_reply};
 use super::client::Client;
 
-/// Most nodes that `get_wal_size` is asked about at once.
+/// The maximum number of nodes in one `get_wal_size` request.
 const NODES_MAX: usize = 1024;
 
-/// Ready: this answers at all only once the engine is open.
+/// Always healthy: HTTP is served only once the engine is open.
 pub(super) fn health() -> Answer {
     let nodes = r#"{"online_backend_num":1,"total_backend_num":1}"#;
     json_reply(format!(r#"{{"msg":"success","code":0,"data":{nodes},"count":0}}"#))
 }
 
-/// All metrics as Prometheus text, gauges read now.
+/// All metrics in the Prometheus text format; gauges are updated first.
 pub(super) fn metrics(http: &Http) -> String {
     let engine = &http.engine;
     let metrics = engine.metrics();
@@ -58,7 +58,7 @@ pub(super) fn backends(client: &Client) -> Value {
     json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] })
 }
 
-/// Open groups with rows, for each node that is asked about: all of them are this one.
+/// Open groups with rows, for each requested node; all of them are this server.
 pub(super) fn wal_size(http: &Http, client: &Client, host_ports: &str) -> Value {
     let groups = http.engine.open_groups();
     let asked = host_ports.split(',').map(str::trim).filter(|node| !node.is_empty());
@@ -70,7 +70,7 @@ pub(super) fn wal_size(http: &Http, client: &Client, host_ports: &str) -> Value 
     json!(nodes)
 }
 
-/// How far the load of a label is.
+/// The state of the load with a label.
 pub(super) async fn load_state(
     http: &Http,
     account: &Account,
@@ -85,7 +85,7 @@ pub(super) async fn load_state(
     }))
 }
 
-/// The same in the form of `_load_info`.
+/// The state of a load in the form of `_load_info`.
 pub(super) async fn load_info(
     http: &Http,
     account: &Account,
@@ -124,7 +124,7 @@ async fn used_label(
     Ok(http.engine.used_label(db, label).await)
 }
 
-/// The columns of a table, as connectors ask for them.
+/// The columns of a table, in the form that connectors expect.
 pub(super) fn schema(http: &Http, account: &Account, database: &str, table: &str) -> Result<Value> {
     let catalog = http.engine.catalog();
     authorize(&catalog, account, Privilege::Select, Object::Table(database, table))?;

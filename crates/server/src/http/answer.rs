@@ -1,4 +1,4 @@
-//! Responses: each is whole before it is sent, so that head and body leave in one write.
+//! HTTP responses. Bodies are complete before sending, so that head and body are one write.
 
 use bytes::Bytes;
 use freshet_base::{Error, Retry};
@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// The text format of Prometheus.
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"freshet\", charset=\"UTF-8\"");
 
-/// A response with its body.
+/// A response with a complete body.
 pub(super) type Answer = Response<Full<Bytes>>;
 
 fn reply(content_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
@@ -22,27 +21,24 @@ fn reply(content_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
     response
 }
 
-/// JSON that is written already.
 pub(super) fn json_reply(json: String) -> Answer {
     reply(JSON, json)
 }
 
-/// Plain text.
 pub(super) fn text_reply(text: impl Into<Bytes>) -> Answer {
     reply(TEXT, text)
 }
 
-/// Metrics.
 pub(super) fn metrics_reply(text: String) -> Answer {
     reply(METRICS, text)
 }
 
-/// The envelope of Doris's HTTP interface.
+/// A success in the envelope of Doris's HTTP interface.
 pub(super) fn envelope(message: &str, data: &Value) -> Answer {
     json_reply(format!("{{\"msg\":{},\"code\":0,\"data\":{data},\"count\":0}}", json!(message)))
 }
 
-/// The same for a request that is refused.
+/// An error in the same envelope.
 pub(super) fn refusal(error: &Error) -> Answer {
     let (status, message) = (error.code().http_status(), json!(error.message()));
     let response =
@@ -50,7 +46,7 @@ pub(super) fn refusal(error: &Error) -> Answer {
     refused(response, status, error.retry())
 }
 
-/// Gives a response the status of a refusal, and says when to come again.
+/// Sets the status of an error response, and its Retry-After header.
 pub(super) fn refused(mut response: Answer, status: u16, retry: Retry) -> Answer {
     let status = StatusCode::from_u16(status).expect("errors have statuses of HTTP");
     *response.status_mut() = status;

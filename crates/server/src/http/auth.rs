@@ -11,7 +11,7 @@ use hyper::header::AUTHORIZATION;
 
 use super::Http;
 
-/// Who sends this request.
+/// The account that sends a request.
 ///
 /// # Errors
 /// `AccessDenied` without credentials, with malformed ones, or with wrong ones.
@@ -26,7 +26,7 @@ pub(super) async fn authenticate(
     http.passwords.check(&http.engine, &user, &password, peer).await
 }
 
-/// User and password of `Basic <base64 of user:password>`.
+/// The user name and password of `Basic <base64 of user:password>`.
 fn basic(value: &[u8]) -> Option<(String, String)> {
     let (scheme, rest) = value.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
@@ -38,7 +38,7 @@ fn basic(value: &[u8]) -> Option<(String, String)> {
     Some((user.to_owned(), password.to_owned()))
 }
 
-/// Reads arbitrary bytes as credentials: must not panic.
+/// For fuzzing: parses arbitrary bytes as credentials; must not panic.
 pub(super) fn fuzz(data: &[u8]) {
     if let Some((user, _)) = basic(data) {
         assert!(!user.contains(':'), "the first colon ends the user");

@@ -1,4 +1,4 @@
-//! The client of an HTTP connection, and whose turn it is.
+//! The client of an HTTP connection, and its idle timeout.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,84 +12,82 @@ use parking_lot::Mutex;
 
 use super::Http;
 use crate::io::Acks;
-use crate::places::Place;
+use crate::slots::ConnectionSlot;
 
-/// The other end of a connection.
+/// The client of a connection.
 pub(super) struct Client {
-    /// Its address.
     pub address: SocketAddr,
-    /// The address that it came to.
+    /// The server's address that it connected to.
     pub local: SocketAddr,
-    /// Whether it or the server is to act.
     pub activity: Activity,
-    /// Where it waits for the log.
+    /// Through which it waits for the log.
     pub acks: Arc<Acks>,
-    /// Its place among the connections.
-    pub place: Mutex<Place>,
+    /// Its connection slot.
+    pub slot: Mutex<ConnectionSlot>,
 }
 
 impl Client {
-    /// The place is that of an account from now on.
+    /// Assigns the connection slot to an authenticated account.
     ///
     /// # Errors
-    /// 1040 and 1203 where there are too many.
-    pub(super) fn settle(&self, http: &Http, account: &Account) -> Result<()> {
+    /// 1040 and 1203 at the limits.
+    pub(super) fn assign_slot(&self, http: &Http, account: &Account) -> Result<()> {
         if !self.activity.known.load(Ordering::Relaxed) {
-            self.place.lock().settle(account, &http.place_limits(), false)?;
+            self.slot.lock().assign(account, &http.slot_limits(), false)?;
             self.activity.known.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 }
 
-/// Whose turn it is on a connection. A client that lets a whole interval pass with nothing but
-/// silence, between requests or inside one, loses its connection: one timer a connection, none
-/// a request. The interval is short for one that nobody knows, and for the head of a request.
+/// Tracks whether the client or the server has to act next, for the idle timeout. A client that is
+/// silent for a whole interval, between requests or inside one, loses its connection. There is one
+/// timer per connection, not per request. The interval is shorter before authentication and inside
+/// the head of a request.
 #[derive(Default)]
 pub(super) struct Activity {
     working: AtomicBool,
     steps: AtomicU64,
-    /// Whether a request is being answered.
+    /// Whether a request is being processed.
     in_request: AtomicBool,
-    /// Whether something came of a request whose head is not whole.
+    /// Whether the head of a request was received in part.
     in_head: AtomicBool,
-    /// Whether the client has shown who it is.
+    /// Whether the client is authenticated.
     known: AtomicBool,
 }
 
-/// How long a client may be silent.
+/// Idle timeouts.
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
-    /// In the head of a request, and before anybody knows it.
+pub(super) struct IdleTimeouts {
+    /// In the head of a request, and before authentication.
     pub head: Duration,
-    /// Otherwise.
     pub silence: Duration,
 }
 
 impl Activity {
-    /// Notes that the client is to act from here on, or has acted.
+    /// Records that the server waits for the client, or no longer does.
     pub(super) fn waits_for_client(&self, waits: bool) {
         self.working.store(!waits, Ordering::Relaxed);
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request begins or is answered.
+    /// Records the begin or the end of a request.
     pub(super) fn request(&self, begins: bool) {
         self.in_head.store(false, Ordering::Relaxed);
         self.in_request.store(begins, Ordering::Relaxed);
         self.waits_for_client(!begins);
     }
 
-    /// Bytes came.
+    /// Records that bytes were received.
     pub(super) fn heard(&self) {
         if !self.in_request.load(Ordering::Relaxed) {
             self.in_head.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Resolves once the client was silent for between one and two intervals.
-    pub(super) async fn silence(&self, clock: &dyn Clock, patience: Patience) {
-        let interval = patience.head.min(patience.silence);
+    /// Resolves once the client was silent for one to two intervals.
+    pub(super) async fn silence(&self, clock: &dyn Clock, timeouts: IdleTimeouts) {
+        let interval = timeouts.head.min(timeouts.silence);
         let mut before = self.steps.load(Ordering::Relaxed);
         let (mut silent, mut head_before) = (Duration::ZERO, false);
         loop {
@@ -101,7 +99,7 @@ impl Activity {
                 let unknown = !self.known.load(Ordering::Relaxed);
                 let in_request = self.in_request.load(Ordering::Relaxed);
                 let soon = !in_request && (unknown || in_head && head_before);
-                if soon || silent >= patience.silence {
+                if soon || silent >= timeouts.silence {
                     return;
                 }
             } else {
@@ -124,14 +122,14 @@ mod tests {
         let clock = SystemClock::new();
         let activity = Activity::default();
         let interval = Duration::from_millis(5);
-        let patience = Patience { head: interval, silence: interval };
-        futures::executor::block_on(activity.silence(&clock, patience));
+        let timeouts = IdleTimeouts { head: interval, silence: interval };
+        futures::executor::block_on(activity.silence(&clock, timeouts));
         activity.waits_for_client(false);
-        let silence = std::pin::pin!(activity.silence(&clock, patience));
+        let silence = std::pin::pin!(activity.silence(&clock, timeouts));
         let longer = clock.sleep(Duration::from_millis(50));
         let first = futures::executor::block_on(select(silence, longer));
         assert!(matches!(first, Either::Right(_)), "the server works");
         activity.waits_for_client(true);
-        assert!(activity.silence(&clock, patience).now_or_never().is_none());
+        assert!(activity.silence(&clock, timeouts).now_or_never().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Accepting connections, and one connection's requests in their order.
+//! Accepts HTTP connections and serves their requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::client::{Activity, Client, Patience};
+use super::client::{Activity, Client, IdleTimeouts};
 use super::{Http, route};
-use crate::io::{ACCEPT_PAUSE, IoThreads, Trouble};
+use crate::io::{ACCEPT_PAUSE, AcceptErrors, IoThreads};
 
-/// Most headers of a request.
+/// The maximum number of headers of a request.
 const HEADERS_MAX: usize = 128;
-/// Most bytes of a request's head, and of one read of its body.
+/// The maximum size of a request's head, and of one read of its body.
 const BUFFER_BYTES_MAX: usize = 256 << 10;
-/// What a client reads that finds no free connection.
+/// The response when all connection slots are taken.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
     Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n";
 
-/// A socket that notes when something came.
+/// A socket that records received bytes for the idle timeout.
 struct Heard {
     stream: TcpStream,
     client: Arc<Client>,
@@ -84,11 +84,11 @@ impl AsyncWrite for Heard {
     }
 }
 
-/// Serves HTTP on `listener` until `shutdown`; then takes no more connections, lets requests
-/// in flight end, and returns. Connections live on `threads` in turn, one task each.
+/// Serves HTTP on `listener` until `shutdown`; then stops accepting, waits for running requests,
+/// and returns. Connections are distributed over `threads`, one task each.
 ///
 /// # Errors
-/// When the listener itself fails.
+/// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
     http: Arc<Http>,
@@ -97,7 +97,7 @@ pub async fn serve(
 ) -> Result<()> {
     let bound = listener.local_addr().map_err(|error| Error::io("read the address", error))?;
     let (stop, stopping) = watch::channel(false);
-    let mut trouble = Trouble::default();
+    let mut errors = AcceptErrors::default();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = match select(std::pin::pin!(listener.accept()), shutdown.as_mut()).await {
@@ -107,13 +107,13 @@ pub async fn serve(
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                trouble.log(&error, http.clock().now(), "HTTP");
-                http.places.make_room();
+                errors.log(&error, http.clock().now(), "HTTP");
+                http.slots.evict_oldest();
                 http.clock().sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let Ok(place) = http.places.enter(address.ip(), &http.place_limits()) else {
+        let Ok(slot) = http.slots.enter(address.ip(), &http.slot_limits()) else {
             // Best effort: the connection is closed either way.
             let _ = stream.try_write(BUSY);
             continue;
@@ -121,15 +121,15 @@ pub async fn serve(
         let local = stream.local_addr().unwrap_or(bound);
         let thread = threads.next();
         let acks = Arc::clone(thread.acks());
-        let (activity, place) = (Activity::default(), Mutex::new(place));
-        let client = Client { address, local, activity, acks, place };
+        let (activity, slot) = (Activity::default(), Mutex::new(slot));
+        let client = Client { address, local, activity, acks, slot };
         let task = Task { http: Arc::clone(&http), client, stopping: stopping.clone() };
         task.spawn(stream, thread.runtime());
     }
     drop(listener);
-    // Nobody may be left to hear it.
+    // Fails when there are no connections.
     let _ = stop.send(true);
-    let drained = http.places.emptied();
+    let drained = http.slots.emptied();
     let deadline = freshet_base::clock::Deadline::after(&**http.clock(), http.config.drain_max);
     if freshet_base::clock::until(&**http.clock(), deadline, drained).await.is_none() {
         tracing::warn!("HTTP requests did not end in time and are cut off");
@@ -137,7 +137,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// One connection, before it runs.
+/// A connection that was accepted and not yet started.
 struct Task {
     http: Arc<Http>,
     client: Client,
@@ -145,9 +145,9 @@ struct Task {
 }
 
 impl Task {
-    /// Runs on `worker`.
+    /// Starts it on `worker`.
     fn spawn(self, stream: TcpStream, worker: &Handle) {
-        // A socket belongs to the runtime whose thread waits for it.
+        // A socket must be registered with the runtime of the thread that polls it.
         let moved = stream.set_nodelay(true).and_then(|()| stream.into_std());
         let Ok(stream) = moved else { return };
         worker.spawn(async move {
@@ -163,7 +163,7 @@ impl Task {
         let gauge = http.engine.metrics().connections.clone();
         gauge.inc();
         let client = Arc::new(client);
-        let sent_away = client.place.lock().sent_away();
+        let evicted = client.slot.lock().evicted();
         let heard = Heard { stream, client: Arc::clone(&client) };
         let service = service_fn(|request| {
             let (http, client) = (Arc::clone(&http), Arc::clone(&client));
@@ -180,10 +180,11 @@ impl Task {
                 .max_buf_size(BUFFER_BYTES_MAX)
                 .serve_connection(TokioIo::new(heard), service)
         );
-        let patience = Patience { head: http.config.header_max, silence: http.config.silence_max };
-        let silence = client.activity.silence(&**http.clock(), patience);
+        let timeouts =
+            IdleTimeouts { head: http.config.header_max, silence: http.config.silence_max };
+        let silence = client.activity.silence(&**http.clock(), timeouts);
         let mut silence = std::pin::pin!(silence);
-        let mut told = false;
+        let mut announced = false;
         tokio::select! {
             biased;
             ended = async {
@@ -191,8 +192,8 @@ impl Task {
                     tokio::select! {
                         biased;
                         ended = connection.as_mut() => break ended,
-                        _ = stopping.changed(), if !told => {
-                            told = true;
+                        _ = stopping.changed(), if !announced => {
+                            announced = true;
                             connection.as_mut().graceful_shutdown();
                         }
                     }
@@ -202,7 +203,7 @@ impl Task {
                     tracing::debug!(%error, client = %client.address, "connection closed");
                 }
             }
-            () = sent_away => {
+            () = evicted => {
                 tracing::debug!(client = %client.address, "connection closed for another one");
             }
             () = silence.as_mut() => {

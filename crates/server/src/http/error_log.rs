@@ -1,5 +1,5 @@
-//! Why rows were rejected, in files that clients fetch: bounded in time and bytes, under names
-//! that nobody guesses, since no credentials are asked for.
+//! Error logs of stream loads, which list rejected rows: files with limits on age and total size.
+//! Clients fetch them without credentials, so their names are unguessable.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,33 +13,31 @@ use freshet_base::{Error, Result, err};
 use freshet_ingest::Engine;
 use parking_lot::Mutex;
 
-/// The directory of error logs, in the data directory.
+/// The directory of error logs in the data directory.
 const DIR: &str = "error_log";
-/// Digits of the time that a name begins with, and of the chance that it ends with.
+/// The hex digits of the time at the beginning of a name, and of the random number at its end.
 const TIME_DIGITS: usize = 16;
 const CHANCE_DIGITS: usize = 32;
 
-/// How long and how much is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorLogLimits {
     pub keep: Duration,
     pub bytes_max: u64,
 }
 
-/// One kept file.
+/// A stored error log.
 struct Kept {
     name: String,
     bytes: u64,
 }
 
-/// The kept error logs, the oldest first; their names begin with their time.
+/// The stored error logs, oldest first; names sort by time.
 #[derive(Default)]
 struct Index {
     files: VecDeque<Kept>,
     bytes: u64,
 }
 
-/// The error logs of loads.
 pub(super) struct ErrorLog {
     fs: FsRef,
     pool: PoolRef,
@@ -51,7 +49,7 @@ pub(super) struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Opens the directory of error logs, which is made if there is none.
+    /// Opens the directory of error logs, creating it if necessary.
     pub(super) fn open(
         engine: &Engine,
         limits: ErrorLogLimits,
@@ -72,7 +70,7 @@ impl ErrorLog {
         Ok(Self { fs, pool, clock, dir, limits, draw, index: Mutex::new(index) })
     }
 
-    /// Keeps `text` and gives the name that it is read by.
+    /// Stores `text`; returns its name.
     pub(super) async fn keep(&self, text: String) -> Result<String> {
         let micros = self.clock.wall_micros().max(0);
         let (high, low) = ((self.draw)(), (self.draw)());
@@ -82,7 +80,7 @@ impl ErrorLog {
         let (fs, dir, path) = (Arc::clone(&self.fs), self.dir.clone(), self.dir.join(&name));
         task::run(&*self.pool, move || {
             for name in expired {
-                // One that cannot be removed now is found again at the next start.
+                // A file that cannot be removed now is found again at the next start.
                 let _ = fs.remove_file(&dir.join(name));
             }
             let file = fs.open(&path, Mode::CreateNew)?;
@@ -93,7 +91,7 @@ impl ErrorLog {
         Ok(name)
     }
 
-    /// Takes a file in, and out those that are too old or too much.
+    /// Adds a file; returns those that have become too old or exceed the total size.
     fn add(&self, kept: Kept, now_micros: i64) -> Vec<String> {
         let keep_micros = i64::try_from(self.limits.keep.as_micros()).unwrap_or(i64::MAX);
         let oldest = format!("{:0TIME_DIGITS$x}", now_micros.saturating_sub(keep_micros).max(0));
@@ -113,10 +111,10 @@ impl ErrorLog {
         expired
     }
 
-    /// What is kept under `name`.
+    /// The content of an error log.
     ///
     /// # Errors
-    /// `UnknownTable`-like 404 for a name that is none of ours.
+    /// `NoSuchTable`, for its status 404, when there is no such log.
     pub(super) async fn read(&self, name: &str) -> Result<Vec<u8>> {
         let known = is_name(name) && self.index.lock().files.iter().any(|kept| kept.name == name);
         if !known {
@@ -128,7 +126,7 @@ impl ErrorLog {
     }
 }
 
-/// Whether `name` is one that [`ErrorLog::keep`] gives: nothing that leads out of a directory.
+/// Whether `name` has the form that [`ErrorLog::keep`] generates, which excludes path traversal.
 fn is_name(name: &str) -> bool {
     name.len() == TIME_DIGITS + CHANCE_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

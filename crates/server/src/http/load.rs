@@ -1,7 +1,7 @@
-//! `PUT /api/{db}/{table}/_stream_load`: a body becomes rows, all of them or none.
+//! Stream load, `PUT /api/{db}/{table}/_stream_load`: loads the rows of a body atomically.
 //!
-//! Read it in this order: `put` answers whatever happens, `run` is the straight line from the
-//! headers to the acknowledgement.
+//! Read in this order: `put` answers in every case, `run` goes from the headers to the
+//! acknowledgement.
 
 mod body;
 mod decode;
@@ -35,7 +35,6 @@ use headers::{LoadFormat, LoadHeaders};
 use reply::{Reply, Status, Times};
 use sink::Sink;
 
-/// Answers a stream load.
 pub(super) async fn put(
     http: &Http,
     client: &Client,
@@ -53,17 +52,17 @@ pub(super) async fn put(
     report.times.read = body.waited();
     report.times.total = http.clock().now().saturating_sub(started);
     report.times.plan = report.planned.map_or(report.times.total, |at| at.saturating_sub(started));
-    body.leave();
+    body.drain();
     answer_of(http, outcome, report)
 }
 
-/// How a load went that did not fail.
+/// The result of a load that did not fail.
 enum Outcome {
     Loaded(Option<TxnId>),
     LabelUsed(UsedLabel),
 }
 
-/// What the reply tells besides the outcome.
+/// What the reply contains besides the outcome.
 #[derive(Default)]
 struct Report {
     label: Option<String>,
@@ -78,7 +77,7 @@ struct Report {
     first_error: Option<String>,
 }
 
-/// One load on its way.
+/// A load in progress.
 struct Load<'a> {
     http: &'a Http,
     client: &'a Client,
@@ -94,9 +93,9 @@ impl Load<'_> {
         let account = authenticate(http, &self.head.headers, self.client.address.ip()).await?;
         let object = Object::Table(database, table);
         authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
-        self.client.settle(http, &account)?;
-        let holdings = http.accounts.of(&account);
-        let _turn = holdings.begin_load(http.account_loads_max())?;
+        self.client.assign_slot(http, &account)?;
+        let usage = http.accounts.of(&account);
+        let _slot = usage.begin_load(http.account_loads_max())?;
         let _slot = http.loads.try_acquire().map_err(|_| http.too_many_loads())?;
         let headers = LoadHeaders::parse(&self.head.headers)?;
         self.report.comment.clone_from(&headers.comment);
@@ -123,10 +122,10 @@ impl Load<'_> {
         let deadline = Deadline::after(&**http.clock(), headers.timeout);
         self.report.planned = Some(http.clock().now());
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
-        let mut sink = Sink::new(engine, &holdings, load, deadline, &http.large);
+        let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
         let bounds = Bounds { size, limit, deadline };
         let seen = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
-        self.judge(seen, headers.max_filter_ratio).await?;
+        self.check_rejects(seen, headers.max_filter_ratio).await?;
         let loaded = sink.commit().await?;
         let from = http.clock().now();
         self.client.acks.durable(loaded.lsn).await;
@@ -134,8 +133,9 @@ impl Load<'_> {
         Ok(Outcome::Loaded(loaded.txn))
     }
 
-    /// Counts the rows, keeps the reasons of bad ones, and refuses a load with too many.
-    async fn judge(&mut self, seen: Seen, max_filter_ratio: f64) -> Result<()> {
+    /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of
+    /// them.
+    async fn check_rejects(&mut self, seen: Seen, max_filter_ratio: f64) -> Result<()> {
         let Seen { rows, rejects } = seen;
         self.report.rows_total = rows;
         self.report.rows_filtered = rejects.count();
@@ -151,7 +151,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Keeps the reasons where the client can read them; a load does not fail for want of that.
+    /// Stores the reasons for the client to fetch; if that fails the load goes on without them.
     async fn error_url(&self, rejects: &Rejects) -> Option<String> {
         let host = self.head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host.map_or_else(|| self.client.local.to_string(), str::to_owned);
@@ -165,7 +165,7 @@ impl Load<'_> {
     }
 }
 
-/// Whether the load shares a group with others: what has a label or no body does not.
+/// The group commit mode: loads with a label or without a body do not share a group.
 fn mode_of(headers: &LoadHeaders, size: BodySize, table: &Table) -> GroupCommitMode {
     if headers.label.is_some() || size.is_empty() {
         return GroupCommitMode::Off;
@@ -217,8 +217,8 @@ fn answer_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Response<
     }
 }
 
-/// A load that fails answers 200, as Doris does; who may not load at all, or should come again,
-/// hears it by the status too.
+/// The HTTP status of a failed load: 200, as in Doris, except for missing privileges and errors to
+/// retry.
 fn load_status(code: ErrorCode) -> u16 {
     match code.http_status() {
         status @ (401 | 403 | 503) => status,

@@ -1,4 +1,4 @@
-//! Which request means what.
+//! Routing of requests.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,9 @@ use super::auth::authenticate;
 use super::client::Client;
 use super::{Http, admin, load};
 
-/// Longest name of a database or table in a path, in bytes, still encoded.
+/// The longest database or table name in a path, in bytes before percent-decoding.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// What a path asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Route {
     StreamLoad {
@@ -39,7 +38,7 @@ enum Route {
         database: String,
         table: String,
     },
-    /// The path is there, for another method.
+    /// The path exists, for another method.
     WrongMethod,
     Nothing,
 }
@@ -65,7 +64,7 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
         route => {
             let account = authenticate(http, request.headers(), client.address.ip()).await;
             let answered = match account {
-                Ok(account) => match client.settle(http, &account) {
+                Ok(account) => match client.assign_slot(http, &account) {
                     Ok(()) => asked(http, client, &account, route, &request).await,
                     Err(error) => Err(error),
                 },
@@ -76,7 +75,7 @@ pub(super) async fn answer(http: &Http, client: &Client, request: Request<Incomi
     }
 }
 
-/// Answers what needs an account.
+/// Answers a request that needs an account.
 async fn asked(
     http: &Http,
     client: &Client,
@@ -141,7 +140,7 @@ fn named(database: &str, table: &str) -> Option<(String, String)> {
     Some((decoded(database, false)?, decoded(table, false)?))
 }
 
-/// The value of a parameter of the query; empty when it is not there.
+/// The value of a query parameter; empty if absent.
 fn parameter(request: &Request<Incoming>, name: &str) -> String {
     value_of(request.uri().query().unwrap_or_default(), name)
 }
@@ -152,8 +151,8 @@ fn value_of(query: &str, name: &str) -> String {
     found.and_then(|value| decoded(value, true)).unwrap_or_default()
 }
 
-/// Text without its percent signs; `None` for what is no text or too long. A percent sign that
-/// no two digits follow stands for itself, as browsers read it.
+/// Percent-decoded text; `None` if it is not UTF-8 or too long. A percent sign without two digits
+/// after it stands for itself, as in browsers.
 fn decoded(text: &str, plus_is_blank: bool) -> Option<String> {
     if text.len() > NAME_BYTES_MAX {
         return None;

@@ -1,4 +1,4 @@
-//! One client from its first packet to its last: a place, the login, the connection.
+//! A client of the MySQL protocol: connection slot, login, connection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,33 +13,33 @@ use crate::io::Acks;
 use crate::mysql::conn::{Connection, Held};
 use crate::mysql::login::{self, Channel, Refused, SEND_TIMEOUT};
 use crate::mysql::socket::{End, put_error, send};
-use crate::places::Place;
 use crate::process::Registration;
+use crate::slots::ConnectionSlot;
 
-/// Serves one client from the greeting to its end.
+/// Serves a client from the greeting to the end of its connection.
 pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer: IpAddr) {
     let now = shared.engine.clock().now();
     let mut socket = socket;
     let port = socket.peer_addr().map_or(0, |address| address.port());
-    let place = format!("{}:{port}", auth::host_of(peer));
-    let seat = match shared.places.enter(peer, &shared.place_limits()) {
-        Ok(seat) => seat,
+    let address = format!("{}:{port}", auth::host_of(peer));
+    let slot = match shared.slots.enter(peer, &shared.slot_limits()) {
+        Ok(slot) => slot,
         Err(error) => {
             let mut writer = PacketWriter::new();
             put_error(&mut writer, &error);
-            // A client that does not read why it is refused is disconnected all the same.
+            // The connection is closed even if the client does not read the error.
             let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
             return;
         }
     };
-    let registration = shared.processes.register(place, now);
+    let registration = shared.processes.register(address, now);
     shared.metrics().connections.inc();
     let _open = OpenConnection(&shared);
-    let (sent_away, process) = (seat.sent_away(), Arc::clone(&registration.process));
+    let (evicted, process) = (slot.evicted(), Arc::clone(&registration.process));
     let logged_in = tokio::select! {
         biased;
-        logged_in = log_in(socket, &shared, acks, registration, seat) => logged_in,
-        () = sent_away => None,
+        logged_in = log_in(socket, &shared, acks, registration, slot) => logged_in,
+        () = evicted => None,
         () = process.killed() => None,
         () = shared.engine.clock().sleep(shared.connect_timeout()) => None,
     };
@@ -50,7 +50,6 @@ pub async fn serve(socket: TcpStream, shared: Arc<Shared>, acks: Arc<Acks>, peer
     }
 }
 
-/// Counts a connection as open while it lives.
 struct OpenConnection<'a>(&'a Shared);
 
 impl Drop for OpenConnection<'_> {
@@ -64,23 +63,23 @@ async fn log_in(
     shared: &Arc<Shared>,
     acks: Arc<Acks>,
     registration: Registration,
-    mut seat: Place,
+    mut slot: ConnectionSlot,
 ) -> Option<Connection> {
     let peer = socket.peer_addr().ok()?.ip();
     let mut reader = PacketReader::new(LOGIN_BYTES_MAX);
     let mut writer = PacketWriter::new();
     let channel = Channel { socket: &mut socket, reader: &mut reader, writer: &mut writer };
-    match login::greet(channel, shared, &registration, &mut seat, peer).await {
+    match login::greet(channel, shared, &registration, &mut slot, peer).await {
         Ok(session) => {
             reader.set_payload_bytes_max(session.settings.packet_bytes_max);
             let status = session.status();
             writer.ok(&OkPacket { status, ..OkPacket::default() });
-            let held = Held { registration, seat };
+            let held = Held { registration, slot };
             Some(Connection::new(socket, reader, writer, session, acks, held))
         }
-        Err(Refused::Told(error)) => {
+        Err(Refused::Error(error)) => {
             put_error(&mut writer, &error);
-            // A client that does not read why it is refused is disconnected all the same.
+            // The connection is closed even if the client does not read the error.
             let _ = send(&mut socket, writer.bytes(), SEND_TIMEOUT).await;
             None
         }

@@ -1,9 +1,9 @@
-//! One connection, from its first command to its last: one straight loop.
+//! The command loop of a connection after its login.
 //!
-//! Commands are taken in order. Those of the hot road run right here, on the I/O thread, and
-//! their answers gather until no complete command is left in the buffer; then the connection
-//! waits once until the log covers all of them and sends all answers in one write. Everything
-//! else moves, session and all, to the threads of statements, and its answer streams back.
+//! Commands are processed in order. Those of the fast path run on the I/O thread, and their answers
+//! are collected until the receive buffer holds no complete command; then the connection waits once
+//! until the log is durable for all of them, and sends all answers in one write. Other commands
+//! move with the session to the statement threads, and their answers are streamed back.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,31 +20,31 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::Shared;
-use crate::accounts::Receiving;
+use crate::accounts::RequestMemory;
 use crate::insert::InsertCache;
 use crate::io::Acks;
 use crate::mysql::dispatch::{Dispatcher, Next};
 use crate::mysql::login;
 use crate::mysql::prepared::{Kind, Prepared, Statements, protocol};
 use crate::mysql::socket::{End, put_error, send};
-use crate::places::Place;
 use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
+use crate::slots::ConnectionSlot;
 use crate::statement::{self, Answered, Output, Work};
 
-/// Answers that gather before they are sent although more commands wait.
+/// The size at which collected answers are sent although more commands are pending.
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
-/// Pieces of a result that wait for the client.
+/// Pieces of a result that may queue for the client.
 const PIECES_WAITING: usize = 4;
-/// A receive buffer above this size counts as memory of writes.
+/// A receive buffer above this size is charged to the write memory.
 const BUFFER_BYTES_FREE: usize = 64 << 10;
 
-/// A logged-in client.
+/// A connection whose client is logged in.
 pub struct Connection {
     pub(super) socket: TcpStream,
     pub(super) reader: PacketReader,
     pub(super) writer: PacketWriter,
-    /// Absent only while a statement runs elsewhere.
+    /// `None` only while a statement runs on the statement threads.
     session: Option<Box<Session>>,
     statements: Statements,
     inserts: InsertCache,
@@ -52,24 +52,24 @@ pub struct Connection {
     acks: Arc<Acks>,
     shared: Arc<Shared>,
     registration: Registration,
-    seat: Place,
+    slot: ConnectionSlot,
     /// The memory of a large receive buffer.
-    receiving: Receiving,
-    /// Why the packet that is coming in is thrown away. It is answered at its end, since clients
-    /// send all of a packet before they listen.
+    receiving: RequestMemory,
+    /// Why the incoming packet is discarded. The error is sent after its end, because clients send
+    /// a whole packet before they read.
     unwanted: Option<Error>,
 }
 
-/// What a connection has of what all connections share.
+/// A connection's share of resources common to all connections.
 pub struct Held {
-    /// Its entry in the list.
+    /// Its entry in the process list.
     pub registration: Registration,
-    /// Its place.
-    pub seat: Place,
+    /// Its connection slot.
+    pub slot: ConnectionSlot,
 }
 
 impl Connection {
-    /// A connection whose client has just logged in.
+    /// A connection whose client just logged in.
     pub fn new(
         socket: TcpStream,
         reader: PacketReader,
@@ -78,9 +78,9 @@ impl Connection {
         acks: Arc<Acks>,
         held: Held,
     ) -> Self {
-        let Held { registration, seat } = held;
+        let Held { registration, slot } = held;
         let shared = Arc::clone(&session.shared);
-        let receiving = Receiving::nothing(&session.holdings, &shared.engine);
+        let receiving = RequestMemory::new(&session.usage, &shared.engine);
         let multi_statements = writer.capabilities().contains(Capabilities::MULTI_STATEMENTS);
         Self {
             socket,
@@ -93,24 +93,24 @@ impl Connection {
             acks,
             shared,
             registration,
-            seat,
+            slot,
             receiving,
             unwanted: None,
         }
     }
 
-    /// Serves the client until it leaves.
+    /// Serves the client until the connection ends.
     pub async fn serve(mut self) -> End {
         loop {
-            match self.turn().await {
+            match self.serve_commands().await {
                 Ok(()) => {}
                 Err(end) => return end,
             }
         }
     }
 
-    /// Answers every complete command that has arrived, then waits for more.
-    async fn turn(&mut self) -> std::result::Result<(), End> {
+    /// Answers all complete commands in the buffer, then waits for more.
+    async fn serve_commands(&mut self) -> std::result::Result<(), End> {
         while let Some(next) = self.command().await? {
             match next {
                 Next::Answered if self.writer.bytes().len() < ANSWERS_BYTES_MAX => {}
@@ -123,14 +123,14 @@ impl Connection {
         }
         self.flush().await?;
         if self.registration.process.is_retired() {
-            // It answers the command that the client sends next.
+            // The client reads the error as the answer to its next command.
             self.writer.reply_to(1);
             return Err(self.refuse(ErrorCode::ShuttingDown, "Server shutdown in progress").await);
         }
         self.receive().await
     }
 
-    /// Takes the next complete command and answers it if it can be answered here.
+    /// Takes the next complete command, and answers it if it is on the fast path.
     async fn command(&mut self) -> std::result::Result<Option<Next>, End> {
         let packet = match self.reader.next_packet(0) {
             Ok(Some(packet)) => packet,
@@ -169,7 +169,7 @@ impl Connection {
         Ok(Some(dispatcher.answer(command).await))
     }
 
-    /// Sends the answers that have gathered, once the log covers what they say.
+    /// Sends the collected answers once the log is durable for them.
     async fn flush(&mut self) -> std::result::Result<(), End> {
         if self.writer.bytes().is_empty() {
             return Ok(());
@@ -185,19 +185,19 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what the client sends next.
+    /// Reads more from the client.
     async fn receive(&mut self) -> std::result::Result<(), End> {
-        self.note_rest();
+        self.note_idle();
         if let Some(session) = &mut self.session {
             session.rest();
         }
-        // Whatever is said from here on answers the command that is awaited or half read.
+        // An error from here on answers the next command, which may be half received.
         self.writer.reply_to(1);
         loop {
             if self.unwanted.is_none() {
-                self.hold_buffer().await;
+                self.charge_buffer().await;
             }
-            if self.unwanted.is_some() && self.turn_away().await? {
+            if self.unwanted.is_some() && self.discard_packet().await? {
                 return Ok(());
             }
             match self.event().await {
@@ -230,8 +230,8 @@ impl Connection {
         }
     }
 
-    /// What happens next on a connection that waits for its client. The rest of a packet is not
-    /// waited for as long as a new one: it holds memory.
+    /// Waits for the next event of an idle connection. The rest of a packet has a shorter timeout
+    /// than a new command, because a partial packet holds memory.
     async fn event(&mut self) -> Event {
         let begun = self.unwanted.is_some() || self.reader.unread_bytes() > 0;
         let process = &self.registration.process;
@@ -242,7 +242,7 @@ impl Connection {
             if process.is_killed() || process.is_retired() {
                 return Poll::Ready(Event::Ended);
             }
-            if process.takes_roll_back(&**clock) {
+            if process.takes_rollback(&**clock) {
                 return Poll::Ready(Event::RollBack);
             }
             let mut buffer = ReadBuf::new(reader.spare());
@@ -263,22 +263,21 @@ impl Connection {
         tokio::time::timeout(timeout, event).await.unwrap_or(Event::Late(timeout.as_secs()))
     }
 
-    /// Takes packets as large as the session's variable says, which may have changed for those
-    /// that begin anew.
+    /// Applies the session's `max_allowed_packet`, which a reset may have changed.
     fn take_packets_of_session(&mut self) {
         let session = self.session.as_ref().expect("no statement runs elsewhere");
         self.reader.set_payload_bytes_max(session.settings.packet_bytes_max);
     }
 
-    fn note_rest(&self) {
+    fn note_idle(&self) {
         let process = &self.registration.process;
         let now = self.shared.engine.clock().now();
         process.note(Activity::Sleep, now);
     }
 
-    /// Counts a large receive buffer as memory of writes before it grows, and gives it back when
-    /// it shrinks. Where there is none the packet is not wanted.
-    async fn hold_buffer(&mut self) {
+    /// Charges a large receive buffer to the write memory before it grows, and releases the memory
+    /// when it shrinks. Without memory the packet is discarded.
+    async fn charge_buffer(&mut self) {
         let wanted = match self.reader.next_buffer_bytes() {
             bytes if bytes <= BUFFER_BYTES_FREE => 0,
             bytes => bytes as u64,
@@ -295,9 +294,9 @@ impl Connection {
         }
     }
 
-    /// Throws away what has come of an unwanted packet; true once all of it has, and the client
-    /// was told. One that is too large ends the conversation, as in MySQL.
-    async fn turn_away(&mut self) -> std::result::Result<bool, End> {
+    /// Discards what was received of an unwanted packet; true after its end, when the error was
+    /// sent. A packet that is too large ends the connection, as in MySQL.
+    async fn discard_packet(&mut self) -> std::result::Result<bool, End> {
         let skipped = self.reader.skip_packet();
         if self.reader.next_buffer_bytes() <= BUFFER_BYTES_FREE {
             self.receiving.resize_over(0);
@@ -317,7 +316,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Tells the client why the connection ends.
+    /// Sends an error and ends the connection.
     async fn refuse(&mut self, code: ErrorCode, message: &str) -> End {
         self.writer.err(code.errno(), code.sqlstate(), message);
         match self.flush().await {
@@ -326,7 +325,7 @@ impl Connection {
         }
     }
 
-    /// Runs a statement on the threads of statements and passes its answer on, piece by piece.
+    /// Runs a statement on the statement threads and forwards its answer piece by piece.
     async fn run(&mut self, work: Work) -> std::result::Result<(), End> {
         let sequence = self.writer.sequence();
         self.flush().await?;
@@ -337,7 +336,7 @@ impl Connection {
         let output = Output::new(self.writer.capabilities(), sequence, pieces, memory);
         let multi = self.multi_statements;
         let mut task = self.shared.statements.spawn(statement::run(session, work, multi, output));
-        // Dropping the guard ends the statement, and with the session rolls back what is open.
+        // Dropping the guard aborts the statement; dropping its session rolls back the transaction.
         let guard = AbortOnDrop(task.abort_handle());
         loop {
             tokio::select! {
@@ -351,7 +350,7 @@ impl Connection {
                     }
                     None => break,
                 },
-                gone = hang_up(&mut self.socket, &mut self.reader) => return Err(gone),
+                gone = disconnected(&mut self.socket, &mut self.reader) => return Err(gone),
             }
         }
         let answered: Answered = match (&mut task).await {
@@ -365,7 +364,7 @@ impl Connection {
         drop(guard);
         self.writer.append_framed(&answered.bytes, answered.sequence);
         if let Some(prepared) = answered.prepared {
-            self.adopt(*prepared, &answered.session);
+            self.answer_prepare(*prepared, &answered.session);
         }
         if let Some((id, statement)) = answered.lent {
             self.statements.give_back(id, statement);
@@ -373,15 +372,15 @@ impl Connection {
         self.session = Some(answered.session);
         self.registration.process.rest(self.shared.engine.clock().now());
         if self.registration.process.is_killed() {
-            // The statement was told so already, and nothing else was asked.
+            // The error was part of the statement's answer.
             self.flush().await?;
             return Err(End::Closed);
         }
         Ok(())
     }
 
-    /// Answers a COM_STMT_PREPARE whose statement was planned elsewhere.
-    fn adopt(&mut self, prepared: Prepared, session: &Session) {
+    /// Answers a COM_STMT_PREPARE that was planned on the statement threads.
+    fn answer_prepare(&mut self, prepared: Prepared, session: &Session) {
         let Kind::Other(query) = &prepared.kind else { return };
         let columns = query.columns.clone();
         let parameters = prepared.parameters;
@@ -399,7 +398,7 @@ impl Connection {
         }
     }
 
-    /// COM_CHANGE_USER: another login on the same connection, and a session as if it were new.
+    /// COM_CHANGE_USER: another login on the same connection, which resets the session.
     async fn change_user(&mut self, user: login::NewUser) -> std::result::Result<(), End> {
         self.flush().await?;
         let session = self.session.as_mut().expect("no statement runs elsewhere");
@@ -408,7 +407,7 @@ impl Connection {
         let shared = Arc::clone(&self.shared);
         self.reader.set_payload_bytes_max(LOGIN_BYTES_MAX);
         let peer = session.client.peer;
-        let proof = login::Proof { user: &user.user, peer, plugin: user.plugin.as_deref() };
+        let claim = login::LoginClaim { user: &user.user, peer, plugin: user.plugin.as_deref() };
         let channel = login::Channel {
             socket: &mut self.socket,
             reader: &mut self.reader,
@@ -416,18 +415,18 @@ impl Connection {
         };
         let proven = tokio::select! {
             biased;
-            proven = login::prove_anew(channel, &shared, &proof) => proven,
+            proven = login::authenticate_again(channel, &shared, &claim) => proven,
             () = self.registration.process.killed() => return Err(End::Closed),
             () = shared.engine.clock().sleep(shared.connect_timeout()) => return Err(End::Closed),
         };
         let settled = proven.and_then(|account| {
             let is_admin = shared.is_admin(&account);
-            self.seat.settle(&account, &shared.place_limits(), is_admin)?;
+            self.slot.assign(&account, &shared.slot_limits(), is_admin)?;
             Ok(account)
         });
         let account = match settled {
             Ok(account) => account,
-            Err(login::Refused::Told(error)) => {
+            Err(login::Refused::Error(error)) => {
                 let message = error.message().to_owned();
                 return Err(self.refuse(error.code(), &message).await);
             }
@@ -435,7 +434,7 @@ impl Connection {
         };
         let session = self.session.as_mut().expect("no statement runs elsewhere");
         login::become_user(session, account, &user);
-        self.receiving = Receiving::nothing(&session.holdings, &shared.engine);
+        self.receiving = RequestMemory::new(&session.usage, &shared.engine);
         self.take_packets_of_session();
         let session = self.session.as_mut().expect("no statement runs elsewhere");
         let used = match &user.database {
@@ -451,17 +450,17 @@ impl Connection {
     }
 }
 
-/// What a wait for the client ended with.
+/// Why waiting for the client ended.
 enum Event {
     Read(usize),
     Failed(std::io::Error),
-    /// Nothing came of the rest of a packet for so many seconds.
+    /// The rest of a packet did not arrive within this number of seconds.
     Late(u64),
     RollBack,
     Ended,
 }
 
-/// Ends a statement whose client is gone.
+/// Aborts a statement when its connection ends.
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -470,12 +469,13 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Resolves when the client is gone; what it sends meanwhile is kept for later.
-async fn hang_up(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
+/// Resolves when the client disconnects; bytes it sends meanwhile are kept.
+async fn disconnected(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
     loop {
         let bytes = reader.next_buffer_bytes();
         if bytes > BUFFER_BYTES_FREE && bytes > reader.buffer_bytes() {
-            // Who sends this much ahead is there; it is asked again with the next statement.
+            // A client that pipelines this much is connected; it is checked again at the next
+            // statement.
             std::future::pending::<()>().await;
         }
         let read = poll_fn(|context| {
@@ -495,7 +495,8 @@ async fn hang_up(socket: &mut TcpStream, reader: &mut PacketReader) -> End {
     }
 }
 
-/// The same as [`send`]; a client that takes nothing keeps no connection that was killed.
+/// As [`send`], but ends when the connection is killed, so that a client that does not read cannot
+/// keep it open.
 async fn send_unless_killed(
     socket: &mut TcpStream,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Rows of a result that wait until the client fetches them.
+//! Cursors: rows of a result that the client fetches in steps.
 
 use std::collections::VecDeque;
 
@@ -7,27 +7,29 @@ use freshet_query::RecordBatch;
 use freshet_query::result::ResultColumn;
 use freshet_wire::{PacketWriter, StatusFlags};
 
-use crate::accounts::Kept;
+use crate::accounts::SessionMemory;
 use crate::mysql::results::{self, Encoding};
 
-/// Rows of a cursor that were not fetched yet.
+/// The rows of a cursor that were not fetched yet.
 pub struct CursorRows {
     columns: Vec<ResultColumn>,
     batches: VecDeque<RecordBatch>,
     row: usize,
-    memory: Kept,
+    memory: SessionMemory,
 }
 
 impl CursorRows {
-    /// All rows of a result and the memory that they take.
-    pub fn new(columns: Vec<ResultColumn>, batches: VecDeque<RecordBatch>, memory: Kept) -> Self {
+    /// A cursor over all rows of a result, with the memory they take.
+    pub fn new(
+        columns: Vec<ResultColumn>,
+        batches: VecDeque<RecordBatch>,
+        memory: SessionMemory,
+    ) -> Self {
         Self { columns, batches, row: 0, memory }
     }
 
-    /// Writes the next rows, at most `count`.
-    ///
     /// # Errors
-    /// A type that no expression of MySQL has.
+    /// A column type that cannot be sent.
     pub fn fetch(
         &mut self,
         count: u32,

@@ -1,4 +1,4 @@
-//! Commands: those of the short road are answered where they arrive, the others become work.
+//! Dispatch of commands: the fast path is answered here, other commands become [`Work`].
 
 use freshet_base::{Error, Result};
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
@@ -12,36 +12,34 @@ use crate::statement::{self, Work};
 use crate::transaction::Control;
 use crate::{insert, show};
 
-/// What is left to do after a command was looked at.
+/// What the connection has to do after a command was dispatched.
 pub enum Next {
-    /// Nothing: it is answered, or needs no answer.
+    /// Nothing: the command is answered or needs no answer.
     Answered,
-    /// A statement for the threads of queries.
+    /// Run this on the statement threads.
     Run(Work),
-    /// The session is as new, and so must be what the connection knows of it.
+    /// The session was reset; reset the connection's own state, too.
     Reset,
-    /// A login under another name.
+    /// Log in as another user.
     ChangeUser(login::NewUser),
-    /// The client is gone.
+    /// The client disconnects.
     Quit,
 }
 
-/// Where commands are looked at: everything of a connection but the socket.
+/// The parts of a connection that commands use, without its socket.
 pub struct Dispatcher<'a> {
-    /// Who asks.
     pub session: &'a mut Box<Session>,
-    /// What was prepared.
+    /// Prepared statements.
     pub statements: &'a mut Statements,
-    /// Where INSERTs as text go.
+    /// The targets of text INSERTs.
     pub inserts: &'a mut InsertCache,
-    /// Where answers go.
     pub writer: &'a mut PacketWriter,
-    /// Whether a text may hold several statements.
+    /// Whether a text may contain several statements.
     pub multi_statements: &'a mut bool,
 }
 
 impl Dispatcher<'_> {
-    /// Answers a command, or says what is left to do about it.
+    /// Answers a command, or returns what is left to do.
     pub async fn answer(&mut self, command: Command<'_>) -> Next {
         match command {
             Command::Execute(execute) => return self.execute(&execute).await,
@@ -136,7 +134,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Logs a prepared insert where its session wants that.
+    /// Logs a prepared insert if the session audits them.
     fn audit(&mut self, id: u32) {
         if !self.session.settings.audits_prepared {
             return;
@@ -184,7 +182,8 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Prepares: an INSERT of parameters right here, everything else where queries are planned.
+    /// Prepares an INSERT of parameters here; other statements are planned on the statement
+    /// threads.
     fn prepare(&mut self, sql: &[u8]) -> Next {
         let (dialect, database) = (self.session.settings.dialect, self.session.database.as_deref());
         let known = placeholders(sql, dialect)

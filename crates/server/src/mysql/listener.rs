@@ -1,4 +1,4 @@
-//! Accepting connections and giving each to a thread of its own choice for life.
+//! Accepts connections and assigns each to an I/O thread.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::Shared;
-use crate::io::{ACCEPT_PAUSE, IoThreads, Trouble};
+use crate::io::{ACCEPT_PAUSE, AcceptErrors, IoThreads};
 use crate::mysql::client;
 
-/// Accepts clients until `stop`.
+/// Accepts connections until `stop`.
 pub async fn accept(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -18,7 +18,7 @@ pub async fn accept(
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = std::pin::pin!(stop);
-    let mut trouble = Trouble::default();
+    let mut errors = AcceptErrors::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -29,9 +29,10 @@ pub async fn accept(
             Ok((stream, peer)) => hand_over(stream, peer, &shared, &threads),
             Err(error) => {
                 let clock = shared.engine.clock();
-                trouble.log(&error, clock.now(), "MySQL protocol");
-                // Usually no file descriptors are left: some come back when clients leave.
-                shared.places.make_room();
+                errors.log(&error, clock.now(), "MySQL protocol");
+                // Usually the process is out of file descriptors: closing an idle connection frees
+                // one.
+                shared.slots.evict_oldest();
                 clock.sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -39,13 +40,13 @@ pub async fn accept(
 }
 
 fn hand_over(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>, threads: &IoThreads) {
-    // The stream is registered anew with the runtime of its thread.
+    // The stream is registered again with the runtime of its thread.
     let Ok(stream) = stream.into_std() else { return };
     let thread = threads.next();
     let (shared, acks) = (Arc::clone(shared), Arc::clone(thread.acks()));
     thread.runtime().spawn(async move {
         let Ok(stream) = TcpStream::from_std(stream) else { return };
-        // A socket that does not take the option is still a socket.
+        // Works without the option, only slower.
         let _ = stream.set_nodelay(true);
         client::serve(stream, shared, acks, peer.ip()).await;
     });

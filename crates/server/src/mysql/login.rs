@@ -1,4 +1,4 @@
-//! How a client becomes a session: greeting, proof of the password, first database.
+//! The login: greeting, password check, session, first database.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,23 +16,22 @@ use tokio::net::TcpStream;
 use crate::Shared;
 use crate::auth::{self, Exchange};
 use crate::mysql::socket::{End, send};
-use crate::places::Place;
 use crate::process::Registration;
 use crate::session::{Client, Session};
+use crate::slots::ConnectionSlot;
 
-/// How long a client that has not logged in may take to read what it is sent.
+/// How long a client may take to read a packet before its login is complete.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Compression by zlib and by zstd, as clients ask for it.
+/// The capabilities for compression by zlib and zstd.
 const COMPRESSION: u32 = Capabilities::COMPRESS.bits() | Capabilities::ZSTD.bits();
 
-/// A conversation that is only packets yet.
+/// A connection without a session yet.
 pub struct Channel<'a> {
-    /// The socket.
     pub socket: &'a mut TcpStream,
-    /// What came.
+    /// Received bytes.
     pub reader: &'a mut PacketReader,
-    /// What goes.
+    /// Packets to send.
     pub writer: &'a mut PacketWriter,
 }
 
@@ -43,7 +42,7 @@ impl Channel<'_> {
         Ok(())
     }
 
-    /// The next packet, and the writer set to answer it.
+    /// The next packet; sets the writer's sequence id to answer it.
     async fn packet(&mut self) -> std::result::Result<Vec<u8>, Refused> {
         let expected = self.writer.sequence();
         loop {
@@ -56,7 +55,7 @@ impl Channel<'_> {
                 Err(error) => {
                     self.writer.reply_to(expected.wrapping_add(1));
                     let code = ErrorCode::PacketMalformed;
-                    return Err(Refused::Told(Error::new(code, error.to_string())));
+                    return Err(Refused::Error(Error::new(code, error.to_string())));
                 }
             }
             match self.socket.read(self.reader.spare()).await {
@@ -68,11 +67,11 @@ impl Channel<'_> {
     }
 }
 
-/// Why nobody came in.
+/// Why a login failed.
 pub enum Refused {
-    /// The client is told this.
-    Told(Error),
-    /// The client is gone.
+    /// The client gets this error.
+    Error(Error),
+    /// The client disconnected.
     Gone(End),
 }
 
@@ -84,19 +83,19 @@ impl From<End> for Refused {
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        Self::Told(error)
+        Self::Error(error)
     }
 }
 
-/// Greets a client and lets it prove who it is.
+/// Greets a client and checks its password.
 ///
 /// # Errors
-/// What it is told, or that it is gone.
+/// An error for the client, or that it disconnected.
 pub async fn greet(
     mut channel: Channel<'_>,
     shared: &Arc<Shared>,
     registration: &Registration,
-    seat: &mut Place,
+    slot: &mut ConnectionSlot,
     peer: IpAddr,
 ) -> std::result::Result<Box<Session>, Refused> {
     let scramble = shared.scramble();
@@ -111,26 +110,27 @@ pub async fn greet(
     });
     channel.flush().await?;
     let answer = channel.packet().await?;
-    let told =
-        |error: freshet_wire::Error| Refused::Told(err!(HandshakeFailed, "Bad handshake: {error}"));
-    let request = match HandshakeResponse::parse(&answer).map_err(told)? {
+    let refused = |error: freshet_wire::Error| {
+        Refused::Error(err!(HandshakeFailed, "Bad handshake: {error}"))
+    };
+    let request = match HandshakeResponse::parse(&answer).map_err(refused)? {
         HandshakeResponse::Login(request) => request,
         HandshakeResponse::Ssl(_) => {
-            return Err(Refused::Told(err!(HandshakeFailed, "the server does not offer TLS")));
+            return Err(Refused::Error(err!(HandshakeFailed, "the server does not offer TLS")));
         }
     };
     if request.hello.capabilities.bits() & COMPRESSION != 0 {
-        // All that it sends from here on would be compressed, whatever was offered.
-        return Err(Refused::Told(err!(
+        // The client would compress all packets from here on, although the server did not offer it.
+        return Err(Refused::Error(err!(
             HandshakeFailed,
             "Bad handshake: the server does not offer compression; connect without it"
         )));
     }
     channel.writer.set_capabilities(request.hello.capabilities & Capabilities::SERVER);
-    let proof = Proof { user: request.user, peer, plugin: request.plugin };
+    let claim = LoginClaim { user: request.user, peer, plugin: request.plugin };
     let account =
-        prove(&mut channel, shared, &proof, scramble, Some(request.auth_response)).await?;
-    seat.settle(&account, &shared.place_limits(), shared.is_admin(&account))?;
+        authenticate(&mut channel, shared, &claim, scramble, Some(request.auth_response)).await?;
+    slot.assign(&account, &shared.slot_limits(), shared.is_admin(&account))?;
     open_session(&channel, shared, registration, peer, account, &request)
 }
 
@@ -162,53 +162,52 @@ fn open_session(
     Ok(session)
 }
 
-/// Who says to be whom.
-pub struct Proof<'a> {
-    /// The name.
+/// Whom a client claims to be.
+pub struct LoginClaim<'a> {
     pub user: &'a str,
-    /// From where.
+    /// Its address.
     pub peer: IpAddr,
-    /// The plugin that the client likes.
+    /// The plugin that the client prefers.
     pub plugin: Option<&'a str>,
 }
 
-/// Lets a client prove a password under a new scramble, for COM_CHANGE_USER.
+/// Checks a password with a new scramble, for COM_CHANGE_USER.
 ///
 /// # Errors
 /// 1045.
-pub async fn prove_anew(
+pub async fn authenticate_again(
     mut channel: Channel<'_>,
     shared: &Arc<Shared>,
-    proof: &Proof<'_>,
+    claim: &LoginClaim<'_>,
 ) -> std::result::Result<Account, Refused> {
     let scramble = shared.scramble();
-    prove(&mut channel, shared, proof, scramble, None).await
+    authenticate(&mut channel, shared, claim, scramble, None).await
 }
 
-async fn prove(
+async fn authenticate(
     channel: &mut Channel<'_>,
     shared: &Arc<Shared>,
-    proof: &Proof<'_>,
+    claim: &LoginClaim<'_>,
     scramble: Scramble,
     response: Option<&[u8]>,
 ) -> std::result::Result<Account, Refused> {
-    let host = auth::host_of(proof.peer);
+    let host = auth::host_of(claim.peer);
     let (passwords, clock) = (&shared.passwords, &**shared.engine.clock());
-    passwords.hold_back(clock, proof.user, proof.peer).await;
+    passwords.delay_attempt(clock, claim.user, claim.peer).await;
     let (account, credential) =
-        passwords.account_of(&shared.engine, proof.user, &host, proof.plugin);
-    let private = proof.peer.to_canonical().is_loopback();
+        passwords.account_of(&shared.engine, claim.user, &host, claim.plugin);
+    let private = claim.peer.to_canonical().is_loopback();
     let mut exchange = Authenticator::new(credential.clone(), scramble, private);
     let mut step = match response {
-        Some(response) => exchange.begin(channel.writer, proof.plugin, response),
+        Some(response) => exchange.begin(channel.writer, claim.plugin, response),
         None => exchange.switch(channel.writer),
     };
-    let learned = loop {
+    let fast_hash = loop {
         match step {
-            AuthStep::Accepted { learned } => break learned,
+            AuthStep::Accepted { fast_hash } => break fast_hash,
             AuthStep::Rejected { password_given } => {
-                passwords.judged(clock, proof.user, proof.peer, false);
-                return Err(auth::denied(proof.user, proof.peer, password_given).into());
+                passwords.record_attempt(clock, claim.user, claim.peer, false);
+                return Err(auth::denied(claim.user, claim.peer, password_given).into());
             }
             AuthStep::Continue => {
                 channel.flush().await?;
@@ -219,30 +218,29 @@ async fn prove(
             }
         }
     };
-    passwords.judged(clock, proof.user, proof.peer, account.is_some());
-    let account =
-        account.ok_or_else(|| auth::denied(proof.user, proof.peer, true)).map_err(Refused::Told)?;
-    if let Some(fast) = learned {
-        passwords.learn(&account, &credential, fast);
+    passwords.record_attempt(clock, claim.user, claim.peer, account.is_some());
+    let account = account
+        .ok_or_else(|| auth::denied(claim.user, claim.peer, true))
+        .map_err(Refused::Error)?;
+    if let Some(fast) = fast_hash {
+        passwords.cache_fast_hash(&account, &credential, fast);
     }
-    auth::refuse_open_root(&account, &credential, proof.peer)?;
+    auth::refuse_open_root(&account, &credential, claim.peer)?;
     Ok(account)
 }
 
-/// What COM_CHANGE_USER asks for.
+/// The parameters of COM_CHANGE_USER.
 pub struct NewUser {
-    /// The name.
     pub user: String,
-    /// The database.
     pub database: Option<String>,
-    /// The plugin that the client likes.
+    /// The plugin that the client prefers.
     pub plugin: Option<String>,
     collation: Option<Collation>,
     attributes: Vec<(String, String)>,
 }
 
 impl NewUser {
-    /// The command with a life of its own.
+    /// Copies the parameters out of the packet.
     pub fn of(command: &ChangeUser<'_>) -> Self {
         Self {
             user: command.user.to_owned(),
@@ -254,7 +252,7 @@ impl NewUser {
     }
 }
 
-/// Makes a session that of another user, as if it were new.
+/// Resets a session for another user.
 pub fn become_user(session: &mut Session, account: Account, user: &NewUser) {
     session.client.user = user.user.clone();
     if let Some(collation) = user.collation {
@@ -269,11 +267,10 @@ pub fn become_user(session: &mut Session, account: Account, user: &NewUser) {
     });
 }
 
-/// Whether the server may listen at an address: while `root` has no password, only where
-/// nobody but this machine can come in.
+/// Whether the server may listen at an address: only on loopback while `root` has no password.
 ///
 /// # Errors
-/// When it may not, saying what to do.
+/// When it may not, with a message that says what to do.
 pub fn check_listen(shared: &Shared, address: IpAddr) -> Result<()> {
     let root = Account::anywhere("root");
     let catalog = shared.engine.catalog();

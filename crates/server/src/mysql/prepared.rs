@@ -1,4 +1,4 @@
-//! Prepared statements of a connection.
+//! The prepared statements of a connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,92 +13,89 @@ use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::ResultColumn;
 use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
-use crate::accounts::Kept;
+use crate::accounts::SessionMemory;
 use crate::insert::{self, Done, Grouping, Target};
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::text;
 use crate::session::Session;
 
-/// Parameters of a statement at most: the reply counts them in 16 bits.
+/// The maximum number of parameters: the reply counts them in 16 bits.
 pub const PARAMETERS_MAX: usize = 0xffff;
-/// What a kept statement takes besides its text, about.
+/// The approximate memory of a prepared statement besides its text.
 const STATEMENT_BYTES: usize = 4 << 10;
-/// What a parameter takes: its type, in two forms.
+/// The memory of a parameter: its type, in two forms.
 const PARAMETER_BYTES: usize = 8;
-/// What the tree and the plan of a statement take for each byte of its text, about.
+/// The approximate memory of a statement's tree and plan per byte of text.
 const TREE_BYTES_PER_BYTE: usize = 64;
-/// A copy of a packet above this size is not kept.
+/// Larger scratch buffers are freed after use.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
-/// Statements of a connection at most.
+/// Prepared statements per connection.
 const STATEMENTS_MAX: usize = 16_382;
 
-/// A prepared statement.
 pub struct Prepared {
-    /// Its text.
     pub sql: String,
-    /// The database that was current when it was prepared: names without one mean it for ever, as
-    /// in MySQL.
+    /// The current database when it was prepared: unqualified names keep referring to it, as in
+    /// MySQL.
     pub database: Option<Arc<str>>,
-    /// How many `?` it has.
+    /// The number of `?`.
     pub parameters: u16,
-    /// What it is.
     pub kind: Kind,
-    /// Parameters that came in pieces.
+    /// Parameters sent by COM_STMT_SEND_LONG_DATA.
     long_data: LongData,
-    /// Why pieces were not taken; their command has no answer.
+    /// The error of a COM_STMT_SEND_LONG_DATA, which has no reply; the next execution returns it.
     refused: Option<Error>,
-    /// The memory of all this but the rows of a cursor.
-    kept: Kept,
-    /// The part of it that the statement itself takes.
+    /// The memory of everything except the rows of a cursor.
+    kept: SessionMemory,
+    /// The part of `kept` for the statement itself.
     own_bytes: u64,
-    /// Types of parameters as clients bind them, for inserts.
+    /// Parameter types as the client bound them, for inserts.
     insert_types: Vec<u16>,
-    /// The same for everything else.
+    /// The same for other statements.
     types: Vec<ParamType>,
     scratch: Vec<u8>,
 }
 
-/// What a prepared statement is.
+/// The kind of a prepared statement.
 pub enum Kind {
-    /// An INSERT of parameters and literals, which the hot road takes.
+    /// An INSERT of parameters and literals, for the fast path.
     Insert(Box<PreparedInsert>),
-    /// Anything else.
+    /// Any other statement.
     Other(Box<PreparedQuery>),
 }
 
 impl Kind {
-    /// Whether it may change which database is current.
+    /// Whether it may change the current database.
     pub fn moves_session(&self) -> bool {
         let Self::Other(prepared) = self else { return false };
         matches!(prepared.parsed.statement, Statement::Use(_) | Statement::DropDatabase { .. })
     }
 }
 
-/// A prepared statement that is no INSERT of literals.
+/// A prepared statement other than an INSERT of literals.
 pub struct PreparedQuery {
-    /// What it says.
+    /// The syntax tree.
     pub parsed: Parsed,
-    /// How it was last carried out.
+    /// The plan of the last execution.
     pub plan: Option<CachedPlan>,
-    /// The columns of its result, as far as they are known without values.
+    /// The columns of its result, as far as they are known without parameter values.
     pub columns: Vec<ResultColumn>,
-    /// Rows that wait to be fetched.
+    /// The open cursor.
     pub cursor: Option<CursorRows>,
-    /// Taken for what was parsed.
+    /// The memory of the syntax tree.
     pub memory: Memory,
 }
 
-/// A plan, and what it was made for: it is good while all of that stands.
+/// A plan and the state it depends on; valid while all of that is unchanged.
 pub struct CachedPlan {
-    /// Bound to no snapshot.
+    /// Not bound to a snapshot.
     pub plan: Plan,
-    /// Of the catalog.
+    /// The catalog's generation.
     pub generation: u64,
-    /// Their version.
+    /// The version of the session's settings.
     pub settings: u64,
-    /// The current one.
+    /// The current database.
     pub database: Option<Arc<str>>,
-    /// Of the values.
+    /// The types of the parameter values.
     pub types: Vec<Option<DataType>>,
 }
 
@@ -113,8 +110,8 @@ pub struct PreparedInsert {
 }
 
 impl PreparedInsert {
-    /// Looks at a statement once; `None` when it is no such INSERT. Builds no tree. Without a
-    /// database of its own it stays in the one that is current now, whatever USE says later.
+    /// Recognises such an INSERT without building a syntax tree; `None` for other statements. If it
+    /// names no database it stays in `current`, even after USE.
     pub fn parse(sql: &[u8], dialect: Dialect, current: Option<&str>) -> Option<Self> {
         let head = parse_head(sql, dialect)?;
         let columns = head.columns.map(|names| names.into_iter().map(Into::into).collect());
@@ -128,7 +125,7 @@ impl PreparedInsert {
         })
     }
 
-    /// Looks names up again where they may mean something else.
+    /// Resolves names again if the catalog or the settings have changed.
     ///
     /// # Errors
     /// Unknown names, missing privileges, columns without a value.
@@ -143,10 +140,8 @@ impl PreparedInsert {
 }
 
 impl Prepared {
-    /// A statement of this kind, prepared in this session.
-    ///
     /// # Errors
-    /// 1041 where the account keeps too much.
+    /// 1041 at the account's memory limit.
     pub fn new(sql: String, parameters: u16, kind: Kind, session: &Session) -> Result<Self> {
         let copies = match kind {
             Kind::Insert(_) => 2,
@@ -154,7 +149,7 @@ impl Prepared {
         };
         let parameter_bytes = usize::from(parameters) * PARAMETER_BYTES;
         let own_bytes = (STATEMENT_BYTES + sql.len() * copies + parameter_bytes) as u64;
-        let mut kept = Kept::nothing(&session.holdings);
+        let mut kept = SessionMemory::new(&session.usage);
         kept.resize(own_bytes)?;
         Ok(Self {
             sql,
@@ -171,7 +166,7 @@ impl Prepared {
         })
     }
 
-    /// Takes a piece of a parameter. What is wrong with it is told by the execution.
+    /// COM_STMT_SEND_LONG_DATA: appends to a parameter. The next execution returns its errors.
     pub fn take_long_data(&mut self, parameter: u16, piece: &[u8], bytes_max: usize) {
         if self.refused.is_some() {
             return;
@@ -186,12 +181,12 @@ impl Prepared {
         }
     }
 
-    /// Why a piece of a parameter was not taken, if one was not.
+    /// The error of a COM_STMT_SEND_LONG_DATA, if one failed.
     pub fn take_refusal(&mut self) -> Option<Error> {
         self.refused.take()
     }
 
-    /// Forgets what belongs to one execution: parameters that came in pieces, and a large copy.
+    /// Frees the data of one execution: long parameters and a large scratch buffer.
     pub fn forget_values(&mut self) {
         self.refused = None;
         if self.scratch.capacity() > SCRATCH_BYTES_KEPT {
@@ -203,16 +198,17 @@ impl Prepared {
         }
     }
 
-    /// What an execution reads its parameters by: the types that were bound, which it may
-    /// change, and the values that came in pieces.
+    /// What decoding the parameters of an execution needs: the bound types, which it may change,
+    /// and the long parameters.
     pub fn parameter_parts(&mut self) -> (&mut Vec<ParamType>, &LongData) {
         (&mut self.types, &self.long_data)
     }
 
-    /// Runs an INSERT; `None` when it holds what the scanner does not know, or is none.
+    /// Runs an INSERT; `None` when it is another statement or has values that the scanner does not
+    /// handle.
     ///
     /// # Errors
-    /// Those of the parameters, and of [`insert::load`].
+    /// Invalid parameters, and those of [`insert::load`].
     pub async fn insert(
         &mut self,
         session: &mut Session,
@@ -246,7 +242,6 @@ impl Prepared {
 }
 
 impl Prepared {
-    /// Forgets rows that wait to be fetched.
     pub fn close_cursor(&mut self) {
         if let Kind::Other(query) = &mut self.kind {
             query.cursor = None;
@@ -256,7 +251,7 @@ impl Prepared {
     /// COM_STMT_FETCH.
     ///
     /// # Errors
-    /// When no cursor is open.
+    /// When the statement has no open cursor.
     pub fn fetch(
         &mut self,
         rows: u32,
@@ -273,7 +268,7 @@ impl Prepared {
     }
 }
 
-/// Prepared statements by handle.
+/// Prepared statements by id.
 #[derive(Default)]
 pub struct Statements {
     all: HashMap<u32, Box<Prepared>>,
@@ -281,10 +276,10 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// Keeps a statement and gives its handle.
+    /// Stores a statement and returns its id.
     ///
     /// # Errors
-    /// 1041 where there are too many.
+    /// 1041 when there are too many.
     pub fn add(&mut self, prepared: Prepared) -> Result<u32> {
         if self.all.len() >= STATEMENTS_MAX {
             bail!(
@@ -293,7 +288,7 @@ impl Statements {
                  {STATEMENTS_MAX}); close some"
             );
         }
-        // Neither 0 nor the handle that means "the last one" is ever given.
+        // Neither 0 nor the id for "the last one" is assigned.
         let free =
             |id: &u32| *id != 0 && *id != Execute::PREPARED_LAST && !self.all.contains_key(id);
         let id = (1..).map(|n| self.last.wrapping_add(n)).find(free).expect("few are in use");
@@ -302,10 +297,10 @@ impl Statements {
         Ok(id)
     }
 
-    /// The statement of a handle.
+    /// The statement with an id.
     ///
     /// # Errors
-    /// 1243.
+    /// 1243 if there is none.
     pub fn get(&mut self, id: u32, command: &str) -> Result<&mut Box<Prepared>> {
         let id = if id == Execute::PREPARED_LAST { self.last } else { id };
         self.all.get_mut(&id).ok_or_else(|| {
@@ -313,32 +308,30 @@ impl Statements {
         })
     }
 
-    /// Lends a statement to its execution.
+    /// Removes a statement for its execution.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no such statement.
     pub fn lend(&mut self, id: u32) -> (u32, Box<Prepared>) {
         let id = if id == Execute::PREPARED_LAST { self.last } else { id };
         (id, self.all.remove(&id).expect("a statement that runs is there"))
     }
 
-    /// Takes a statement back.
+    /// Puts a statement back after its execution.
     pub fn give_back(&mut self, id: u32, statement: Box<Prepared>) {
         self.all.insert(id, statement);
     }
 
-    /// Forgets a statement.
     pub fn close(&mut self, id: u32) {
         self.all.remove(&id);
     }
 
-    /// Forgets all of them.
     pub fn clear(&mut self) {
         self.all.clear();
     }
 }
 
-/// How many `?` stand in a statement outside of text, names and comments.
+/// The number of `?` in a statement outside of strings, names and comments.
 ///
 /// # Errors
 /// 1390 above 65,535.
@@ -352,7 +345,7 @@ pub fn placeholders(sql: &[u8], dialect: Dialect) -> Result<u16> {
     })
 }
 
-/// An error of the codec about arguments, as an error of the server.
+/// Converts an error of the codec.
 pub fn protocol(error: freshet_wire::Error) -> Error {
     let code = match error.errno() {
         1210 => ErrorCode::WrongArguments,

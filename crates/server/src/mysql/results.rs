@@ -1,4 +1,4 @@
-//! Result sets: what a plan yields, in the two encodings of the protocol.
+//! Result sets in the text and binary encodings of the protocol.
 
 use arrow::array::RecordBatch;
 use freshet_base::{Lsn, Result, bail};
@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 
 use crate::session::Session;
 
-/// Bytes of rows that are handed to the connection at once.
+/// The size of the pieces in which rows are passed to the connection.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Rows of fewer bytes take no memory that is worth counting.
+/// The memory of shorter rows is not accounted for.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 
-/// In which protocol rows are written.
+/// The encoding of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
     /// For COM_QUERY.
@@ -28,33 +28,32 @@ pub enum Encoding {
     Binary,
 }
 
-/// Where the answer of a statement goes: packets, handed to the connection in pieces.
+/// The answer of a statement: packets, passed to the connection in pieces.
 pub struct Output {
-    /// The packets that were not handed over yet.
+    /// Packets that were not passed on yet.
     pub writer: PacketWriter,
-    /// How far the log must be durable before they are sent.
+    /// The log must be durable up to here before they are sent.
     covers: Lsn,
     pieces: mpsc::Sender<Piece>,
-    /// Memory of wide rows that were not handed over yet.
+    /// Memory of wide rows in `writer`.
     memory: Memory,
 }
 
 /// Packets of an answer on their way to the client.
 pub struct Piece {
-    /// The packets.
     pub bytes: Vec<u8>,
-    /// What they tell of: none of them is sent before the log is durable up to here.
+    /// They are sent when the log is durable up to here.
     pub covers: Lsn,
-    /// Taken for them.
+    /// The memory of the packets.
     _memory: Memory,
 }
 
-/// The client is gone; nobody wants the rest.
+/// The client has disconnected.
 #[derive(Debug)]
 pub struct Gone;
 
 impl Output {
-    /// An output whose first packet carries `sequence`.
+    /// An output whose first packet has this sequence id.
     pub fn new(
         capabilities: Capabilities,
         sequence: u8,
@@ -67,12 +66,12 @@ impl Output {
         Self { writer, covers: Lsn::ZERO, pieces, memory }
     }
 
-    /// What is written from here on tells of the log up to `acked`.
+    /// Packets from here on acknowledge loads up to `acked`.
     pub fn covers(&mut self, acked: Lsn) {
         self.covers = self.covers.max(acked);
     }
 
-    /// Hands over what has gathered if it is much; waits while the client does not read.
+    /// Passes packets on if they reach [`PIECE_BYTES`]; waits while the client does not read.
     pub async fn spill(&mut self) -> std::result::Result<(), Gone> {
         if self.writer.bytes().len() < PIECE_BYTES {
             return Ok(());
@@ -83,7 +82,6 @@ impl Output {
     }
 }
 
-/// The definition of a result column.
 pub fn definition<'a>(column: &'a ResultColumn, collation: Collation) -> ColumnDefinition<'a> {
     ColumnDefinition {
         schema: &column.database,
@@ -103,7 +101,7 @@ fn column_type(ty: ResultType) -> ColumnType {
     ColumnType::from_code(ty as u8).expect("types of results are types of the protocol")
 }
 
-/// The collation that text of a session's results is in.
+/// The collation of text in a session's results.
 pub fn result_collation(session: &Session) -> Collation {
     match session.client.collation.charset() {
         Some("utf8mb4" | "utf8mb3") => session.client.collation,
@@ -111,7 +109,6 @@ pub fn result_collation(session: &Session) -> Collation {
     }
 }
 
-/// The definitions of result columns.
 pub fn definitions<'a>(
     columns: &'a [ResultColumn],
     session: &Session,
@@ -120,7 +117,7 @@ pub fn definitions<'a>(
     columns.iter().map(|column| definition(column, collation)).collect()
 }
 
-/// Answers a COM_STMT_PREPARE.
+/// Answers COM_STMT_PREPARE.
 pub fn prepared(
     writer: &mut PacketWriter,
     statement_id: u32,
@@ -138,7 +135,6 @@ pub fn prepared(
     });
 }
 
-/// Begins a result set.
 pub fn begin(writer: &mut PacketWriter, columns: &[ResultColumn], session: &Session) {
     writer.columns(&definitions(columns, session), session.status());
 }
@@ -146,7 +142,7 @@ pub fn begin(writer: &mut PacketWriter, columns: &[ResultColumn], session: &Sess
 /// Writes the rows `from..to` of a batch.
 ///
 /// # Errors
-/// A type that no expression of MySQL has.
+/// A column type that cannot be sent.
 pub fn rows(
     writer: &mut PacketWriter,
     batch: &RecordBatch,
@@ -161,11 +157,12 @@ pub fn rows(
     Ok(())
 }
 
-/// Writes the rows of a batch, handing pieces over as they fill. A row may have `bytes_max` bytes.
+/// Writes the rows of a batch, passing pieces on as they fill; a row may have up to `bytes_max`
+/// bytes.
 ///
 /// # Errors
-/// 1153 for a longer row, 1038 for no memory to write it, a type that no expression of MySQL has.
-/// `Ok(Err(Gone))` when the client is gone.
+/// 1153 for a longer row, 1038 without memory for it, or a column type that cannot be sent.
+/// `Ok(Err(Gone))` when the client has disconnected.
 pub async fn stream(
     output: &mut Output,
     batch: &RecordBatch,
@@ -191,7 +188,7 @@ pub async fn stream(
     Ok(Ok(()))
 }
 
-/// The bytes of a text in a row.
+/// The length of a cell's text.
 fn text_bytes(cells: &Cells, row: usize) -> usize {
     match cells {
         Cells::Text(values) if !cells.is_null(row) => values.value(row).len(),
@@ -270,7 +267,7 @@ fn put_binary(
     }
 }
 
-/// An integer at the width of its column; the bits of an unsigned one are the same.
+/// Writes an integer with the width of its column; an unsigned one has the same bits.
 fn put_int(out: &mut BinaryRow<'_>, ty: ResultType, value: i64) {
     match ty {
         ResultType::Tiny => out.i8(value as i8),
@@ -318,7 +315,6 @@ fn time(micros: i64) -> Time {
     }
 }
 
-/// Ends a result set.
 pub fn end(writer: &mut PacketWriter, session: &Session, more: bool) {
     let status = session.status().set(StatusFlags::MORE_RESULTS_EXISTS, more);
     writer.result_end(status, session.diagnostics.count_u16());

@@ -1,4 +1,4 @@
-//! What goes to a client's socket, and why a conversation ends.
+//! Sending to a client, and why connections end.
 
 use std::time::Duration;
 
@@ -7,10 +7,9 @@ use freshet_wire::PacketWriter;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// Why a connection ends.
 #[derive(Debug)]
 pub enum End {
-    /// The client left, or was told why it has to.
+    /// The client disconnected, or was sent an error that ends the connection.
     Closed,
     /// The socket failed, or the client stopped reading.
     Io(std::io::Error),
@@ -22,9 +21,9 @@ impl From<std::io::Error> for End {
     }
 }
 
-/// Sends bytes to a client that may take its time, but not for ever.
+/// Sends bytes; fails if the client does not take them within `timeout`.
 pub async fn send(socket: &mut TcpStream, bytes: &[u8], timeout: Duration) -> std::io::Result<()> {
-    // Nearly always the socket takes all at once, and no timer has to be set.
+    // The socket nearly always takes everything at once; then no timer is needed.
     let sent = match socket.try_write(bytes) {
         Ok(sent) => sent,
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
@@ -39,7 +38,7 @@ pub async fn send(socket: &mut TcpStream, bytes: &[u8], timeout: Duration) -> st
     }
 }
 
-/// Answers with an error.
+/// Writes an ERR packet.
 pub fn put_error(writer: &mut PacketWriter, error: &Error) {
     writer.err(error.code().errno(), error.code().sqlstate(), error.message());
 }

@@ -1,5 +1,5 @@
-//! The bytes of a statement: which of them are strings, names and comments. A string may hold
-//! bytes that are no text, which parsers of text cannot take: they get it as a hex literal.
+//! The lexical structure of a statement: strings, names and comments. Strings with bytes that are
+//! not UTF-8 are rewritten as hex literals, because the parser accepts only UTF-8.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,17 +7,17 @@ use std::fmt::Write;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::values::Dialect;
 
-/// How a stretch of a statement is read.
+/// The kinds of pieces of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Piece {
-    /// Words, numbers, signs and blanks.
+    /// Words, numbers, operators and blanks.
     Plain,
-    /// What stands in these quotes.
+    /// Text in these quotes.
     Quoted(u8),
     Comment,
 }
 
-/// The piece at `at`, and where it ends.
+/// The piece at `at` and its end.
 fn piece(sql: &[u8], at: usize, dialect: Dialect) -> (Piece, usize) {
     match sql[at] {
         quote @ (b'\'' | b'"' | b'`') => {
@@ -44,7 +44,7 @@ fn end_of_quoted(sql: &[u8], mut at: usize, quote: u8, escapes: bool) -> usize {
     sql.len()
 }
 
-/// The comment at `at`, or the byte there when it begins none.
+/// The comment at `at`, or a single byte if there is none.
 fn behind_comment(sql: &[u8], at: usize) -> (Piece, usize) {
     let rest = &sql[at..];
     let line_end = || rest.iter().position(|byte| *byte == b'\n').map_or(sql.len(), |n| at + n + 1);
@@ -52,7 +52,7 @@ fn behind_comment(sql: &[u8], at: usize) -> (Piece, usize) {
         [b'#', ..] | [b'-', b'-', b' ' | b'\t' | b'\n' | b'\r', ..] | [b'-', b'-'] => {
             (Piece::Comment, line_end())
         }
-        // The bodies of `/*!` comments are executed.
+        // The content of `/*!` comments is executed.
         [b'/', b'*', b'!', ..] => (Piece::Plain, at + 3),
         [b'/', b'*', comment @ ..] => {
             let end = comment.windows(2).position(|pair| pair == b"*/");
@@ -62,7 +62,7 @@ fn behind_comment(sql: &[u8], at: usize) -> (Piece, usize) {
     }
 }
 
-/// How many `?` stand in a statement outside of strings, names and comments.
+/// The number of `?` in a statement outside of strings, names and comments.
 pub fn placeholders(sql: &[u8], dialect: Dialect) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < sql.len() {
@@ -75,10 +75,10 @@ pub fn placeholders(sql: &[u8], dialect: Dialect) -> usize {
     count
 }
 
-/// A statement as text that means the same.
+/// The statement as equivalent UTF-8 text.
 ///
 /// # Errors
-/// 1064 where bytes that are no UTF-8 stand anywhere but in strings and comments.
+/// 1064 when bytes that are not UTF-8 are outside of strings and comments.
 pub fn utf8(sql: &[u8], dialect: Dialect) -> Result<Cow<'_, str>> {
     if let Ok(text) = std::str::from_utf8(sql) {
         return Ok(Cow::Borrowed(text));
@@ -113,15 +113,15 @@ fn is_string(piece: Piece, dialect: Dialect) -> bool {
     matches!(piece, Piece::Quoted(b'\'')) || piece == Piece::Quoted(b'"') && !dialect.ansi_quotes
 }
 
-/// Reads the string at `at` and those that follow it with nothing but blanks between, which are
-/// one value; returns the end of the last one.
+/// Decodes the string at `at` and those that follow it with only blanks between, which form one
+/// value; returns the end of the last one.
 fn strings(sql: &[u8], mut at: usize, dialect: Dialect, out: &mut Vec<u8>) -> usize {
     loop {
         let (quote, (_, end)) = (sql[at], piece(sql, at, dialect));
         let inner = &sql[at + 1..end.saturating_sub(1).max(at + 1)];
         unescape(inner, !dialect.no_backslash_escapes, out);
         if sql.get(end) == Some(&quote) {
-            // Written twice it stands for itself.
+            // A doubled quote stands for one.
             out.push(quote);
             at = end;
             continue;
@@ -146,7 +146,7 @@ fn unescape(inner: &[u8], escapes: bool, out: &mut Vec<u8>) {
                 Some(b'r') => out.push(b'\r'),
                 Some(b't') => out.push(b'\t'),
                 Some(b'Z') => out.push(26),
-                // Patterns of LIKE need these as they stand.
+                // Kept for patterns of LIKE.
                 Some(wild @ (b'%' | b'_')) => out.extend([b'\\', *wild]),
                 Some(other) => out.push(*other),
                 None => out.push(b'\\'),
@@ -156,7 +156,7 @@ fn unescape(inner: &[u8], escapes: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// A string of bytes; a hex literal alone would be a number where one is wanted.
+/// Appends a string as a hex literal, with an introducer so that it is never read as a number.
 fn push_hex(text: &mut String, bytes: &[u8]) {
     let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let word = text.trim_end().rsplit(|c| !in_name(c)).next().unwrap_or_default();

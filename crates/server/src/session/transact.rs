@@ -1,4 +1,4 @@
-//! What BEGIN, COMMIT and ROLLBACK do to a session, and what stands before reads and writes.
+//! BEGIN, COMMIT and ROLLBACK, and the preparation of reads.
 
 use freshet_base::Result;
 use freshet_ingest::WaitLimit;
@@ -8,7 +8,7 @@ use super::Session;
 use crate::transaction::{Begin, Control};
 
 impl Session {
-    /// Does what a statement says that only opens or ends a transaction.
+    /// Runs a plain BEGIN, COMMIT or ROLLBACK.
     ///
     /// # Errors
     /// Those of [`Self::begin`] and [`Self::commit`].
@@ -24,10 +24,10 @@ impl Session {
         }
     }
 
-    /// BEGIN: commits the transaction that is open and opens another one.
+    /// BEGIN: commits the open transaction and opens another one.
     ///
     /// # Errors
-    /// Those of the commit; a label that is none or is used.
+    /// Those of the commit; an invalid or used label.
     pub async fn begin(&mut self, begin: &Begin) -> Result<()> {
         self.commit().await?;
         self.info.clear();
@@ -46,11 +46,11 @@ impl Session {
         self.transactions.begin(engine, &self.settings, claim, begin.read_only)
     }
 
-    /// COMMIT, also the one that DDL and BEGIN imply. Without a transaction it does nothing.
+    /// COMMIT, also when implied by DDL or BEGIN. Without a transaction it does nothing.
     ///
     /// # Errors
-    /// No room in the log in time, a table dropped meanwhile, 1205 where it was rolled back
-    /// already: the transaction is gone then and nothing of it happened.
+    /// No log room in time, a dropped table, or 1205 after an idle timeout: the transaction is
+    /// rolled back.
     pub async fn commit(&mut self) -> Result<()> {
         self.info.clear();
         let Some(transaction) = self.transactions.take()? else { return Ok(()) };
@@ -63,16 +63,17 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the log is durable up to everything that the session's replies tell of: what
-    /// is read from then on holds it.
+    /// Waits until the log is durable up to everything that the session has acknowledged, so that
+    /// later reads include it.
     pub async fn wait_durable(&self) {
         self.shared.engine.horizon().wait(self.acked).await;
     }
 
-    /// To be called before a statement reads: what the session was told is in what it reads.
+    /// Called before a statement reads: waits so that it sees what the session has acknowledged.
     ///
     /// # Errors
-    /// When no ids can be had; 1205 while a transaction that was rolled back is not ended.
+    /// When no ids can be allocated; 1205 after an idle timeout, until the client ends the
+    /// transaction.
     pub async fn before_read(&mut self) -> Result<()> {
         self.transactions.check_alive()?;
         self.wait_durable().await;

@@ -1,4 +1,4 @@
-//! What the catalog holds: databases, tables, columns, keys, partitions.
+//! SHOW of catalog objects: databases, tables, columns, keys, partitions.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn databases(session: &Session) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Tables of a database that the user may see.
+/// The tables of a database that the user may see.
 fn visible(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let catalog = session.shared.engine.catalog();
     require_visible(&catalog, &session.client.account, database)?;
@@ -125,7 +125,7 @@ fn engine_of(table: &Table) -> &'static str {
     }
 }
 
-/// How text compares, in tables of both forms.
+/// The collation of tables in both dialects.
 const COLLATION: &str = "utf8mb4_bin";
 
 fn stored(session: &Session, name: &TableName) -> Result<Arc<Table>> {
@@ -251,7 +251,7 @@ fn key_of(table: &Table, at: usize) -> &'static str {
     }
 }
 
-/// Doris says here what becomes of equal keys.
+/// The `Extra` column, where Doris shows the aggregation.
 fn extra_of(table: &Table, at: usize, column: &Column) -> &'static str {
     match (table.form, &column.default) {
         (TableForm::Olap, _) if at < table.key_columns => "",
@@ -270,7 +270,7 @@ fn default_of(column: &Column) -> Option<String> {
     }
 }
 
-/// Columns of a table with their defaults, as COM_FIELD_LIST describes them.
+/// The columns of a table with their defaults, for COM_FIELD_LIST.
 pub fn field_columns(
     session: &Session,
     name: &TableName,

@@ -1,5 +1,4 @@
-//! What the server is and does: variables, status, connections, grants, and lists that never
-//! change.
+//! SHOW of the server's state: variables, status, connections, grants, and constant lists.
 
 use freshet_base::Result;
 use freshet_meta::{LabelState, Object, Privilege, require_visible};
@@ -11,7 +10,7 @@ use crate::process::Process;
 use crate::session::Session;
 use crate::variables::{self, ALIASES, ALL, Reach, Values};
 
-/// Characters of a statement that SHOW PROCESSLIST shows without FULL.
+/// Characters of a statement in SHOW PROCESSLIST without FULL.
 const INFO_CHARS: usize = 100;
 
 /// SHOW VARIABLES.
@@ -21,7 +20,7 @@ pub fn variables(session: &Session, scope: Scope) -> Listing {
     variable_rows(values, &globals)
 }
 
-/// Names and values of all variables, those without a session's value from `globals`.
+/// Names and values of all variables; those that are global only are taken from `globals`.
 pub fn variable_rows(values: &Values, globals: &Values) -> Listing {
     let mut listing = Listing::new(&["Variable_name", "Value"]);
     let names = ALL.iter().map(|variable| variable.name);
@@ -67,7 +66,7 @@ pub fn status_rows(shared: &Shared) -> Listing {
     listing
 }
 
-/// SHOW WARNINGS, SHOW ERRORS, and how many there are.
+/// SHOW WARNINGS and SHOW ERRORS, or their COUNT(*).
 pub fn warnings(session: &Session, errors_only: bool, count: bool) -> Listing {
     let all = &session.diagnostics;
     let taken = || all.conditions.iter().filter(|one| !errors_only || one.level == "Error");
@@ -85,7 +84,7 @@ pub fn warnings(session: &Session, errors_only: bool, count: bool) -> Listing {
     listing
 }
 
-/// SHOW PROCESSLIST: all connections for who may see them, else those of the own account.
+/// SHOW PROCESSLIST: all connections for users with PROCESS, else those of the own account.
 pub fn processlist(session: &Session, full: bool) -> Listing {
     let mut listing =
         Listing::new(&["#Id", "User", "Host", "db", "Command", "#Time", "State", "Info"]);
@@ -121,7 +120,7 @@ pub fn visible(session: &Session) -> Vec<std::sync::Arc<Process>> {
     processes
 }
 
-/// SHOW TRANSACTION: those whose label a client gave and that are remembered.
+/// SHOW TRANSACTION: loads with a label from a client that is still remembered.
 pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing> {
     let mut listing = Listing::new(&[
         "TransactionId",
@@ -200,7 +199,7 @@ pub fn last_insert(session: &Session) -> Listing {
     listing
 }
 
-/// SHOW ALTER TABLE COLUMN: changes of columns are done when they are answered.
+/// SHOW ALTER TABLE COLUMN: always empty, because ALTER is synchronous.
 pub fn alter_jobs() -> Listing {
     Listing::new(&[
         "JobId",
@@ -238,7 +237,7 @@ pub fn plain(session: &Session, what: &str) -> Listing {
     }
 }
 
-/// Lists that have no rows here, with their columns.
+/// Lists that are always empty here, with their columns.
 const EMPTY: &[(&[&str], &[&str])] = &[
     (
         &["PROCEDURE STATUS", "FUNCTION STATUS"],

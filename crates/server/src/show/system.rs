@@ -1,4 +1,4 @@
-//! What `information_schema` asks the server for.
+//! The server's part of `information_schema`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,9 @@ use crate::process::Process;
 use crate::session::Session;
 use crate::variables::Values;
 
-/// Microseconds of a millisecond.
 const MICROS_OF_MILLI: i64 = 1000;
 
-/// The server as one session may see it.
+/// The server's state as one session may see it.
 pub struct ServerView {
     shared: Arc<Shared>,
     account: Account,
@@ -28,7 +27,6 @@ pub struct ServerView {
 }
 
 impl ServerView {
-    /// What this session may see.
     pub fn new(session: &Session) -> Self {
         Self {
             shared: Arc::clone(&session.shared),
@@ -62,7 +60,7 @@ impl ServerView {
         self.processes.iter().map(row).collect()
     }
 
-    /// Groups that are open, then those that ended, newest first.
+    /// Open groups, then ended ones, newest first.
     fn group_commits(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
         let catalog = engine.catalog();
@@ -95,7 +93,7 @@ impl ServerView {
                 ]
             }));
         }
-        // Nobody has rights on a table that is gone.
+        // There are no privileges on a dropped table.
         let sees_dropped = self.authorize(Privilege::Process, Object::Server).is_ok();
         for group in engine.history().groups().into_iter().rev() {
             let place = place(group.table);

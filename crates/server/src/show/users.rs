@@ -22,7 +22,7 @@ pub fn grants(session: &Session, account: Option<&Account>) -> Result<Listing> {
     Ok(listing)
 }
 
-/// SHOW CREATE USER: the statement that makes the same user with the same password elsewhere.
+/// SHOW CREATE USER: a statement that creates the user with the same password elsewhere.
 pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listing> {
     let account = shown_account(session, account)?;
     let catalog = session.shared.engine.catalog();
@@ -51,7 +51,7 @@ pub fn create_user(session: &Session, account: Option<&Account>) -> Result<Listi
     Ok(listing)
 }
 
-/// The account that is asked about; about others only who may make users may ask.
+/// The requested account; for another account than the own one CREATE USER is required.
 fn shown_account<'a>(session: &'a Session, account: Option<&'a Account>) -> Result<&'a Account> {
     let own = &session.client.account;
     let account = account.unwrap_or(own);

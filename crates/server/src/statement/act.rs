@@ -1,4 +1,4 @@
-//! SELECT and DO of what acts: SLEEP, GET_LOCK and its kin.
+//! SELECT and DO with side effects: SLEEP, GET_LOCK and related functions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,14 @@ use super::query;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
-/// Longer than any statement may run.
+/// Longer than any statement timeout.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Carries out what a SELECT calls, and then the SELECT with what that gave.
+/// Executes the functions with side effects that a SELECT calls, then the SELECT with their
+/// results.
 ///
 /// # Errors
-/// Those of the arguments and of planning; 1317 and 3024 while it waits.
+/// Invalid arguments and those of planning; 1317 and 3024 while waiting.
 pub async fn select(
     session: &mut Session,
     query: &Query,
@@ -32,7 +33,7 @@ pub async fn select(
     query::select(session, &query, items, parameters).await
 }
 
-/// The same without an answer: every expression is evaluated, and nothing of it is sent.
+/// DO: as [`select`], but the result is discarded.
 ///
 /// # Errors
 /// As [`select`], and those of evaluating.
@@ -95,7 +96,7 @@ async fn sleep(session: &Session, time: Duration) -> Result<()> {
 
 async fn get_lock(session: &Session, name: &str, patience: &Value) -> Result<bool> {
     let clock = session.shared.engine.clock();
-    // A negative time is none at all, and no time is none to wait.
+    // MySQL: a negative timeout means no limit, NULL means not to wait.
     let patience = match patience {
         Value::Null => Duration::ZERO,
         given => seconds(given).unwrap_or(FOR_EVER),
@@ -104,7 +105,7 @@ async fn get_lock(session: &Session, name: &str, patience: &Value) -> Result<boo
     bounded(session, session.locks.get(name, clock, deadline)).await
 }
 
-/// A time in seconds.
+/// Converts a number of seconds.
 fn seconds(value: &Value) -> Result<Duration> {
     let seconds = match value {
         Value::Int(seconds) => *seconds as f64,

@@ -18,10 +18,10 @@ use crate::insert::{Grouping, Target};
 use crate::reply::Reply;
 use crate::session::Session;
 
-/// Changes what there is.
+/// Runs a DDL statement.
 ///
 /// # Errors
-/// Missing privileges, names that are or are not there, definitions that are none.
+/// Missing privileges, existing or missing objects, invalid definitions.
 pub async fn define(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     match statement {
@@ -109,7 +109,7 @@ async fn create_from(
     Ok(created.existed)
 }
 
-/// CREATE TABLE .. LIKE: what SHOW CREATE TABLE says of the other table.
+/// CREATE TABLE .. LIKE: parses SHOW CREATE TABLE of the other table.
 fn spec_like(session: &Session, like: &TableName) -> Result<TableSpec> {
     let database = session.database_of(like.database.as_deref())?;
     session.authorize(Privilege::Select, Object::Table(database, &like.table))?;
@@ -121,8 +121,8 @@ fn spec_like(session: &Session, like: &TableName) -> Result<TableSpec> {
     }
 }
 
-/// CREATE TABLE .. AS SELECT: columns follow from the query, its rows are one load that belongs to
-/// no transaction. The table's name leads to it when its rows are durable.
+/// CREATE TABLE .. AS SELECT: the columns follow from the query, and its rows are one load outside
+/// of any transaction. The table becomes visible when its rows are durable.
 async fn create_as(
     session: &mut Session,
     database: String,
@@ -133,7 +133,7 @@ async fn create_as(
     session.transactions.writable(&session.shared.engine, &session.settings)?;
     let losses = session.settings.losses(spec.form);
     let (columns, rows) = query::run(session, select, Vec::new(), losses).await?;
-    // A transaction that was opened by this would not see the table.
+    // A transaction opened by planning has a snapshot without the new table.
     session.transactions.roll_back();
     if spec.columns.is_empty() {
         spec.columns = columns.iter().map(column_spec).collect();
@@ -252,8 +252,8 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
     Ok(Reply::done())
 }
 
-/// Whoever renames a table takes one away and makes another one with its rows: without rights on
-/// both names, ALTER alone would let them read it under a name where they may SELECT.
+/// Checks the privileges for a rename: those to drop the old name and to create the new one. With
+/// ALTER alone a user could give a table a name under which they may SELECT.
 fn authorize_rename(session: &Session, from: &TableName, to: &str) -> Result<()> {
     let database = session.database_of(from.database.as_deref())?;
     session.authorize(Privilege::Drop, Object::Table(database, &from.table))?;
@@ -261,8 +261,8 @@ fn authorize_rename(session: &Session, from: &TableName, to: &str) -> Result<()>
     session.authorize(Privilege::Insert, Object::Table(database, to))
 }
 
-/// A clause whose default no longer depends on the clock for rows that are there: all of them
-/// show one value, for ever, as in MySQL.
+/// Replaces a default that depends on the clock by the current time for existing rows, which all
+/// show one constant value, as in MySQL.
 fn dated(session: &Session, change: &SchemaChange) -> SchemaChange {
     let mut change = change.clone();
     if let SchemaChange::AddColumn { column, .. } = &mut change
@@ -276,7 +276,7 @@ fn dated(session: &Session, change: &SchemaChange) -> SchemaChange {
     change
 }
 
-/// FLUSH TABLES: brings rows of tables into files.
+/// FLUSH TABLES: writes the rows of tables in memory to files.
 async fn flush(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
     session.authorize(Privilege::Reload, Object::Server)?;
     let engine = Arc::clone(&session.shared.engine);

@@ -1,5 +1,5 @@
-//! INSERT of expressions and of queries: the planner makes the values, the rows then take the
-//! same road as those of literals.
+//! INSERT of expressions and queries: the planner computes the values, which are then encoded and
+//! loaded like literals.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::insert::{Grouping, Target, encoded, load, nothing, report, resolve, w
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
-/// Runs an INSERT that the scanner did not take.
+/// Runs an INSERT that the fast path does not handle.
 ///
 /// # Errors
-/// Names, privileges, values, planning, room.
+/// Names, privileges, values, planning, memory.
 pub async fn insert(
     session: &mut Session,
     insert: &Insert,
@@ -31,7 +31,7 @@ pub async fn insert(
         InsertSource::Values(rows) => values(session, insert, rows, parameters).await,
         InsertSource::Query(select) => {
             let (columns, label) = (insert.columns.as_deref(), insert.label.as_deref());
-            // Names are looked at before the query runs.
+            // Resolve names before the query runs.
             let form = target(session, &insert.table, columns)?.into.table().form;
             let losses = session.settings.losses(form);
             let (result, rows) = query::run(session, select, parameters, losses).await?;
@@ -53,13 +53,13 @@ async fn grouping(session: &Session, target: &Target, label: Option<&str>) -> Re
     }
 }
 
-/// A value of a row: written as a literal, or one of those that were evaluated.
+/// A value of a row: a literal, or the index of an evaluated expression.
 enum Given<'a> {
     Default,
     Literal(Literal<'a>),
     /// The bytes of a hex or bit literal.
     Bits(Vec<u8>),
-    /// A string of bytes.
+    /// A binary string.
     Bytes(Vec<u8>),
     Evaluated(usize),
 }
@@ -104,10 +104,10 @@ async fn values(
     Ok(Reply::Done { affected })
 }
 
-/// Keeps what evaluating had to say; a strict mode stores nothing that was made with a warning.
+/// Records the warnings of evaluated expressions; in a strict mode they are errors.
 ///
 /// # Errors
-/// The first warning, where the mode is strict.
+/// The first warning in a strict mode.
 fn note_evaluated(
     session: &mut Session,
     target: &Target,
@@ -136,7 +136,7 @@ fn given<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> Given<'a> {
     }
 }
 
-/// A literal of bytes, with or without an introducer before it.
+/// A binary literal, with or without an introducer.
 fn bytes_of<'a>(expr: &Expr) -> Option<Given<'a>> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -212,7 +212,7 @@ fn put_cell(
         Cells::Float(values) => put(encoder, Literal::Float(values.value(row).into())),
         Cells::Double(values, _) => put(encoder, Literal::Float(values.value(row))),
         Cells::Text(values) => put(encoder, Literal::Text(values.value(row).as_bytes())),
-        // What was computed is a string, and no number that is written in base 16.
+        // A computed binary value is a string, unlike a hex literal, which may be a number.
         Cells::Bytes(values) => put(encoder, Literal::Text(values.value(row))),
         Cells::Decimal(..) | Cells::Large(..) => {
             text.clear();
@@ -231,17 +231,17 @@ fn put_cell(
     }
 }
 
-/// The number that a date or a time is: its digits, with its sign and its fraction.
+/// A date or time as a number: its digits, with sign and fraction.
 fn digits_of(time: &[u8]) -> Vec<u8> {
     let (sign, rest) = time.split_at(usize::from(time.starts_with(b"-")));
     let digits = rest.iter().filter(|byte| byte.is_ascii_digit() || **byte == b'.');
     sign.iter().chain(digits).copied().collect()
 }
 
-/// Loads the rows of a query: as one record when they are few, through files when many.
+/// Loads the rows of a query: a few as one log record, many through files.
 ///
 /// # Errors
-/// Values, planning, room; nothing was loaded then.
+/// Values, planning, memory; nothing was loaded then.
 pub async fn from_rows(
     session: &mut Session,
     mut target: Target,
@@ -284,7 +284,7 @@ pub async fn from_rows(
     Ok(Reply::Done { affected })
 }
 
-/// Encodes the rows of a batch; how many were taken.
+/// Encodes the rows of a batch; returns how many were accepted.
 fn encode_batch(
     target: &Target,
     batch: &RecordBatch,

@@ -1,4 +1,4 @@
-//! SELECT: snapshot, plan, rows.
+//! SELECT: snapshot, plan, result.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use freshet_query::{DataType, Parameter, RecordBatch, parameters};
 use freshet_wire::Param;
 use sqlparser::ast::{self, Expr, Query};
 
-use crate::accounts::Kept;
+use crate::accounts::SessionMemory;
 use crate::mysql::cursor::CursorRows;
 use crate::mysql::prepared::{CachedPlan, Kind, Prepared, PreparedQuery};
 use crate::mysql::results::{self, Encoding, Gone, Output};
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
-use crate::settings::Patience;
+use crate::settings::StatementDeadline;
 
-/// Expressions that are evaluated in one go.
+/// Expressions that are evaluated in one query.
 const TOGETHER: usize = 256;
-/// Rows of a cursor that are kept at most.
+/// The maximum size of a cursor's rows.
 const CURSOR_BYTES_MAX: usize = 256 << 20;
 
-/// A value from the wire as the planner takes it.
+/// Converts a parameter of the protocol to one of the planner.
 pub fn parameter(param: Param<'_>) -> Parameter {
     match param {
         Param::Null => Parameter::Null,
@@ -56,7 +56,7 @@ pub fn parameter(param: Param<'_>) -> Parameter {
     }
 }
 
-/// SELECT of a text.
+/// Runs a SELECT given as text.
 ///
 /// # Errors
 /// Those of planning.
@@ -73,7 +73,7 @@ pub async fn select(
     Ok(Reply::Stream(columns, rows))
 }
 
-/// Plans and begins a query whose rows are stored.
+/// Plans a query whose rows are stored and starts it.
 ///
 /// # Errors
 /// Those of planning; 1317 and 3024.
@@ -145,7 +145,7 @@ fn lines(lines: Vec<String>) -> Reply {
     Reply::Table(vec![ResultColumn::text(NAME)], text_batch(&[NAME], &rows))
 }
 
-/// The values of expressions that stand outside of a query, each a column of one row.
+/// Evaluates expressions outside of a query; each is a column of one row.
 ///
 /// # Errors
 /// Those of planning and executing.
@@ -160,7 +160,7 @@ pub async fn evaluate(
     Ok(cells)
 }
 
-/// The same, with what evaluating had to say.
+/// As [`evaluate`], and returns warnings instead of recording them in the session.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -175,7 +175,7 @@ pub async fn evaluate_apart(
     let mut warnings = Warnings::default();
     let mut exprs = exprs.into_iter().peekable();
     while exprs.peek().is_some() {
-        // No query has as many columns as an INSERT may have values.
+        // The planner's limit on columns is below the number of values of an INSERT.
         let query = Box::new(parameters::select_of(exprs.by_ref().take(TOGETHER).collect()));
         let asked = Asked { losses, ..asked(Arc::clone(&origin), query, &parameters) };
         let (columns, mut rows) = begun(session, asked, parameters.clone()).await?;
@@ -189,7 +189,7 @@ pub async fn evaluate_apart(
     Ok((all, warnings))
 }
 
-/// The value of one expression, as variables hold it.
+/// The value of one expression, for a variable.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -205,7 +205,7 @@ pub async fn value(
     Ok(cell_value(&cells[0], 0))
 }
 
-/// The value of a literal, for which nothing has to be planned.
+/// The value of a literal, which needs no planning.
 fn literal(expr: &Expr) -> Option<Value> {
     let Expr::Value(value) = expr else { return None };
     Some(match &value.value {
@@ -238,9 +238,9 @@ fn cell_value(cells: &Cells, row: usize) -> Value {
 /// COM_STMT_PREPARE of anything but an INSERT of literals.
 ///
 /// # Errors
-/// 1064, unknown names, 1295 for several statements at once.
+/// 1064, unknown names, 1295 for several statements.
 pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Result<Prepared> {
-    let super::Understood { sql, mut statements, memory } = super::understood(session, sql).await?;
+    let super::ParsedText { sql, mut statements, memory } = super::parse_text(session, sql).await?;
     if statements.len() != 1 {
         bail!(
             CannotPrepare,
@@ -250,12 +250,13 @@ pub async fn prepare(session: &mut Session, sql: String, parameters: u16) -> Res
     let parsed = statements.remove(0);
     let columns = Vec::new();
     let mut prepared = PreparedQuery { parsed, plan: None, columns, cursor: None, memory };
-    session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
+    session.statement_deadline =
+        StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
     prepared.columns = columns_of(session, &mut prepared).await?;
     Prepared::new(sql, parameters, Kind::Other(Box::new(prepared)), session)
 }
 
-/// The columns of a statement's result, planned with values yet to come.
+/// The columns of a statement's result, planned without parameter values.
 async fn columns_of(
     session: &mut Session,
     prepared: &mut PreparedQuery,
@@ -268,7 +269,7 @@ async fn columns_of(
     let reader = Reader::new(session).await?;
     match plan(session, &reader, prepared, types).await {
         Ok(plan) => Ok(plan.columns),
-        // Types that follow from values alone are known when the values are.
+        // Types that depend on the values are known at execution.
         Err(error) if prepared.parsed.parameters > 0 && error.code().errno() == 1105 => {
             Ok(Vec::new())
         }
@@ -276,7 +277,7 @@ async fn columns_of(
     }
 }
 
-/// The columns of what acts, as numbers in the place of its calls tell.
+/// The columns of a SELECT with side effects, planned with numbers in place of its calls.
 async fn columns_of_acting(
     session: &mut Session,
     query: &Query,
@@ -295,8 +296,8 @@ async fn columns_of_acting(
     Ok(plan.columns)
 }
 
-/// The plan of a prepared query, over what the reader reads: the one at hand where it is good
-/// there, else a new one.
+/// The plan of a prepared query for the reader's snapshot: the cached one if it is valid, else a
+/// new one.
 async fn plan(
     session: &Session,
     reader: &Arc<Reader>,
@@ -311,7 +312,8 @@ async fn plan(
             && cached.database == session.database
             && cached.types == types
     });
-    // The catalog is today's and the snapshot may be of yesterday, or the other way round.
+    // The cached plan is for the current catalog, and the snapshot may be older, or the other way
+    // round.
     if let Some(cached) = at_hand
         && let Some(plan) = cached.plan.bound(&**reader)?
     {
@@ -331,7 +333,7 @@ async fn plan(
     prepared.plan = match plan.of_session {
         true => None,
         false => {
-            // A statement may stay prepared for days, and keeps nothing alive.
+            // A statement may stay prepared for days, so its plan must not keep a snapshot alive.
             let (plan, database) = (plan.clone().unbound()?, session.database.clone());
             Some(CachedPlan { plan, generation, settings, database, types })
         }
@@ -339,7 +341,7 @@ async fn plan(
     Ok(plan)
 }
 
-/// COM_STMT_EXECUTE of anything the short road does not take.
+/// COM_STMT_EXECUTE of a statement outside of the fast path.
 pub async fn execute(
     session: &mut Session,
     statement: &mut Prepared,
@@ -362,7 +364,7 @@ pub async fn execute(
     Ok(())
 }
 
-/// The same in the statement's own database.
+/// As [`execute`], in the database that the statement was prepared in.
 async fn execute_in(
     session: &mut Session,
     statement: &mut Prepared,
@@ -387,10 +389,10 @@ async fn execute_in(
                 }
             }
         }
-        // Its VALUES hold an expression: the planner's, each time.
-        Kind::Insert(_) => match super::understood(session, statement.sql.clone()).await {
-            Ok(understood) => {
-                let first = &understood.statements[0];
+        // Its VALUES contain an expression, so it is planned at each execution.
+        Kind::Insert(_) => match super::parse_text(session, statement.sql.clone()).await {
+            Ok(text) => {
+                let first = &text.statements[0];
                 super::one(session, first, parameters, Encoding::Binary, false, output).await
             }
             Err(error) => Ok(Err(error)),
@@ -425,13 +427,13 @@ async fn execute_query(
     Ok(Ok(()))
 }
 
-/// All rows of a result, for a cursor.
+/// Collects all rows of a result for a cursor.
 async fn kept(
     session: &mut Session,
     mut rows: freshet_query::Rows,
-) -> Result<(VecDeque<RecordBatch>, Kept)> {
+) -> Result<(VecDeque<RecordBatch>, SessionMemory)> {
     let (mut batches, mut bytes) = (VecDeque::new(), 0);
-    let mut memory = Kept::nothing(&session.holdings);
+    let mut memory = SessionMemory::new(&session.usage);
     while let Some(batch) = bounded(session, rows.next()).await? {
         bytes += batch.get_array_memory_size();
         if bytes > CURSOR_BYTES_MAX {
@@ -453,7 +455,8 @@ async fn begin(
     prepared: &mut PreparedQuery,
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
-    session.patience = Patience::of_query(&session.settings, &**session.shared.engine.clock());
+    session.statement_deadline =
+        StatementDeadline::of_query(&session.settings, &**session.shared.engine.clock());
     let reader = Reader::new(session).await?;
     let plan = plan(session, &reader, prepared, parameters::types(&parameters)).await?;
     let rows = session.shared.query.execute(&plan, parameters::values(parameters));

@@ -15,13 +15,13 @@ use crate::session::Session;
 use crate::settings::keeps_snapshot;
 use crate::variables;
 
-/// The isolation level that is taken and not kept.
+/// Accepted and treated as REPEATABLE READ.
 const SERIALIZABLE: &str = "SERIALIZABLE";
 
-/// Runs the assignments of a SET, in order. One that fails leaves those before it done.
+/// Runs the assignments of a SET in order; one that fails does not undo earlier ones.
 ///
 /// # Errors
-/// Unknown variables, values that they do not take, missing privileges.
+/// Unknown variables, invalid values, missing privileges.
 pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Reply> {
     let mut result = Ok(());
     for assignment in assignments {
@@ -32,7 +32,7 @@ pub async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Re
     }
     session.settings_changed();
     if session.settings.autocommit && session.transactions.is_implicit() {
-        // Switching autocommit on commits what its absence had opened.
+        // Enabling autocommit commits the transaction that was opened while it was off.
         session.commit().await?;
     }
     result.map(|()| Reply::done())
@@ -152,7 +152,7 @@ async fn set_password(session: &Session, account: Option<&Account>, password: &s
     let own = session.client.account.clone();
     let account = account.cloned().unwrap_or_else(|| own.clone());
     if account != own {
-        // Before the password is hashed, which takes time.
+        // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;

@@ -11,10 +11,10 @@ use crate::auth;
 use crate::reply::Reply;
 use crate::session::Session;
 
-/// Changes users and grants.
+/// Runs a statement about users or privileges.
 ///
 /// # Errors
-/// Missing privileges, users that are or are not there.
+/// Missing privileges, existing or missing users.
 pub async fn change(session: &mut Session, statement: &Statement) -> Result<Reply> {
     let by = session.client.account.clone();
     match statement {
@@ -41,7 +41,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             if users.iter().any(|(account, _)| account != own) {
                 session.authorize(Privilege::CreateUser, Object::Server)?;
             }
-            // Without IDENTIFIED it is about options, which have no effect, and no password.
+            // Without IDENTIFIED it only sets options, which have no effect.
             let changed = users.iter().filter(|(_, how)| *how != Identified::default());
             let users = identified(session, changed)?;
             run(session, move |meta| {
@@ -123,7 +123,7 @@ async fn grant(session: &mut Session, granting: &Granting, give: bool) -> Result
     .await
 }
 
-/// Who grants must have what is granted, and the right to grant it.
+/// Checks that the granting user has the privileges granted, and GRANT OPTION.
 fn check_may_grant(session: &Session, privileges: Privileges, object: &GrantObject) -> Result<()> {
     let on = match object {
         GrantObject::Server => Object::Server,

@@ -1,10 +1,9 @@
-//! The page about variables, made from the registry.
+//! Generates `docs/variables.md` from the registry.
 
 use std::fmt::Write;
 
 use super::{ALL, Reach};
 
-/// The page about variables, as the list says them.
 pub fn document() -> String {
     let mut page = "# Variables of sessions\n\n\
         Made from the list in `crates/server/src/variables/registry.rs` by `make docs`; a test \

@@ -1,72 +1,63 @@
-//! The list of variables.
+//! The registry of system variables.
 
 use freshet_query::session::Value;
 
-/// What a variable holds.
+/// The type of a variable.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
-    /// ON or OFF.
     Bool,
-    /// The same, shown as `true` or `false`: Doris's.
+    /// A boolean shown as `true` or `false`, as in Doris.
     Flag,
-    /// An integer; what is beyond the bounds is moved to them with a warning.
+    /// An integer; values out of bounds are clamped with a warning.
     Int {
-        /// The least.
         min: i64,
-        /// The largest.
         max: i64,
     },
     /// A number from 0 to 1.
     Ratio,
-    /// One of these, in any case.
+    /// One of these names, case-insensitively.
     OneOf(&'static [&'static str]),
     /// Any text.
     Text,
-    /// Names of modes with commas between them.
+    /// Comma-separated names of SQL modes.
     SqlMode,
-    /// A time zone, as an offset or by name.
+    /// A time zone, as an offset or a name.
     Zone,
-    /// A character set.
     Charset {
-        /// Whether NULL is a value.
+        /// Whether NULL is allowed.
         nullable: bool,
     },
-    /// A collation.
     Collation,
 }
 
-/// Where a variable has values.
+/// The scopes of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// A global one that new sessions begin with, and one for each session.
+    /// Global and session; sessions start with the global value.
     Both,
-    /// A global one, which a session has from when it begins until it ends.
+    /// Global and session, but the session value is read-only.
     Begin,
-    /// A global one only.
+    /// Global only.
     Global,
-    /// One for each session only.
+    /// Session only.
     Session,
 }
 
-/// A system variable.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Variable {
-    /// Its name, in lower case.
+    /// In lower case.
     pub name: &'static str,
-    /// What it holds.
     pub kind: Kind,
-    /// Where it has values.
     pub reach: Reach,
-    /// Whether nobody can set it.
+    /// Whether SET refuses it.
     pub read_only: bool,
-    /// Its value at first, as SET would take it.
+    /// In the form that SET accepts.
     pub default: &'static str,
-    /// What it does, for the documentation.
+    /// The description in the documentation.
     pub about: &'static str,
 }
 
 impl Variable {
-    /// Its value at first.
     pub fn default_value(&self) -> Value {
         let text = Value::Text(self.default.to_owned());
         let (value, _) = self.accept(&text).expect("a default is a value of its variable");
@@ -110,7 +101,7 @@ const fn fixed(
     Variable { name, kind, reach: Reach::Global, read_only: true, default, about }
 }
 
-/// Every variable, in the order of the names.
+/// All variables, ordered by name.
 pub const ALL: &[Variable] = &[
     both(
         "auto_increment_increment",

@@ -1,4 +1,4 @@
-//! Which values a variable takes, and what it makes of them.
+//! Validation and conversion of the values of variables.
 
 use freshet_base::{Error, Result, err};
 use freshet_query::session::Value;
@@ -7,10 +7,10 @@ use freshet_wire::Collation;
 
 use super::{Kind, Variable, Warning};
 
-/// Longest text of a variable.
+/// The longest text value of a variable.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// The modes that `sql_mode` may name.
+/// The known names in `sql_mode`.
 const SQL_MODES: [&str; 22] = [
     "ALLOW_INVALID_DATES",
     "ANSI",
@@ -37,11 +37,11 @@ const SQL_MODES: [&str; 22] = [
 ];
 
 impl Variable {
-    /// What the variable holds after it was set to `value`.
+    /// The converted value after `SET variable = value`.
     ///
     /// # Errors
-    /// 1231 for a value it does not take, 1232 for one of another type, and those of names of
-    /// character sets and collations.
+    /// 1231 for an invalid value, 1232 for one of the wrong type, and unknown character sets and
+    /// collations.
     pub fn accept(&self, value: &Value) -> Result<(Value, Warning)> {
         match self.kind {
             Kind::Bool | Kind::Flag => self.switch(value).map(|on| (Value::Int(on.into()), None)),
@@ -114,7 +114,7 @@ impl Variable {
         if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(self.refuse(value)) }
     }
 
-    /// One of the names, or the number of one.
+    /// One of the names, or its index.
     fn one_of(&self, value: &Value, names: &[&'static str]) -> Result<Value> {
         let found = match value {
             Value::Text(text) => names.iter().find(|name| name.eq_ignore_ascii_case(text)),
@@ -136,7 +136,7 @@ impl Variable {
             modes.extend(parts.iter().map(|part| (*part).to_owned()));
             match mode.as_str() {
                 "TRADITIONAL" => {}
-                // Names of Doris and of older servers change nothing here, and clients send them.
+                // Modes of Doris and older servers have no effect here, but clients set them.
                 _ if SQL_MODES.contains(&mode.as_str()) => modes.push(mode),
                 _ => return Err(self.refuse(&Value::Text(mode))),
             }
@@ -167,7 +167,7 @@ const TRADITIONAL: [&str; 6] = [
     "NO_ENGINE_SUBSTITUTION",
 ];
 
-/// The zone that a value of `time_zone` stands for.
+/// The zone of a value of `time_zone`.
 pub fn zone_of(text: &str) -> Zone {
     Zone::parse(text).unwrap_or(Zone::UTC)
 }
@@ -179,10 +179,10 @@ fn charset(value: &Value, nullable: bool) -> Result<Value> {
     charset_name(&text(value)).map(|name| Value::Text(name.to_owned()))
 }
 
-/// The name of a character set as it is known now.
+/// The canonical name of a character set.
 ///
 /// # Errors
-/// 1115 for one that is not known.
+/// 1115 for an unknown name.
 pub fn charset_name(name: &str) -> Result<&'static str> {
     const CHARSETS: [&str; 7] =
         ["utf8mb4", "utf8mb3", "latin1", "ascii", "binary", "gbk", "latin2"];

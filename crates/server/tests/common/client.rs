@@ -1,4 +1,4 @@
-//! A blocking client of the MySQL protocol, for tests: what fails, panics.
+//! A blocking client of the MySQL protocol for tests; it panics on failures.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ pub struct Client {
     pub writer: PacketWriter,
 }
 
-/// A failure as the server told it.
+/// An error of the server.
 #[derive(Debug, PartialEq)]
 pub struct Failure {
     pub errno: u16,
@@ -28,7 +28,6 @@ pub struct Failure {
 }
 
 impl Client {
-    /// Logs in.
     pub fn connect(
         address: SocketAddr,
         user: &str,
@@ -55,7 +54,6 @@ impl Client {
         Self::over(TcpStream::connect(address).unwrap(), login)
     }
 
-    /// Logs in over a connection.
     pub fn over(socket: TcpStream, mut login: Login<'_>) -> Result<Self, Failure> {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -80,13 +78,12 @@ impl Client {
             }
             expected = client.writer.sequence();
             if expected == packet.1.wrapping_add(1) {
-                // Nothing was sent: the server's packets go on.
+                // The client sent nothing; the server's sequence continues.
                 expected = packet.1.wrapping_add(1);
             }
         }
     }
 
-    /// Sends what was written.
     pub fn send(&mut self) {
         let bytes = self.writer.bytes().to_vec();
         self.socket.write_all(&bytes).unwrap();
@@ -105,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Reads the whole answer to a command.
+    /// Reads the complete answer to a command.
     pub fn outcomes(&mut self, encoding: Encoding) -> Vec<Outcome> {
         let mut outcomes = Outcomes::new(encoding, self.writer.capabilities());
         let mut expected = self.writer.sequence();
@@ -118,21 +115,21 @@ impl Client {
         }
     }
 
-    /// Every result of a text.
+    /// All results of a text of several statements.
     pub fn query_all(&mut self, sql: &str) -> Vec<Outcome> {
         self.writer.command_query(sql.as_bytes());
         self.send();
         self.outcomes(Encoding::Text)
     }
 
-    /// The one result of a statement.
+    /// The result of a single statement.
     pub fn query(&mut self, sql: &str) -> Outcome {
         let mut outcomes = self.query_all(sql);
         assert_eq!(outcomes.len(), 1, "{sql}: {outcomes:?}");
         outcomes.remove(0)
     }
 
-    /// Runs a statement that succeeds; rows affected and info.
+    /// Runs a statement that must succeed; returns affected rows and info.
     #[track_caller]
     pub fn run(&mut self, sql: &str) -> (u64, String) {
         match self.query(sql) {
@@ -141,7 +138,7 @@ impl Client {
         }
     }
 
-    /// Runs a statement that fails.
+    /// Runs a statement that must fail.
     #[track_caller]
     pub fn fails(&mut self, sql: &str) -> Failure {
         failure(self.query(sql)).unwrap_or_else(|other| panic!("{sql}: {other:?}"))
@@ -156,13 +153,13 @@ impl Client {
         }
     }
 
-    /// The rows of a query as text.
+    /// The rows of a query, as text.
     #[track_caller]
     pub fn texts(&mut self, sql: &str) -> Vec<Vec<String>> {
         self.rows(sql).rows.iter().map(|row| row.iter().map(text).collect()).collect()
     }
 
-    /// The one cell of a query, as text.
+    /// The only cell of a query, as text.
     #[track_caller]
     pub fn one(&mut self, sql: &str) -> String {
         let rows = self.texts(sql);
@@ -175,7 +172,7 @@ impl Client {
         self.prepare_bytes(sql.as_bytes())
     }
 
-    /// Prepares a statement that may hold bytes that are no text.
+    /// Prepares a statement that may not be UTF-8.
     pub fn prepare_bytes(&mut self, sql: &[u8]) -> Result<PreparedReply, Failure> {
         self.writer.command_prepare(sql);
         self.send();
@@ -205,7 +202,7 @@ impl Client {
     }
 }
 
-/// The failure that an outcome is.
+/// The error in an outcome.
 pub fn failure(outcome: Outcome) -> Result<Failure, Outcome> {
     match outcome {
         Outcome::Err { errno, sqlstate, message } => Ok(Failure { errno, sqlstate, message }),
@@ -213,7 +210,7 @@ pub fn failure(outcome: Outcome) -> Result<Failure, Outcome> {
     }
 }
 
-/// What a client encrypts a password with.
+/// Encrypts a password with the server's public key.
 pub fn encrypt(pem: &str, plain: &[u8]) -> Option<Vec<u8>> {
     use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
     let text = pem.lines().filter(|line| !line.starts_with("-----")).collect::<String>();

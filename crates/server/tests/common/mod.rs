@@ -17,7 +17,7 @@ use freshet_query::engine::{QueryConfig, QueryEngine};
 use freshet_server::{Server, Settings};
 use tokio::runtime::Runtime;
 
-/// A running server, stopped when it is dropped.
+/// A running server, stopped on drop.
 pub struct TestServer {
     runtime: Option<Runtime>,
     server: Option<Server>,
@@ -37,12 +37,12 @@ impl TestServer {
         Self::on(tempfile::tempdir().unwrap(), settings, |_| {}, |_| {})
     }
 
-    /// A server on an empty store, with an engine of these sizes and times.
+    /// A server on an empty store, with changes to the engine's configuration.
     pub fn sized(size: impl FnOnce(&mut EngineConfig)) -> Self {
         Self::on(tempfile::tempdir().unwrap(), Settings::local(), size, |_| {})
     }
 
-    /// A server on an empty store, in a world that differs from the real one.
+    /// A server on an empty store, with changes to the engine's configuration and its environment.
     pub fn in_world(size: impl FnOnce(&mut EngineConfig), shape: impl FnOnce(&mut World)) -> Self {
         Self::on(tempfile::tempdir().unwrap(), Settings::local(), size, shape)
     }
@@ -81,7 +81,7 @@ impl TestServer {
         Self { runtime: Some(runtime), server: Some(server), engine, address, dir: Some(dir) }
     }
 
-    /// Stops the server and starts another one on the same store.
+    /// Restarts the server on the same store.
     pub fn restart(mut self) -> Self {
         self.stop();
         let dir = self.dir.take().unwrap();
@@ -105,12 +105,11 @@ impl TestServer {
         Client::connect(self.address, "root", "", None).unwrap()
     }
 
-    /// Where HTTP is spoken.
     pub fn http_address(&self) -> SocketAddr {
         self.server.as_ref().expect("the server runs").http_address()
     }
 
-    /// A connection as root to a database of its own.
+    /// A connection as root with a new database of its own.
     pub fn database(&self, name: &str) -> Client {
         let mut client = self.connect();
         client.run(&format!("CREATE DATABASE IF NOT EXISTS {name}"));

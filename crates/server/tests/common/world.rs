@@ -1,4 +1,4 @@
-//! A world that tests move: a clock that is stepped, and a log disk that is slow or stands still.
+//! A clock and a log disk that tests control: time can be advanced, and writes delayed or blocked.
 #![allow(clippy::disallowed_methods)]
 
 use std::io;
@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-/// The clock of the machine, with time that a test adds to it.
+/// The system clock plus an offset set by the test.
 pub struct TestClock {
     real: SystemClock,
     ahead: Mutex<Duration>,
@@ -23,7 +23,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// A clock that runs like the machine's until it is moved.
+    /// Replaces the clock in `world`.
     pub fn install(world: &mut World) -> Arc<Self> {
         let clock = Arc::new(Self {
             real: SystemClock::new(),
@@ -35,13 +35,13 @@ impl TestClock {
         clock
     }
 
-    /// Lets time pass at once, and wakes whoever slept for less.
+    /// Advances the clock and wakes sleepers whose time has come.
     pub fn advance(&self, time: Duration) {
         *self.ahead.lock() += time;
         self.moved.notify_waiters();
     }
 
-    /// Steps the wall clock; no time passes.
+    /// Steps the wall clock; monotonic time is unchanged.
     pub fn step_wall(&self, seconds: i64) {
         self.wall_step_micros.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
     }
@@ -81,7 +81,7 @@ impl Clock for Shared {
     }
 }
 
-/// What the disk of the log does with writes, which are durable when they return.
+/// Controls writes to the log, which are durable when they return.
 #[derive(Default)]
 pub struct LogDisk {
     held: Mutex<bool>,
@@ -91,24 +91,24 @@ pub struct LogDisk {
 }
 
 impl LogDisk {
-    /// A disk that works until it is held.
+    /// Wraps the file system in `world`; writes pass through until they are blocked.
     pub fn install(world: &mut World) -> Arc<Self> {
         let disk = Arc::new(Self::default());
         world.fs = Arc::new(HeldFs { inner: Arc::new(RealFs), disk: Arc::clone(&disk) });
         disk
     }
 
-    /// Every write takes this long.
+    /// Delays every write.
     pub fn slow(&self, delay: Duration) {
         *self.delay.lock() = delay;
     }
 
-    /// Writes so far.
+    /// The number of writes so far.
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// No write ends until the guard is dropped.
+    /// Blocks writes until the guard is dropped.
     pub fn hold(self: &Arc<Self>) -> Held {
         *self.held.lock() = true;
         Held(Arc::clone(self))
@@ -125,7 +125,7 @@ impl LogDisk {
     }
 }
 
-/// The log's disk stands still.
+/// Writes to the log are blocked.
 pub struct Held(Arc<LogDisk>);
 
 impl Drop for Held {

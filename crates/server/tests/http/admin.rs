@@ -1,4 +1,4 @@
-//! What tools ask.
+//! Endpoints for tools and monitoring.
 
 use serde_json::json;
 

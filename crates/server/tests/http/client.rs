@@ -1,4 +1,4 @@
-//! A client of HTTP that writes requests byte by byte, for tests: what fails, panics.
+//! A blocking HTTP client for tests that writes raw requests; it panics on failures.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{Read, Write};
@@ -9,15 +9,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-/// `root` without a password.
+/// Credentials of `root` with an empty password.
 pub const ROOT: &str = "Authorization: Basic cm9vdDo=";
 
-/// The header of an account.
+/// The Authorization header of an account.
 pub fn authorization(user: &str, password: &str) -> String {
     format!("Authorization: Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// What came back.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -31,7 +30,6 @@ impl Answer {
     }
 }
 
-/// One connection.
 pub struct Client(pub TcpStream);
 
 impl Client {
@@ -42,7 +40,7 @@ impl Client {
         Self(stream)
     }
 
-    /// Sends a load of `d.t` and reads the answer.
+    /// Sends a load into `d.t` and reads the answer.
     pub fn put(&mut self, headers: &[&str], body: &str) -> Answer {
         let mut all = vec![ROOT];
         if !headers.iter().any(|line| line.starts_with("column_separator") || line.contains("json"))
@@ -53,7 +51,7 @@ impl Client {
         self.request("PUT", "/api/d/t/_stream_load", &all, body.as_bytes())
     }
 
-    /// Sends a request with a sized body and reads the answer.
+    /// Sends a request with a Content-Length and reads the answer.
     pub fn request(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
         let length = format!("Content-Length: {}", body.len());
         let lines = [headers, &[length.as_str()]].concat();
@@ -99,7 +97,7 @@ impl Client {
         Answer { status, head, body: String::from_utf8(body).unwrap() }
     }
 
-    /// Whether the server ends the connection, whatever it says before.
+    /// Whether the server closes the connection, reading anything it sends before.
     pub fn is_ended(&mut self) -> bool {
         match self.0.read_to_end(&mut Vec::new()) {
             Ok(_) => true,
@@ -107,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Whether the server has closed its side.
+    /// Whether the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.0.read(&mut [0]), Ok(0) | Err(_))
     }

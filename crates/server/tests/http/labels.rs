@@ -1,4 +1,4 @@
-//! Labels: a load happens once.
+//! Labels: each load is applied once.
 
 use serde_json::json;
 

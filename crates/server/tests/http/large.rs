@@ -1,4 +1,4 @@
-//! Bodies that are decoded in pieces, and loads that stream to files.
+//! Bodies that are decoded in pieces, and loads that are written to files.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::client::ROOT;
 use crate::site::Site;
 
-/// So many rows, each about 16 bytes.
+/// CSV with this many rows of about 16 bytes.
 fn csv(rows: u32) -> String {
     let mut text = String::new();
     for row in 0..rows {

@@ -1,4 +1,4 @@
-//! Loads as clients send them.
+//! Stream loads in all formats.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Clients that break rules or go away.
+//! Clients that violate the protocol or disconnect.
 
 use std::io::Write;
 use std::time::Duration;

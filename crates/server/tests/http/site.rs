@@ -1,4 +1,4 @@
-//! A server over a store of its own.
+//! An HTTP server on a store of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,6 @@ use tokio::sync::oneshot;
 
 use crate::client::{Answer, Client};
 
-/// A server.
 pub struct Site {
     pub engine: Arc<Engine>,
     pub address: SocketAddr,
@@ -37,7 +36,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// With the defaults.
+    /// With the default configuration.
     pub fn new() -> Self {
         Self::with(HttpConfig::default())
     }
@@ -46,7 +45,7 @@ impl Site {
         Self::in_dir(tempfile::tempdir().unwrap(), config)
     }
 
-    /// One whose records are small, so that loads soon go to files.
+    /// With small log records, so that loads are soon written to files.
     pub fn with_small_records() -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self::tuned(dir, HttpConfig::default(), |engine| {
@@ -54,7 +53,7 @@ impl Site {
         })
     }
 
-    /// On what stands in `dir`; a new store gets `d.t (a INT, b INT NULL, c VARCHAR(4))`.
+    /// On the store in `dir`; a new store gets `d.t (a INT, b INT NULL, c VARCHAR(4))`.
     pub fn in_dir(dir: tempfile::TempDir, config: HttpConfig) -> Self {
         Self::tuned(dir, config, |_| {})
     }
@@ -95,7 +94,7 @@ impl Site {
         Self { engine, address, dir, runtime, stop, served }
     }
 
-    /// Loads `body` into `d.t` with these headers, as CSV with commas if they do not say else.
+    /// Loads `body` into `d.t` with these headers; by default as CSV with commas.
     pub fn load(&self, headers: &[&str], body: &str) -> Value {
         let answer = self.client().put(headers, body);
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -110,7 +109,7 @@ impl Site {
         self.client().request("GET", path, headers, b"")
     }
 
-    /// All rows of `d.t`, NULL as "NULL", sorted.
+    /// All rows of `d.t`, sorted, with NULL as "NULL".
     pub fn rows(&self) -> Vec<String> {
         let id = self.engine.target("d", "t").unwrap().id();
         let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
@@ -123,14 +122,14 @@ impl Site {
         rows
     }
 
-    /// Rows that stand in files, and rows that stand in memory.
+    /// The numbers of rows in files and in memory.
     pub fn places(&self) -> (u64, u64) {
         let id = self.engine.target("d", "t").unwrap().id();
         let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
         (snapshot.file_rows(), snapshot.delta_rows())
     }
 
-    /// Stops the server in order, and gives its directory back.
+    /// Stops the server and returns its directory.
     pub fn stop(mut self) -> tempfile::TempDir {
         let _ = self.stop.take().unwrap().send(());
         let runtime = self.runtime.take().unwrap();

@@ -1,4 +1,4 @@
-//! Transactions take a share of the memory for writes, and leave the rest to others.
+//! Transactions may use only a part of the write memory.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn small() -> TestServer {
     })
 }
 
-/// Inserts rows of this many bytes until that fails, at most `most` of them.
+/// Inserts rows of this size until an INSERT fails, at most `most` of them; returns their number.
 fn fill(client: &mut Client, row_bytes: usize, most: usize) -> usize {
     use freshet_wire::client::Outcome;
     let row = format!("insert into t values (1, '{}')", "x".repeat(row_bytes));
@@ -51,15 +51,15 @@ fn idle_transactions_leave_room_for_everybody_else() {
     }
     assert!(rows[0] == 14 && rows[1] == 14, "the first ones have their share: {rows:?}");
     let used = server.engine.memory().used_bytes();
-    // Each connection keeps a receive buffer besides.
+    // Each connection has a receive buffer in addition.
     assert!(used <= 22 * MIB as u64, "transactions took {used} of 32 MiB");
-    // Many more than fit beside the transactions: they go through files.
+    // Far more than the memory left beside the transactions: these loads are written to files.
     let large = format!("insert into t values (2, '{}')", "y".repeat(400 << 10));
     for _ in 0..60 {
         other.run(&large);
     }
     assert_eq!(other.one("select count(*) from t"), "60");
-    // What was refused is not half there, and what was taken can be committed.
+    // Refused statements had no effect, and accepted ones can be committed.
     let committed = rows.iter().zip(&mut idle).map(|(rows, client)| {
         client.run("commit");
         rows

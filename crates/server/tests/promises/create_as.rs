@@ -50,7 +50,7 @@ fn one_that_fails_leaves_nothing_and_says_why() {
     );
     assert_eq!(failure.errno, 1406, "{}", failure.message);
     assert_eq!(tables(&mut root), [["t"]]);
-    // The name is free, also for the next try.
+    // The name is free again.
     let (rows, _) = maker.run("create table u as select * from t");
     assert_eq!(rows, 400);
     assert_eq!(maker.fails("create table u as select 1 as a").errno, 1050);
@@ -63,7 +63,7 @@ fn one_that_fails_leaves_nothing_and_says_why() {
     assert_eq!(tables(&mut root), [["t"], ["u"]]);
 }
 
-/// Waits until metadata has no more tables than these, with a name or without.
+/// Waits until metadata has only this many tables, including those without a name.
 fn wait_for_tables(server: &TestServer, count: usize) {
     let began = Instant::now();
     while server.engine.meta().catalog().tables().count() > count {
@@ -72,7 +72,7 @@ fn wait_for_tables(server: &TestServer, count: usize) {
     }
 }
 
-/// A statement that takes long, on a connection that is dropped while it runs.
+/// Drops the connection while a slow statement runs.
 #[test]
 fn a_lost_connection_leaves_nothing() {
     let server = TestServer::start();

@@ -1,5 +1,5 @@
-//! No byte of an OK leaves before the log covers what it tells of, and what a session was told is
-//! in its next snapshot; on a disk of the log that is slow, or stands still.
+//! No byte of an OK is sent before the log is durable, and a session's next snapshot includes what
+//! was acknowledged to it; with a slow or blocked log disk.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn filled(server: &TestServer) -> Client {
     client
 }
 
-/// Whether the server says anything in a while.
+/// Whether the server sends nothing for a while.
 fn is_silent(client: &mut Client) -> bool {
     client.socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
     let mut byte = [0];
@@ -46,7 +46,7 @@ fn no_byte_of_an_ok_leaves_before_the_log_covers_it() {
     let (server, disk) = started();
     let mut client = filled(&server);
     let texts = [
-        // Read on the short road, by the planner, and by SHOW.
+        // The reading statement goes through the fast path, the planner, and SHOW.
         "insert into t values (1); select * from big",
         "insert into t values (1 + 1); select * from big",
         "begin; insert into t values (3); commit; select * from big",
@@ -118,7 +118,8 @@ fn pipelined_inserts_share_one_write_of_the_log() {
     }
     let writes = disk.writes() - before;
     assert!(writes < 50, "{writes} writes of the log");
-    // A text of INSERTs waits once too, whether the planner makes their values or not.
+    // The INSERTs of one text also wait only once, whether or not the planner computes their
+    // values.
     let before = disk.writes();
     let text = vec!["insert into t values (1), (1 + 1)"; 50].join("; ");
     assert_eq!(client.query_all(&text).len(), 50);

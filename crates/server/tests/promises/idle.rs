@@ -1,4 +1,4 @@
-//! Transactions whose client is silent for too long.
+//! The idle timeout of transactions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn client(server: &TestServer) -> Client {
     client
 }
 
-/// Lets the session be silent for longer than it may, until its rows are given back.
+/// Lets the session exceed its idle timeout; waits until its memory is released.
 fn time_out(server: &TestServer, clock: &TestClock) {
     let memory = server.engine.memory();
     assert!(memory.used_bytes() > 0, "there is something to roll back");
@@ -111,7 +111,7 @@ fn a_snapshot_is_not_lost_silently() {
     assert_eq!(failure.errno, LOST, "{}", failure.message);
     one.run("rollback");
     assert_eq!(one.one("select count(*) from t"), "1");
-    // What holds nothing loses nothing, and nobody is bothered.
+    // A transaction without rows or snapshot is not rolled back.
     one.run("set session transaction isolation level read committed");
     one.run("begin");
     clock.advance(Duration::from_secs(7));
@@ -147,7 +147,7 @@ fn a_commit_that_races_the_time_out_tells_the_truth() {
     for round in 0..60 {
         one.run("begin");
         one.run(&format!("insert into t values ({round})"));
-        // All four commands are on their way while the time runs out.
+        // All commands are in flight when the timeout expires.
         let texts =
             ["commit", "rollback", "begin", &format!("insert into t values (-{round})"), "commit"];
         let lucky = round % 3;

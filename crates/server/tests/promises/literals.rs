@@ -1,11 +1,11 @@
-//! Bytes that are no text, on every road that a value takes into a table and out of it.
+//! Binary strings through every way that values take into and out of a table.
 
 use freshet_wire::Param;
 use freshet_wire::client::Outcome;
 
 use super::common::{Client, TestServer};
 
-/// All bytes, in a string as clients escape it.
+/// All byte values, in a string literal as clients escape it.
 fn escaped() -> Vec<u8> {
     let mut text = Vec::new();
     for byte in 0..=255 {
@@ -172,7 +172,7 @@ fn bytes_come_through_definitions() {
         client.run(&format!("insert into {name} (a) values (1)"));
         client.run(&format!("insert into {name} (a) values (1 + 1)"));
         assert_eq!(client.texts(&format!("select hex(b) from {name}")), [[wanted], [wanted]]);
-        // What SHOW CREATE TABLE says makes the same table.
+        // SHOW CREATE TABLE must recreate the same table.
         let shown = client.texts(&format!("show create table {name}"))[0][1].clone();
         client.run(&format!("drop table {name}"));
         client.run(&shown);

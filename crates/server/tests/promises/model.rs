@@ -1,11 +1,11 @@
-//! Sessions against a plain model: random texts of several statements, transactions, snapshots
-//! that are kept, prepared queries over a table that changes, a clock that is stepped, a disk of
-//! the log that stands still, clients that are gone while they wait.
+//! Sessions compared with a model: random texts of several statements, transactions, snapshots,
+//! prepared queries over a changing table, clock steps, a blocked log disk, clients that disconnect
+//! while they wait.
 //!
-//! Held all the time: no byte of an answer that tells of a commit leaves while the log stands
-//! still; every read finds exactly what was acknowledged before it began and what its own session
-//! did; a COMMIT says OK for all rows of its transaction or for none; the flags say whether a
-//! transaction is open. A failure prints its seed: `SESSIONS_SEED=n` runs that one alone,
+//! Checked at all times: no byte of an answer that acknowledges a commit is sent while the log disk
+//! is blocked; every read sees exactly what was acknowledged before it began and what its own
+//! session did; a COMMIT succeeds for all rows of its transaction or for none; the status flags say
+//! whether a transaction is open. A failure prints its seed: `SESSIONS_SEED=n` runs only that one,
 //! `SESSIONS_SEEDS=n` runs n of them.
 
 use std::sync::Arc;
@@ -23,13 +23,12 @@ const SESSIONS: usize = 3;
 const LOST: u16 = 1205;
 const READ: &str = "select a, b from t order by a";
 
-/// What a client may send.
 #[derive(Clone, Debug)]
 enum Statement {
-    /// Rows of these ids; the way they are written tells which road they take.
-    Insert(Vec<i32>, Road),
+    /// Rows with these ids; `InsertKind` selects the code path.
+    Insert(Vec<i32>, InsertKind),
     Read,
-    /// An answer that is sent in pieces and reads no table.
+    /// A query without a table whose answer is sent in pieces.
     Large,
     Begin,
     Commit,
@@ -39,13 +38,13 @@ enum Statement {
     AddColumn,
     DropColumn,
     Truncate,
-    /// CREATE TABLE .. AS, and what it holds.
+    /// CREATE TABLE .. AS with this number in its name.
     CreateAs(u32),
     Count(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Road {
+enum InsertKind {
     Literals,
     Expressions,
     Query,
@@ -54,7 +53,7 @@ enum Road {
 impl Statement {
     fn sql(&self) -> String {
         match self {
-            Self::Insert(ids, road) => insert(ids, *road),
+            Self::Insert(ids, kind) => insert(ids, *kind),
             Self::Read => READ.into(),
             Self::Large => "select repeat('x', 70000)".into(),
             Self::Begin => "begin".into(),
@@ -74,25 +73,25 @@ impl Statement {
     }
 }
 
-fn insert(ids: &[i32], road: Road) -> String {
+fn insert(ids: &[i32], kind: InsertKind) -> String {
     let rows = |row: &dyn Fn(i32) -> String, between| {
         ids.iter().map(|id| row(*id)).collect::<Vec<_>>().join(between)
     };
     let head = "insert into t (a, b)";
-    match road {
-        Road::Literals => {
+    match kind {
+        InsertKind::Literals => {
             format!("{head} values {}", rows(&|id| format!("({id}, {})", id * 2), ", "))
         }
-        Road::Expressions => {
+        InsertKind::Expressions => {
             format!("{head} values {}", rows(&|id| format!("({id}, {id} * 2)"), ", "))
         }
-        Road::Query => {
+        InsertKind::Query => {
             format!("{head} {}", rows(&|id| format!("select {id}, {id} + {id}"), " union all "))
         }
     }
 }
 
-/// What a statement must answer.
+/// The expected answer.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Done,
@@ -110,14 +109,14 @@ struct Transaction {
     implicit: bool,
 }
 
-/// What is committed, as everybody sees it.
+/// What is committed.
 #[derive(Clone, Default)]
 struct Store {
     rows: Vec<i32>,
     made: Vec<(u32, usize)>,
-    /// The states in the order of the commits of the text that runs.
+    /// The states after each commit of the current text.
     states: Vec<Vec<i32>>,
-    /// Whether the text that runs has put anything into the log.
+    /// Whether the current text has written to the log.
     logged: bool,
 }
 
@@ -132,15 +131,15 @@ impl Store {
     }
 }
 
-/// What the model knows of a session.
+/// The model of a session.
 #[derive(Clone, Default)]
 struct State {
     no_autocommit: bool,
     repeatable: bool,
     transaction: Option<Transaction>,
-    /// It was rolled back by the server and not ended by the client; whether it was implicit.
+    /// It was rolled back by the server, and the client has not ended it; whether it was implicit.
     lost: Option<bool>,
-    /// Its time has passed; the server may have seen that or not.
+    /// Its timeout has passed; the server may have noticed or not.
     may_be_lost: bool,
 }
 
@@ -185,7 +184,7 @@ impl State {
             }),
             Statement::CreateAs(n) => self.define(store, |store| {
                 store.made.push((*n, store.rows.len()));
-                // A table without rows is metadata alone.
+                // Truncating an empty table is metadata only.
                 store.logged |= !store.rows.is_empty();
             }),
             Statement::Count(n) => match self.read(store) {
@@ -217,7 +216,7 @@ impl State {
         Answer::Done
     }
 
-    /// What a read sees; `None` where it is refused.
+    /// The rows that a read sees; `None` if it must be refused.
     fn read(&mut self, store: &Store) -> Option<Vec<i32>> {
         if self.lost.is_some() {
             return None;
@@ -246,7 +245,7 @@ impl State {
         Answer::Done
     }
 
-    /// DDL commits what is open before it begins.
+    /// DDL commits the open transaction first.
     fn define(&mut self, store: &mut Store, change: impl FnOnce(&mut Store)) -> Answer {
         let answer = self.commit(store);
         if answer == Answer::Done {
@@ -362,7 +361,7 @@ impl Run {
         }
     }
 
-    /// All sessions are silent for longer than a transaction may be.
+    /// All sessions exceed the idle timeout of transactions.
     fn time_passes(&mut self) {
         self.log.push("time passes".into());
         self.clock.advance(Duration::from_secs(700));
@@ -372,7 +371,7 @@ impl Run {
         }
     }
 
-    /// Asks the server whether it has seen that a transaction's time has passed.
+    /// Determines whether the server has noticed that a transaction timed out.
     fn settle(&mut self, at: usize) {
         let session = &mut self.sessions[at];
         if !std::mem::take(&mut session.state.may_be_lost) {
@@ -396,8 +395,8 @@ impl Run {
                 let count = 1 + self.random.below(3) as i32;
                 let ids = (self.next_id..self.next_id + count).collect();
                 self.next_id += count;
-                let roads = [Road::Literals, Road::Expressions, Road::Query];
-                Statement::Insert(ids, roads[self.random.below(3)])
+                let kinds = [InsertKind::Literals, InsertKind::Expressions, InsertKind::Query];
+                Statement::Insert(ids, kinds[self.random.below(3)])
             }
             7..=10 => Statement::Read,
             11 => Statement::Large,
@@ -420,7 +419,7 @@ impl Run {
         vec![one]
     }
 
-    /// A session sends a text, now and then while the log's disk stands still.
+    /// A session sends a text, sometimes while the log disk is blocked.
     fn send(&mut self) {
         let at = self.random.below(SESSIONS);
         self.settle(at);
@@ -429,7 +428,7 @@ impl Run {
         let sql = text.iter().map(Statement::sql).collect::<Vec<_>>().join("; ");
         self.log.push(format!("{at}: {sql}"));
         self.store.logged = false;
-        // What is answered before the first commit may leave at once.
+        // Answers before the first commit may be sent at once.
         let mut first_logged = false;
         let mut answers = Vec::new();
         for statement in &text {
@@ -465,8 +464,8 @@ impl Run {
             && *answer != Answer::Lost
         {
             let open = self.sessions[at].state.transaction.is_some();
-            let told = flags(outcome).contains(StatusFlags::IN_TRANSACTION);
-            assert_eq!(told, open, "the flags tell of the transaction");
+            let reported = flags(outcome).contains(StatusFlags::IN_TRANSACTION);
+            assert_eq!(reported, open, "the flags say whether a transaction is open");
         }
     }
 
@@ -481,7 +480,7 @@ impl Run {
         check(&Statement::Read, &answer, &outcome);
     }
 
-    /// A client is gone: while it is silent, or while it waits for the log.
+    /// A client disconnects: while it is idle, or while it waits for the log.
     fn disconnect(&mut self) {
         let at = self.random.below(SESSIONS);
         self.settle(at);
@@ -513,7 +512,7 @@ impl Run {
             assert!(began.elapsed() < Duration::from_secs(60), "its connection stays");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // What it was not told is there up to one of its commits, each of them whole.
+        // Unacknowledged commits are there up to some point, each of them as a whole.
         let mut seen = self.control.texts(READ);
         loop {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Plans of prepared statements, kept while tables change under them.
+//! Cached plans of prepared statements while tables change.
 
 use freshet_wire::client::{Outcome, Rows};
 
@@ -27,7 +27,7 @@ fn a_plan_of_an_old_snapshot_is_not_bound_to_other_columns() {
     one.run("begin");
     assert_eq!(cell(&mut one, id), "2");
     other.run("alter table t drop column b");
-    // The snapshot still has the column; the plan that is made for it is not one for later.
+    // The snapshot still has the column, but the plan made for it must not be cached.
     assert_eq!(cell(&mut one, id), "2");
     assert_eq!(cell(&mut one, id), "2");
     one.run("commit");
@@ -51,7 +51,7 @@ fn a_plan_of_today_is_not_bound_to_an_old_snapshot() {
     one.run("begin");
     assert_eq!(one.one("select count(*) from t"), "1");
     other.run("alter table t drop column b");
-    // Prepared now, on the old snapshot, and executed behind it.
+    // Prepared on the old snapshot, executed after it.
     let late = one.prepare("select c, a from t").unwrap().statement_id;
     assert_eq!(cell(&mut one, late), "3");
     one.run("commit");

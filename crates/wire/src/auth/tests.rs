@@ -1,6 +1,6 @@
 use super::*;
 
-/// The vectors below were computed from the published formulas by an independent program.
+/// The expected values below were computed by an independent program.
 const SCRAMBLE: Scramble =
     Scramble([10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21]);
 

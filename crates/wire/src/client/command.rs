@@ -6,8 +6,8 @@ use crate::{Capabilities, ColumnType, PacketWriter, Param};
 
 const EXECUTE_PARAMETER_COUNT: u8 = 0x08;
 
-/// Commands, as a client writes them. Each starts a packet with sequence id 0, so several may be
-/// sent before the first reply is read.
+/// Commands. Each starts a packet with sequence id 0, so several may be sent before the first reply
+/// is read.
 impl PacketWriter {
     fn command(&mut self, code: u8, fill: impl FnOnce(&mut Vec<u8>)) {
         self.reply_to(0);
@@ -34,12 +34,12 @@ impl PacketWriter {
         self.command(code::STMT_PREPARE, |out| out.extend_from_slice(sql));
     }
 
-    /// COM_STMT_EXECUTE. `bind` sends the types as well, as the first execute of a statement must.
+    /// COM_STMT_EXECUTE. `bind` includes the parameter types, as the first execution must.
     pub fn command_execute(&mut self, statement_id: u32, params: &[Param<'_>], bind: bool) {
         self.execute(statement_id, 0, params, bind);
     }
 
-    /// COM_STMT_EXECUTE with a cursor: rows come by [`PacketWriter::command_fetch`].
+    /// COM_STMT_EXECUTE with a cursor; fetch the rows by [`PacketWriter::command_fetch`].
     pub fn command_execute_cursor(&mut self, statement_id: u32, params: &[Param<'_>]) {
         self.execute(statement_id, 1, params, true);
     }
@@ -59,7 +59,7 @@ impl PacketWriter {
         });
     }
 
-    /// COM_STMT_SEND_LONG_DATA: a piece of a parameter. There is no reply.
+    /// COM_STMT_SEND_LONG_DATA: a part of a parameter. There is no reply.
     pub fn command_long_data(&mut self, statement_id: u32, parameter: u16, data: &[u8]) {
         self.command(code::STMT_SEND_LONG_DATA, |out| {
             out.extend_from_slice(&statement_id.to_le_bytes());
@@ -99,7 +99,7 @@ impl PacketWriter {
         });
     }
 
-    /// COM_CHANGE_USER without a password: the server asks for it by an AuthSwitchRequest.
+    /// COM_CHANGE_USER without a response: the server asks for one by an AuthSwitchRequest.
     pub fn command_change_user(&mut self, user: &str, database: &str, collation: u16) {
         self.command(code::CHANGE_USER, |out| {
             put_nul_bytes(out, user.as_bytes());
@@ -140,8 +140,8 @@ impl PacketWriter {
         self.command(code::QUIT, |_| {});
     }
 
-    /// A piece of the file that the server asked for; an empty one ends it. The first carries the
-    /// sequence id that follows the request.
+    /// A part of the file that the server requested; an empty one ends it. The first has the
+    /// sequence id after that of the request.
     pub fn infile_piece(&mut self, piece: &[u8]) {
         self.packet(|out| out.extend_from_slice(piece));
     }

@@ -1,4 +1,4 @@
-//! Logging in.
+//! The client's side of authentication.
 
 use crate::auth::{
     AuthPlugin, SCRAMBLE_BYTES, Scramble, native_response, obfuscate, sha2_response,
@@ -15,38 +15,35 @@ const FAST_ACCEPTED: u8 = 0x03;
 const FULL_REQUIRED: &[u8] = &[0x04];
 const KEY_REQUEST: u8 = 0x02;
 
-/// Encrypts by RSAES-OAEP on SHA-1 what is given second with the public key, a PEM, given first.
+/// Encrypts the second argument with RSAES-OAEP (SHA-1) under the public key in PEM.
 pub type PasswordEncryption = fn(&str, &[u8]) -> Option<Vec<u8>>;
 
-/// What to do after a packet of the server was taken.
+/// What to do after a packet from the server was processed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LoginStep<'p> {
-    /// Send what was written and take the next packet.
+    /// Send the written bytes and read the next packet.
     Send,
-    /// Take the next packet.
+    /// Read the next packet.
     Wait,
-    /// Logged in.
     Done(OkReply<'p>),
-    /// Refused.
     Refused(ErrReply<'p>),
 }
 
-/// The login of one user.
+/// The login of a user.
 #[derive(Debug)]
 pub struct Login<'a> {
-    /// Name of the user.
     pub user: &'a str,
-    /// The password, empty for none.
+    /// Empty for none.
     pub password: &'a str,
-    /// The database to use.
     pub database: Option<&'a str>,
-    /// What the client can do; used is what the server can do as well.
+    /// The client's capabilities; those that the server lacks are not used.
     pub capabilities: Capabilities,
-    /// What the client says of itself.
+    /// Connection attributes.
     pub attributes: &'a [(&'a str, &'a str)],
-    /// Whether nobody can read along, so that the password may be sent as it is.
+    /// Whether the connection cannot be eavesdropped, so that the password may be sent in
+    /// plaintext.
     pub transport_secure: bool,
-    /// How to encrypt the password where somebody could read along.
+    /// How to encrypt the password otherwise.
     pub encryption: Option<PasswordEncryption>,
     plugin: AuthPlugin,
     scramble: Scramble,
@@ -54,7 +51,7 @@ pub struct Login<'a> {
 }
 
 impl<'a> Login<'a> {
-    /// A login with every capability of this codec.
+    /// A login with all capabilities of this codec.
     pub fn new(user: &'a str, password: &'a str, database: Option<&'a str>) -> Self {
         Self {
             user,
@@ -70,8 +67,8 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Takes a packet of the server, the greeting first. Before the call `writer` has to be set to
-    /// the packet's [`reply_sequence`](crate::Packet::reply_sequence).
+    /// Processes a packet from the server, starting with the greeting. Set `writer` to the packet's
+    /// [`reply_sequence`](crate::Packet::reply_sequence) before.
     pub fn on_packet<'p>(
         &mut self,
         writer: &mut PacketWriter,
@@ -132,8 +129,8 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// The full exchange of `caching_sha2_password`: first the server asks for the password, then
-    /// it may send its key.
+    /// The full exchange of `caching_sha2_password`: the server requests the password, and may send
+    /// its public key.
     fn show_password(&self, writer: &mut PacketWriter, data: &[u8]) -> Result<LoginStep<'static>> {
         let mut password = self.password.as_bytes().to_vec();
         password.push(0);

@@ -1,7 +1,6 @@
-//! The client's half of the protocol, for benchmarks and tests: it logs in, writes commands and
-//! reads replies. Like the server's half it moves no bytes itself: read packets by a
-//! [`PacketReader`](crate::PacketReader) and send what the
-//! [`PacketWriter`](crate::PacketWriter) holds.
+//! The client's side of the protocol, for benchmarks and tests: login, commands, replies. Like the
+//! server's side it does no I/O: read packets with a [`PacketReader`](crate::PacketReader) and send
+//! the bytes of the [`PacketWriter`](crate::PacketWriter).
 
 mod command;
 mod login;

@@ -1,4 +1,4 @@
-//! Gathering whole replies: every result of a command, with its rows.
+//! Collecting complete replies: all results of a command, with their rows.
 
 use crate::{
     Capabilities, Collation, ColumnDefinition, ColumnFlags, ColumnType, Date, DateTime, Param,
@@ -7,7 +7,7 @@ use crate::{
 
 use super::reply::{BinaryCells, Reply, TextCells, cell_type, result_end};
 
-/// Which protocol the rows of a reply use.
+/// The encoding of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Replies to COM_QUERY.
@@ -16,26 +16,18 @@ pub enum Encoding {
     Binary,
 }
 
-/// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// NULL.
     Null,
-    /// Text or bytes; every value of the text protocol.
+    /// Text or bytes; all values of the text protocol.
     Bytes(Vec<u8>),
-    /// A signed integer.
     Int(i64),
-    /// An unsigned integer.
     UInt(u64),
-    /// FLOAT.
     Float(f32),
-    /// DOUBLE.
     Double(f64),
-    /// DATE.
     Date(Date),
     /// DATETIME or TIMESTAMP.
     DateTime(DateTime),
-    /// TIME.
     Time(Time),
 }
 
@@ -55,51 +47,38 @@ impl From<Param<'_>> for Value {
     }
 }
 
-/// A result set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
-    /// Names of the columns.
     pub names: Vec<String>,
-    /// Types and flags of the columns.
+    /// The type and flags of each column.
     pub types: Vec<(ColumnType, ColumnFlags)>,
-    /// Collations of the columns, and their digits behind the point or of a second.
+    /// The collation and the decimals of each column.
     pub shapes: Vec<(Collation, u8)>,
-    /// The rows.
     pub rows: Vec<Vec<Value>>,
-    /// State of the session at the end.
+    /// The session's status after the result.
     pub status: StatusFlags,
-    /// Warnings of the statement.
     pub warnings: u16,
 }
 
 /// One result of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// Success without rows.
     Ok {
         /// Rows inserted, changed or removed.
         affected_rows: u64,
         /// The first generated id, 0 if there is none.
         last_insert_id: u64,
-        /// State of the session.
         status: StatusFlags,
-        /// Warnings of the statement.
         warnings: u16,
-        /// Text for people.
         info: String,
     },
-    /// Failure.
     Err {
-        /// The MySQL error number.
         errno: u16,
-        /// The SQLSTATE.
         sqlstate: String,
-        /// Text for people.
         message: String,
     },
-    /// A result set.
     Rows(Rows),
-    /// The server wants this file: answer with [`PacketWriter::infile_piece`] before going on.
+    /// The server requests this file: answer with [`PacketWriter::infile_piece`] before going on.
     ///
     /// [`PacketWriter::infile_piece`]: crate::PacketWriter::infile_piece
     LocalInfile(String),
@@ -113,7 +92,7 @@ enum Stage {
     Rows,
 }
 
-/// Gathers the results of one command, packet by packet.
+/// Collects the results of one command, packet by packet.
 #[derive(Debug)]
 pub struct Outcomes {
     encoding: Encoding,
@@ -124,23 +103,22 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Awaits the reply to a command.
+    /// For the reply to a command.
     pub fn new(encoding: Encoding, capabilities: Capabilities) -> Self {
         let open = Rows::default();
         Self { encoding, capabilities, stage: Stage::First, open, outcomes: Vec::new() }
     }
 
-    /// The results so far; all of them once [`Outcomes::on_packet`] has returned true.
+    /// The results so far; complete once [`Outcomes::on_packet`] returned true.
     pub fn into_inner(self) -> Vec<Outcome> {
         self.outcomes
     }
 
-    /// The result that came last.
     pub fn last(&self) -> Option<&Outcome> {
         self.outcomes.last()
     }
 
-    /// Takes a packet; returns whether the reply is complete.
+    /// Processes a packet; returns whether the reply is complete.
     pub fn on_packet(&mut self, payload: &[u8]) -> Result<bool> {
         match self.stage {
             Stage::First => self.first(payload),
@@ -186,7 +164,7 @@ impl Outcomes {
         Ok(!more)
     }
 
-    /// A cursor ends the reply here; its rows have to be fetched.
+    /// The end of the column definitions, and with a cursor of the whole reply.
     fn end_definitions(&mut self, payload: &[u8]) -> Result<bool> {
         let end = result_end(payload, self.capabilities)?;
         let end = end.ok_or(crate::Error::Malformed { what: "EOF packet missing" })?;

@@ -1,4 +1,4 @@
-//! Reading replies, one packet at a time.
+//! Parsing replies, one packet at a time.
 
 use crate::cursor::{Cursor, utf8};
 use crate::params::read_value;
@@ -9,28 +9,24 @@ use crate::{
     ParamType, Result, StatusFlags,
 };
 
-/// An EOF packet is shorter; a longer packet with its header is a row or an OK packet.
+/// The maximum length of an EOF packet; a longer one with its header is a row or an OK packet.
 const EOF_BYTES_MAX: usize = 9;
 
-/// An OK packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OkReply<'a> {
     /// Rows inserted, changed or removed.
     pub affected_rows: u64,
     /// The first generated id, 0 if there is none.
     pub last_insert_id: u64,
-    /// State of the session.
     pub status: StatusFlags,
-    /// Warnings of the statement.
     pub warnings: u16,
-    /// Text for people.
     pub info: &'a str,
-    /// Changes of session state, encoded.
+    /// Encoded changes of session state.
     pub changes: &'a [u8],
 }
 
 impl<'a> OkReply<'a> {
-    /// Reads an OK packet, whichever of its two headers it has.
+    /// Parses an OK packet with either header.
     pub fn parse(payload: &'a [u8], capabilities: Capabilities) -> Result<Self> {
         const WHAT: &str = "OK packet cut short";
         let mut cursor = Cursor::new(payload);
@@ -54,19 +50,15 @@ impl<'a> OkReply<'a> {
     }
 }
 
-/// An ERR packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrReply<'a> {
-    /// The MySQL error number.
     pub errno: u16,
-    /// The SQLSTATE; empty before the protocol is agreed.
+    /// Empty before the handshake is complete.
     pub sqlstate: &'a str,
-    /// Text for people.
     pub message: &'a str,
 }
 
 impl<'a> ErrReply<'a> {
-    /// Reads an ERR packet.
     pub fn parse(payload: &'a [u8]) -> Result<Self> {
         const WHAT: &str = "ERR packet cut short";
         let mut cursor = Cursor::new(payload);
@@ -86,16 +78,14 @@ impl<'a> ErrReply<'a> {
 pub enum Reply<'a> {
     /// Success without rows.
     Ok(OkReply<'a>),
-    /// Failure.
     Err(ErrReply<'a>),
-    /// A result set of that many columns follows.
+    /// A result set with this number of columns follows.
     Columns(usize),
-    /// The server wants this file of the client.
+    /// The server requests this file from the client.
     LocalInfile(&'a [u8]),
 }
 
 impl<'a> Reply<'a> {
-    /// Reads the first packet of a reply.
     pub fn parse(payload: &'a [u8], capabilities: Capabilities) -> Result<Self> {
         match payload {
             [OK_HEADER, ..] => OkReply::parse(payload, capabilities).map(Self::Ok),
@@ -109,13 +99,13 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// The end of rows, or of definitions, if that is what the packet is.
+/// Parses the end of rows or definitions; `None` for any other packet.
 pub fn result_end(payload: &[u8], capabilities: Capabilities) -> Result<Option<OkReply<'_>>> {
     if payload.first() != Some(&EOF_HEADER) {
         return Ok(None);
     }
     if capabilities.contains(Capabilities::DEPRECATE_EOF) {
-        // A row may begin with this byte too, but only if its first cell takes 16 MiB or more.
+        // A row can begin with this byte, too, but only if its first cell has 16 MiB or more.
         let end = payload.len() < FRAME_PAYLOAD_MAX;
         return end.then(|| OkReply::parse(payload, capabilities)).transpose();
     }
@@ -132,18 +122,16 @@ pub fn result_end(payload: &[u8], capabilities: Capabilities) -> Result<Option<O
 /// `columns` definitions; each list that is not empty ends with an EOF packet unless deprecated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreparedReply {
-    /// The handle.
     pub statement_id: u32,
-    /// How many columns the rows have, 0 if there are none.
+    /// The number of result columns, 0 without a result set.
     pub columns: u16,
     /// How many parameters the statement has.
     pub parameters: u16,
-    /// Warnings of the preparation.
     pub warnings: u16,
 }
 
 impl PreparedReply {
-    /// Reads the first packet of the reply, which must not be an ERR packet.
+    /// Parses the first packet of the reply, which must not be an ERR packet.
     pub fn parse(payload: &[u8]) -> Result<Self> {
         const WHAT: &str = "prepare reply cut short";
         let mut cursor = Cursor::new(payload);
@@ -155,7 +143,7 @@ impl PreparedReply {
         Ok(Self { statement_id, columns, parameters, warnings: cursor.u16(WHAT)? })
     }
 
-    /// How many packets follow the first.
+    /// The number of packets that follow.
     pub fn packets(&self, capabilities: Capabilities) -> usize {
         let end = usize::from(!capabilities.contains(Capabilities::DEPRECATE_EOF));
         let list = |count: u16| if count == 0 { 0 } else { usize::from(count) + end };
@@ -170,7 +158,6 @@ pub struct TextCells<'a> {
 }
 
 impl<'a> TextCells<'a> {
-    /// The cells of the row in this packet.
     pub fn new(payload: &'a [u8]) -> Self {
         Self { cursor: Cursor::new(payload) }
     }
@@ -207,7 +194,7 @@ pub struct BinaryCells<'a> {
 }
 
 impl<'a> BinaryCells<'a> {
-    /// The cells of the row in this packet, of columns of these types.
+    /// The cells of a row whose columns have these types.
     pub fn new(payload: &'a [u8], columns: &'a [(ColumnType, ColumnFlags)]) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
         cursor.u8("row without header")?;
@@ -233,7 +220,7 @@ impl<'a> Iterator for BinaryCells<'a> {
     }
 }
 
-/// Type and flags of a column definition, as [`BinaryCells`] needs them.
+/// The type and flags of a column definition, for [`BinaryCells`].
 pub(super) fn cell_type(definition: &ColumnDefinition<'_>) -> (ColumnType, ColumnFlags) {
     (definition.column_type, definition.flags)
 }

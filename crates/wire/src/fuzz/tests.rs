@@ -2,7 +2,7 @@ use super::*;
 use crate::{Param, auth::AuthPlugin, auth::Scramble, handshake, types::Collation};
 use proptest::prelude::*;
 
-/// A well-formed packet of each kind, without frame header, to mutate.
+/// A valid packet of each kind without frame header, to mutate.
 fn seeds() -> Vec<Vec<u8>> {
     let mut writer = PacketWriter::new();
     let mut seeds = Vec::new();
@@ -63,7 +63,7 @@ fn all(payload: &[u8]) {
     }
 }
 
-/// Where the seeds are well-formed the entry points reach the code behind the first checks.
+/// Valid packets get past the first checks of the entry points.
 #[test]
 fn seeds_are_accepted() {
     let accepted = |index: usize| seeds().swap_remove(index);

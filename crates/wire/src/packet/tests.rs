@@ -12,7 +12,7 @@ fn written(payloads: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
-    // Of a prime length, so that no frame looks like another.
+    // The length is prime, so that frames differ.
     let unit: Vec<u8> = (0..4093usize).map(|i| ((i * 31) >> 3) as u8).collect();
     let mut pattern = unit.repeat(bytes.div_ceil(unit.len()));
     pattern.truncate(bytes);

@@ -90,7 +90,7 @@ fn long_data_replaces_the_value_in_the_block() {
     long.append(1, b"big ", 100);
     long.append(1, b"text", 100);
     assert_eq!(long.bytes(), 8 + LONG_VALUE_BYTES, "the text, and the value's place");
-    // The client leaves the value out of the block, as if it were NULL without the bit.
+    // The client omits the value in the block, like that of a NULL, but does not set the NULL bit.
     let mut payload = execute_bytes(Capabilities::PROTOCOL_41, &[Param::Int(1), Param::Null], true);
     let null_bit = &mut payload[10];
     assert_eq!(*null_bit, 2);

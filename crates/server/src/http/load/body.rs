@@ -1,4 +1,4 @@
-//! The body of a request as it comes: its limit, its pauses, its end.
+//! Reading the body of a request: size limit, timeouts, end.
 
 use std::time::Duration;
 
@@ -12,25 +12,23 @@ use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 
 use crate::http::client::Activity;
 
-/// A body that nobody wants is read and dropped up to here, so that its client hears the reply.
+/// How much of an unneeded body is read, so that the client gets to read the reply.
 const DRAIN_BYTES_MAX: u64 = 256 << 20;
-/// And for so long.
+/// How long an unneeded body is read.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a body is, as its headers say.
+/// The size of a body according to its headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BodySize {
-    /// So many bytes.
+    /// Content-Length.
     Known(u64),
-    /// It comes in chunks.
+    /// Transfer-Encoding: chunked.
     Chunked,
 }
 
 impl BodySize {
-    /// Reads the headers.
-    ///
     /// # Errors
-    /// Unless exactly one of the two ways is used.
+    /// Unless exactly one of the two headers is present.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self> {
         let chunked = headers.contains_key(TRANSFER_ENCODING);
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -48,13 +46,13 @@ impl BodySize {
         }
     }
 
-    /// Whether it is known that nothing comes.
+    /// Whether the body is known to be empty.
     pub(super) fn is_empty(self) -> bool {
         self == Self::Known(0)
     }
 }
 
-/// The most that a body may have, and the setting that says so.
+/// The maximum size of a body, and the setting for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyLimit {
     pub setting: &'static str,
@@ -62,10 +60,10 @@ pub(super) struct BodyLimit {
 }
 
 impl BodyLimit {
-    /// Refuses more than the limit.
+    /// Refuses a size above the limit.
     ///
     /// # Errors
-    /// In Doris's words.
+    /// With Doris's message.
     pub(super) fn check(self, bytes: u64) -> Result<()> {
         if bytes <= self.mebibytes << 20 {
             return Ok(());
@@ -80,7 +78,6 @@ impl BodyLimit {
     }
 }
 
-/// A body being read.
 pub(super) struct Body<'a> {
     incoming: Incoming,
     clock: ClockRef,
@@ -111,22 +108,22 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Bytes that came so far.
+    /// Bytes received so far.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Time spent waiting for them.
+    /// The time spent waiting for the client.
     pub(super) fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// The next part, or `None` at the end. A client that pauses for too long loses its
-    /// connection, and the load with it: see [`Activity`].
+    /// The next part, or `None` at the end. A client that pauses too long loses its connection, and
+    /// the load fails: see [`Activity`].
     ///
     /// # Errors
-    /// When the client goes away, breaks the rules of HTTP, sends more than `limit`, or sends
-    /// after `deadline`.
+    /// When the client disconnects, violates HTTP, sends more than `limit`, or sends after
+    /// `deadline`.
     pub(super) async fn next(
         &mut self,
         limit: BodyLimit,
@@ -143,7 +140,7 @@ impl<'a> Body<'a> {
             }
             match frame {
                 Ok(frame) => {
-                    // Trailers say nothing here.
+                    // Trailers are ignored.
                     let Ok(bytes) = frame.into_data() else { continue };
                     self.received += bytes.len() as u64;
                     limit.check(self.received)?;
@@ -170,9 +167,9 @@ impl<'a> Body<'a> {
         frame
     }
 
-    /// Lets go of a body whose rest nobody wants. A client that sends it all the same must not
-    /// be cut off before it has read the reply, so the rest is read for a while.
-    pub(super) fn leave(self) {
+    /// Gives up a body whose rest is not needed. A client that keeps sending would not read the
+    /// reply if the connection were closed now, so the rest is read and dropped for a while.
+    pub(super) fn drain(self) {
         let client_sends = self.polled || !self.expects_continue;
         if self.ended || !client_sends || hyper::body::Body::is_end_stream(&self.incoming) {
             return;
@@ -189,7 +186,7 @@ impl<'a> Body<'a> {
                     }
                 }
             };
-            // Whether it ended or not, the connection is hyper's again.
+            // Whether the body ended or not, hyper takes over the connection again.
             let _ = until(&*clock, deadline, drain).await;
         });
     }

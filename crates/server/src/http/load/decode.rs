@@ -1,5 +1,5 @@
-//! A body into encoded rows: small ones on the connection's thread, part by part as they come;
-//! large ones in pieces on the pool, with the results in the order of the body.
+//! Decodes a body into encoded rows: small bodies on the I/O thread as their parts arrive; large
+//! ones in pieces on the pool, with the results in body order.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use super::body::{Body, BodyLimit, BodySize};
 use super::headers::LoadFormat;
 use super::sink::{Memory, Sink};
 
-/// Bodies up to here are decoded on the connection's thread.
+/// Bodies up to this size are decoded on the I/O thread.
 const INLINE_BYTES_MAX: u64 = 1 << 20;
-/// Larger ones are cut into pieces of about this size.
+/// The approximate size of the pieces of larger bodies.
 const PIECE_BYTES: usize = 384 << 10;
-/// Pieces of one load that are decoded or wait at the same time.
+/// Pieces of one load that are being decoded or queued.
 const PIECES_AHEAD: usize = 4;
-/// Lines to skip that the first piece is sure to hold.
+/// Lines to skip that are assumed to fit in the first piece.
 const SKIP_LINES_MAX: u64 = 2;
-/// What is decoded of a piece before its rows are looked at.
+/// How much of a piece is decoded between checks of the size of its rows.
 const SLICE_BYTES: usize = 32 << 10;
-/// Rows that one decoder made of a large body go on from here.
+/// The size at which the rows of a large body are passed on while its decoder continues.
 const STEP_BYTES: usize = 2 << 20;
 
 /// What all parts of a body have in common.
@@ -43,7 +43,6 @@ pub(super) struct Source {
     pub rules: Rules,
 }
 
-/// Bounds on the reading of one body.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub size: BodySize,
@@ -51,20 +50,19 @@ pub(super) struct Bounds {
     pub deadline: Deadline,
 }
 
-/// What came of a body besides the rows that were taken.
+/// Counts and rejected rows of a body.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Rows, good and bad.
+    /// All rows, rejected ones included.
     pub rows: u64,
-    /// The bad ones.
     pub rejects: Rejects,
 }
 
 /// Decodes a whole body into `sink`.
 ///
 /// # Errors
-/// Those of the body, of memory that is full, of files that cannot be written, and of a body
-/// that is no list of rows; single bad rows are in [`Seen`].
+/// When the body cannot be read, memory is full, files cannot be written, or the body as a whole is
+/// malformed; rejected rows are in [`Seen`].
 pub(super) async fn decode(
     engine: &Engine,
     body: &mut Body<'_>,
@@ -109,11 +107,11 @@ pub(super) async fn decode(
 
 /// How a large body is decoded.
 enum Way {
-    /// In pieces that are cut behind lines of this kind.
+    /// In parallel, in pieces that end at line ends of this format.
     Pieces(CsvFormat),
-    /// Whole, once all of it is there.
+    /// As a whole, after all of it was received.
     Document,
-    /// Piece by piece by one decoder: what a row is depends on all that came before.
+    /// Sequentially by one decoder, because rows depend on earlier parts of the body.
     Stream,
 }
 
@@ -124,11 +122,12 @@ fn way_of(format: &LoadFormat) -> Way {
         }
         LoadFormat::Csv(csv) => Way::Pieces(csv.clone()),
         LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => {
-            // An array is cut into its elements as it comes, unless it stands inside of something.
+            // An array at the top level is split into its elements as it arrives; a nested one is
+            // not.
             if json.root.is_empty() { Way::Stream } else { Way::Document }
         }
         LoadFormat::Json(json) => {
-            // Lines of JSON end like lines of CSV.
+            // JSON lines end like CSV lines.
             let mut lines = CsvFormat::default();
             if !json.delimiter.is_empty() {
                 lines.delimiter.clone_from(&json.delimiter);
@@ -138,7 +137,7 @@ fn way_of(format: &LoadFormat) -> Way {
     }
 }
 
-/// Decodes on this thread: `first`, then whatever comes.
+/// Decodes on this thread: `first`, then further parts as they arrive.
 async fn inline(
     body: &mut Body<'_>,
     source: &Source,
@@ -183,7 +182,7 @@ async fn inline(
     Ok(decoder.into_seen())
 }
 
-/// Decodes a large body piece by piece on the pool, where it is in nobody's way.
+/// Decodes a large body sequentially, but on the pool, to keep the I/O thread free.
 async fn stream(
     engine: &Engine,
     body: &mut Body<'_>,
@@ -199,7 +198,7 @@ async fn stream(
         let mut ended = false;
         while piece.len() < PIECE_BYTES && !ended {
             match body.next(bounds.limit, bounds.deadline).await? {
-                // The piece itself, and about as much for its rows.
+                // The piece, and about as much for its rows.
                 Some(part) => {
                     memory.cover(waiting + 2 * (piece.len() + part.len())).await?;
                     piece.extend_from_slice(&part);
@@ -229,12 +228,11 @@ async fn stream(
     }
 }
 
-/// A piece of a body that is decoded step by step: its rows may be much longer than it is.
+/// A piece that is decoded in steps, because its rows may be much larger than the piece.
 struct Part {
     bytes: Vec<u8>,
-    /// How much of it is decoded.
+    /// The length that is decoded already.
     at: usize,
-    /// Whether the body ends with it.
     is_last: bool,
 }
 
@@ -243,7 +241,7 @@ impl Part {
         self.at == self.bytes.len()
     }
 
-    /// Decodes until it is done or its rows fill a step.
+    /// Decodes until the piece ends or its rows reach [`STEP_BYTES`].
     fn decode<P: Deref<Target = SourcePlan> + Clone>(
         mut self,
         mut decoder: Decoder<P>,
@@ -261,7 +259,7 @@ impl Part {
     }
 }
 
-/// One decoded piece.
+/// The rows of a decoded piece.
 struct Decoded {
     rows: Vec<u8>,
     count: usize,
@@ -271,11 +269,11 @@ struct Decoded {
 
 type Pending = oneshot::Receiver<Result<Decoded>>;
 
-/// The beginning of a body whose size nobody knows.
+/// The beginning of a body of unknown size.
 enum First {
-    /// It was all.
+    /// The body ended.
     All(Vec<Bytes>),
-    /// It is large.
+    /// The body is large.
     Large(Vec<u8>),
 }
 
@@ -294,7 +292,7 @@ async fn read_first(body: &mut Body<'_>, bounds: Bounds, memory: &mut Memory<'_>
     Ok(First::All(parts))
 }
 
-/// Reads a whole document, which its limit keeps small, and decodes it on the pool.
+/// Reads a whole document, whose size is limited, and decodes it on the pool.
 async fn document(
     engine: &Engine,
     body: &mut Body<'_>,
@@ -317,26 +315,26 @@ async fn document(
     Ok(seen)
 }
 
-/// Where a piece ends.
+/// The end of a piece.
 enum End {
-    /// Behind a line that ends here.
+    /// After the line end at this offset.
     At(usize),
-    /// Not in what has come so far.
+    /// Not yet received.
     Unknown,
-    /// Nowhere: the last line is longer than any may be.
+    /// There is none: the last line exceeds the maximum length.
     LineTooLong,
 }
 
-/// What the decoder of a piece is to find.
+/// What the decoder of a piece is to produce.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     Rows,
-    /// The words that say which line is too long.
+    /// The error that names the line that is too long.
     Refusal,
 }
 
 impl Want {
-    /// Rows of a body that is not read to its end are a part of a load, which nobody may have.
+    /// Discards the rows of an incomplete body: a load is atomic.
     fn of(self, decoded: Decoded) -> Result<Decoded> {
         match self {
             Self::Rows => Ok(decoded),
@@ -345,7 +343,7 @@ impl Want {
     }
 }
 
-/// Reads and cuts a body at line ends on this thread, and has the pieces decoded on the pool.
+/// Reads a body and cuts it at line ends on this thread; the pool decodes the pieces.
 struct Cutter<'a> {
     engine: &'a Engine,
     source: &'a Source,
@@ -354,11 +352,11 @@ struct Cutter<'a> {
     ahead: mpsc::Sender<Pending>,
     gathered: Vec<u8>,
     is_first: bool,
-    /// Lines at the front that the first piece has to hold.
+    /// Lines to skip that the first piece must contain.
     to_skip: u64,
-    /// Where the line begins behind which the piece ends at the earliest.
+    /// The minimum end of the piece: the beginning of the line it ends with.
     from: usize,
-    /// No line ends before this: what was looked at is not looked at again with every part.
+    /// No line ends before this offset, so that parts are searched only once.
     searched: usize,
 }
 
@@ -375,7 +373,7 @@ impl Cutter<'_> {
                         let piece = std::mem::replace(&mut self.gathered, rest);
                         self.submit(piece, Want::Rows).await?;
                     }
-                    // What follows is a part of that line, so nobody wants it.
+                    // The rest of the body belongs to that line and is not needed.
                     End::LineTooLong => {
                         let piece = std::mem::take(&mut self.gathered);
                         return self.submit(piece, Want::Refusal).await;
@@ -387,7 +385,7 @@ impl Cutter<'_> {
         self.submit(last, Want::Rows).await
     }
 
-    /// Where the next piece ends: behind enough lines, the ones to be skipped included.
+    /// The end of the next piece: after enough lines, including those to skip.
     fn end_of_piece(&mut self) -> End {
         if self.gathered.len() < PIECE_BYTES {
             return End::Unknown;
@@ -403,7 +401,7 @@ impl Cutter<'_> {
         End::At(end)
     }
 
-    /// The end of the line that `from` is in.
+    /// The end of the line that contains `from`.
     fn line_end(&mut self, from: usize) -> Option<usize> {
         let from = from.max(self.searched);
         let end = split_at_line(&self.gathered, from, self.lines);
@@ -425,7 +423,7 @@ impl Cutter<'_> {
 
     async fn submit(&mut self, piece: Vec<u8>, want: Want) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
-        // The piece itself, and about as much for its rows.
+        // The piece, and about as much for its rows.
         self.memory.cover(piece.len() * 2).await?;
         let permit = self.memory.take();
         let source = self.source.clone();
@@ -433,12 +431,12 @@ impl Cutter<'_> {
         self.engine.pool().execute(
             Lane::Foreground,
             Box::new(move || {
-                // A load that failed meanwhile no longer wants the rows.
+                // If the load has failed meanwhile, its rows are not needed.
                 let decoded = decode_piece(&source, is_first, piece, permit);
                 let _ = sender.send(decoded.and_then(|decoded| want.of(decoded)));
             }),
         );
-        // The collector leaves only with an error, which ends this side too.
+        // Fails only when the collector ended with an error, which ends this side, too.
         let _ = self.ahead.send(receiver).await;
         Ok(())
     }
@@ -474,7 +472,6 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
     Ok(all)
 }
 
-/// The decoder of a format.
 enum Decoder<P> {
     Csv(Box<CsvDecoder<P>>),
     Json(Box<JsonDecoder<P>>),
@@ -508,7 +505,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> Decoder<P> {
         }
     }
 
-    /// Bytes that wait for the rest of their line or document.
+    /// Bytes of an incomplete line or document.
     fn waiting_bytes(&self) -> usize {
         match self {
             Self::Csv(decoder) => decoder.waiting_bytes(),

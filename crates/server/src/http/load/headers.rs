@@ -1,4 +1,4 @@
-//! The headers of a stream load, checked. What this version does not do is refused by name.
+//! Parses the headers of a stream load. Unsupported ones are refused by name.
 
 use std::time::Duration;
 
@@ -8,51 +8,46 @@ use freshet_ingest::decode::json::{JsonFormat, JsonPath};
 use freshet_schema::{GroupCommitMode, Zone};
 use hyper::HeaderMap;
 
-/// Longest time a load may ask for.
+/// The largest timeout a load may ask for.
 const TIMEOUT_SECONDS_MAX: u64 = 259_200;
-/// Most columns that a list may name.
+/// The maximum length of a column list.
 const COLUMNS_MAX: usize = 4096;
 
-/// What a stream load asks for.
+/// The options of a stream load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadHeaders {
-    /// The label that the client gave.
     pub label: Option<String>,
-    /// Given back in the reply.
+    /// Returned in the reply.
     pub comment: String,
-    /// `None`: the table's property decides.
+    /// `None`: by the table's property.
     pub group_commit: Option<GroupCommitMode>,
-    /// The part of the rows that may be rejected, 0 to 1.
+    /// The fraction of rows that may be rejected, 0 to 1.
     pub max_filter_ratio: f64,
-    /// How long the load may take.
     pub timeout: Duration,
     /// Whether values that do not fit reject their row.
     pub strict: bool,
     /// The zone of TIMESTAMP literals; `None`: UTC.
     pub zone: Option<Zone>,
-    /// The names of the fields; `None`: the table's columns in order.
+    /// The columns of the fields; `None`: the table's columns in order.
     pub columns: Option<Vec<String>>,
-    /// What the body is.
     pub format: LoadFormat,
-    /// Whether all rows should go to one tablet.
+    /// `load_to_single_tablet`.
     pub to_one_tablet: bool,
 }
 
-/// What a body is.
+/// The format of a body.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LoadFormat {
-    /// Lines of fields.
     Csv(CsvFormat),
-    /// JSON objects.
+    /// JSON objects, one per row.
     Json(JsonFormat),
 }
 
 impl LoadHeaders {
-    /// Reads the headers of a stream load; headers that nobody knows are ignored.
+    /// Parses the headers of a stream load; unknown headers are ignored.
     ///
     /// # Errors
-    /// `WrongArguments` for a value that its header does not take, `NotSupported` for what this
-    /// version does not do.
+    /// `WrongArguments` for an invalid value, `NotSupported` for an unsupported option.
     pub fn parse(headers: &HeaderMap) -> Result<Self> {
         let headers = Values(headers);
         refuse_what_is_missing(&headers)?;
@@ -72,11 +67,11 @@ impl LoadHeaders {
     }
 }
 
-/// The values of headers as text.
+/// Header values as text.
 struct Values<'a>(&'a HeaderMap);
 
 impl<'a> Values<'a> {
-    /// The value of a header; one that is empty counts as not given.
+    /// The value of a header; an empty one counts as absent.
     fn text(&self, name: &'static str) -> Result<Option<&'a str>> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         match std::str::from_utf8(value.as_bytes()) {
@@ -108,7 +103,7 @@ fn not_supported(name: &str, value: &str) -> Error {
     err!(NotSupported, "header '{name}: {value}' is not supported in this version")
 }
 
-/// What changes the meaning of a load and is not done yet must not be ignored.
+/// Refuses unsupported headers that would change the meaning of a load.
 fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     if headers.text("partitions")?.is_some() && headers.text("temporary_partitions")?.is_some() {
         bail!(WrongArguments, "Can not specify both partitions and temporary partitions");
@@ -139,7 +134,7 @@ fn refuse_what_is_missing(headers: &Values<'_>) -> Result<()> {
     merge_type(headers)
 }
 
-/// Values of refused headers that ask for what is done anyway.
+/// Whether the value of an unsupported header asks for the behaviour there is anyway.
 fn is_no_change(name: &str, value: &str) -> bool {
     match name {
         "unique_key_update_mode" => value.eq_ignore_ascii_case("UPSERT"),
@@ -166,7 +161,7 @@ fn merge_type(headers: &Values<'_>) -> Result<()> {
     }
 }
 
-/// Headers that only tune: they are checked, and change nothing here.
+/// Validates headers for tuning, which have no effect here.
 fn check_tuning(headers: &Values<'_>) -> Result<()> {
     const INTEGERS: [&str; 4] =
         ["exec_mem_limit", "send_batch_parallelism", "load_stream_per_node", "stream_per_node"];
@@ -226,7 +221,7 @@ fn zone(text: &str) -> Result<Zone> {
         .ok_or_else(|| err!(WrongArguments, "Unknown or incorrect time zone: '{text}'"))
 }
 
-/// A plain list of names; each may stand in backquotes.
+/// A list of column names, each optionally in backquotes.
 fn columns(text: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for item in text.split(',').map(str::trim) {

@@ -1,18 +1,18 @@
-//! The JSON that answers a stream load, field by field as Doris prints it.
+//! The JSON reply of a stream load, field by field as in Doris.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use freshet_base::{Error, ErrorCode, TxnId};
 
-/// How a load ended.
+/// The status of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Status {
-    /// Its rows are there.
+    /// Its rows are committed.
     Success,
-    /// Nothing of it is there.
+    /// None of its rows are committed.
     Fail,
-    /// Another load has its label; how far that one is.
+    /// Another load has the label; the state of that load.
     LabelAlreadyExists(&'static str),
 }
 
@@ -26,33 +26,32 @@ impl Status {
     }
 }
 
-/// Where the time of a load went.
+/// How long the phases of a load took.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Times {
-    /// All of it.
     pub total: Duration,
-    /// Until the body was wanted.
+    /// Until the body was first read.
     pub plan: Duration,
     /// Waiting for the body.
     pub read: Duration,
-    /// From the log to its acknowledgement.
+    /// From the append to the log to the acknowledgement.
     pub commit: Duration,
 }
 
-/// What a stream load answers.
+/// The reply of a stream load.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub txn: Option<TxnId>,
     pub label: String,
     pub comment: String,
-    /// Whether the load shares a group with others.
+    /// Whether the load shares a commit group.
     pub grouped: bool,
     pub status: Status,
     pub message: String,
     pub rows_total: u64,
     pub rows_filtered: u64,
     pub rows_loaded: u64,
-    /// Bytes of the body as they came.
+    /// The size of the body as received.
     pub body_bytes: u64,
     pub times: Times,
     pub error_url: Option<String>,
@@ -60,7 +59,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// The reply as JSON, in the order and with the indentation that clients know.
+    /// The reply as JSON, with the field order and indentation of Doris.
     pub(super) fn render(&self) -> String {
         let mut json = Object::new();
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
@@ -105,7 +104,7 @@ impl Reply {
     }
 }
 
-/// The message of a load that failed: `[CODE]text`.
+/// The message of a failed load: `[CODE]text`.
 pub(super) fn message(error: &Error) -> String {
     format!("[{}]{}", code_name(error.code()), error.message())
 }
@@ -130,7 +129,7 @@ fn code_name(code: ErrorCode) -> &'static str {
     }
 }
 
-/// An object of JSON, one member a line, indented by four spaces.
+/// A JSON object with one member per line, indented by four spaces.
 struct Object(String);
 
 impl Object {

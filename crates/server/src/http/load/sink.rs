@@ -1,4 +1,4 @@
-//! What a body becomes: a load, its memory and its turn among large ones.
+//! Where decoded rows go: a load, its memory, and the limit on large loads.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use freshet_base::{Result, err};
 use freshet_ingest::{Engine, Load, LoadBuffer, Loaded};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::accounts::{Holdings, Receiving};
+use crate::accounts::{AccountUsage, RequestMemory};
 
-/// Memory is taken in steps of at least this, so that few parts ask for it.
+/// Memory is taken in steps of at least this size, so that few parts need to ask for it.
 const MEMORY_STEP_BYTES: usize = 64 << 10;
 
-/// Memory of writes that one load holds for what has come of it, taken before it is needed.
+/// Write memory of one load for its body and rows, taken before it is used.
 pub(super) struct Memory<'a> {
     engine: &'a Engine,
     deadline: Deadline,
-    receiving: Receiving,
+    receiving: RequestMemory,
 }
 
 impl<'a> Memory<'a> {
-    fn new(engine: &'a Engine, holdings: &Arc<Holdings>, deadline: Deadline) -> Self {
-        Self { engine, deadline, receiving: Receiving::nothing(holdings, engine) }
+    fn new(engine: &'a Engine, usage: &Arc<AccountUsage>, deadline: Deadline) -> Self {
+        Self { engine, deadline, receiving: RequestMemory::new(usage, engine) }
     }
 
-    /// Holds at least `bytes` from here on; waits for them where it must.
+    /// Holds at least `bytes` from now on; waits until they are free.
     ///
     /// # Errors
     /// `OutOfRoom`.
@@ -41,83 +41,80 @@ impl<'a> Memory<'a> {
         self.receiving.grow(step, self.engine, soon.min(self.deadline)).await
     }
 
-    /// Holds at least `bytes` from here on, which are in use already.
+    /// Holds at least `bytes` from now on without waiting: they are in use already.
     pub(super) fn cover_now(&mut self, bytes: usize) {
         self.receiving.resize_over(self.receiving.bytes().max(bytes as u64));
     }
 
-    /// Hands over what it holds.
     pub(super) fn take(&mut self) -> Permit {
         self.receiving.hand_over(self.receiving.bytes())
     }
 
-    /// Hands over `bytes` of what it holds, which it takes if it must: they are in use.
+    /// Splits off `bytes` that are in use already, taking more if necessary.
     pub(super) fn split(&mut self, bytes: usize) -> Permit {
         self.cover_now(bytes);
         self.receiving.hand_over(bytes as u64)
     }
 }
 
-/// A load whose rows come out of a body, in order.
+/// A load that receives decoded rows in order.
 pub(super) struct Sink<'a> {
     engine: &'a Engine,
-    holdings: &'a Arc<Holdings>,
+    usage: &'a Arc<AccountUsage>,
     load: Load<'a>,
     deadline: Deadline,
-    /// Large loads at the same time: each holds much memory until its rows are in files.
+    /// Limits concurrent large loads, which hold much memory until their rows are in files.
     large: &'a Semaphore,
-    place: Option<SemaphorePermit<'a>>,
+    slot: Option<SemaphorePermit<'a>>,
     last: LoadBuffer,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(
         engine: &'a Engine,
-        holdings: &'a Arc<Holdings>,
+        usage: &'a Arc<AccountUsage>,
         load: Load<'a>,
         deadline: Deadline,
         large: &'a Semaphore,
     ) -> Self {
-        Self { engine, holdings, load, deadline, large, place: None, last: LoadBuffer::default() }
+        Self { engine, usage, load, deadline, large, slot: None, last: LoadBuffer::default() }
     }
 
-    /// Memory for rows that come here.
+    /// Memory for rows of this load.
     pub(super) fn memory(&self) -> Memory<'a> {
-        Memory::new(self.engine, self.holdings, self.deadline)
+        Memory::new(self.engine, self.usage, self.deadline)
     }
 
-    /// Waits for its turn among large loads: before it holds much memory.
+    /// Waits for a slot among the large loads; called before the load holds much memory.
     ///
     /// # Errors
-    /// `OutOfRoom` when the turn does not come in the load's time.
+    /// `OutOfRoom` when there is no slot within the load's timeout.
     pub(super) async fn become_large(&mut self) -> Result<()> {
-        if self.place.is_none() {
+        if self.slot.is_none() {
             let turn = until(&**self.engine.clock(), self.deadline, self.large.acquire()).await;
-            let place = turn.ok_or_else(|| {
+            let slot = turn.ok_or_else(|| {
                 err!(OutOfRoom, "too many large loads run; the load waited as long as it may")
             })?;
-            self.place = Some(place.expect("the semaphore is never closed"));
+            self.slot = Some(slot.expect("the semaphore is never closed"));
         }
         Ok(())
     }
 
-    /// Adds rows.
-    ///
     /// # Errors
-    /// When files cannot be written, or the table is gone.
+    /// When files cannot be written, or the table was dropped.
     pub(super) async fn push(&mut self, rows: Bytes, count: usize, memory: Permit) -> Result<()> {
         self.become_large().await?;
         self.load.push(rows, count, memory).await
     }
 
-    /// Adds the last rows, in a buffer that can become a record as it is.
+    /// Sets the last rows, in a buffer that can be written to the log without copying.
     pub(super) fn last(&mut self, buffer: LoadBuffer, memory: Permit) {
         self.load.pay(memory);
         self.last = buffer;
     }
 
-    /// Loads what came. Its turn is over then. A load of one buffer takes none, even where that is
-    /// too large for a record: it holds its little memory already.
+    /// Commits the load and releases its slot. A load of one buffer needs no slot, even if the
+    /// buffer is too large for a log record, because it holds little memory.
     ///
     /// # Errors
     /// Those of [`Load::commit`].

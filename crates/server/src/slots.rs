@@ -1,9 +1,11 @@
-//! The places of connections: how many there are, who may have how many, and who makes room.
+//! Connection slots: limits per server, address and account, and eviction of unauthenticated
+//! connections.
 //!
-//! A connection is unauthenticated until its client has logged in. Where a place is wanted the one
-//! that came first has to leave, so whoever opens connections and says nothing keeps nobody out.
-//! Once a client is known its place counts for its address and its account, and is its own until
-//! it leaves; a few above all limits are for administrators, as MySQL's extra connection.
+//! A connection is unauthenticated until its client has logged in. When a slot is needed, the
+//! oldest unauthenticated connection is closed, so opening connections without logging in does not
+//! block other clients. After the login the slot counts towards the client's address and account
+//! and is not evicted any more. A few slots above the limits are reserved for administrators, like
+//! MySQL's extra connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -15,43 +17,43 @@ use freshet_meta::Account;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Places above the limits that only administrators have.
-pub const ADMIN_PLACES: usize = 4;
-/// Unauthenticated connections above the limits: one of them may be an administrator's.
-pub const UNAUTHENTICATED_PLACES: usize = 64;
+/// Slots above the limits, for administrators only.
+pub const ADMIN_SLOTS: usize = 4;
+/// Unauthenticated connections above the limits, because one may be an administrator's.
+pub const UNAUTHENTICATED_SLOTS: usize = 64;
 
-/// How many places of one protocol there are.
+/// The numbers of connection slots of one protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct PlaceLimits {
-    /// For all.
+pub struct SlotLimits {
     pub all: usize,
-    /// For one address.
+    /// Per address.
     pub of_address: usize,
-    /// For one account; `None` for no limit of its own.
+    /// Per account; `None`: no separate limit.
     pub of_account: Option<usize>,
-    /// For unauthenticated connections above these limits.
+    /// Additional unauthenticated connections.
     pub unauthenticated: usize,
-    /// For administrators above these limits.
+    /// Additional connections of administrators.
     pub admins: usize,
 }
 
-/// A part of all for one of many: three quarters, so that others always find room.
+/// The default limit of one address or account: three quarters of all, so that others always have
+/// some.
 pub const fn share_of(all: usize) -> usize {
     let share = all - all / 4;
     if share == all && all > 1 { all - 1 } else { share }
 }
 
-/// The places of one protocol.
+/// The connection slots of one protocol.
 #[derive(Default)]
-pub struct Places {
+pub struct ConnectionSlots {
     taken: Mutex<Taken>,
-    /// Told whenever the last place is free.
+    /// Notified when the last slot is released.
     emptied: Notify,
 }
 
 #[derive(Default)]
 struct Taken {
-    /// By the order in which they came.
+    /// By order of arrival.
     unauthenticated: BTreeMap<u64, (IpAddr, Arc<Notify>)>,
     known: usize,
     known_by_address: HashMap<IpAddr, usize>,
@@ -60,22 +62,22 @@ struct Taken {
     last: u64,
 }
 
-/// A place; dropped, it is free.
-pub struct Place {
-    places: Arc<Places>,
+/// A connection slot, released on drop.
+pub struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     address: IpAddr,
     number: u64,
-    /// Whose it is, once that is known.
+    /// Set after the login.
     account: Option<Account>,
-    leave: Arc<Notify>,
+    evict: Arc<Notify>,
 }
 
-impl Places {
-    /// A place for a new connection; another unauthenticated one may have to leave for it.
+impl ConnectionSlots {
+    /// A slot for a new connection; the oldest unauthenticated connection may be closed for it.
     ///
     /// # Errors
-    /// 1040 where nobody can leave.
-    pub fn enter(self: &Arc<Self>, address: IpAddr, limits: &PlaceLimits) -> Result<Place> {
+    /// 1040 when no connection can be closed.
+    pub fn enter(self: &Arc<Self>, address: IpAddr, limits: &SlotLimits) -> Result<ConnectionSlot> {
         let address = network(address);
         let mut taken = self.taken.lock();
         let unauthenticated = count(&taken.unauthenticated_by_address, &address);
@@ -84,27 +86,27 @@ impl Places {
             if unauthenticated == 0 {
                 return Err(address_full(address, limits));
             }
-            taken.send_away(|from| from == address);
+            taken.evict_oldest_where(|from| from == address);
         }
         if taken.known + taken.unauthenticated.len() >= limits.all + limits.unauthenticated {
             if taken.unauthenticated.is_empty() {
                 return Err(full());
             }
-            taken.send_away(|_| true);
+            taken.evict_oldest_where(|_| true);
         }
         taken.last += 1;
-        let (number, leave) = (taken.last, Arc::new(Notify::new()));
-        taken.unauthenticated.insert(number, (address, Arc::clone(&leave)));
+        let (number, evict) = (taken.last, Arc::new(Notify::new()));
+        taken.unauthenticated.insert(number, (address, Arc::clone(&evict)));
         *taken.unauthenticated_by_address.entry(address).or_default() += 1;
-        Ok(Place { places: Arc::clone(self), address, number, account: None, leave })
+        Ok(ConnectionSlot { slots: Arc::clone(self), address, number, account: None, evict })
     }
 
-    /// Closes the unauthenticated connection that came first: descriptors are needed.
-    pub fn make_room(&self) {
-        self.taken.lock().send_away(|_| true);
+    /// Closes the oldest unauthenticated connection, to free a file descriptor.
+    pub fn evict_oldest(&self) {
+        self.taken.lock().evict_oldest_where(|_| true);
     }
 
-    /// Resolves once nobody has a place.
+    /// Resolves when all slots are free.
     pub async fn emptied(&self) {
         loop {
             let mut emptied = std::pin::pin!(self.emptied.notified());
@@ -122,13 +124,13 @@ impl Taken {
         self.known + self.unauthenticated.len() == 0
     }
 
-    /// The first unauthenticated connection that `is_one` holds for has to leave; its place is
+    /// Evicts the oldest unauthenticated connection for whose address `is_one` holds; its slot is
     /// free at once.
-    fn send_away(&mut self, is_one: impl Fn(IpAddr) -> bool) {
+    fn evict_oldest_where(&mut self, is_one: impl Fn(IpAddr) -> bool) {
         let first = self.unauthenticated.iter().find(|(_, (address, _))| is_one(*address));
         let Some(number) = first.map(|(number, _)| *number) else { return };
-        if let Some((_, leave)) = self.remove_unauthenticated(number) {
-            leave.notify_one();
+        if let Some((_, evict)) = self.remove_unauthenticated(number) {
+            evict.notify_one();
         }
     }
 
@@ -142,7 +144,7 @@ impl Taken {
         &self,
         address: IpAddr,
         account: &Account,
-        limits: &PlaceLimits,
+        limits: &SlotLimits,
         is_admin: bool,
     ) -> Result<()> {
         let admins = if is_admin { limits.admins } else { 0 };
@@ -166,24 +168,19 @@ impl Taken {
     }
 }
 
-impl Place {
-    /// Resolves when the connection has to leave for another one; only an unauthenticated one does.
-    pub fn sent_away(&self) -> impl Future<Output = ()> + use<> {
-        let leave = Arc::clone(&self.leave);
-        async move { leave.notified().await }
+impl ConnectionSlot {
+    /// Resolves when this connection was evicted; happens only before the login.
+    pub fn evicted(&self) -> impl Future<Output = ()> + use<> {
+        let evict = Arc::clone(&self.evict);
+        async move { evict.notified().await }
     }
 
-    /// From now on it is the place of a client of `account`.
+    /// Assigns the slot to an account after its login.
     ///
     /// # Errors
-    /// 1040 and 1203; nothing changes then.
-    pub fn settle(
-        &mut self,
-        account: &Account,
-        limits: &PlaceLimits,
-        is_admin: bool,
-    ) -> Result<()> {
-        let mut taken = self.places.taken.lock();
+    /// 1040 and 1203 at the limits; the slot is unchanged then.
+    pub fn assign(&mut self, account: &Account, limits: &SlotLimits, is_admin: bool) -> Result<()> {
+        let mut taken = self.slots.taken.lock();
         match &self.account {
             None => {
                 if !taken.unauthenticated.contains_key(&self.number) {
@@ -197,8 +194,8 @@ impl Place {
             Some(same) if same == account => return Ok(()),
             Some(other) => {
                 let max = limits.of_account.filter(|_| !is_admin).unwrap_or(usize::MAX);
-                let others = PlaceLimits { all: usize::MAX, of_address: usize::MAX, ..*limits };
-                let others = PlaceLimits { of_account: Some(max), admins: 0, ..others };
+                let others = SlotLimits { all: usize::MAX, of_address: usize::MAX, ..*limits };
+                let others = SlotLimits { of_account: Some(max), admins: 0, ..others };
                 taken.check_known(self.address, account, &others, false)?;
                 take_one(&mut taken.known_by_account, other);
             }
@@ -209,9 +206,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
+        let mut taken = self.slots.taken.lock();
         match &self.account {
             None => {
                 taken.remove_unauthenticated(self.number);
@@ -223,7 +220,7 @@ impl Drop for Place {
             }
         }
         if taken.is_empty() {
-            self.places.emptied.notify_waiters();
+            self.slots.emptied.notify_waiters();
         }
     }
 }
@@ -240,7 +237,7 @@ fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-/// What counts as one address: of IPv6 the network, all of which one machine may have.
+/// The address that limits apply to: for IPv6 its /64 network, which a single machine may own.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -255,7 +252,7 @@ fn full() -> Error {
     err!(TooManyConnections, "Too many connections")
 }
 
-fn address_full(address: IpAddr, limits: &PlaceLimits) -> Error {
+fn address_full(address: IpAddr, limits: &SlotLimits) -> Error {
     err!(
         TooManyConnections,
         "Too many connections from {address} (max_address_connections is {})",
@@ -268,8 +265,8 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    const LIMITS: PlaceLimits =
-        PlaceLimits { all: 4, of_address: 3, of_account: Some(2), unauthenticated: 2, admins: 1 };
+    const LIMITS: SlotLimits =
+        SlotLimits { all: 4, of_address: 3, of_account: Some(2), unauthenticated: 2, admins: 1 };
 
     fn at(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
@@ -277,40 +274,40 @@ mod tests {
 
     #[test]
     fn the_first_unauthenticated_connection_leaves_for_the_next() {
-        let places = Arc::new(Places::default());
-        let mut held = (0..5).map(|_| places.enter(at(1), &LIMITS).unwrap()).collect::<Vec<_>>();
-        let away = held.iter().map(|place| place.sent_away().now_or_never().is_some());
+        let slots = Arc::new(ConnectionSlots::default());
+        let mut held = (0..5).map(|_| slots.enter(at(1), &LIMITS).unwrap()).collect::<Vec<_>>();
+        let away = held.iter().map(|slot| slot.evicted().now_or_never().is_some());
         assert!(away.eq([false; 5]));
-        let newcomer = places.enter(at(1), &LIMITS).unwrap();
-        assert!(held[0].sent_away().now_or_never().is_some());
-        assert!(held[0].settle(&Account::anywhere("a"), &LIMITS, true).is_err(), "it had to go");
-        let other = places.enter(at(2), &LIMITS).unwrap();
+        let newcomer = slots.enter(at(1), &LIMITS).unwrap();
+        assert!(held[0].evicted().now_or_never().is_some());
+        assert!(held[0].assign(&Account::anywhere("a"), &LIMITS, true).is_err(), "it was evicted");
+        let other = slots.enter(at(2), &LIMITS).unwrap();
         drop((held, newcomer, other));
-        assert!(places.emptied().now_or_never().is_some());
+        assert!(slots.emptied().now_or_never().is_some());
     }
 
     #[test]
     fn known_clients_stay_within_the_limits_and_administrators_come_in() {
-        let places = Arc::new(Places::default());
+        let slots = Arc::new(ConnectionSlots::default());
         let [a, b, root] = ["a", "b", "root"].map(Account::anywhere);
-        let settle = |address: u8, account: &Account, is_admin: bool| {
-            let mut place = places.enter(at(address), &LIMITS)?;
-            place.settle(account, &LIMITS, is_admin).map(|()| place)
+        let assign = |address: u8, account: &Account, is_admin: bool| {
+            let mut slot = slots.enter(at(address), &LIMITS)?;
+            slot.assign(account, &LIMITS, is_admin).map(|()| slot)
         };
-        let first = settle(1, &a, false).unwrap();
-        let second = settle(1, &a, false).unwrap();
-        assert_eq!(settle(1, &a, false).err().unwrap().code().errno(), 1203);
-        let mut third = settle(1, &b, false).unwrap();
-        assert!(third.settle(&a, &LIMITS, false).is_err(), "a has as many as it may");
-        let refused = settle(1, &b, false).err().unwrap();
+        let first = assign(1, &a, false).unwrap();
+        let second = assign(1, &a, false).unwrap();
+        assert_eq!(assign(1, &a, false).err().unwrap().code().errno(), 1203);
+        let mut third = assign(1, &b, false).unwrap();
+        assert!(third.assign(&a, &LIMITS, false).is_err(), "a has as many as it may");
+        let refused = assign(1, &b, false).err().unwrap();
         assert!(refused.message().contains("max_address_connections is 3"), "{refused:?}");
-        let fourth = settle(2, &b, false).unwrap();
-        assert_eq!(settle(3, &Account::anywhere("c"), false).err().unwrap().code().errno(), 1040);
-        let admin = settle(1, &root, true).unwrap();
-        assert!(settle(2, &root, true).is_err(), "their places have an end, too");
+        let fourth = assign(2, &b, false).unwrap();
+        assert_eq!(assign(3, &Account::anywhere("c"), false).err().unwrap().code().errno(), 1040);
+        let admin = assign(1, &root, true).unwrap();
+        assert!(assign(2, &root, true).is_err(), "the reserved slots are limited, too");
         drop((first, second, third, fourth, admin));
-        assert!(places.emptied().now_or_never().is_some());
-        assert!(places.taken.lock().known_by_account.is_empty());
+        assert!(slots.emptied().now_or_never().is_some());
+        assert!(slots.taken.lock().known_by_account.is_empty());
     }
 
     #[test]
