@@ -1,6 +1,5 @@
-//! The settings of a server: one list with defaults, filled from a file, the environment and
-//! flags, in rising order. `docs/configuration.md` is made from it, and a test holds the two
-//! together.
+//! The settings of a server: defaults, overridden by a file, the environment and flags, in this
+//! order. `docs/configuration.md` is generated from the registry, and a test compares the two.
 
 mod parse;
 mod registry;
@@ -14,20 +13,19 @@ use freshet_base::ByteSize;
 
 pub use registry::{SETTINGS, Setting};
 
-/// Put before the name of a setting, in upper case, in the environment.
+/// The prefix of settings in the environment, followed by the name in upper case.
 pub const ENVIRONMENT_PREFIX: &str = "FRESHET_";
 
-/// A part of the machine's memory, or so many bytes.
+/// An amount of memory, absolute or relative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// So many percent of what the process may use.
+    /// A percentage of the memory that the process may use.
     Percent(u64),
-    /// So many bytes.
     Bytes(ByteSize),
 }
 
 impl Memory {
-    /// In bytes, of a machine or container with so much.
+    /// In bytes, where the process may use `total`.
     pub fn of(self, total: ByteSize) -> ByteSize {
         match self {
             Self::Percent(percent) => ByteSize(total.bytes() / 100 * percent),
@@ -36,100 +34,54 @@ impl Memory {
     }
 }
 
-/// The settings of a server.
+/// The settings of a server; `registry.rs` documents each of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Where metadata and files stand.
     pub data_dir: PathBuf,
-    /// Where the MySQL protocol is spoken.
     pub mysql_listen: SocketAddr,
-    /// Where HTTP is spoken.
     pub http_listen: SocketAddr,
-    /// Where log files stand; empty means in the data directory.
     pub wal_dirs: Vec<PathBuf>,
-    /// Bytes of one log file.
     pub wal_file_bytes: ByteSize,
-    /// Bytes of all log files.
     pub wal_bytes_max: ByteSize,
-    /// Loads with more go to files of their own.
     pub wal_load_bytes_max: ByteSize,
-    /// Memory of all writes.
     pub write_memory: Memory,
-    /// Memory of all queries.
     pub query_memory: Memory,
-    /// Memory of rows that only open snapshots keep.
     pub snapshot_memory: Memory,
-    /// Memory of what is kept for clients between their commands.
     pub client_memory: Memory,
-    /// The same for one account; `None` means three quarters of it.
     pub account_memory: Option<ByteSize>,
-    /// Unfinished requests of one account; `None` means half of the memory of writes.
     pub account_receive_memory: Option<ByteSize>,
-    /// Where queries spill to; `None` means in the data directory.
     pub spill_dir: Option<PathBuf>,
-    /// Bytes of a table in memory that go to files.
     pub flush_bytes: ByteSize,
-    /// A table with less goes to the side file.
     pub flush_bytes_min: ByteSize,
-    /// Bytes of one transaction at most; `None` means a quarter of the memory of writes.
     pub transaction_bytes_max: Option<ByteSize>,
-    /// Bytes of all open transactions at most; `None` means half of the memory of writes.
     pub transactions_memory: Option<Memory>,
-    /// How long a load waits for room.
     pub load_patience: Duration,
-    /// Whether rowsets are merged.
     pub compaction: bool,
-    /// How long a file that nothing names is kept.
     pub orphan_grace: Duration,
-    /// Largest body of a stream load, in MiB.
     pub streaming_load_mib_max: usize,
-    /// The same for JSON that is not read by line.
     pub streaming_load_json_mib_max: usize,
-    /// How long reasons of rejected rows are kept.
     pub load_error_log_keep: Duration,
-    /// Bytes of all of them at most.
     pub load_error_log_bytes_max: ByteSize,
-    /// How long labels of statements are remembered.
     pub label_keep: Duration,
-    /// How long labels of stream loads are remembered.
     pub label_keep_streaming: Duration,
-    /// Labels of a database at most.
     pub labels_max: usize,
-    /// Labels of a database whose loads run, at most.
     pub labels_running_max: usize,
-    /// Threads that serve sockets; 0 means one for each core.
     pub io_threads: usize,
-    /// Threads that run queries; 0 means one for each core.
     pub query_threads: usize,
-    /// Threads that plan large statements; 0 means one for each core.
     pub plan_threads: usize,
-    /// Threads that flush, merge and commit; 0 means one for each core.
     pub job_threads: usize,
-    /// Connections at most.
     pub connections_max: usize,
-    /// Of one account; `None` means three quarters of all.
     pub user_connections_max: Option<usize>,
-    /// Of one address; `None` means three quarters of all.
     pub address_connections_max: Option<usize>,
-    /// How long a login may take.
     pub connect_timeout: Duration,
-    /// Connections of HTTP at most.
     pub http_connections_max: usize,
-    /// How long the head of a request may take.
     pub http_header_timeout: Duration,
-    /// Stream loads at the same time.
     pub loads_max: usize,
-    /// Of one account; `None` means half of them.
     pub account_loads_max: Option<usize>,
-    /// Bytes of one packet at most.
     pub packet_bytes_max: ByteSize,
-    /// What the server says it is.
     pub version: String,
-    /// How long a stop waits for what is in flight.
     pub drain_timeout: Duration,
-    /// What is logged.
     pub log_level: String,
-    /// Places where the server is made to fail, for tests.
     pub failpoints: String,
 }
 
@@ -144,7 +96,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A config that every default has yet to fill.
+    /// Placeholder values, before the defaults are set.
     fn blank() -> Self {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Self {
@@ -197,11 +149,11 @@ impl Config {
         }
     }
 
-    /// The settings of a server that was given these sources, and the variables of the environment
-    /// that have the prefix of settings and are none, with what they may have been meant for.
+    /// Reads the settings from these sources. Also returns warnings about environment variables
+    /// that have the prefix of settings but are none, with the setting that may have been meant.
     ///
     /// # Errors
-    /// Everything that is wrong with them, one line each.
+    /// All problems, one message each.
     pub fn load(sources: &Sources<'_>) -> Result<(Self, Vec<String>), Vec<String>> {
         let mut config = Self::default();
         let (mut problems, mut passed_over) = (Vec::new(), Vec::new());
@@ -224,7 +176,7 @@ impl Config {
         if problems.is_empty() { Ok((config, passed_over)) } else { Err(problems) }
     }
 
-    /// What no single setting can see.
+    /// Checks that involve several settings.
     fn check(&self, problems: &mut Vec<String>) {
         let (file, all) = (self.wal_file_bytes, self.wal_bytes_max);
         if all.bytes() < 4 * file.bytes() {
@@ -252,14 +204,13 @@ impl Config {
     }
 }
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Default)]
 pub struct Sources<'a> {
-    /// Path and text of the file.
+    /// Path and content of the configuration file.
     pub file: Option<(&'a Path, &'a str)>,
-    /// The whole environment.
     pub environment: &'a [(String, String)],
-    /// Names and values given as flags.
+    /// Names and values of flags.
     pub flags: &'a [(String, String)],
 }
 
@@ -299,7 +250,7 @@ fn unknown(place: &str, name: &str) -> String {
     format!("{place}: there is no setting '{name}'{}", did_you_mean(name))
 }
 
-/// A setting whose name is nearly the one that was written.
+/// A hint with a setting of a similar name.
 fn did_you_mean(name: &str) -> String {
     let same = |setting: &&Setting| {
         let (a, b) = (name.bytes(), setting.name.bytes());
@@ -317,7 +268,7 @@ fn did_you_mean(name: &str) -> String {
     }
 }
 
-/// The page about settings, as the list says them.
+/// Generates `docs/configuration.md`.
 pub fn document() -> String {
     let mut page = "# Settings of the server\n\n\
         Made from the list in `crates/freshet/src/config/registry.rs` by `make docs`; a test holds \

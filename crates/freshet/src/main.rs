@@ -1,9 +1,9 @@
-//! The binary: settings, start and stop of a server, and tools for a stopped store.
+//! The binary: starting and stopping a server, and tools for a stopped store.
 //!
-//! It is: the command line, the configuration, the real world (clock, files, threads, random
-//! numbers) that everything else gets as arguments, signals.
+//! It is: the command line, the configuration, signals, and the real clock, files, threads and
+//! random numbers that everything else gets as arguments.
 //!
-//! It is not: a place for anything that a test would want without a process.
+//! It is not: the place for code that can be tested without a process.
 //!
 //! Test it with `cargo test -p freshet`.
 
@@ -23,15 +23,14 @@ use crate::config::{Config, Sources};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What jemalloc reads at its start. A page that memory comes in anew has to be found and cleared,
-/// which costs more than what a flush computes on its rows, so memory is to be used again. Large
-/// statements and the columns of a flush are of the size that jemalloc would give back to the
-/// system at once: it gives them back when they were not used for a minute, since after the ten
-/// seconds of its default a loaded server still needed them again (W2, ten percent). Threads share
-/// an arena for each core, so that what one job frees serves another's need: with an arena for
-/// each thread a loaded server took twice as much memory. (Large pages, `thp:always`, gained
-/// nothing.)
-// SAFETY: jemalloc takes a pointer to a C string of this name; nothing else has the name.
+/// Options that jemalloc reads at its start. A fresh page must be faulted in and zeroed, which
+/// costs more than a flush computes on its rows, so memory should be reused. By default jemalloc
+/// returns large allocations (large statements, the columns of a flush) to the system at once and
+/// others after ten seconds; here memory is kept for a minute, because a loaded server needs it
+/// again (W2: ten percent). One arena per core, shared by threads, lets one job reuse what another
+/// freed: with an arena per thread a loaded server needed twice the memory. (Huge pages,
+/// `thp:always`, gained nothing.)
+// SAFETY: jemalloc expects a pointer to a C string with this name; no other symbol has it.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static MALLOC_CONF: &[u8; 85] =
     b"oversize_threshold:0,background_thread:true,percpu_arena:percpu,dirty_decay_ms:60000\0";
@@ -46,18 +45,18 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves a store.
+    /// Runs a server.
     Server(ServerArgs),
-    /// Verifies a stopped store: every checksum, and what must hold between log, metadata and
-    /// files. Exits with 1 if something does not.
+    /// Verifies a stopped store: every checksum, and the consistency of log, metadata and files.
+    /// Exits with 1 if there is a fault.
     Check(ServerArgs),
-    /// Shows what keeps a damaged store from starting, and what is lost by giving it up.
+    /// Shows what keeps a damaged store from starting, and what would be lost by discarding it.
     Repair(RepairArgs),
-    /// Prints every setting with its default and what it does.
+    /// Prints all settings with defaults and descriptions.
     Settings,
-    /// Prints every variable of sessions with its default and what it does.
+    /// Prints all session variables with defaults and descriptions.
     Variables,
-    /// Prints every function that statements may call.
+    /// Prints all SQL functions.
     Functions,
 }
 
@@ -65,36 +64,36 @@ enum Command {
 struct RepairArgs {
     #[command(flatten)]
     store: ServerArgs,
-    /// Gives up what is lost, so that the server starts again.
+    /// Discards what is damaged, so that the server starts again.
     #[arg(long)]
     accept: bool,
 }
 
-/// Flags that most people need; `--set` has all the others.
+/// Flags for common settings; `--set` accepts all settings.
 #[derive(Args)]
 struct ServerArgs {
     /// A TOML file with settings.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The directory of the store.
+    /// The data directory.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where the MySQL protocol is spoken.
+    /// The address of the MySQL protocol.
     #[arg(long, value_name = "HOST:PORT")]
     mysql_listen: Option<String>,
-    /// Where stream loads, health and metrics are served.
+    /// The address for stream loads, health and metrics.
     #[arg(long, value_name = "HOST:PORT")]
     http_listen: Option<String>,
-    /// What is logged.
+    /// The log level.
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
-    /// Any other setting of docs/configuration.md.
+    /// Any setting of docs/configuration.md.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 }
 
 impl ServerArgs {
-    /// Settings given as flags, by name.
+    /// The settings given as flags, by name.
     fn settings(&self) -> Result<Vec<(String, String)>, String> {
         let named = [
             ("data_dir", &self.data_dir),
@@ -117,8 +116,8 @@ impl ServerArgs {
 }
 
 fn main() -> ExitCode {
-    // What a server makes are rows and hashes of passwords: nobody else's business, from the
-    // moment in which a file has a name.
+    // Files hold rows and password hashes: only the owner may access them, from the moment they are
+    // created.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(Cli::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
@@ -132,7 +131,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well with what the command looked at.
+/// Runs a command; returns whether it found no faults.
 fn run(command: Command) -> Result<bool, Vec<String>> {
     let done = match command {
         Command::Server(args) => serve::run(&configured(&args)?).map(|()| true),
@@ -154,8 +153,8 @@ fn run(command: Command) -> Result<bool, Vec<String>> {
     done.map_err(|error| vec![error.message().to_owned()])
 }
 
-/// The configuration that file, environment and flags say. What of the environment is no setting
-/// is told and passed over: it may be somebody else's.
+/// The configuration from file, environment and flags. Unknown environment variables with the
+/// prefix are reported and ignored, because other programs may use them.
 fn configured(args: &ServerArgs) -> Result<Config, Vec<String>> {
     let flags = args.settings().map_err(|problem| vec![problem])?;
     let environment = environment();
@@ -182,7 +181,7 @@ fn configured(args: &ServerArgs) -> Result<Config, Vec<String>> {
 /// Names the configuration file.
 const CONFIG_VARIABLE: &str = "FRESHET_CONFIG";
 
-/// The variables of the environment that are ours and text.
+/// The environment variables with our prefix whose values are UTF-8.
 fn environment() -> Vec<(String, String)> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))

@@ -1,10 +1,10 @@
-//! How much memory the process may use: the machine's, or what its container leaves.
+//! The memory that the process may use: that of the machine, or the limit of its container.
 
 use std::path::Path;
 
 use freshet_base::ByteSize;
 
-/// Taken when nothing says how much there is.
+/// Assumed if the memory cannot be determined.
 const UNKNOWN: ByteSize = ByteSize::gib(2);
 
 /// The memory that the process may use.
@@ -23,7 +23,7 @@ fn of_meminfo(text: &str) -> Option<ByteSize> {
     Some(ByteSize::kib(kib))
 }
 
-/// Files that may hold the limit of the process's control group and of those around it.
+/// Files that may hold the memory limit of the process's control group and its ancestors.
 fn limit_files(groups: &str) -> Vec<String> {
     let mut files = vec![
         "/sys/fs/cgroup/memory.max".to_owned(),
@@ -40,7 +40,7 @@ fn limit_files(groups: &str) -> Vec<String> {
     files
 }
 
-/// A limit; `max`, or a number that no machine has, is none.
+/// Parses a limit; `max` or an impossibly large number means none.
 fn of_limit(text: &str) -> Option<ByteSize> {
     let bytes = text.trim().parse::<u64>().ok()?;
     (bytes > 0 && bytes < 1 << 60).then_some(ByteSize(bytes))

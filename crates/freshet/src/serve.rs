@@ -1,4 +1,4 @@
-//! A server from its settings to its end: the real world, recovery, service, drain.
+//! Runs a server: recovery, service, shutdown.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use tracing_subscriber::EnvFilter;
 use crate::config::Config;
 use crate::memory;
 
-/// Serves until a signal says stop.
+/// Runs a server until a signal stops it.
 ///
 /// # Errors
-/// What keeps a server from starting.
+/// Why the server could not start.
 pub fn run(config: &Config) -> Result<()> {
     log(&config.log_level)?;
     contain_panics();
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let threads = |count: usize| if count == 0 { cores } else { count };
     let failed = |error| Error::io("start threads", error);
-    // Jobs also wait for the disk, so there is one more than cores.
+    // Jobs also wait for the disk, so there is one thread more than cores.
     let job_threads = if config.job_threads == 0 { cores + 1 } else { config.job_threads };
     let pool = Threads::start(job_threads).map_err(failed)?;
-    // These accept, hear signals and run statements; what computes for one has other threads. At
-    // least two, so that none of them waits for a list of all tables.
+    // These threads accept connections, handle signals and run statements; computing has threads of
+    // its own. At least two, so that no task waits while another lists all tables.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.max(2))
         .thread_name("statement")
@@ -84,9 +84,9 @@ fn load_limits(config: &Config) -> LoadLimits {
     }
 }
 
-/// A panic while a query or a command is answered ends that statement or connection, and is a
-/// bug to report. Anywhere else it ends the process: the engine's own tasks hold what everybody
-/// relies on, and recovery is the one tested way out of a broken invariant.
+/// A panic while answering a query or a command ends that statement or connection, and is a bug to
+/// report. Anywhere else it ends the process: the engine's own tasks hold shared state, and
+/// recovery is the only tested way out of a broken invariant.
 fn contain_panics() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -99,7 +99,7 @@ fn contain_panics() {
     }));
 }
 
-/// What a query does on a blocking thread is not waited for.
+/// Shuts the runtime down; work on its blocking threads is abandoned after a second.
 fn end(runtime: Runtime) {
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
@@ -133,15 +133,15 @@ async fn serve(
     engine.stop().await
 }
 
-/// The one line on standard output.
+/// Prints the only line on standard output.
 fn say_ready(server: &Server) {
     let (mysql, http) = (server.mysql_address(), server.http_address());
-    // Nobody reads the output of a server whose starter has gone; it serves all the same.
+    // Fails if the starting process has closed the pipe; the server runs anyway.
     let _ = writeln!(std::io::stdout(), "freshet is ready: mysql {mysql}, http {http}");
     let _ = std::io::stdout().flush();
 }
 
-/// The real world.
+/// The real clock, files, threads and random numbers.
 pub fn world(config: &Config, pool: Threads) -> World {
     let failpoints =
         Failpoints::parse(&config.failpoints).expect("the setting was checked when it was read");
@@ -152,7 +152,7 @@ pub fn world(config: &Config, pool: Threads) -> World {
     World { failpoints, ..World::real(pool, on_fatal, rand::random::<u64>) }
 }
 
-/// The sizes and times of the engine, on a machine with so much memory.
+/// The engine's configuration, where the process may use `total` memory.
 pub fn engine_config(config: &Config, total: ByteSize) -> EngineConfig {
     let write_memory = config.write_memory.of(total);
     let mut engine = EngineConfig::new(&config.data_dir, write_memory);
@@ -193,7 +193,7 @@ fn log(level: &str) -> Result<()> {
     Ok(())
 }
 
-/// What asks a server to stop.
+/// The signals that stop a server.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,

@@ -10,10 +10,10 @@ use freshet_ingest::{EngineConfig, World};
 use crate::config::Config;
 use crate::{memory, serve};
 
-/// Says what was looked at and what does not hold; returns whether all holds.
+/// `freshet check`: prints what was verified and all faults; returns whether there is none.
 ///
 /// # Errors
-/// A server has the store, or its metadata cannot be read.
+/// A server uses the store, or its metadata cannot be read.
 pub fn run_check(config: &Config) -> Result<bool> {
     let (engine, world) = stopped(config)?;
     let report = check(&engine, &world)?;
@@ -30,11 +30,10 @@ pub fn run_check(config: &Config) -> Result<bool> {
     Ok(findings.is_empty())
 }
 
-/// Says what stands between the store and its start; with `accepted` gives it up and goes on, so
-/// that the server starts afterwards. Returns whether nothing stands there any more.
-///
+/// `freshet repair`: prints what keeps the store from starting; with `accepted` discards it, so
+/// that the server starts afterwards. Returns whether nothing is left that keeps it from starting.
 /// # Errors
-/// A server has the store, or its metadata cannot be read or written.
+/// A server uses the store, or its metadata cannot be read or written.
 pub fn run_repair(config: &Config, accepted: bool) -> Result<bool> {
     let (engine, world) = stopped(config)?;
     while let Some(loss) = next_loss(&engine, &world)? {

@@ -1,4 +1,4 @@
-//! Every reader of strangers' bytes on the inputs that are kept: seeds, and what `make fuzz` found.
+//! Runs every parser of untrusted bytes on the fuzzing corpus: seeds, and what `make fuzz` found.
 // Tests read their inputs from the tree.
 #![allow(clippy::disallowed_methods)]
 
@@ -18,7 +18,7 @@ fn no_kept_input_breaks_its_reader() {
             println!("{}", path.display());
             let input = std::fs::read(path).unwrap();
             read(&input);
-            // Cut short anywhere, it is still only an error.
+            // A truncated input must only cause an error, too.
             (0..input.len()).step_by(1 + input.len() / 64).for_each(|end| read(&input[..end]));
         }
     }

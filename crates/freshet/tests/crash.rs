@@ -1,4 +1,4 @@
-//! `kill -9` on the real binary, in short. `make crash` is the long form.
+//! A short crash test with `kill -9`; `make crash` is the long version.
 
 use std::path::Path;
 

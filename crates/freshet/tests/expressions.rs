@@ -1,6 +1,6 @@
-//! What expressions take of memory, on the real binary: no statement takes more than the budgets
-//! allow, whatever its functions make of its rows.
-// Tests look at the process of the server from outside.
+//! Memory of expressions: whatever functions make of a statement's rows, it stays within the memory
+//! budgets.
+// Tests inspect the server's process from outside.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -12,12 +12,12 @@ use freshet_torture::server::{Server, Setup};
 
 const QUERY_MEMORY_MIB: usize = 48;
 const WRITE_MEMORY_MIB: usize = 32;
-/// What a process takes above its budgets at most: as much again.
+/// How much a process may use beyond its budgets: the same again.
 const ABOVE_MIB: usize = 2 * (QUERY_MEMORY_MIB + WRITE_MEMORY_MIB);
 const ROWS: usize = 4096;
 
-/// Statements that would make hundreds of megabytes of one batch; those that end with a result
-/// tell it.
+/// Statements whose intermediate values would take hundreds of megabytes per batch, and the
+/// expected result if they succeed.
 const STATEMENTS: &[(&str, &str, Option<&str>)] = &[
     ("repeat", "SELECT SUM(LENGTH(REPEAT(s, 60))) FROM t", Some("245760000")),
     ("repeat of a constant", "SELECT SUM(LENGTH(REPEAT('0123456789', 5000 + id))) FROM t", None),
@@ -151,7 +151,7 @@ const STATEMENTS: &[(&str, &str, Option<&str>)] = &[
     ("sort", "SELECT id FROM t ORDER BY REPEAT(s, 60), id LIMIT 1", None),
 ];
 
-/// Kilobytes of the process that `what` says.
+/// A value of /proc/pid/status in KiB.
 fn memory_kib(pid: u32, what: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(what)).unwrap();
@@ -175,7 +175,7 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// A server that gives memory back to the system at once, so that what it has is what it uses.
+/// A server that returns freed memory at once, so that its resident size is what it uses.
 fn frugal(dir: &Path) -> Setup {
     let mut setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir);
     let allocator = ("_RJEM_MALLOC_CONF".to_owned(), "dirty_decay_ms:0".to_owned());
@@ -230,7 +230,7 @@ fn no_expression_takes_more_than_the_budgets_allow() {
     server.stop().unwrap();
 }
 
-/// Texts whose parsing would take hundreds of times their bytes.
+/// Texts whose parse trees would take hundreds of times their size.
 fn texts() -> Vec<(&'static str, String, Option<&'static str>)> {
     let mib = 1 << 20;
     let rows = "(1,'a'),".repeat(mib);
@@ -269,7 +269,7 @@ fn no_text_takes_hundreds_of_times_its_bytes_to_be_parsed() {
     server.stop().unwrap();
 }
 
-/// A JSON array of many small objects, each of them a longer row.
+/// A JSON array of many small objects, whose encoded rows are larger.
 #[test]
 fn an_array_of_json_is_read_as_a_stream() {
     let dir = tempfile::tempdir().unwrap();
@@ -293,7 +293,7 @@ fn an_array_of_json_is_read_as_a_stream() {
     server.stop().unwrap();
 }
 
-/// Loads a body over HTTP as root; what the server says.
+/// Sends a stream load as root; returns the response.
 fn stream_load(port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     let mut head = format!("PUT {path} HTTP/1.1\r\nhost: x\r\nauthorization: Basic cm9vdDo=\r\n");
@@ -335,7 +335,7 @@ fn what_is_too_long_is_null_or_cut_with_a_warning() {
     assert_eq!(run("SELECT GROUP_CONCAT(id ORDER BY id) FROM t").unwrap(), [["0,1,2,3,4,"]]);
     let warnings = run("SHOW WARNINGS").unwrap();
     assert_eq!(warnings, [["Warning", "1260", "Row 6 was cut by GROUP_CONCAT()"]]);
-    // A strict mode stores nothing that was cut.
+    // A strict mode refuses truncated values.
     run("CREATE TABLE u (s TEXT)").unwrap();
     let stored = run("INSERT INTO u SELECT REPEAT('a', 1048577)").unwrap_err();
     assert!(matches!(stored, Failure::Refused { errno: 1301, .. }), "{stored}");

@@ -1,4 +1,4 @@
-//! The comparison of a server's tables with the journal of the writers.
+//! Compares a server's tables with the writers' journal.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -6,20 +6,18 @@ use std::time::Instant;
 use crate::client::{Client, Failure};
 use crate::journal::{Cut, Entries, Fate, Load, amount, text};
 
-/// How many violations are told; one bug breaks many rows.
-const VIOLATIONS_TOLD_MAX: usize = 20;
+/// The number of violations that are reported; one bug breaks many rows.
+const VIOLATIONS_SHOWN_MAX: usize = 20;
 
-/// The moment of the crash, as far as the writers can tell: what ended before `from` is before
-/// it, what began after `to` is after it.
+/// The time of the crash as an interval, as exactly as the writers know it: what ended before
+/// `from` was before the crash, what began after `to` was after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Not before this.
     pub from: Instant,
-    /// Not after this.
     pub to: Instant,
 }
 
-/// What a load must look like.
+/// What the journal says about the rows of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expected {
     Present,
@@ -27,18 +25,17 @@ enum Expected {
     AllOrNothing,
 }
 
-/// Which loads were found, by their place in the journal.
+/// The result of a comparison without violations.
 pub struct Found {
-    /// For each load whether its rows are there.
+    /// Whether the rows of each load are there, by its index in the journal.
     pub present: Vec<bool>,
-    /// Rows read.
     pub rows: usize,
 }
 
 /// Reads `tables` and compares them with `entries`.
 ///
 /// # Errors
-/// What is lost, doubled, torn or made up; or why the tables cannot be read.
+/// Rows that are lost, duplicated, partially loaded or unknown; or why the tables cannot be read.
 pub fn check(
     client: &mut Client,
     tables: &[&'static str],
@@ -69,27 +66,27 @@ pub fn check(
 
 #[derive(Default)]
 struct Violations {
-    told: Vec<String>,
+    shown: Vec<String>,
     count: usize,
 }
 
 impl Violations {
     fn push(&mut self, what: String) {
         self.count += 1;
-        if self.told.len() < VIOLATIONS_TOLD_MAX {
-            self.told.push(what);
+        if self.shown.len() < VIOLATIONS_SHOWN_MAX {
+            self.shown.push(what);
         }
     }
 
     fn done(self) -> Result<(), String> {
         match self.count {
             0 => Ok(()),
-            count => Err(format!("{count} violations\n  {}", self.told.join("\n  "))),
+            count => Err(format!("{count} violations\n  {}", self.shown.join("\n  "))),
         }
     }
 }
 
-/// How often each id is in a table; a row whose other columns are not its own is a violation.
+/// How often each id is in a table; a row with wrong values in its other columns is a violation.
 fn read(
     client: &mut Client,
     table: &str,

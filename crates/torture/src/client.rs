@@ -1,4 +1,4 @@
-//! A client of the MySQL protocol over a blocking socket.
+//! A blocking client of the MySQL protocol.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,22 +10,21 @@ use freshet_wire::client::{
 };
 use freshet_wire::{PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter, Param};
 
-/// No statement of these runs takes longer; one that does is a hang.
+/// The timeout of a statement; one that takes longer counts as hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a statement has no result.
+/// Why a statement failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The server said no.
+    /// The server returned an error.
     Refused {
         /// The MySQL error number; 0 over HTTP.
         errno: u16,
-        /// What it said.
         message: String,
     },
-    /// The connection is gone, and with it what became of the statement.
+    /// The connection broke; the outcome of the statement is unknown.
     Lost(String),
-    /// Nothing came back within [`PATIENCE`].
+    /// No answer within [`PATIENCE`].
     Hung,
 }
 
@@ -56,10 +55,10 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Rows of text; NULL is the text `NULL`.
+/// Rows as text; NULL is the text `NULL`.
 pub type TextRows = Vec<Vec<String>>;
 
-/// A statement that the server keeps.
+/// A prepared statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Statement {
     id: u32,
@@ -74,10 +73,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Logs in at `port` of this machine.
+    /// Connects to `port` on loopback and logs in.
     ///
     /// # Errors
-    /// Nobody listens, or the login is refused.
+    /// The connection or the login is refused.
     pub fn connect(port: u16) -> Result<Self, Failure> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_nodelay(true)?;
@@ -108,7 +107,7 @@ impl Client {
         }
     }
 
-    /// The socket, for clients that misbehave.
+    /// The socket, for tests of misbehaving clients.
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
@@ -119,7 +118,7 @@ impl Client {
         Ok(sent?)
     }
 
-    /// The next packet, and the sequence id of an answer to it.
+    /// The next packet, and the sequence id of a reply to it.
     fn packet(&mut self, sequence: u8) -> Result<(Vec<u8>, u8), Failure> {
         loop {
             match self.reader.next_packet(sequence).map_err(Failure::broken)? {
@@ -134,24 +133,22 @@ impl Client {
         }
     }
 
-    /// Sends a statement and reads no answer.
+    /// Sends a statement without reading its answer.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection broke.
     pub fn send_query(&mut self, sql: &str) -> Result<(), Failure> {
         self.writer.command_query(sql.as_bytes());
         self.send()
     }
 
-    /// Runs a statement.
-    ///
     /// # Errors
     /// See [`Failure`].
     pub fn query(&mut self, sql: &str) -> Result<TextRows, Failure> {
         self.outcome(sql).and_then(rows)
     }
 
-    /// The one number that a statement returns; NULL is 0.
+    /// The number that a statement returns; NULL is 0.
     ///
     /// # Errors
     /// See [`Failure`]; also when it returns no number.
@@ -166,8 +163,6 @@ impl Client {
         }
     }
 
-    /// Prepares a statement.
-    ///
     /// # Errors
     /// See [`Failure`].
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, Failure> {
@@ -184,8 +179,6 @@ impl Client {
         Ok(Statement { id: reply.statement_id, bound: false })
     }
 
-    /// Runs a prepared statement.
-    ///
     /// # Errors
     /// See [`Failure`].
     pub fn execute(
@@ -196,28 +189,26 @@ impl Client {
         self.execute_outcome(statement, params).and_then(rows)
     }
 
-    /// Forgets a prepared statement.
-    ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection broke.
     pub fn close(&mut self, statement: Statement) -> Result<(), Failure> {
         self.writer.command_close(statement.id);
         self.send()
     }
 
-    /// Runs a statement; that the server refuses it is an outcome as well.
+    /// Runs a statement; an error of the server is an outcome, too.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection broke.
     pub fn outcome(&mut self, sql: &str) -> Result<Outcome, Failure> {
         self.send_query(sql)?;
         self.last_outcome(Encoding::Text)
     }
 
-    /// Runs a prepared statement; that the server refuses it is an outcome as well.
+    /// Runs a prepared statement; an error of the server is an outcome, too.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection broke.
     pub fn execute_outcome(
         &mut self,
         statement: &mut Statement,

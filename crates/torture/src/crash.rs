@@ -1,4 +1,4 @@
-//! `kill -9` at random moments and at every failpoint, restart, compare, again.
+//! Crash test: `kill -9` at random times and at every failpoint, restart, compare.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use crate::client::Client;
 use crate::http::Loaded;
 use crate::journal::{Entries, Fate, Journal};
 use crate::server::{Server, Setup};
-use crate::writers::{Crowd, Manner, TABLES, create_tables, drop_tables, send_again};
+use crate::writers::{Crowd, CrowdOptions, TABLES, create_tables, drop_tables, send_again};
 
-/// After so many cycles the tables are dropped and made anew, so that comparing stays quick.
+/// The number of cycles after which the tables are dropped and created again, so that comparing
+/// stays fast.
 const CYCLES_A_TABLE: u32 = 5;
-/// Every so many cycles `freshet check` looks at what the crash left.
+/// The number of cycles between runs of `freshet check` on the crashed store.
 const CYCLES_A_CHECK: u32 = 5;
-/// How long a failpoint has to be reached before the server is killed anyway.
+/// The time after which the server is killed if it has not reached the failpoint.
 const FAILPOINT_PATIENCE: Duration = Duration::from_secs(1);
 const LOAD_MS: std::ops::Range<u64> = 20..300;
 const RECOVERY_MS: std::ops::Range<u64> = 0..120;
-/// Labelled loads that were acknowledged and are sent again in a cycle, to be refused.
+/// Acknowledged labelled loads that are sent again per cycle and must be refused.
 const ACKED_SENT_AGAIN: usize = 3;
 
-/// Where the server can be made to abort, and after how many passes at most.
+/// Failpoints at which the server aborts, and the maximum number of passes before that.
 const FAILPOINTS: [(&str, u64); 8] = [
     ("wal-before-write", 300),
     ("wal-after-write", 300),
@@ -43,32 +44,28 @@ const FAILPOINTS: [(&str, u64); 8] = [
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The server.
+    /// How to start the server.
     pub setup: Setup,
-    /// How many crashes.
+    /// The number of crashes.
     pub cycles: u32,
-    /// Decides what chance decides; the moment of a kill is not among it.
+    /// Seeds all random decisions; the exact time of a kill still varies.
     pub seed: u64,
-    /// Whether to tell of every cycle.
+    /// Whether to report every cycle.
     pub verbose: bool,
 }
 
-/// What was done.
+/// Counts of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
-    /// Crashes under load.
     pub crashes: u32,
-    /// Of them at a failpoint.
+    /// The part of `crashes` at a failpoint.
     pub at_failpoints: u32,
-    /// Crashes of a server that was recovering.
+    /// Additional crashes during recovery.
     pub in_recovery: u32,
-    /// Loads that were acknowledged.
     pub acked: usize,
-    /// Loads without an answer at a crash.
+    /// Loads that were not answered because of a crash.
     pub unknown: usize,
-    /// Labelled loads sent again.
     pub sent_again: usize,
-    /// Rows read and compared.
     pub rows: usize,
 }
 
@@ -89,7 +86,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// How a server dies.
+/// How the server is crashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Death {
     Kill { after: Duration },
@@ -97,7 +94,7 @@ enum Death {
 }
 
 impl Death {
-    /// Every other cycle kills at random, the others walk through the failpoints.
+    /// Even cycles kill at a random time, odd ones cycle through the failpoints.
     fn of(cycle: u32, random: &mut StdRng) -> Self {
         if cycle.is_multiple_of(2) {
             return Self::Kill { after: Duration::from_millis(random.random_range(LOAD_MS)) };
@@ -115,10 +112,10 @@ struct Run {
     tally: Tally,
 }
 
-/// Crashes and compares.
+/// Runs the crash test.
 ///
 /// # Errors
-/// What does not hold, with the cycle and the seed.
+/// What was violated, with the cycle and the seed.
 pub fn run(options: &Options) -> Result<Tally, String> {
     let random = StdRng::seed_from_u64(options.seed);
     let (next_id, journal) = (Arc::new(AtomicU64::new(1)), Arc::default());
@@ -169,7 +166,7 @@ impl Run {
         Ok(server)
     }
 
-    /// Loads a server until it dies.
+    /// Writes to a server until it dies.
     fn crash(&mut self, death: Death, mut server: Server) -> Result<(), String> {
         let (mut server, patience) = match death {
             Death::Kill { after } => (server, after),
@@ -180,7 +177,7 @@ impl Run {
                 let mut server = setup.spawn()?;
                 match server.wait_ready() {
                     Ok(()) => (server, FAILPOINT_PATIENCE),
-                    // It was passed during the start already.
+                    // The failpoint was reached during the start.
                     Err(_) if died_at_failpoint(&server) => {
                         self.tally.at_failpoints += 1;
                         return Ok(());
@@ -190,10 +187,11 @@ impl Run {
             }
         };
         let seed = self.random.random();
-        let manner = Manner { seed, pause: Duration::ZERO, reader: true, alters: true };
+        let crowd_options =
+            CrowdOptions { seed, pause: Duration::ZERO, reader: true, alters: true };
         let ports = (server.mysql_port, server.http_port);
         let (journal, ids) = (Arc::clone(&self.journal), Arc::clone(&self.next_id));
-        let crowd = Crowd::start(ports, journal, ids, &manner);
+        let crowd = Crowd::start(ports, journal, ids, &crowd_options);
         let ended = server.wait_end(patience);
         if ended.is_none() {
             server.kill();
@@ -212,7 +210,7 @@ impl Run {
         }
     }
 
-    /// Now and then the server is killed again before it serves.
+    /// With some probability kills the server again while it recovers.
     fn crash_in_recovery(&mut self) -> Result<(), String> {
         while self.random.random_ratio(1, 4) {
             let mut server = self.options.setup.spawn()?;
@@ -226,8 +224,8 @@ impl Run {
         Ok(())
     }
 
-    /// What a client does that has no answer: send it again under its label. Some that do have an
-    /// answer are sent as well, and must be refused.
+    /// Does what a client without an answer does: sends the load again under its label. Some
+    /// acknowledged loads are sent again, too, and must be refused.
     fn send_labelled_again(&mut self, client: &mut Client) -> Result<(), String> {
         let entries = self.journal.copy();
         let labelled = |fate: Fate| {
@@ -268,7 +266,7 @@ impl Run {
     }
 }
 
-/// From now on what was found stays, and what was not found never comes.
+/// Updates the journal after a comparison: found loads must stay, missing ones must never appear.
 fn settle(entries: &mut Entries, present: &[bool]) {
     for (load, present) in entries.loads.iter_mut().zip(present) {
         load.fate = if *present { Fate::Acked } else { Fate::Gone };

@@ -1,4 +1,4 @@
-//! Stream loads over a blocking socket.
+//! A blocking client for stream loads.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -7,28 +7,24 @@ use base64::Engine;
 
 use crate::client::{Failure, PATIENCE};
 
-/// Longest answer that is read.
+/// The maximum length of a response.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The status of HTTP.
     pub status: u16,
-    /// The body.
     pub body: String,
 }
 
-/// What the server did with a load.
+/// The result of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loaded {
-    /// It is loaded.
     Success,
-    /// Its label names a load that is done.
+    /// Its label belongs to a load that has succeeded.
     LabelUsed,
 }
 
-/// The head of a stream load; `body_bytes` is what it promises to send.
+/// The head of a stream load whose Content-Length is `body_bytes`.
 pub fn load_head(table: &str, headers: &[(&str, &str)], body_bytes: usize) -> String {
     let credentials = base64::engine::general_purpose::STANDARD.encode("root:");
     let mut head = format!(
@@ -42,7 +38,7 @@ pub fn load_head(table: &str, headers: &[(&str, &str)], body_bytes: usize) -> St
     head + "\r\n"
 }
 
-/// Sends `request` to `port` and reads the answer to the end of the connection.
+/// Sends `request` to `port` and reads until the server closes the connection.
 ///
 /// # Errors
 /// [`Failure::Lost`] and [`Failure::Hung`].
@@ -58,7 +54,7 @@ pub fn ask(port: u16, request: &[u8]) -> Result<Answer, Failure> {
     parse(&answer).ok_or_else(|| Failure::Lost(format!("answer cut short: {answer:?}")))
 }
 
-/// GET of a path.
+/// Sends a GET request.
 ///
 /// # Errors
 /// [`Failure::Lost`] and [`Failure::Hung`].

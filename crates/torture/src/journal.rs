@@ -1,50 +1,46 @@
-//! What the writers know: each load from before it is sent, with its answer from when it is read.
-//! This, not the server, says what must be there afterwards.
+//! The writers' journal: each load is recorded before it is sent and updated when its answer is
+//! read. It defines which rows must exist after a crash.
 
 use std::ops::Range;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-/// Text of a row at most, in bytes.
+/// The maximum length of a row's text, in bytes.
 const TEXT_BYTES_MAX: u64 = 120;
 
-/// What is known of a load.
+/// What the writer knows about a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// Sent, and no answer: all of it or nothing.
+    /// Sent without an answer: all of its rows or none may exist.
     Unknown,
-    /// Acknowledged: exactly once.
+    /// Acknowledged: all of its rows exist exactly once.
     Acked,
-    /// Refused, or found missing where it was allowed to be: nothing of it, ever.
+    /// Refused, or found missing where that was allowed: none of its rows may exist from now on.
     Gone,
 }
 
-/// One load, into one table or, in a transaction, into several.
+/// A load into one table or, in a transaction, into several.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Into which tables, by name; each gets every row.
+    /// Each table gets every row.
     pub tables: &'static [&'static str],
-    /// Ids of its rows.
+    /// The ids of its rows.
     pub ids: Range<u64>,
-    /// Its label.
     pub label: Option<String>,
-    /// What is known of it.
     pub fate: Fate,
     /// When it was sent.
     pub began: Instant,
     /// When its answer was read.
     pub ended: Option<Instant>,
-    /// Whether a comparison has found out what became of it.
+    /// Whether a comparison has determined its fate.
     pub settled: bool,
 }
 
-/// One TRUNCATE.
+/// A TRUNCATE.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// Of which table.
     pub table: &'static str,
-    /// Whether it was acknowledged.
     pub fate: Fate,
     /// When it was sent.
     pub began: Instant,
@@ -55,18 +51,18 @@ pub struct Cut {
 /// Everything that was sent.
 #[derive(Default, Clone, Debug)]
 pub struct Entries {
-    /// Loads, in the order in which they were sent.
+    /// In the order in which they were sent.
     pub loads: Vec<Load>,
-    /// TRUNCATEs, likewise.
+    /// In the order in which they were sent.
     pub cuts: Vec<Cut>,
 }
 
-/// The journal that all writers share.
+/// The journal, shared by all writers.
 #[derive(Default, Debug)]
 pub struct Journal(Mutex<Entries>);
 
 impl Journal {
-    /// Notes a load before it is sent, and returns its number.
+    /// Records a load before it is sent; returns its index.
     pub fn begin(
         &self,
         tables: &'static [&'static str],
@@ -79,45 +75,44 @@ impl Journal {
         entries.loads.len() - 1
     }
 
-    /// Notes the answer.
+    /// Records the answer to a load.
     pub fn end(&self, load: usize, fate: Fate) {
         let mut entries = self.0.lock();
         let load = &mut entries.loads[load];
         (load.fate, load.ended) = (fate, Some(Instant::now()));
     }
 
-    /// Notes a TRUNCATE before it is sent, and returns its number.
+    /// Records a TRUNCATE before it is sent; returns its index.
     pub fn begin_cut(&self, table: &'static str) -> usize {
         let mut entries = self.0.lock();
         entries.cuts.push(Cut { table, fate: Fate::Unknown, began: Instant::now(), ended: None });
         entries.cuts.len() - 1
     }
 
-    /// Notes its answer.
+    /// Records the answer to a TRUNCATE.
     pub fn end_cut(&self, cut: usize, fate: Fate) {
         let mut entries = self.0.lock();
         let cut = &mut entries.cuts[cut];
         (cut.fate, cut.ended) = (fate, Some(Instant::now()));
     }
 
-    /// All of it, as it is now.
     pub fn copy(&self) -> Entries {
         self.0.lock().clone()
     }
 
-    /// Looks at or changes it.
+    /// Runs `look` under the lock.
     pub fn with<R>(&self, look: impl FnOnce(&mut Entries) -> R) -> R {
         look(&mut self.0.lock())
     }
 }
 
-/// The amount of a row: what one table of a transaction gains the other loses.
+/// The amount of a row, derived from its id: the two tables of a transaction get opposite amounts.
 pub fn amount(id: u64, table: &str) -> i64 {
     let amount = (mix(id) % 2001) as i64 - 1000;
     if table.ends_with("_debit") { -amount } else { amount }
 }
 
-/// The text of a row, of a length and content of its own.
+/// The text of a row, of varying length, derived from its id.
 pub fn text(id: u64) -> String {
     let mut text = format!("{id:x}-");
     let length = (mix(id) % TEXT_BYTES_MAX) as usize;
@@ -127,7 +122,7 @@ pub fn text(id: u64) -> String {
     text
 }
 
-/// A number that looks like chance (SplitMix64's last step).
+/// A pseudo-random number derived from `id` (the last step of SplitMix64).
 fn mix(id: u64) -> u64 {
     let id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

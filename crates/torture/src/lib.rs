@@ -1,20 +1,20 @@
-//! Torture of the real binary: servers that are killed, cut off from power, starved and fed
-//! rubbish while clients of every kind write to them.
+//! Torture tests of the real binary: the server is killed, loses power, runs out of resources and
+//! receives garbage while clients of every kind write to it.
 //!
 //! It is: a server as a child process ([`server`]), clients over plain sockets ([`client`],
-//! [`http`]), writers that keep their own journal of what was acknowledged ([`journal`],
-//! [`writers`]), the comparison of a table with that journal ([`check`]), and the long runs made of
-//! them ([`crash`], [`powercut`], [`soak`]).
+//! [`http`]), writers that keep a journal of what was acknowledged ([`journal`], [`writers`]), the
+//! comparison of tables with that journal ([`check`]), and the long runs built from them
+//! ([`crash`], [`powercut`], [`soak`]).
 //!
-//! It is not: part of the server. It knows the server by its sockets, its files and its exit.
+//! It is not: part of the server. It uses only the server's sockets, files and exit status.
 //!
 //! Invariants: the journal is written before a load is sent and after its answer is read, so it
-//! never claims more than a client knows; whoever starts a process ends it; every wait has a
-//! limit.
+//! never claims more than a client knows; every process that is started is ended; every wait has a
+//! timeout.
 //!
 //! Test it with `cargo test -p freshet-torture`; the binary `torture` runs it against a server, and
-//! the tests of the crate `freshet` run its short forms.
-// It stands outside the server, where time, threads and files are the machine's own.
+//! tests of the crate `freshet` run short versions.
+// These tests run outside of the server, with the real clock, threads and files.
 #![allow(clippy::disallowed_methods)]
 
 pub mod check;

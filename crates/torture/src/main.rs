@@ -1,4 +1,4 @@
-//! `torture`: the long runs. `make crash`, `make powercut` and `make soak` call it.
+//! `torture`: the long torture tests, run by `make crash`, `make powercut` and `make soak`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use freshet_torture::server::Setup;
 use freshet_torture::{crash, powercut, soak};
 
-/// Kills, starves and outlasts a server.
+/// Torture tests of a server.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -18,53 +18,54 @@ struct Arguments {
 
 #[derive(Args)]
 struct Common {
-    /// The program to run as server.
+    /// The server binary.
     #[arg(long)]
     server: PathBuf,
     /// An empty directory for data and output.
     #[arg(long)]
     dir: PathBuf,
-    /// Decides what chance decides.
+    /// Seeds all random decisions.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 #[derive(Subcommand)]
 enum Run {
-    /// Kills the server under load, restarts it, compares.
+    /// Kills the server under load, restarts it, and compares its tables with what was
+    /// acknowledged.
     Crash {
         #[command(flatten)]
         common: Common,
-        /// How many times.
+        /// The number of crashes.
         #[arg(long, default_value_t = 500)]
         cycles: u32,
     },
-    /// Clones the device of the server under load, recovers on the clone, compares.
+    /// Clones the server's device under load, recovers on the clone, and compares.
     Powercut {
         #[command(flatten)]
         common: Common,
-        /// How many times.
+        /// The number of power cuts.
         #[arg(long, default_value_t = 100)]
         cuts: u32,
-        /// The file that is the device.
+        /// The file that backs the device.
         #[arg(long)]
         image: PathBuf,
-        /// Where it is mounted.
+        /// The mount point of the device.
         #[arg(long)]
         mounted: PathBuf,
-        /// A library that the first server is started with, whose syncs do nothing; the run then
-        /// succeeds if it finds losses.
+        /// A library preloaded into the first server that disables its syncs; the run then succeeds
+        /// if it finds losses.
         #[arg(long)]
         lying_disk: Option<PathBuf>,
     },
-    /// Mixed load for a long time; what should be flat must be.
+    /// Mixed load for a long time; memory, descriptors, files and latencies must stay flat.
     Soak {
         #[command(flatten)]
         common: Common,
-        /// For how long.
+        /// The duration.
         #[arg(long, default_value_t = 30)]
         minutes: u64,
-        /// Where the numbers and the plot go.
+        /// The directory for the samples and the plot.
         #[arg(long)]
         out: PathBuf,
     },
@@ -72,8 +73,8 @@ enum Run {
 
 fn main() -> ExitCode {
     match run(Arguments::parse().run) {
-        Ok(told) => {
-            println!("ok: {told}");
+        Ok(summary) => {
+            println!("ok: {summary}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -1,8 +1,8 @@
-//! Power cuts: the server writes to a file system whose device is a file; the file is cloned at
-//! random moments, and what the clone holds is what a machine would find when power comes back.
+//! Power cuts: the server's file system is on a loop device backed by a file. The file is cloned at
+//! random times; the clone is what a machine would find after a power failure.
 //!
-//! The clone is atomic and holds what reached the device; what only stood in the page cache of the
-//! server's file system is not in it. `scripts/powercut.sh` makes the file systems.
+//! Cloning is atomic and includes only what reached the device, not the page cache of the server's
+//! file system. `scripts/powercut.sh` creates the file systems.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,13 @@ use crate::check::{Moment, check};
 use crate::client::Client;
 use crate::journal::Journal;
 use crate::server::{Server, Setup};
-use crate::writers::{Crowd, Manner, TABLES, create_tables};
+use crate::writers::{Crowd, CrowdOptions, TABLES, create_tables};
 
-/// After so many cuts the first server begins anew, so that comparing stays quick.
+/// The number of cuts after which the first server starts with empty tables, so that comparing
+/// stays fast.
 const CUTS_A_ROUND: u32 = 10;
 const CUT_MS: std::ops::Range<u64> = 20..400;
-/// Writers rest a little: the first server has to go on while the second is looked at.
+/// The pause of writers between loads: the first server keeps running while the clone is checked.
 const PAUSE: Duration = Duration::from_millis(120);
 
 /// What to run.
@@ -32,26 +33,24 @@ const PAUSE: Duration = Duration::from_millis(120);
 pub struct Options {
     /// The server; its data directory is set by the run.
     pub setup: Setup,
-    /// The file that is the device of the first server.
+    /// The file that backs the first server's device.
     pub image: PathBuf,
-    /// Where that device is mounted.
+    /// The mount point of that device.
     pub mounted: PathBuf,
     /// A directory on the file system of `image`, for clones and their mount point.
     pub work: PathBuf,
-    /// How many cuts.
+    /// The number of cuts.
     pub cuts: u32,
-    /// Decides what chance decides.
+    /// Seeds all random decisions.
     pub seed: u64,
 }
 
-/// What was found.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
-    /// Cuts made.
     pub cuts: u32,
-    /// Cuts after which something did not hold, with what.
+    /// What was violated after a cut, for each cut with losses.
     pub losses: Vec<String>,
-    /// Rows read and compared.
     pub rows: usize,
 }
 
@@ -62,10 +61,10 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Cuts and compares.
+/// Runs the power cut test.
 ///
 /// # Errors
-/// The run itself cannot go on; losses are in the tally.
+/// Failures of the run itself; losses are in the tally.
 pub fn run(options: &Options) -> Result<Tally, String> {
     let mut random = StdRng::seed_from_u64(options.seed);
     let mut tally = Tally::default();
@@ -83,9 +82,10 @@ fn round(options: &Options, random: &mut StdRng, tally: &mut Tally) -> Result<()
     let mut server = setup.start()?;
     create_tables(&mut connect(&server)?).map_err(|e| format!("create tables: {e}"))?;
     let (journal, ids) = (Arc::<Journal>::default(), Arc::new(AtomicU64::new(1)));
-    let manner = Manner { seed: random.random(), pause: PAUSE, reader: false, alters: true };
+    let crowd_options =
+        CrowdOptions { seed: random.random(), pause: PAUSE, reader: false, alters: true };
     let ports = (server.mysql_port, server.http_port);
-    let crowd = Crowd::start(ports, Arc::clone(&journal), ids, &manner);
+    let crowd = Crowd::start(ports, Arc::clone(&journal), ids, &crowd_options);
     for _ in 0..CUTS_A_ROUND.min(options.cuts - tally.cuts) {
         sleep(Duration::from_millis(random.random_range(CUT_MS)));
         let clone = Clone::cut(options)?;
@@ -108,7 +108,7 @@ fn round(options: &Options, random: &mut StdRng, tally: &mut Tally) -> Result<()
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 
-/// Starts a second server on the clone and compares; returns the rows read.
+/// Starts a second server on the clone and compares; returns the number of rows read.
 fn recover(
     options: &Options,
     clone: &Clone,
@@ -116,7 +116,7 @@ fn recover(
     journal: &Journal,
 ) -> Result<usize, String> {
     let mut setup = options.setup.clone();
-    // The disk that lies is the first server's; the second reads what is there.
+    // The disabled syncs are for the first server only.
     setup.environment.clear();
     setup.data_dir = clone.mounted.join(name);
     setup.log = options.work.join("second.log");
@@ -131,7 +131,7 @@ fn connect(server: &Server) -> Result<Client, String> {
     Client::connect(server.mysql_port).map_err(|e| format!("connect: {e}"))
 }
 
-/// A clone of the device, mounted; unmounted and removed when dropped.
+/// A mounted clone of the device; unmounted and removed on drop.
 struct Clone {
     image: PathBuf,
     mounted: PathBuf,
@@ -154,7 +154,7 @@ impl Clone {
 
 impl Drop for Clone {
     fn drop(&mut self) {
-        // A clone that cannot be unmounted makes the next cut fail, which says so.
+        // If the clone cannot be unmounted, the next cut fails and reports it.
         let _ = command(&["umount"], &[&self.mounted]);
         let _ = std::fs::remove_file(&self.image);
     }

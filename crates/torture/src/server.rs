@@ -10,33 +10,32 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A start, recovery included, takes no longer.
+/// The timeout of a start, including recovery.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The server takes a port that is free and says which: one found beforehand and let go of may be
-/// another's by the time the server wants it.
+/// The server chooses free ports and prints them: a free port chosen here could be taken by another
+/// process before the server binds it.
 const ANY_PORT: &str = "127.0.0.1:0";
-/// How much of a server's output is shown when something is wrong.
+/// How much of a server's output error messages include.
 const LOG_BYTES_SHOWN: usize = 3000;
 
 /// How to start a server.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The program.
+    /// The server binary.
     pub program: PathBuf,
-    /// Its data.
     pub data_dir: PathBuf,
-    /// Where its output goes.
+    /// The file for its output.
     pub log: PathBuf,
-    /// Settings by name, over those that make everything small.
+    /// Settings by name, which override the small sizes below.
     pub settings: Vec<(String, String)>,
-    /// Other variables of its environment.
+    /// Additional environment variables.
     pub environment: Vec<(String, String)>,
-    /// What runs it, with arguments: `ulimit` by a shell, for instance. Empty for nothing.
+    /// A wrapper command with arguments, for example a shell with `ulimit`; empty for none.
     pub wrapper: Vec<String>,
 }
 
-/// Sizes so small that seconds of load flush, recycle, merge and spill.
+/// Small sizes, with which seconds of load cause flushes, log recycling, merges and spills.
 const SMALL: [(&str, &str); 12] = [
     ("wal_file_bytes", "1MiB"),
     ("wal_bytes_max", "8MiB"),
@@ -53,7 +52,7 @@ const SMALL: [(&str, &str); 12] = [
 ];
 
 impl Setup {
-    /// A server of `program` below `dir`, with small sizes.
+    /// A server with data and log below `dir` and small sizes.
     pub fn new(program: &Path, dir: &Path) -> Self {
         Self {
             program: program.to_owned(),
@@ -65,14 +64,14 @@ impl Setup {
         }
     }
 
-    /// The same with another value of a setting.
+    /// Sets a setting.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.settings.push((name.to_owned(), value.into()));
         self
     }
 
-    /// A command of the program, with every setting in its environment.
+    /// A command of the program with all settings in its environment.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut words = self.wrapper.iter().map(String::as_str).collect::<Vec<_>>();
         let program = self.program.display().to_string();
@@ -92,18 +91,18 @@ impl Setup {
         command
     }
 
-    /// Runs a command of the program that ends by itself, `check` for instance, and returns how
-    /// it ended and what it said.
+    /// Runs a command of the program that ends by itself, such as `check`; returns its exit status
+    /// and output.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// When it cannot be started.
     pub fn run(&self, arguments: &[&str]) -> Result<(ExitStatus, String), String> {
         let output = self.command(arguments).output().map_err(|e| self.failed(&e))?;
         let said = [output.stdout, output.stderr].concat();
         Ok((output.status, String::from_utf8_lossy(&said).into_owned()))
     }
 
-    /// `freshet check`, which must find nothing.
+    /// Runs `freshet check`, which must find nothing.
     ///
     /// # Errors
     /// What it found.
@@ -118,10 +117,10 @@ impl Setup {
         format!("{}: {error}", self.program.display())
     }
 
-    /// Starts the server without waiting for anything.
+    /// Starts the server without waiting.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// When it cannot be started.
     pub fn spawn(&self) -> Result<Server, String> {
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.map_err(|e| format!("{}: {e}", self.log.display()))?;
@@ -134,10 +133,10 @@ impl Setup {
         Ok(Server { child, mysql_port: 0, http_port: 0, log, log_from })
     }
 
-    /// Starts the server and waits until it serves.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Errors
-    /// It ends instead, or takes too long; with the end of its output.
+    /// When it exits or takes too long; includes the end of its output.
     pub fn start(&self) -> Result<Server, String> {
         let mut server = self.spawn()?;
         server.wait_ready()?;
@@ -145,25 +144,24 @@ impl Setup {
     }
 }
 
-/// A running server, killed when dropped.
+/// A running server, killed on drop.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it speaks MySQL; 0 before it has said so.
+    /// The port of the MySQL protocol; 0 until the server is ready.
     pub mysql_port: u16,
-    /// Where it speaks HTTP; 0 before it has said so.
+    /// The HTTP port; 0 until the server is ready.
     pub http_port: u16,
     log: PathBuf,
     log_from: u64,
 }
 
 impl Server {
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The end of what it has said since this start.
+    /// The end of its output since this start.
     pub fn said(&self) -> String {
         let said = self.output();
         let from = said.len().saturating_sub(LOG_BYTES_SHOWN);
@@ -175,15 +173,15 @@ impl Server {
         all.split_off(all.len().min(self.log_from as usize))
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits until it says that it is ready, and where.
+    /// Waits until the server prints that it is ready, with its ports.
     ///
     /// # Errors
-    /// It ends instead, or takes too long.
+    /// When it exits or takes too long.
     pub fn wait_ready(&mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
@@ -201,7 +199,7 @@ impl Server {
         }
     }
 
-    /// Waits until it has ended by itself; `None` if it has not after `patience`.
+    /// Waits until it ends by itself; `None` if it has not after `patience`.
     pub fn wait_end(&mut self, patience: Duration) -> Option<ExitStatus> {
         let began = Instant::now();
         while began.elapsed() < patience {
@@ -213,25 +211,24 @@ impl Server {
         None
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // A process that has ended already is what every caller wants in the end.
+            // Fails if the process has ended, which callers intend anyway.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// `kill -9`, and waits for the end.
+    /// `kill -9`; waits for the end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Stops it as an operator does.
+    /// Stops it with SIGTERM.
     ///
     /// # Errors
-    /// It does not stop, or not with success.
+    /// When it does not stop, or not with success.
     pub fn stop(&mut self) -> Result<(), String> {
         self.signal(Signal::TERM);
         match self.wait_end(START_TIME_MAX) {
@@ -241,7 +238,7 @@ impl Server {
         }
     }
 
-    /// Files of the process in use, and bytes of memory that it holds.
+    /// Open file descriptors, and resident memory in bytes.
     pub fn usage(&self) -> (u64, u64) {
         let proc = PathBuf::from(format!("/proc/{}", self.pid()));
         let files = fs::read_dir(proc.join("fd")).map_or(0, |entries| entries.count() as u64);
@@ -258,7 +255,7 @@ impl Drop for Server {
     }
 }
 
-/// The ports for MySQL and HTTP in the line with which a server says that it is ready.
+/// The ports for MySQL and HTTP in the line by which a server reports that it is ready.
 fn ports_of(output: &[u8]) -> Option<(u16, u16)> {
     let output = String::from_utf8_lossy(output);
     let lines = output.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));

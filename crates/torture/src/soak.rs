@@ -1,4 +1,5 @@
-//! Hours of mixed load on one server: memory, descriptors, files and latencies must stay flat.
+//! Soak test: hours of mixed load on one server; memory, descriptors, files and latencies must stay
+//! flat.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use crate::check::{Moment, check};
 use crate::client::Client;
 use crate::journal::Journal;
 use crate::server::{Server, Setup};
-use crate::writers::{Crowd, Manner, TABLES, create_tables, drop_tables};
+use crate::writers::{Crowd, CrowdOptions, TABLES, create_tables, drop_tables};
 
-/// A round of load, at whose end everything is compared and the tables are made anew. Rounds are
-/// alike, so their peaks must be.
+/// The duration of a round of load. At its end everything is compared and the tables are created
+/// again, so the peaks of all rounds must be alike.
 const ROUND: Duration = Duration::from_secs(30);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
-/// How much the later half of a run may be above the earlier one.
+/// The maximum ratio of the second half of a run to the first.
 const GROWTH_MAX: f64 = 1.25;
-/// What may come and go at any time: memory that the allocator keeps, a descriptor of a client.
+/// Normal fluctuation: memory cached by the allocator, descriptors of clients.
 const RESIDENT_SLACK_BYTES: f64 = 48.0 * 1024.0 * 1024.0;
 const COUNT_SLACK: f64 = 24.0;
 const LATENCY_SLACK_MS: f64 = 25.0;
@@ -30,15 +31,15 @@ const LATENCY_SLACK_MS: f64 = 25.0;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The server.
+    /// How to start the server.
     pub setup: Setup,
-    /// For how long.
+    /// The duration.
     pub time: Duration,
-    /// Where `soak.csv` and `soak.svg` go.
+    /// The directory of `soak.csv` and `soak.svg`.
     pub out: PathBuf,
 }
 
-/// The server at one moment.
+/// Measurements at one time.
 #[derive(Clone, Copy, Default, Debug)]
 struct Sample {
     second: f64,
@@ -52,7 +53,7 @@ struct Sample {
 
 type Field = fn(&Sample) -> f64;
 
-/// What is plotted and must be flat: name, field, slack.
+/// The curves that are plotted and must be flat: name, field, slack.
 const CURVES: [(&str, Field, f64); 5] = [
     ("resident bytes", |s| s.resident_bytes, RESIDENT_SLACK_BYTES),
     ("descriptors", |s| s.descriptors, COUNT_SLACK),
@@ -61,14 +62,14 @@ const CURVES: [(&str, Field, f64); 5] = [
     ("p99 ms", |s| s.p99_ms, 4.0 * LATENCY_SLACK_MS),
 ];
 
-/// Loads, samples, compares, plots.
+/// Runs the soak test.
 ///
 /// # Errors
-/// What was lost, or what is not flat.
+/// What was lost, or which curve is not flat.
 pub fn run(options: &Options) -> Result<String, String> {
     let began = Instant::now();
     let mut server = options.setup.start()?;
-    // Labels follow from ids and outlive the tables of a round, so ids go on over rounds.
+    // Labels are derived from ids and outlive the tables of a round, so ids continue across rounds.
     let ids = Arc::new(AtomicU64::new(1));
     let mut samples = Vec::new();
     let mut rounds = Vec::new();
@@ -95,14 +96,14 @@ fn round(
     began: Instant,
     samples: &mut Vec<Sample>,
 ) -> Result<usize, String> {
-    let told = |e| format!("tables: {e}");
-    let mut client = Client::connect(server.mysql_port).map_err(told)?;
-    create_tables(&mut client).map_err(told)?;
+    let failed = |e| format!("tables: {e}");
+    let mut client = Client::connect(server.mysql_port).map_err(failed)?;
+    create_tables(&mut client).map_err(failed)?;
     let journal = Arc::<Journal>::default();
     let seed = samples.len() as u64;
-    let manner = Manner { seed, pause: PAUSE, reader: true, alters: false };
+    let crowd_options = CrowdOptions { seed, pause: PAUSE, reader: true, alters: false };
     let ports = (server.mysql_port, server.http_port);
-    let crowd = Crowd::start(ports, Arc::clone(&journal), Arc::clone(ids), &manner);
+    let crowd = Crowd::start(ports, Arc::clone(&journal), Arc::clone(ids), &crowd_options);
     let until = Instant::now() + ROUND;
     while Instant::now() < until {
         sleep(SAMPLE_INTERVAL);
@@ -115,7 +116,7 @@ fn round(
     }
     let now = Instant::now();
     let found = check(&mut client, &TABLES, &journal.copy(), Moment { from: now, to: now })?;
-    drop_tables(&mut client).map_err(told)?;
+    drop_tables(&mut client).map_err(failed)?;
     Ok(found.rows)
 }
 
@@ -153,8 +154,8 @@ fn files_below(dir: &Path) -> usize {
         .sum()
 }
 
-/// The largest of each number in a round; of latencies the median, since a single second of a
-/// busy machine says nothing.
+/// The maxima of a round; of latencies the median, because a single slow second on a busy machine
+/// is not significant.
 fn peak(samples: &[Sample]) -> Sample {
     let most = |field: Field| samples.iter().map(field).fold(0.0, f64::max);
     let middle = |field: Field| {
@@ -173,8 +174,8 @@ fn peak(samples: &[Sample]) -> Sample {
     }
 }
 
-/// Whether the later half of the rounds is like the earlier one. The first round does not count:
-/// caches fill.
+/// Compares the second half of the rounds with the first. The first round is left out, because
+/// caches fill during it.
 fn flat(rounds: &[Sample]) -> Result<(), String> {
     let settled = rounds.get(1..).unwrap_or_default();
     if settled.len() < 4 {
@@ -231,12 +232,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_grows_is_told() {
+    fn what_grows_is_reported() {
         let rounds = |step: f64| {
             (0..9).map(move |n| Sample { files: 100.0 + step * f64::from(n), ..Sample::default() })
         };
         assert_eq!(flat(&rounds(1.0).collect::<Vec<_>>()), Ok(()));
-        let told = flat(&rounds(30.0).collect::<Vec<_>>()).unwrap_err();
-        assert!(told.starts_with("files: "), "{told}");
+        let error = flat(&rounds(30.0).collect::<Vec<_>>()).unwrap_err();
+        assert!(error.starts_with("files: "), "{error}");
     }
 }

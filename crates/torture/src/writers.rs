@@ -1,5 +1,5 @@
-//! Clients that write, each by one road and in one mode, one that reads along, and one that
-//! alters the tables meanwhile.
+//! Clients: writers, each with one protocol and mode; a reader that checks invariants meanwhile;
+//! and one that alters the tables.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,29 +17,28 @@ use crate::client::{Client, Failure, Statement};
 use crate::http::{Loaded, stream_load};
 use crate::journal::{Fate, Journal, amount, text};
 
-/// Tables that only grow.
+/// Append-only tables.
 pub const EVENTS: [&str; 3] = ["events_0", "events_1", "events_2"];
-/// Tables whose amounts add up to nothing, whatever happens.
+/// Tables whose amounts add up to zero in every snapshot.
 pub const LEDGERS: &[&str] = &["ledger_credit", "ledger_debit"];
-/// The table that is truncated now and then.
+/// A table that is truncated from time to time.
 pub const SCRATCH: &str = "scratch";
-/// Every table.
 pub const TABLES: [&str; 6] =
     ["events_0", "events_1", "events_2", "ledger_credit", "ledger_debit", "scratch"];
 
-/// Problems that are kept; the first ones tell most.
+/// The number of problems that are kept.
 const PROBLEMS_MAX: usize = 20;
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
-/// How long a table keeps its columns, about.
+/// The approximate time between two ALTERs.
 const ALTER_PAUSE: Duration = Duration::from_millis(60);
-/// The columns that writers name; ALTER adds others and takes these away again.
+/// The columns that writers name; ALTER adds and drops others.
 const COLUMNS: usize = 3;
-/// How many latencies are kept between two looks at them.
+/// The number of latencies kept between two calls of `take_latencies`.
 const LATENCIES_MAX: usize = 100_000;
 
-/// How rows get to the server.
+/// How rows are sent to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Road {
+pub enum Method {
     /// INSERT as text.
     Text,
     /// INSERT as a prepared statement.
@@ -50,21 +49,21 @@ pub enum Road {
     Transaction,
 }
 
-/// One writer.
+/// The behaviour of a writer.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    road: Road,
+    method: Method,
     mode: &'static str,
     labelled: bool,
     tables: &'static [&'static str],
     rows: RangeInclusive<u64>,
-    /// Of how many loads one is a TRUNCATE; 0 for none.
+    /// One in this many loads is a TRUNCATE; 0 for none.
     cut_every: u32,
 }
 
 impl Writer {
-    fn new(road: Road, mode: &'static str, tables: &'static [&'static str]) -> Self {
-        Self { road, mode, labelled: false, tables, rows: 1..=20, cut_every: 0 }
+    fn new(method: Method, mode: &'static str, tables: &'static [&'static str]) -> Self {
+        Self { method, mode, labelled: false, tables, rows: 1..=20, cut_every: 0 }
     }
 
     fn labelled(self) -> Self {
@@ -80,9 +79,9 @@ impl Writer {
     }
 }
 
-/// Every kind of writer there is.
-pub fn everybody() -> Vec<Writer> {
-    use Road::{Prepared, Stream, Text, Transaction};
+/// Every kind of writer.
+pub fn all_writers() -> Vec<Writer> {
+    use Method::{Prepared, Stream, Text, Transaction};
     vec![
         Writer::new(Text, "off_mode", &["events_0"]),
         Writer::new(Text, "sync_mode", &["events_0"]),
@@ -94,7 +93,7 @@ pub fn everybody() -> Vec<Writer> {
         Writer::new(Stream, "off_mode", &["events_2"]).labelled(),
         Writer::new(Stream, "sync_mode", &["events_2"]),
         Writer::new(Stream, "async_mode", &["events_1"]).rows(1..=200),
-        // Above the size of a record: it goes to files first.
+        // Larger than a log record: written to files directly.
         Writer::new(Stream, "off_mode", &["events_0"]).labelled().rows(3000..=5000),
         Writer::new(Transaction, "off_mode", LEDGERS),
         Writer::new(Transaction, "off_mode", LEDGERS).rows(1..=200),
@@ -104,26 +103,26 @@ pub fn everybody() -> Vec<Writer> {
     ]
 }
 
-/// What the clients of one server share.
+/// State shared by the clients of one server.
 #[derive(Debug)]
 pub struct Shared {
     /// What was sent and answered.
     pub journal: Arc<Journal>,
-    /// Set when they shall end.
+    /// Tells the clients to stop.
     pub stop: AtomicBool,
     mysql_port: u16,
     http_port: u16,
     pause: Duration,
     seed: u64,
     next_id: Arc<AtomicU64>,
-    /// Rows of [`EVENTS`] that have been acknowledged.
+    /// The number of acknowledged rows in each table of [`EVENTS`].
     acked: [AtomicU64; EVENTS.len()],
     problems: Mutex<Vec<String>>,
     latencies: Mutex<Vec<Duration>>,
 }
 
 impl Shared {
-    /// Notes what must not happen, whatever becomes of the server.
+    /// Records a violation.
     fn problem(&self, what: String) {
         let mut problems = self.problems.lock();
         if problems.len() < PROBLEMS_MAX {
@@ -136,40 +135,39 @@ impl Shared {
         std::mem::take(&mut *self.latencies.lock())
     }
 
-    /// What went wrong so far.
+    /// Violations so far.
     pub fn problems(&self) -> Vec<String> {
         self.problems.lock().clone()
     }
 }
 
-/// Writers and a reader that run.
+/// Running clients.
 #[derive(Debug)]
 pub struct Crowd {
-    /// What they share.
     pub shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How a crowd behaves.
+/// Options of a crowd.
 #[derive(Clone, Debug)]
-pub struct Manner {
-    /// Decides everything that chance decides.
+pub struct CrowdOptions {
+    /// Seeds all random decisions.
     pub seed: u64,
-    /// How long a writer rests between two loads at most.
+    /// The maximum pause of a writer between two loads.
     pub pause: Duration,
-    /// Whether somebody reads along.
+    /// Whether there is a reader.
     pub reader: bool,
-    /// Whether somebody adds, renames and drops columns.
+    /// Whether a client adds, renames and drops columns.
     pub alters: bool,
 }
 
 impl Crowd {
-    /// Lets everybody loose on the server at these ports.
+    /// Starts all clients against the server at these ports (MySQL, HTTP).
     pub fn start(
         ports: (u16, u16),
         journal: Arc<Journal>,
         next_id: Arc<AtomicU64>,
-        manner: &Manner,
+        options: &CrowdOptions,
     ) -> Self {
         let rows = |table: &str| {
             journal.with(|entries| {
@@ -184,30 +182,30 @@ impl Crowd {
             stop: AtomicBool::new(false),
             mysql_port: ports.0,
             http_port: ports.1,
-            pause: manner.pause,
-            seed: manner.seed,
+            pause: options.pause,
+            seed: options.seed,
             next_id,
             acked,
             problems: Mutex::default(),
             latencies: Mutex::default(),
         });
         let mut threads = Vec::new();
-        for (number, writer) in everybody().into_iter().enumerate() {
+        for (number, writer) in all_writers().into_iter().enumerate() {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || write(&shared, &writer, number as u64)));
         }
-        if manner.reader {
+        if options.reader {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || read_along(&shared)));
         }
-        if manner.alters {
+        if options.alters {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || alter_along(&shared)));
         }
         Self { shared, threads }
     }
 
-    /// Tells everybody to end, waits for them, and returns what went wrong.
+    /// Stops all clients and returns the violations.
     pub fn end(self) -> Vec<String> {
         self.shared.stop.store(true, Ordering::Release);
         for thread in self.threads {
@@ -219,10 +217,10 @@ impl Crowd {
     }
 }
 
-/// Creates database and tables.
+/// Creates the database and the tables.
 ///
 /// # Errors
-/// The server refuses.
+/// The server's error.
 pub fn create_tables(client: &mut Client) -> Result<(), Failure> {
     client.query("CREATE DATABASE IF NOT EXISTS torture")?;
     for table in TABLES {
@@ -235,10 +233,8 @@ pub fn create_tables(client: &mut Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Drops the tables.
-///
 /// # Errors
-/// The server refuses.
+/// The server's error.
 pub fn drop_tables(client: &mut Client) -> Result<(), Failure> {
     for table in TABLES {
         client.query(&format!("DROP TABLE torture.{table} FORCE"))?;
@@ -246,7 +242,7 @@ pub fn drop_tables(client: &mut Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A writer's session: a connection, and its statement where it has one.
+/// A writer's connection, and its prepared statement if it uses one.
 struct Session {
     client: Client,
     statement: Option<Statement>,
@@ -285,8 +281,8 @@ fn write(shared: &Shared, writer: &Writer, number: u64) {
     }
 }
 
-/// Refusals that a healthy server may answer: it has no room at the moment, or a TRUNCATE came
-/// between a load and its end.
+/// Errors that a healthy server may return: no free memory or slot at the moment, or a TRUNCATE
+/// during a load.
 fn allowed(failure: &Failure, writer: &Writer) -> bool {
     matches!(failure, Failure::Refused { errno: 1040 | 1041 | 1053 | 503, .. })
         || writer.tables.contains(&SCRATCH)
@@ -312,16 +308,16 @@ fn load(
     let began = Instant::now();
     let ids = ids.collect::<Vec<_>>();
     let table = writer.tables[0];
-    let done = match writer.road {
-        Road::Text => insert(&mut session.client, table, &ids, label.as_deref()),
-        Road::Prepared => insert_prepared(session, table, &ids),
-        Road::Stream => {
+    let done = match writer.method {
+        Method::Text => insert(&mut session.client, table, &ids, label.as_deref()),
+        Method::Prepared => insert_prepared(session, table, &ids),
+        Method::Stream => {
             let mode = ("group_commit", writer.mode);
             let mut headers = vec![mode, ("columns", "id,amount,body")];
             headers.extend(label.as_deref().map(|label| ("label", label)));
             stream_load(shared.http_port, table, &headers, &csv(table, &ids)).map(|_| ())
         }
-        Road::Transaction => {
+        Method::Transaction => {
             let commit = random.random_ratio(9, 10);
             let done = transact(&mut session.client, writer.tables, &ids, commit);
             match done {
@@ -413,7 +409,7 @@ impl Value {
 
 enum Transacted {
     Committed,
-    /// Rolled back, or it never came to COMMIT: nothing of it may ever be seen.
+    /// Rolled back, or COMMIT was not reached: its rows must never become visible.
     Not(Option<Failure>),
 }
 
@@ -439,17 +435,17 @@ fn transact(
 fn truncate(shared: &Shared, client: &mut Client) -> Result<(), Failure> {
     let cut = shared.journal.begin_cut(SCRATCH);
     let done = client.query(&format!("TRUNCATE TABLE torture.{SCRATCH}"));
-    // A refused TRUNCATE says nothing about its record: it may have been logged.
+    // The record of a failed TRUNCATE may have been logged.
     if done.is_ok() {
         shared.journal.end_cut(cut, Fate::Acked);
     }
     done.map(|_| ())
 }
 
-/// Sends a load with a label again, and says whether it had been loaded already.
+/// Sends a labelled load again; returns whether it had been loaded already.
 ///
 /// # Errors
-/// The server refuses it for another reason.
+/// Any other error of the server.
 pub fn send_again(client: &mut Client, table: &str, ids: &[u64], label: &str) -> Outcome {
     match insert(client, table, ids, Some(label)) {
         Ok(()) => Ok(Loaded::Success),
@@ -460,11 +456,11 @@ pub fn send_again(client: &mut Client, table: &str, ids: &[u64], label: &str) ->
     }
 }
 
-/// What became of a load that was sent again.
+/// The result of a load that was sent again.
 pub type Outcome = Result<Loaded, Failure>;
 
-/// Reads while others write: the sum of the ledgers is nothing, and what was acknowledged to
-/// anybody before a query began is in its answer.
+/// Reads concurrently with the writers: the ledgers add up to zero, and a query sees everything
+/// acknowledged before it began.
 fn read_along(shared: &Shared) {
     let Ok(mut client) = Client::connect(shared.mysql_port) else { return };
     let ledgers = "SELECT SUM(amount) FROM (SELECT amount FROM torture.ledger_credit \
@@ -482,7 +478,7 @@ fn read_along(shared: &Shared) {
     }
 }
 
-/// Alters tables while others write: whatever the columns are, no row is lost or changed.
+/// Alters tables concurrently with the writers: no row may be lost or changed.
 fn alter_along(shared: &Shared) {
     let Ok(mut client) = Client::connect(shared.mysql_port) else { return };
     let mut random = StdRng::seed_from_u64(!shared.seed);

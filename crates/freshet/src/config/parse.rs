@@ -1,4 +1,4 @@
-//! Values of settings as people write them.
+//! Parsing the values of settings.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::Memory;
 
 type Parsed<T> = Result<T, String>;
 
-/// A TOML value as the text that a flag would have.
+/// A TOML value as the equivalent text of a flag.
 pub fn toml_text(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -21,7 +21,7 @@ pub fn toml_text(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// A size that is not nothing.
+/// A size above 0.
 pub fn size(text: &str) -> Parsed<ByteSize> {
     match text.parse::<ByteSize>()? {
         ByteSize(0) => Err("must be more than 0".to_owned()),
@@ -66,12 +66,11 @@ pub fn memory(text: &str) -> Parsed<Memory> {
     }
 }
 
-/// A size; empty for one that follows from others.
+/// A size, or nothing for a default that depends on other settings.
 pub fn optional_size(text: &str) -> Parsed<Option<ByteSize>> {
     if text.trim().is_empty() { Ok(None) } else { size(text).map(Some) }
 }
 
-/// Memory, or nothing.
 pub fn optional_memory(text: &str) -> Parsed<Option<Memory>> {
     if text.trim().is_empty() { Ok(None) } else { memory(text).map(Some) }
 }
@@ -84,7 +83,7 @@ pub fn address(text: &str) -> Parsed<SocketAddr> {
     resolved?.next().ok_or_else(|| format!("'{text}' stands for no address"))
 }
 
-/// Absolute directories with semicolons between them.
+/// Absolute directories separated by semicolons.
 pub fn directories(text: &str) -> Parsed<Vec<PathBuf>> {
     let paths = text.split(';').map(str::trim).filter(|path| !path.is_empty());
     let paths = paths.map(PathBuf::from).collect::<Vec<_>>();
@@ -102,7 +101,7 @@ pub fn count(text: &str, min: usize, max: usize) -> Parsed<usize> {
     }
 }
 
-/// A count within bounds; empty for one that follows from others.
+/// A count within bounds, or nothing for a default that depends on other settings.
 pub fn optional_count(text: &str, min: usize, max: usize) -> Parsed<Option<usize>> {
     if text.trim().is_empty() { Ok(None) } else { count(text, min, max).map(Some) }
 }
@@ -116,7 +115,6 @@ pub fn switch(text: &str) -> Parsed<bool> {
     }
 }
 
-/// Text that is not empty.
 pub fn text(text: &str) -> Parsed<String> {
     match text.trim() {
         "" => Err("must not be empty".to_owned()),

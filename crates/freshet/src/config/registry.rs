@@ -1,4 +1,4 @@
-//! The list of settings.
+//! The registry of settings.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,20 @@ use freshet_base::fail::Failpoints;
 
 use super::{Config, parse};
 
-/// A setting.
 pub struct Setting {
-    /// Its name: in the file, behind `--`, and in upper case behind `FRESHET_`.
+    /// The name in the file; for the environment, in upper case after `FRESHET_`.
     pub name: &'static str,
-    /// What it is when nobody says.
+    /// In the form that `set` parses.
     pub default: &'static str,
-    /// What it does.
+    /// The description in the documentation.
     pub about: &'static str,
-    /// Puts a value in.
+    /// Parses a value and stores it.
     pub set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
 macro_rules! settings {
     ($($name:ident = $default:literal, $about:literal, $field:ident: $parse:expr;)*) => {
-        /// Every setting there is.
+        /// All settings.
         pub const SETTINGS: &[Setting] = &[$(Setting {
             name: stringify!($name),
             default: $default,
@@ -35,7 +34,7 @@ macro_rules! settings {
     };
 }
 
-/// Most threads of a kind.
+/// The maximum number of threads of one kind.
 const THREADS_MAX: usize = 1024;
 
 settings! {

@@ -1,4 +1,4 @@
-//! Statements that are nested deep are answered or refused, and the server lives on.
+//! Deeply nested statements are answered or refused, and the server survives.
 
 use crate::TestServer;
 

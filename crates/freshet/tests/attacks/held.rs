@@ -1,5 +1,4 @@
-//! What clients hold while they wait or are waited for: memory that comes back, and limits for
-//! each account.
+//! Memory held for clients between packets and commands: it is released, and limited per account.
 use std::io::{Read, Write};
 use std::time::Duration;
 
@@ -9,17 +8,17 @@ use freshet_wire::client::Outcome;
 use crate::client::Client;
 use crate::{TestServer, eventually};
 
-/// Memory of writes in use.
+/// Write memory in use.
 fn receiving(server: &TestServer) -> u64 {
     server.gauge("freshet_write_memory_bytes")
 }
 
-/// Memory of what is kept for clients between their commands.
+/// Session memory in use.
 fn kept(server: &TestServer) -> u64 {
     server.gauge("freshet_client_memory_bytes")
 }
 
-/// A server whose accounts keep at most 3 MiB of 4, and receive at most 8 MiB.
+/// A server with 4 MiB of session memory, 3 MiB per account, and 8 MiB for incomplete requests.
 fn small() -> TestServer {
     let server = TestServer::with(&[
         ("client_memory", "4MiB"),
@@ -39,7 +38,7 @@ fn other(server: &TestServer) -> Client {
     server.log_in("other").unwrap()
 }
 
-/// The beginning of a packet that promises `bytes`, with so many of them.
+/// Sends `sent` bytes of a packet whose header announces `bytes`.
 fn begin_packet(client: &mut Client, bytes: usize, sent: usize) {
     let [a, b, c, _] = (bytes as u32).to_le_bytes();
     client.socket.write_all(&[a, b, c, 0, 3]).unwrap();
@@ -82,7 +81,7 @@ fn halves_of_packets_count_for_their_account() {
         let text = String::from_utf8_lossy(&payload).into_owned();
         text.contains("account_receive_memory").then_some(text)
     });
-    assert!(refused.is_some(), "somebody is told which limit it was");
+    assert!(refused.is_some(), "a client gets an error with the limit");
     drop(halves);
     eventually("all of it comes back", || receiving(&server) < 1 << 20);
 }
@@ -93,7 +92,7 @@ fn the_rest_of_a_packet_is_not_waited_for_for_ever() {
     let mut client = server.connect();
     client.run("set net_read_timeout = 1");
     begin_packet(&mut client, 4 << 20, 2 << 20);
-    let (payload, _) = client.packet(1).expect("it is told why");
+    let (payload, _) = client.packet(1).expect("it gets an error");
     assert_eq!(u16::from_le_bytes([payload[1], payload[2]]), 1159);
     assert_eq!(client.socket.read(&mut [0; 10]).unwrap(), 0, "and the connection ends");
     let mut client = server.connect();
@@ -102,7 +101,7 @@ fn the_rest_of_a_packet_is_not_waited_for_for_ever() {
     assert_eq!(client.one("select 1"), "1", "between packets it may be silent");
 }
 
-/// Goes on with `step` until it is refused by the limit of the account, while others work.
+/// Repeats `step` until it hits the limit of the account; other accounts must still work.
 #[track_caller]
 fn refused(server: &TestServer, mut step: impl FnMut(usize) -> Option<String>) {
     let message = (0..200).find_map(&mut step).expect("the account is refused at some time");
@@ -200,14 +199,14 @@ fn another_login_on_the_same_connection_starts_with_nothing() {
     client.prepare("select 1").unwrap();
     client.writer.command_change_user("other", "", 45);
     client.send();
-    // It is asked to prove its password anew, which is empty.
+    // The server requests the password again, which is empty.
     client.packet(1).unwrap();
     client.writer.reply_to(2);
     client.socket.write_all(&[0, 0, 0, 2]).unwrap();
     assert_eq!(client.packet(3).unwrap().0[0], 0);
     eventually("all of it comes back", || kept(&server) == 0);
     assert_eq!(client.one("select @x"), "NULL");
-    // A login is small: whatever promises more is no login.
+    // A login packet is small; a larger one is refused.
     client.writer.command_change_user("root", "", 45);
     client.send();
     client.packet(1).unwrap();

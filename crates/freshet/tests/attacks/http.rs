@@ -1,4 +1,4 @@
-//! Places and threads that clients of HTTP hold.
+//! Connection slots and threads that HTTP clients occupy.
 
 use std::io::Write;
 use std::thread::{JoinHandle, sleep, spawn};
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::TestServer;
 use crate::web::{Client, ROOT, authorization};
 
-/// A server with a table for loads.
+/// A server with a table to load into.
 fn site(settings: &[(&str, &str)]) -> TestServer {
     let server = TestServer::with(settings);
     server.database("d").run("CREATE TABLE t (a INT, b INT, c VARCHAR(4))");
@@ -25,7 +25,7 @@ fn halves_of_heads_keep_their_places_for_a_short_time_only() {
     let mut dripping = site.web();
     assert_eq!(dripping.put(&[], "1,1,a").json()["Status"], "Success");
     for _ in 0..10 {
-        // It may be gone before the last drop.
+        // The connection may be closed already.
         let _ = dripping.0.write_all(b"G");
         sleep(Duration::from_millis(50));
     }
@@ -46,7 +46,7 @@ fn who_comes_in_last_replaces_who_has_said_nothing_for_longest() {
     assert_eq!(known.put(&[], "1,1,a").json()["Status"], "Success");
     let mut halves = (0..100).map(|_| site.web()).collect::<Vec<_>>();
     for half in &mut halves {
-        // Those that were replaced already cannot be written to.
+        // Connections that were evicted cannot be written to.
         let _ = half.0.write_all(b"GET /api/health HTTP/1.1\r\n");
     }
     assert_eq!(site.get("/api/health", "").status, 200);
@@ -76,7 +76,7 @@ fn idle_loads_of_one_account_leave_turns_for_others() {
     assert_eq!((answer.status, &answer.json()["Status"]), (200, &json!("Success")));
 }
 
-/// Large bodies are decoded apart from the threads of sockets, which serve everybody.
+/// Large bodies are decoded outside of the I/O threads, which serve all connections.
 #[test]
 fn health_answers_while_quotes_without_end_are_read() {
     const SLOWEST: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! Nobody becomes root, and nobody holds what others need: what strangers and accounts with few
-//! rights try, on the real binary. Loops are bounded and on this machine.
-// Tests look at clocks, sockets and the process of the server from outside.
+//! Attacks on the real binary by unauthenticated clients and accounts with few privileges: nobody
+//! gains privileges, and nobody blocks others. Load is bounded and stays on this machine.
+// Tests use clocks, sockets and the server's process directly.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 #[path = "../../../server/tests/common/client.rs"]
@@ -8,9 +8,9 @@ mod client;
 mod depth;
 mod held;
 mod http;
-mod places;
 mod planning;
 mod rights;
+mod slots;
 #[path = "../../../server/tests/http/client.rs"]
 mod web;
 
@@ -22,7 +22,7 @@ use client::{Client, Failure, failure};
 use freshet_torture::server::{Server, Setup};
 use web::Answer;
 
-/// What comes at all has come by then.
+/// The timeout of [`eventually`].
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -47,7 +47,6 @@ impl TestServer {
         Self::with(&[])
     }
 
-    /// With these settings.
     fn with(settings: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let setup = Setup::new(Path::new(env!("CARGO_BIN_EXE_freshet")), dir.path());
@@ -63,12 +62,12 @@ impl TestServer {
         self.log_in("root").unwrap()
     }
 
-    /// A connection of an account without a password.
+    /// A connection as an account without a password.
     fn log_in(&self, user: &str) -> Result<Client, Failure> {
         Client::connect(self.address, user, "", None)
     }
 
-    /// A connection as root to a database of its own.
+    /// A connection as root with a database of its own.
     fn database(&self, name: &str) -> Client {
         let mut client = self.connect();
         client.run(&format!("CREATE DATABASE IF NOT EXISTS {name}"));
@@ -81,14 +80,14 @@ impl TestServer {
         web::Client::to(self.http_address)
     }
 
-    /// Asks for a path, as an account without a password if `user` is not empty.
+    /// Sends a GET request, as an account without a password unless `user` is empty.
     fn get(&self, path: &str, user: &str) -> Answer {
         let authorization = web::authorization(user, "");
         let headers = [authorization.as_str()];
         self.web().request("GET", path, &headers[..usize::from(!user.is_empty())], b"")
     }
 
-    /// Time of processors that the server has taken, whatever else the machine does.
+    /// CPU time that the server has used.
     fn processor_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.pid())).unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -96,7 +95,7 @@ impl TestServer {
         Duration::from_millis(10 * ticks.map(Result::unwrap).sum::<u64>())
     }
 
-    /// A figure that the server tells.
+    /// The value of a metric.
     fn gauge(&self, name: &str) -> u64 {
         let all = self.get("/metrics", "").body;
         let mut values = all.lines().filter_map(|line| line.strip_prefix(name));

@@ -1,4 +1,4 @@
-//! Statements that are expensive to plan are answered, refused or ended, and cost nobody else.
+//! Statements that are expensive to plan are answered, refused or aborted without affecting others.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,14 +9,13 @@ use rustix::process::Signal;
 use crate::client::Client;
 use crate::{Failure, PATIENCE, TestServer, failure};
 
-/// What must always answer does so at the latest, where the build is slow and the machine shared.
+/// The maximum response time of light requests, even with a slow build on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// And as a rule.
+/// Their maximum median.
 const MEDIAN: Duration = Duration::from_millis(100);
-/// Answers of each kind that are looked at.
+/// The number of responses per kind.
 const ROUNDS: usize = 20;
-/// A statement is answered or refused within this time of a processor, of which others may leave it
-/// little; an optimised build is twenty times as fast.
+/// The maximum CPU time to answer or refuse a statement; an optimised build needs a twentieth.
 const SOON: Duration = Duration::from_secs(8);
 
 /// A statement within all limits that takes long to plan.
@@ -25,7 +24,7 @@ fn heavy() -> String {
     format!("SELECT {}", vec![format!("NOW(){days}"); 30].join(", "))
 }
 
-/// Sends a statement whose answer is read later.
+/// Sends a statement without reading the answer.
 fn send(client: &mut Client, sql: &str) {
     client.writer.command_query(sql.as_bytes());
     client.send();
@@ -40,7 +39,7 @@ fn at_once<T>(what: &str, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// How long answers took, by what was asked.
+/// Response times by kind of request.
 #[derive(Default)]
 struct Answers(BTreeMap<&'static str, Vec<Duration>>);
 
@@ -53,7 +52,7 @@ impl Answers {
         done
     }
 
-    /// Of each kind, half come within [`MEDIAN`].
+    /// Checks that the median of each kind is within [`MEDIAN`].
     fn check(mut self) {
         let mut slow = Vec::new();
         for (what, took) in &mut self.0 {
@@ -79,7 +78,7 @@ fn others_are_served_while_plans_are_made() {
     client.run("CREATE TABLE t (a INT)");
     client.run("CREATE USER slow IDENTIFIED WITH caching_sha2_password BY 'secret'");
     let log_in = || Client::connect(server.address, "slow", "secret", None).unwrap();
-    // The first one makes the key of this start, which takes long in this build.
+    // The first login generates the RSA key, which is slow in a debug build.
     log_in();
     let mut planning = (0..4).map(|_| server.connect()).collect::<Vec<_>>();
     let ids = planning.iter_mut().map(id_of).collect::<Vec<_>>();
@@ -133,7 +132,7 @@ fn a_plan_ends_with_its_time_its_client_and_its_server() {
     assert!(took < DRAIN + Duration::from_secs(5), "it stopped after {took:?}");
 }
 
-/// What a statement ends with that is killed while it runs, which takes no time.
+/// The error of a statement that is killed while it runs; it must end quickly.
 #[track_caller]
 fn killed(server: &TestServer, client: &mut Client, sql: &str) -> Failure {
     let id = id_of(client);
@@ -145,19 +144,19 @@ fn killed(server: &TestServer, client: &mut Client, sql: &str) -> Failure {
     ended.unwrap()
 }
 
-/// Whether a text is like a pattern of many parts, which are found and found again.
+/// LIKE with a pattern of many wildcards, which backtracks.
 fn like(text: &str) -> String {
     format!("{text} LIKE '{}b'", "%a".repeat(5_000))
 }
 
-/// What a path finds that goes down by as many ways as there are orders of its steps.
+/// A JSON path that matches along exponentially many ways.
 fn path(value: &str) -> String {
     let (open, close) = ("[".repeat(90), "]".repeat(90));
     let steps = "**[*]".repeat(30);
     format!("JSON_EXTRACT(CONCAT('{open}', {value}, '{close}'), '${steps}') IS NOT NULL")
 }
 
-/// Functions whose patterns and arguments make them look at their text again and again.
+/// Functions whose patterns and arguments make them scan their text repeatedly.
 #[test]
 fn functions_that_take_long_end_with_their_time_and_can_be_killed() {
     let server = TestServer::start();
@@ -165,7 +164,7 @@ fn functions_that_take_long_end_with_their_time_and_can_be_killed() {
     client.run("CREATE TABLE t (n INT)");
     let rows = (0..4_000).map(|n| format!("({n})")).collect::<Vec<_>>();
     client.run(&format!("INSERT INTO t VALUES {}", rows.join(",")));
-    // For millions of rows, each with a text of its own.
+    // Over millions of rows, each with a different text.
     for condition in [like("CONCAT(REPEAT('a', 6000), x.n + y.n)"), path("x.n + y.n")] {
         let sql = format!("SELECT SUM({condition}) FROM t x, t y");
         client.run("SET max_execution_time = 300");
@@ -187,7 +186,7 @@ fn chained(count: usize, first: &str, of: impl Fn(String) -> String) -> String {
     format!("WITH {} SELECT COUNT(*) FROM c{count}", all.join(", "))
 }
 
-/// `SELECT of(of(...))`, so deep.
+/// `SELECT of(of(...))`, nested `count` deep.
 fn nested(count: usize, of: impl Fn(String) -> String) -> String {
     let inner = (0..count).fold("1".to_owned(), |inner, _| of(inner));
     format!("SELECT {inner}")

@@ -1,5 +1,5 @@
-//! Who may do what: every statement and every HTTP address by right, and what those without
-//! rights learn.
+//! Privileges: every statement and every HTTP endpoint requires its privileges, and refusals reveal
+//! nothing.
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::client::Client;
 use crate::web::authorization;
 use crate::{TestServer, failure};
 
-/// A statement with the rights that it takes, all of them.
+/// A statement with all the privileges it requires.
 struct Guarded {
-    /// What root runs before each try, so that the statement has something to act on.
+    /// Statements that root runs before each attempt.
     before: &'static str,
     statement: &'static str,
     rights: &'static [&'static str],
@@ -88,7 +88,7 @@ const STATEMENTS: &[Guarded] = &[
     guarded("CREATE DATABASE IF NOT EXISTS e", "SHOW TRANSACTION FROM e", &["SELECT ON e.*"]),
 ];
 
-/// Numbers of "may not": database, table, server.
+/// The errors for missing privileges on a database, a table, the server.
 const REFUSALS: [u16; 3] = [1044, 1142, 1227];
 
 fn account() -> String {
@@ -96,7 +96,7 @@ fn account() -> String {
     format!("u{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Runs the statement as a new account with these rights.
+/// Runs the statement as a new account with these privileges.
 fn attempt(server: &TestServer, root: &mut Client, one: &Guarded, rights: &[&str]) -> Outcome {
     for text in one.before.split(';').filter(|text| !text.trim().is_empty()) {
         root.run(text);
@@ -302,7 +302,7 @@ fn every_address_takes_its_rights() {
     assert_eq!(root.one("SELECT COUNT(*) FROM d.t"), "3");
 }
 
-/// A table whose rows cannot be read, written or kept is not left behind, whatever one may not do.
+/// CREATE TABLE AS SELECT that fails leaves no table behind, whatever privileges the user lacks.
 #[test]
 fn a_table_of_a_query_takes_no_right_to_drop_it() {
     let server = TestServer::start();

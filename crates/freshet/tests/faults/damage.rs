@@ -1,4 +1,4 @@
-//! Damaged and missing logs, and recoveries that are cut short.
+//! Damaged and missing logs, and crashes during recovery.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ fn log_file(world: &World) -> PathBuf {
     files(&world.setup.data_dir.join("wal"), "").into_iter().next().expect("a log file")
 }
 
-/// Where the frame of the second record with rows begins, and the bytes of its stamp. Between it
-/// and the first may be one that ends a group, where the machine is slow.
+/// The offset of the frame of the second record with rows, and the length of its stamp. A group end
+/// may lie between it and the first, if the machine is slow.
 fn second_record(path: &Path) -> (u64, u64) {
     let bytes = std::fs::read(path).unwrap();
     let is_it = |at: &usize| {
@@ -102,7 +102,7 @@ fn a_recovery_may_end_at_every_step_and_be_repeated() {
         for _ in 0..2 {
             let setup = world.setup.clone().with("failpoints", &point);
             let mut dying = setup.spawn().unwrap();
-            let status = dying.wait_end(END_PATIENCE).expect("it ends where it is told to");
+            let status = dying.wait_end(END_PATIENCE).expect("it ends at the failpoint");
             assert!(!status.success() && dying.said().contains(step), "{}", dying.said());
         }
         let mut server = world.setup.start().unwrap();

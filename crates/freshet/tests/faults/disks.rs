@@ -1,5 +1,5 @@
-//! Full and read-only disks: file systems of their own in memory, which only root can mount. For
-//! anybody else, and in a container that may not mount, these tests say so and pass.
+//! Full and read-only disks, simulated with tmpfs mounts, which need root; without the permission
+//! to mount, these tests print that they are skipped.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use freshet_torture::server::Setup;
 
 use crate::{END_PATIENCE, count, insert, started, world};
 
-/// A file system, unmounted when dropped.
+/// A file system, unmounted on drop.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -40,7 +40,7 @@ impl Disk {
         self.0.join("filler")
     }
 
-    /// Leaves `left_kib` of room.
+    /// Fills the disk up to `left_kib` of free space.
     fn fill(&self, left_kib: u64) {
         self.fill_with(&self.filler(), left_kib);
     }
@@ -65,7 +65,7 @@ impl Drop for Disk {
     }
 }
 
-/// Inserts statements of many rows until one is refused, 200 at most; returns the rows.
+/// Runs up to 200 INSERTs of many rows, until one is refused; returns the number of rows.
 fn insert_until_refused(client: &mut Client) -> u64 {
     let row = format!("(7, 0, '{}')", "d".repeat(150));
     let sql = format!("INSERT INTO torture.events_0 VALUES {}", vec![row; 200].join(","));
@@ -73,14 +73,14 @@ fn insert_until_refused(client: &mut Client) -> u64 {
         match client.query(&sql) {
             Ok(_) => {}
             Err(Failure::Refused { errno: 1021 | 1041, .. }) => return done * 200,
-            Err(failure) => panic!("a full disk is told: {failure}"),
+            Err(failure) => panic!("a full disk has its own error: {failure}"),
         }
     }
     200 * 200
 }
 
-/// Fills `disk` under a server of `setup`, in several phases; nothing is lost, reads go on, and
-/// loads go on when there is room.
+/// Fills `disk` in several phases while a server runs on it: no data is lost, reads work
+/// throughout, and loads work again once there is space.
 fn survives_a_full(disk: &Disk, setup: &Setup) {
     let setup = setup.clone().with("load_patience", "300ms");
     let (mut server, mut client) = started(&setup);
@@ -98,7 +98,7 @@ fn survives_a_full(disk: &Disk, setup: &Setup) {
         }
         rows += 1;
     }
-    // A start on a disk that is full, where the log wants more files.
+    // A start on a full disk, where the log wants more files.
     server.kill();
     disk.fill(0);
     let mut server = setup.start().unwrap();
@@ -147,13 +147,13 @@ fn a_full_disk_with_memory_full_of_rows_starts_again() {
     let setup = world.setup.clone().with("load_patience", "300ms").with("flush_bytes", "64MiB");
     let setup = setup.with("write_memory", "2MiB");
     let (mut server, mut client) = started(&setup);
-    // The log has its files, and nothing holds them.
+    // The log keeps its files, and no writes are pending.
     let mut rows = insert_until_refused(&mut client);
     client.query("FLUSH TABLES torture.events_0").unwrap();
     let mut fillers = Vec::new();
     let mut refused_at_once = false;
     while !refused_at_once {
-        // Again and again: room that was kept back is given up when the disk is full.
+        // Repeatedly, because the server releases reserved space when the disk is full.
         let filler = disk.0.join(format!("filler-{}", fillers.len()));
         disk.fill_with(&filler, 0);
         fillers.push(filler);

@@ -1,6 +1,6 @@
-//! What the world does to a server, on the real binary: full and broken disks, missing and damaged
-//! files, clients that die or stall, descriptors and memory used up.
-// Tests look at the files of the server from outside.
+//! Faults of the environment, on the real binary: full and broken disks, missing and damaged files,
+//! clients that die or stall, descriptors and memory exhausted.
+// Tests inspect the server's files from outside.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod damage;
@@ -177,7 +177,7 @@ fn clients_that_die_or_stall_disturb_nobody() {
     let (server, mut client) = started(&world.setup);
     let connect = |port: u16| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     for cut in [1, 40, 4000] {
-        // In the middle of a statement, of a handshake, of a body.
+        // In the middle of a statement, a handshake, a body.
         let mut dying = Client::connect(server.mysql_port).unwrap();
         let statement = format!("\u{1}\u{27}\0\0\u{3}SELECT '{}", "z".repeat(cut));
         dying.stream().write_all(statement.as_bytes()).unwrap();
@@ -186,7 +186,7 @@ fn clients_that_die_or_stall_disturb_nobody() {
         let body = "1,0,a\n".repeat(cut / 8);
         connect(server.http_port).write_all((head + &body).as_bytes()).unwrap();
     }
-    // One asks for much and reads nothing of it.
+    // One client requests a large result and does not read it.
     insert_many(&mut client, 0..4000);
     let mut stalled = Client::connect(server.mysql_port).unwrap();
     stalled
@@ -216,8 +216,7 @@ fn a_stopped_process_goes_on_where_it_was() {
     assert_eq!(count(&mut Client::connect(port).unwrap()), 2);
 }
 
-/// Waits until no thread runs any more: on a busy machine one that has been stopped may still have
-/// work done by those that have not heard of it.
+/// Waits until all threads have stopped: on a busy machine some run a little longer after SIGSTOP.
 fn wait_until_stopped(server: &Server) {
     let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
         let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
@@ -249,8 +248,8 @@ fn with_few_descriptors_connections_are_refused_and_service_goes_on() {
         sleep(Duration::from_millis(20));
     }
     assert_eq!(count(&mut client), 1);
-    let told = server.said().matches("cannot accept a connection").count();
-    assert!((1..=2).contains(&told), "told once for each protocol at most, and not {told} times");
+    let logged = server.said().matches("cannot accept a connection").count();
+    assert!((1..=2).contains(&logged), "logged at most once per protocol, not {logged} times");
 }
 
 #[test]
@@ -261,7 +260,7 @@ fn rubbish_on_the_sockets_is_survived() {
         for fill in [0x00, 0x16, 0xff, b'G'] {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
             stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-            // The server may hang up before it has taken all of it.
+            // The server may close the connection before it has read everything.
             let _ = stream.write_all(&[fill; 70_000]);
             let _ = stream.read(&mut [0; 1000]);
         }

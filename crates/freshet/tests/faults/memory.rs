@@ -1,4 +1,4 @@
-//! Memory for writes used up by many writers, or wanted by somebody who reads for long.
+//! Write memory exhausted by many writers, or held by a long-running reader.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -17,7 +17,7 @@ fn insert_of(writer: u64) -> String {
     format!("INSERT INTO torture.events_0 VALUES {rows}")
 }
 
-/// Fills a transaction, waits while memory is full, commits. Returns how many rows are there,
+/// Fills a transaction, waits while memory is full, commits. Returns the number of committed rows,
 /// and the refusals.
 fn write(port: u16, writer: u64, full: &Barrier, go_on: &Barrier) -> (u64, Vec<Failure>) {
     let mut client = Client::connect(port).unwrap();
@@ -41,7 +41,7 @@ fn write(port: u16, writer: u64, full: &Barrier, go_on: &Barrier) -> (u64, Vec<F
     }
 }
 
-/// Takes what memory is left, in transactions that end with their connections.
+/// Fills the remaining memory with transactions that end with their connections.
 fn take_the_rest(port: u16) -> Vec<Client> {
     let sql = insert_of(WRITERS);
     let mut held = Vec::new();
@@ -56,7 +56,7 @@ fn take_the_rest(port: u16) -> Vec<Client> {
     }
 }
 
-/// A statement for which there is no memory is refused as such, and the connection goes on.
+/// A statement for which there is no memory is refused, and the connection stays usable.
 fn too_large_to_be_received(port: u16) {
     let mut client = Client::connect(port).unwrap();
     let refused = client.query(&format!("SELECT '{}'", "z".repeat(4 << 20))).unwrap_err();
@@ -67,7 +67,7 @@ fn too_large_to_be_received(port: u16) {
 #[test]
 fn memory_used_up_by_500_writers_is_retryable_and_passes() {
     let world = world();
-    // Transactions may hold all of it here, so that they can take what the writers leave.
+    // Transactions may use all write memory here, so that these can take what the writers leave.
     let setup = world.setup.clone().with("load_patience", "300ms").with("write_memory", "16MiB");
     let setup = setup.with("transactions_memory", "16MiB");
     let (mut server, _client) = started(&setup);
@@ -97,7 +97,7 @@ fn memory_used_up_by_500_writers_is_retryable_and_passes() {
     server.stop().unwrap();
 }
 
-/// A transaction that has read once and is forgotten, as pools of connections do.
+/// A transaction that has read once and stays open, as a connection pool may leave it.
 fn forgotten_reader(port: u16) -> Client {
     let mut reader = Client::connect(port).unwrap();
     reader.query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").unwrap();
@@ -106,7 +106,7 @@ fn forgotten_reader(port: u16) -> Client {
     reader
 }
 
-/// Three times as many rows as fit into the memory of writes.
+/// Writes three times as many rows as the write memory holds.
 fn write_beside_it(port: u16) -> i64 {
     let mut writer = Client::connect(port).unwrap();
     let sql = insert_of(1);
@@ -144,10 +144,10 @@ fn a_transaction_whose_snapshot_keeps_too_much_is_told_so_and_reads_anew() {
     let failure = reader.query("SELECT COUNT(*) FROM torture.events_0").unwrap_err();
     let Failure::Refused { errno: 1105, message } = &failure else { panic!("{failure}") };
     assert!(message.starts_with("snapshot too old") && message.contains("4 KiB"), "{message}");
-    // Its writes are not in question.
+    // Its own writes are unaffected.
     reader.query(&insert_of(2)).unwrap();
     reader.query("COMMIT").unwrap();
-    // A count is a reader as well, and a flush beside it would cost it its snapshot.
+    // Flush first: a flush during the count could close its snapshot.
     client.query("FLUSH TABLES").unwrap();
     assert_eq!(count(&mut reader), rows + ROWS as i64);
     assert_eq!(count(&mut client), rows + ROWS as i64);

@@ -1,5 +1,5 @@
-//! Directories and settings that are not those of the store: named and refused, or taken without
-//! harm, by the server and by its tools.
+//! Directories and settings that do not belong to the store: they are refused with a message, or
+//! accepted without harm, by the server and its tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use freshet_torture::server::{Server, Setup};
 
 use crate::{World, count, files, insert, insert_many, started, world};
 
-/// Two setups of stores of their own, which share a log directory.
+/// Two stores that share a log directory.
 fn sharing(world: &World) -> (Setup, Setup, PathBuf) {
     let top = world.setup.data_dir.parent().unwrap().to_owned();
     let log = top.join("log");
@@ -38,7 +38,7 @@ fn two_stores_never_share_a_log_directory() {
     assert!(refused.contains(&log.display().to_string()), "{refused}");
     assert!(refused.contains("group_commit_wal_path"), "says what to do: {refused}");
     server.kill();
-    // Nor does it take the directory of one that has stopped.
+    // Neither does it use the directory of a stopped store.
     second.start().unwrap_err();
     for command in ["check", "repair"] {
         let (status, said) = second.run(&[command]).unwrap();
@@ -70,7 +70,7 @@ fn a_log_directory_that_another_store_has_now_is_named() {
         let (status, said) = first.run(&[command]).unwrap();
         assert!(!status.success() && said.contains(&name), "{command}: {status}: {said}");
     }
-    // Giving the log up leaves the other store's alone.
+    // Discarding the log must not touch the other store's files.
     let (status, said) = first.run(&["repair", "--accept"]).unwrap();
     assert!(status.success(), "{status}: {said}");
     first.start().unwrap_err();
@@ -101,7 +101,7 @@ fn files_of_the_log_may_get_another_size() {
             server.stop().unwrap()
         }
         let changed = world.setup.clone().with("wal_file_bytes", file).with("wal_bytes_max", all);
-        // The tools are run with the settings of before, and with no settings at all.
+        // The tools are run with the previous settings and with the new ones.
         for setup in [&world.setup, &changed] {
             setup.check_files().unwrap();
             let (status, said) = setup.run(&["repair"]).unwrap();
@@ -111,7 +111,7 @@ fn files_of_the_log_may_get_another_size() {
         client = Client::connect(server.mysql_port).unwrap();
         assert_eq!(count(&mut client), rows);
     }
-    // Those of other sizes go as their records do.
+    // Files of other sizes are deleted once their records are flushed.
     insert_many(&mut client, 100_000..140_000);
     rows += 40_000;
     server.kill();
@@ -128,7 +128,7 @@ fn check_and_repair_find_the_log_whatever_their_settings() {
     let (mut server, mut client) = started(&first);
     insert_many(&mut client, 0..500);
     server.kill();
-    // As somebody runs them who gives the data directory and nothing else.
+    // As run by a user who passes only the data directory.
     let nothing = world.setup.with("wal_file_bytes", "64MiB").with("wal_bytes_max", "4GiB");
     for command in ["check", "repair"] {
         let (status, said) = nothing.run(&[command]).unwrap();
@@ -138,7 +138,7 @@ fn check_and_repair_find_the_log_whatever_their_settings() {
     let (mut server, rows) = rows_after_start(&first);
     assert_eq!(rows, 500);
     server.stop().unwrap();
-    // A log that is to stand elsewhere goes there; what stands where it was is still read.
+    // New log files go to the new directory; existing ones are still read from the old one.
     let (mut server, rows) = rows_after_start(&nothing);
     assert_eq!(rows, 500);
     server.stop().unwrap();
@@ -182,7 +182,7 @@ fn a_log_directory_whose_disk_is_not_mounted_is_named() {
     let (mut server, mut client) = started(&setup);
     insert(&mut client, 1).unwrap();
     server.stop().unwrap();
-    // The one without files: nothing but its mark says that it was of the log.
+    // The directory without files is recognised only by its marker.
     let empty = if files(&one, ".log").is_empty() { &one } else { &other };
     assert!(files(empty, ".log").is_empty());
     fs::remove_dir_all(empty).unwrap();
@@ -211,7 +211,7 @@ fn a_variable_of_the_environment_that_is_no_setting_is_told_and_passed_over() {
     assert!(said.contains("FRESHET_BIN"), "{said}");
     assert!(said.contains("did you mean 'wal_file_bytes'"), "{said}");
     server.stop().unwrap();
-    // A setting with a value that it cannot have is an error as ever.
+    // A setting with an invalid value is still an error.
     world.setup.environment = vec![("FRESHET_LABELS_MAX".to_owned(), "none".to_owned())];
     let refused = world.setup.start().unwrap_err();
     assert!(refused.contains("FRESHET_LABELS_MAX"), "{refused}");
@@ -244,7 +244,7 @@ fn both_kinds_of_labels_keep_theirs_at_the_limit() {
         server.kill();
         server = setup.start().unwrap();
     }
-    // Who gives no label is not concerned.
+    // Loads without a label are unaffected.
     let mut client = Client::connect(server.mysql_port).unwrap();
     insert(&mut client, 7).unwrap();
     assert_eq!(count(&mut client), 7);

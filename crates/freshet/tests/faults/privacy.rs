@@ -1,4 +1,4 @@
-//! Nobody else on the machine reads a store: directories are 0700, files 0600, at any moment.
+//! Other users cannot read a store: directories have mode 0700 and files 0600 at all times.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,7 +10,7 @@ use freshet_torture::client::Client;
 
 use crate::{count, insert_many, started, world};
 
-/// What stands below `dir`, itself included.
+/// All paths below `dir`, including itself.
 fn all(dir: &Path) -> Vec<PathBuf> {
     let mut found = vec![dir.to_owned()];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -22,14 +22,14 @@ fn all(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Paths below `dir` that others than the owner may use in any way.
+/// Paths below `dir` on which group or others have any permission.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let mode = |path: &PathBuf| fs::symlink_metadata(path).map(|metadata| metadata.mode() & 0o777);
-    let told = |path: PathBuf| {
+    let shown = |path: PathBuf| {
         let mode = mode(&path).ok().filter(|mode| mode & 0o077 != 0)?;
         Some(format!("{} {mode:o}", path.display()))
     };
-    all(dir).into_iter().filter_map(told).collect()
+    all(dir).into_iter().filter_map(shown).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn nobody_else_reads_a_store_at_any_moment() {
     let mut setup = world.setup.clone();
     setup = setup.with("group_commit_wal_path", log.display().to_string());
     setup = setup.with("spill_dir", spill.display().to_string());
-    // Whatever the shell that starts it would allow.
+    // Regardless of the umask that the server is started with.
     setup.wrapper = ["sh", "-c", "umask 000; exec \"$0\" \"$@\""].map(str::to_owned).to_vec();
     let done = AtomicBool::new(false);
     let dirs = [setup.data_dir.clone(), log, spill];

@@ -1,4 +1,4 @@
-//! A connection of the suite: MySQL's text protocol, cells as the files write them.
+//! A connection of the test suite: MySQL's text protocol, with cells formatted as in the files.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -9,10 +9,10 @@ use freshet_wire::client::{Encoding, Login, LoginStep, Outcome, Outcomes, Rows, 
 use freshet_wire::{ColumnType, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader, PacketWriter};
 use sqllogictest::{DB, DBOutput, DefaultColumnType};
 
-/// No statement of the suite takes longer.
+/// The timeout of a statement.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What a statement failed with; files match its text, which begins as the mysql CLI prints it.
+/// The error of a statement; files match its text, which begins as in the mysql CLI.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -36,7 +36,6 @@ impl From<freshet_wire::Error> for Failure {
     }
 }
 
-/// A logged-in connection.
 pub struct Client {
     stream: TcpStream,
     reader: PacketReader,
@@ -45,8 +44,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Logs in as root without a password; with a database, uses it. Records with
-    /// `skipif ENGINE` are skipped.
+    /// Logs in as root without a password, and selects the database if given. `engine` is the name
+    /// that `skipif` refers to.
     pub fn open(
         address: &str,
         database: Option<&str>,
@@ -71,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Runs one statement that has no rows or whose rows do not matter.
+    /// Runs a statement and ignores its rows.
     pub fn execute(&mut self, sql: &str) -> Result<(), Failure> {
         self.run(sql).map(|_| ())
     }
@@ -82,7 +81,7 @@ impl Client {
         Ok(())
     }
 
-    /// The next packet, and the sequence id of an answer to it.
+    /// The next packet, and the sequence id of a reply to it.
     fn packet(&mut self, sequence: u8) -> Result<(Vec<u8>, u8), Failure> {
         loop {
             if let Some(packet) = self.reader.next_packet(sequence)? {
@@ -139,7 +138,7 @@ fn shown(rows: &Rows) -> DBOutput<DefaultColumnType> {
     }
 }
 
-/// `I`, `R` or `T` of the files.
+/// The type letter of the files: `I`, `R` or `T`.
 fn class(column_type: ColumnType) -> DefaultColumnType {
     use ColumnType as C;
     match column_type {

@@ -1,9 +1,10 @@
-//! Runs the files of `tests/slt` through MySQL's protocol against the real binary, each in a fresh
-//! database. `tests/slt/mysql` holds what any MySQL answers, `tests/slt/freshet` what is ours.
+//! Runs the files of `tests/slt` over the MySQL protocol against the real binary, each in a new
+//! database. `tests/slt/mysql` has what MySQL answers, too; `tests/slt/freshet` what is specific to
+//! Freshet.
 //!
-//! `SLT_SERVER=HOST:PORT` asks another server instead, `SLT_ONLY=text` takes the
-//! files whose path has that text, `SLT_WRITE=1` writes the answers into the files. What Freshet
-//! does not do as MySQL does is marked `skipif freshet`.
+//! `SLT_SERVER=HOST:PORT` uses another server instead, `SLT_ONLY=text` runs only files whose path
+//! contains the text, `SLT_WRITE=1` updates the files with the actual answers. Deviations of
+//! Freshet from MySQL are marked `skipif freshet`.
 
 #![allow(clippy::disallowed_methods, reason = "a test reads its files and its environment itself")]
 
@@ -65,7 +66,7 @@ fn run(address: &str, engine: &'static str, file: &Path) -> Result<(), String> {
     result
 }
 
-/// Types match by class; `?` in a file matches all.
+/// Types match by class; `?` in a file matches any.
 #[allow(clippy::ptr_arg, reason = "the type of a validator is given")]
 fn same_classes(actual: &Vec<DefaultColumnType>, expected: &Vec<DefaultColumnType>) -> bool {
     let any = DefaultColumnType::Any;

@@ -1,4 +1,4 @@
-//! The real server, on ports of its own choice and a data directory that goes when it goes.
+//! The real server, on free ports and a temporary data directory.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,13 +8,12 @@ use tempfile::TempDir;
 /// A running `freshet server`.
 pub struct Server {
     process: Child,
-    /// Where it speaks MySQL's protocol.
     pub address: String,
     _data: TempDir,
 }
 
 impl Server {
-    /// Starts the binary and waits for the line that says it is ready.
+    /// Starts the binary and waits until it is ready.
     pub fn start() -> Self {
         let data = TempDir::new().expect("a temporary directory");
         let mut process = Command::new(env!("CARGO_BIN_EXE_freshet"))

@@ -1,5 +1,5 @@
-//! Places of connections: limits for accounts and addresses, strangers that say nothing, and the
-//! way in that administrators always have.
+//! Connection slots: limits per account and address, unauthenticated clients, and the reserved
+//! slots of administrators.
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::web::authorization;
 use crate::{PATIENCE, TestServer, eventually};
 
-/// A server with few places and accounts without rights.
+/// A server with few slots, and accounts without privileges.
 fn few(settings: &[(&str, &str)]) -> TestServer {
     let server = TestServer::with(settings);
     let mut root = server.connect();
@@ -21,8 +21,8 @@ fn few(settings: &[(&str, &str)]) -> TestServer {
     server
 }
 
-/// Connections of strangers, who say nothing.
-fn strangers(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+/// Connections that never log in.
+fn unauthenticated(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let connect = |_| {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -31,7 +31,7 @@ fn strangers(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(connect).collect()
 }
 
-/// Whether the server has ended this connection, whatever it said before.
+/// Whether the server has closed this connection.
 fn is_ended(socket: &mut TcpStream) -> bool {
     socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     let mut bytes = [0; 4096];
@@ -53,16 +53,16 @@ fn one_account_fills_its_part_and_root_comes_in_to_kill() {
     assert_eq!((refused.errno, &*refused.sqlstate), (1203, "42000"));
     assert!(refused.message.contains("max_user_connections"), "{}", refused.message);
     let _twos = [server.log_in("two").unwrap(), server.log_in("two").unwrap()];
-    assert_eq!(server.log_in("three").err().unwrap().errno, 1040, "all places are taken");
+    assert_eq!(server.log_in("three").err().unwrap().errno, 1040, "all slots are taken");
     let mut root = server.connect();
     for one in &mut ones[..2] {
-        // Its own place counts, so one alone makes no room.
+        // Its own slot counts, so it must end one of its connections itself.
         let id = one.one("select connection_id()");
         root.run(&format!("kill {id}"));
     }
-    eventually("there is a place again", || server.log_in("three").is_ok());
+    eventually("there is a free slot again", || server.log_in("three").is_ok());
     root.run("set global max_user_connections = 2");
-    // The place that was just tried may still be held.
+    // The slot of the last attempt may not be released yet.
     let refused = || server.log_in("two").err().unwrap().errno;
     eventually("the account has its part", || refused() == 1203);
     assert_eq!(root.one("select @@global.max_user_connections"), "2");
@@ -81,31 +81,31 @@ fn another_login_on_a_connection_counts_for_the_other_account() {
     client.socket.write_all(&[0, 0, 0, 2]).unwrap();
     let (payload, _) = client.packet(3).unwrap();
     assert_eq!(u16::from_le_bytes([payload[1], payload[2]]), 1203);
-    eventually("its place is free", || server.log_in("one").is_ok());
+    eventually("its slot is free", || server.log_in("one").is_ok());
 }
 
 #[test]
-fn strangers_keep_nobody_out() {
+fn unauthenticated_connections_keep_nobody_out() {
     let server = few(&[("max_connections", "8")]);
-    let mut held = strangers(server.address, 200);
+    let mut held = unauthenticated(server.address, 200);
     let mut one = server.log_in("one").unwrap();
     assert_eq!(one.one("select 1"), "1");
     assert_eq!(server.connect().one("select 1"), "1");
-    eventually("the first ones had to leave", || is_ended(&mut held[0]));
+    eventually("the oldest ones are evicted", || is_ended(&mut held[0]));
 }
 
 #[test]
-fn strangers_and_new_logins_have_little_time() {
+fn logins_have_a_timeout() {
     let server = few(&[("connect_timeout", "2s")]);
     let began = Instant::now();
-    let mut held = strangers(server.address, 1);
+    let mut held = unauthenticated(server.address, 1);
     let mut one = server.log_in("one").unwrap();
     one.run("set wait_timeout = 3600");
-    // It is asked for the password of the other account and never answers.
+    // The server requests the password of the other account, and gets no answer.
     one.writer.command_change_user("two", "", 45);
     one.send();
     one.packet(1).unwrap();
-    eventually("it is let go", || is_ended(&mut held[0]) && is_ended(&mut one.socket));
+    eventually("both are closed", || is_ended(&mut held[0]) && is_ended(&mut one.socket));
     assert!(began.elapsed() < Duration::from_secs(30));
 }
 
@@ -154,7 +154,7 @@ fn one_address_has_a_part_of_the_places() {
     assert_eq!(other.one("select 1"), "1", "and so do other addresses");
 }
 
-/// A connection from another address of this machine.
+/// A connection from another loopback address.
 fn from(source: [u8; 4], address: SocketAddr) -> TcpStream {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -174,8 +174,8 @@ fn who_asks_for_compression_is_told_that_there_is_none() {
     }
 }
 
-/// What it costs the server to refuse wrong passwords, in time of a processor: the time of the
-/// clock tells more of what else the machine does.
+/// The CPU time that the server needs to refuse a wrong password; wall time would depend on other
+/// load.
 fn refusal(server: &TestServer, user: &str) -> Duration {
     let before = server.processor_time();
     for _ in 0..20 {
@@ -184,7 +184,7 @@ fn refusal(server: &TestServer, user: &str) -> Duration {
     server.processor_time() - before
 }
 
-/// The status of a request by HTTP.
+/// The status of an HTTP request.
 fn knock(server: &TestServer, user: &str, password: &str) -> u16 {
     let headers = [&*authorization(user, password)];
     server.web().request("GET", "/api/bootstrap", &headers, b"").status
@@ -202,7 +202,7 @@ fn refusals_take_as_long_for_names_that_nobody_has() {
     assert!(unknown > known / 2, "unknown after {unknown:?}, known after {known:?}");
     assert_eq!(knock(&server, "root", "secret"), 200);
     let known = refusal(&server, "root");
-    assert!(known > unknown / 2, "who has come in before is not told either: {known:?}");
+    assert!(known > unknown / 2, "earlier logins are not revealed either: {known:?}");
 }
 
 #[test]
@@ -212,12 +212,12 @@ fn names_that_nobody_has_are_asked_by_the_plugins_of_others() {
     assert!(is_switched(server.address, "root") && is_switched(server.address, "nobody"));
 }
 
-/// Whether a client of the older plugin is asked for another one.
+/// Whether a client of the older plugin gets an AuthSwitchRequest.
 fn is_switched(address: SocketAddr, user: &str) -> bool {
     answer(address, user, Capabilities::NONE)[0] == 0xfe
 }
 
-/// What the server answers first to a wrong password, and to a client that wants this as well.
+/// The server's first reply to a wrong password, from a client with these additional capabilities.
 fn answer(address: SocketAddr, user: &str, wish: Capabilities) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -226,7 +226,7 @@ fn answer(address: SocketAddr, user: &str, wish: Capabilities) -> Vec<u8> {
     writer.reply_to(1);
     Login::new(user, "wrong", None).on_packet(&mut writer, &greeting).unwrap();
     let mut bytes = writer.bytes().to_vec();
-    // Behind the header of its frame a login begins with what the client can do.
+    // After the frame header, a login starts with the client's capabilities.
     for (byte, more) in bytes[4..8].iter_mut().zip(wish.bits().to_le_bytes()) {
         *byte |= more;
     }
