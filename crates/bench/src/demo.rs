@@ -1,5 +1,5 @@
-//! The demo: lineitem by INSERT and a web server's log by Stream Load, at once, over many
-//! connections, with what they reach on screen; then questions about the rows, and the answers.
+//! The demo: loads lineitem by INSERT and a web server's log by Stream Load at the same time over
+//! many connections, with progress on screen, then runs queries on the rows.
 
 mod load;
 mod questions;
@@ -22,20 +22,19 @@ use screen::Screen;
 const SQL_CONNECTIONS: usize = 24;
 /// Connections that load the log.
 const HTTP_CONNECTIONS: usize = 6;
-/// Rows of lineitem at scale 1, and of the log beside them.
+/// The rows of lineitem at scale 1, and of the log loaded with it.
 const LINEITEM_ROWS: f64 = 6_001_215.0;
 const HTTPLOGS_ROWS: f64 = 3_000_000.0;
 
-/// What to do.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// On whom.
     pub target: Target,
     /// Scale factor: 1 is six million rows of lineitem and three million of the log.
     pub scale: f64,
 }
 
-/// What one of the two loads has reached.
+/// The progress of one of the two loads.
 pub struct Stream {
     name: &'static str,
     rows_planned: u64,
@@ -55,7 +54,7 @@ impl Stream {
         }
     }
 
-    /// Counts one acknowledged request.
+    /// Counts an acknowledged request.
     fn count(&self, rows: u64, bytes: u64, latency: Duration) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -63,12 +62,12 @@ impl Stream {
     }
 }
 
-/// From a microsecond to a minute, in three digits.
+/// From a microsecond to a minute, with three digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("bounds that are allowed")
 }
 
-/// Loads, then asks.
+/// Runs the demo.
 pub fn run(plan: &Plan) -> Result<(), String> {
     let mut session = Session::open(&plan.target)?;
     let tables = [table::lineitem(), table::httplogs()];

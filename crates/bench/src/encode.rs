@@ -1,4 +1,4 @@
-//! Rows to the bytes of requests, all before the clock starts.
+//! Encoding of rows as requests, done before the measurement.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use freshet_wire::{PacketWriter, Param};
 use crate::rows::{Cell, Row};
 use crate::table::{Dialect, Kind, Table};
 
-/// What stands for a number that is stamped in later; rows hold no such number of their own.
+/// The placeholder of a serial number that is stamped in later; generated rows do not contain it.
 const SERIAL_MARK: u64 = 4_222_222_222;
 
-/// How a stamped number is written, always in the same number of bytes.
+/// How a serial number is encoded, always in the same number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SerialForm {
-    /// Ten digits.
+    /// Ten decimal digits.
     Digits,
-    /// Eight bytes, least significant first.
+    /// Eight bytes, little endian.
     Little,
-    /// Four bytes, most significant first.
+    /// Four bytes, big endian.
     Big,
 }
 
@@ -46,20 +46,18 @@ impl SerialForm {
     }
 }
 
-/// One request, ready to be sent.
+/// An encoded request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// All its bytes.
     pub bytes: Vec<u8>,
-    /// Rows in it.
     pub rows: u64,
-    /// Where numbers are stamped in, one a row, or none.
+    /// The offsets of serial numbers, one per row, or none.
     serials: Vec<u32>,
     form: SerialForm,
 }
 
 impl Request {
-    /// A request of `rows` rows with a number to stamp into each if `serial`.
+    /// A request with these rows; if they have serial numbers, their offsets are located.
     fn new(bytes: Vec<u8>, rows: &[Row], form: SerialForm) -> Self {
         let stamped = rows.first().is_some_and(|row| row.contains(&Cell::Serial));
         let serials = if stamped { find_all(&bytes, &form.mark()) } else { Vec::new() };
@@ -67,17 +65,17 @@ impl Request {
         Self { bytes, rows: rows.len() as u64, serials, form }
     }
 
-    /// A request whose bytes are sent as they are.
+    /// A request that is sent unchanged.
     pub fn fixed(bytes: Vec<u8>, rows: u64) -> Self {
         Self { bytes, rows, serials: Vec::new(), form: SerialForm::Digits }
     }
 
-    /// Whether numbers have to be stamped in.
+    /// Whether it has serial numbers to stamp.
     pub fn is_stamped(&self) -> bool {
         !self.serials.is_empty()
     }
 
-    /// Copies the request to `out` with the numbers from `first` on in it.
+    /// Copies the request to `out`, with serial numbers from `first` on.
     pub fn stamp(&self, first: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.bytes);
@@ -120,7 +118,7 @@ pub fn insert_text(table: &Table, dialect: Dialect, rows: &[Row]) -> String {
     sql
 }
 
-/// An INSERT of that many rows with parameters.
+/// An INSERT of `rows` rows with parameters.
 pub fn insert_prepared(table: &Table, dialect: Dialect, rows: usize) -> String {
     let mut sql = table.insert_into(dialect);
     let mut number = 0;
@@ -174,7 +172,7 @@ fn put_plain(cell: &Cell, out: &mut String) {
     }
 }
 
-/// Rows as CSV with `separator` between values and a newline behind each row.
+/// Rows as CSV with `separator` between values and a newline after each row.
 pub fn csv(rows: &[Row], separator: char) -> String {
     let mut out = String::new();
     for row in rows {
@@ -228,7 +226,7 @@ fn param<'a>(cell: &'a Cell, text: &'a str) -> Param<'a> {
     }
 }
 
-/// LOAD DATA LOCAL INFILE together with the file, which the server is bound to ask for.
+/// LOAD DATA LOCAL INFILE, followed by the file that the server will request.
 pub fn mysql_load(
     writer: &mut PacketWriter,
     table: &str,
@@ -240,7 +238,7 @@ pub fn mysql_load(
         "LOAD DATA LOCAL INFILE 'body' INTO TABLE {table} FIELDS TERMINATED BY '{separator}'"
     );
     writer.command_query(sql.as_bytes());
-    // The server's request for the file has the sequence id 1.
+    // The server's request for the file has sequence id 1.
     writer.reply_to(2);
     writer.infile_piece(body);
     writer.infile_piece(b"");
@@ -263,7 +261,7 @@ pub fn postgres_text(table: &Table, dialect: Dialect, rows: &[Row]) -> Request {
     Request::new(bytes, rows, SerialForm::Digits)
 }
 
-/// Bind, Execute and Sync of the statement `s`.
+/// Bind, Execute and Sync of the prepared statement `s`.
 pub fn postgres_execute(table: &Table, rows: &[Row]) -> Request {
     let cells: Vec<(&Cell, Kind)> = rows
         .iter()
@@ -305,7 +303,7 @@ fn postgres_value(cell: &Cell, kind: Kind) -> Vec<u8> {
     }
 }
 
-/// COPY FROM STDIN together with its data.
+/// COPY FROM STDIN, followed by its data.
 pub fn postgres_copy(table: &str, body: &[u8], rows: u64, separator: char) -> Request {
     let sql = format!("COPY {table} FROM STDIN (FORMAT csv, DELIMITER '{separator}')");
     let mut bytes = Vec::new();
@@ -320,7 +318,7 @@ pub fn postgres_copy(table: &str, body: &[u8], rows: u64, separator: char) -> Re
     Request::fixed(bytes, rows)
 }
 
-/// Appends a message of PostgreSQL's protocol: its kind, its length, what `fill` appends.
+/// Appends a message of PostgreSQL's protocol: kind, length, and what `fill` appends.
 pub fn postgres_message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
     let at = out.len();
@@ -330,7 +328,7 @@ pub fn postgres_message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// An HTTP request with a body; `headers` each end with CRLF.
+/// An HTTP request with a body; each of `headers` ends with CRLF.
 pub fn http(method: &str, path: &str, headers: &str, body: &[u8], rows: u64) -> Request {
     let length = body.len();
     let head = format!(
@@ -341,13 +339,13 @@ pub fn http(method: &str, path: &str, headers: &str, body: &[u8], rows: u64) -> 
     Request::fixed(bytes, rows)
 }
 
-/// The header that names user and password.
+/// The Authorization header for HTTP Basic.
 pub fn basic_auth(user: &str, password: &str) -> String {
     let token = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     format!("Authorization: Basic {token}\r\n")
 }
 
-/// Rows of `httplogs` in InfluxDB's line protocol, as QuestDB takes it.
+/// Rows of `httplogs` in InfluxDB's line protocol, for QuestDB.
 pub fn lines(table: &Table, rows: &[Row]) -> String {
     let mut out = String::new();
     for row in rows {
@@ -367,7 +365,7 @@ pub fn lines(table: &Table, rows: &[Row]) -> String {
     out
 }
 
-/// Nanoseconds since 1970 of a time in January 2026, where all of `httplogs` happens.
+/// Nanoseconds since 1970-01-01 of a time in January 2026, the month of `httplogs`.
 fn nanos_of(cell: &Cell) -> Option<u64> {
     const JANUARY_2026_SECONDS: u64 = 1_767_225_600;
     let Cell::DateTime(at) = cell else { return None };

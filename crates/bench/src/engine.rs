@@ -1,8 +1,8 @@
-//! Many connections, each with one request on its way, driven by one or two threads.
+//! Many connections with one outstanding request each, driven by one or two threads.
 //!
-//! Requests are encoded before the clock starts; only numbers are stamped in where rows need a key
-//! of their own. A request counts if its answer comes inside the measured window; rows count as
-//! acknowledged whenever their answer comes, so that they can be compared with what is visible.
+//! Requests are encoded before the measurement; only serial numbers are stamped in while it runs. A
+//! request counts if its answer arrives in the measured window; acknowledged rows are counted at
+//! any time, to compare them with the visible ones.
 
 mod connection;
 mod worker;
@@ -19,72 +19,65 @@ use crate::usage::Usage;
 pub use connection::Connection;
 use worker::Worker;
 
-/// How long answers may take after the last request was sent.
+/// How long answers may take after the last request.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(60);
-/// A run of so long is cut into so many equal parts that are told apart: minutes, if it takes ten.
+/// Runs of at least [`PARTED_TIME_MIN`] are divided into this many equal parts, which are reported
+/// separately.
 const PARTS: u32 = 10;
 const PARTED_TIME_MIN: Duration = Duration::from_secs(30);
-/// Largest time that is told apart, an hour in nanoseconds.
+/// The largest recorded latency: an hour.
 const LATENCY_MAX_NANOS: u64 = 3_600_000_000_000;
 
 /// How long requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Span {
-    /// For a time, after a warm-up that does not count.
-    Time {
-        /// Not measured.
-        warmup: Duration,
-        /// Measured.
-        measured: Duration,
-    },
-    /// Each request once, all of it measured.
+    /// For a time, after a warm-up that is not measured.
+    Time { warmup: Duration, measured: Duration },
+    /// Each request once; everything is measured.
     Once,
 }
 
-/// How a load is made.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long.
     pub span: Span,
-    /// Requests a second over all connections; `None` is as fast as answers come.
+    /// Requests per second over all connections; `None`: as fast as answers arrive.
     pub pace: Option<f64>,
-    /// Threads that drive the connections.
+    /// The number of client threads.
     pub threads: usize,
-    /// The process whose use of the machine is measured; 0 for none.
+    /// The process whose resource usage is measured; 0 for none.
     pub server_pid: u32,
 }
 
-/// What was measured.
+/// The result of a run.
 pub struct Measured {
-    /// Length of the window.
+    /// The length of the measured window.
     pub window: Duration,
-    /// What the clients counted.
     pub tally: Tally,
-    /// Cores that the clients took.
+    /// The average number of cores used by the clients.
     pub client_cores: f64,
-    /// Cores that the server took.
+    /// The average number of cores used by the server.
     pub server_cores: f64,
-    /// Rows acknowledged a second in each part of a long run; empty for a short one.
+    /// Acknowledged rows per second in each part of a long run; empty for a short one.
     pub rates: Vec<f64>,
-    /// The most memory that the server held at the end of a part, or of a short run.
+    /// The maximum of the server's memory at the ends of the parts, or after a short run.
     pub server_rss_bytes: u64,
 }
 
-/// What one thread counts.
+/// The counts of one thread.
 pub struct Tally {
-    /// Rows acknowledged inside the window.
+    /// Rows acknowledged in the measured window.
     pub rows: u64,
     /// The same for each part of the window.
     part_rows: Vec<u64>,
-    /// Rows acknowledged at all.
+    /// All acknowledged rows.
     pub acknowledged_rows: u64,
-    /// Times between request and answer, in nanoseconds, inside the window.
+    /// Latencies in the measured window, in nanoseconds.
     pub latency_nanos: Histogram<u64>,
-    /// Requests refused, and connections lost.
+    /// Refused requests and lost connections.
     pub errors: u64,
-    /// The first of them.
     pub first_error: Option<String>,
-    /// When the last answer came.
+    /// When the last answer arrived.
     pub last_answer: Duration,
 }
 
@@ -120,7 +113,7 @@ impl Tally {
     }
 }
 
-/// Hands out requests to all connections in turn.
+/// Distributes requests over all connections.
 pub(crate) struct Feed {
     next: AtomicUsize,
     serial: AtomicU64,
@@ -128,7 +121,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// The number of the next request among `count`; `None` once each was sent and once is enough.
+    /// The index of the next request of `count`; `None` when each was sent and should be sent once.
     fn take(&self, count: usize) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (!self.once || number < count).then_some(number % count)
@@ -139,7 +132,7 @@ impl Feed {
     }
 }
 
-/// When what happens, by the clock of the run.
+/// The times of the phases of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     start: Duration,
@@ -159,19 +152,19 @@ impl Schedule {
         Self { start, measure_from, send_until, give_up: send_until + DRAIN_TIME_MAX }
     }
 
-    /// The part of the window that `now` is in; `None` outside.
+    /// The index of the part of the window that `now` is in; `None` outside of it.
     fn part(&self, now: Duration) -> Option<usize> {
         let since = now.checked_sub(self.measure_from).filter(|_| now < self.send_until)?;
         Some((since.as_nanos() as u64 / self.part_length().as_nanos() as u64) as usize)
     }
 
     fn part_length(&self) -> Duration {
-        // Rounded up, so that the last instant is still in the last part.
+        // Rounded up, so that the last instant belongs to the last part.
         (self.send_until - self.measure_from) / PARTS + Duration::from_nanos(1)
     }
 }
 
-/// Drives the connections and returns what was measured.
+/// Runs the load and returns the measurements.
 pub fn run(connections: Vec<Connection>, options: Options) -> Result<Measured, String> {
     let once = matches!(options.span, Span::Once);
     let feed = Arc::new(Feed { next: 0.into(), serial: 1.into(), once });
@@ -220,7 +213,8 @@ pub fn run(connections: Vec<Connection>, options: Options) -> Result<Measured, S
     })
 }
 
-/// Waits until the window ends; returns the most memory that was held at the end of a part.
+/// Waits until the window ends; returns the maximum of the server's memory at the ends of its
+/// parts.
 fn peak_memory(clock: &SystemClock, schedule: &Schedule, parts: u32, server_pid: u32) -> u64 {
     let length = schedule.send_until - schedule.measure_from;
     let after_part = |part| {

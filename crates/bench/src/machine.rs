@@ -1,4 +1,4 @@
-//! W8: what the machine itself can do, which bounds every server on it.
+//! W8: what the machine itself achieves, which bounds every server on it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,28 +13,26 @@ use crate::device::{Aligned, FILE_BYTES, preallocated};
 const TIME_PER_FIGURE: Duration = Duration::from_secs(1);
 const COPY_BYTES: usize = 64 << 20;
 const PAGE_BYTES: usize = 4 << 10;
-/// A request and an answer of a prepared INSERT of two ints.
+/// The sizes of a request and an answer of a prepared INSERT of two ints.
 const ECHO_BYTES: (usize, usize) = (48, 11);
 
-/// Where and of what the figures of a file are.
+/// The machine and commit of the results in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// Format of the line.
+    /// The format of the line.
     pub format: u32,
-    /// The commit that was measured, as the caller says.
+    /// The commit that was measured, as given on the command line.
     pub commit: String,
-    /// Model of the processor.
+    /// The model of the processor.
     pub processor: String,
-    /// How many of them.
     pub cores: usize,
-    /// All memory.
+    /// Total memory.
     pub memory_mib: u64,
-    /// Release of the kernel, and its congestion control, which bears on loopback.
+    /// The kernel release, and its congestion control, which affects loopback.
     pub kernel: String,
 }
 
 impl Host {
-    /// This machine.
     pub fn here(commit: String) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let line = |path: &str, name: &str| {
@@ -56,20 +54,20 @@ impl Host {
     }
 }
 
-/// One figure of the machine.
+/// A measurement of the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// Format of the line.
+    /// The format of the line.
     pub format: u32,
-    /// What was done.
+    /// The operation.
     pub machine: String,
-    /// How often a second.
+    /// Operations per second.
     pub per_second: f64,
-    /// Median time of one, in milliseconds.
+    /// The median duration in milliseconds.
     pub p50_ms: f64,
 }
 
-/// Measures everything; files go to `folder`.
+/// Runs all measurements; files are written to `folder`.
 pub fn measure(folder: &Path) -> Result<Vec<Figure>, String> {
     let path = folder.join("freshet-bench-sync");
     let file = preallocated(&path)?;
@@ -93,7 +91,7 @@ pub fn measure(folder: &Path) -> Result<Vec<Figure>, String> {
         std::hint::black_box(&mut copy);
         Ok(())
     })?);
-    // More than the C library keeps for itself, so that its pages come from the system each time.
+    // More than the C library caches, so that the pages come from the system each time.
     figures.push(repeat("first touch, 64 MiB of new memory".to_owned(), || {
         let mut memory = vec![0u8; COPY_BYTES];
         memory.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
@@ -104,7 +102,7 @@ pub fn measure(folder: &Path) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// Reads the numbers of as many rows of two ints as one request of W3 has, and keeps their sum.
+/// Parses the numbers of a request of W3 and sums them.
 fn parse() -> Result<Figure, String> {
     let row = |number: usize| format!("({},{}),", 1_000_000 + number, 9_000_000 - number);
     let text: String = (0..1000).map(row).collect();
@@ -138,7 +136,7 @@ fn repeat(machine: String, mut once: impl FnMut() -> Result<(), String>) -> Resu
     Ok(Figure { format, machine, per_second: times.len() as f64 / seconds, p50_ms })
 }
 
-/// One connection over loopback, both sides blocking.
+/// A round trip over loopback with blocking sockets.
 fn echo() -> Result<Figure, String> {
     let text = |error: std::io::Error| error.to_string();
     let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;

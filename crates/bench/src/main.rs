@@ -1,17 +1,17 @@
-//! `freshet-bench`: the workloads that Freshet is judged by, on Freshet and on its peers.
+//! `freshet-bench`: the benchmark workloads, for Freshet and other servers.
 //!
-//! What it is: a client for servers of MySQL's and PostgreSQL's protocol and for loads over HTTP,
-//! which runs the points of the workloads W1 to W9 in interleaved rounds, and a report that
-//! compares the results with what is required. What it is not: it starts no servers
-//! (scripts/bench.sh and scripts/peers/ do) and shares no code with the engine but the protocol.
+//! What it is: a client for servers with MySQL's or PostgreSQL's protocol and for loads over HTTP,
+//! which runs the workloads W1 to W9 in interleaved rounds, and a report that compares the results
+//! with requirements. What it is not: it starts no servers (scripts/bench.sh and scripts/peers/ do)
+//! and shares no code with the engine except the protocol.
 //!
-//! Invariants: requests are encoded before the clock starts; every line tells the share of the
-//! client in the CPU, refused requests, and acknowledged beside visible rows; targets run in turn
-//! within a round; rows come from fixed seeds.
+//! Invariants: requests are encoded before the measurement; every result includes the client's
+//! share of CPU, refused requests, and acknowledged and visible rows; targets alternate within a
+//! round; rows are generated from fixed seeds.
 //!
 //! How to test it: `cargo test -p freshet-bench`; `make bench` runs it.
 
-// It measures the real machine, so there is no simulated world to ask instead.
+// Measures the real machine, so it uses the system's clock, threads and files.
 #![allow(clippy::disallowed_methods)]
 
 mod demo;
@@ -45,7 +45,7 @@ use freshet_base::clock::{Clock, SystemClock};
 use point::Form;
 use target::Target;
 
-/// Measures Freshet and its peers.
+/// Benchmarks of Freshet and other servers.
 #[derive(Parser)]
 #[command(name = "freshet-bench", version)]
 struct Cli {
@@ -55,11 +55,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run workloads on targets, in interleaved rounds.
+    /// Run workloads on targets in interleaved rounds.
     Run(RunArgs),
     /// Load TPC-H and run its queries.
     Tpch {
-        /// A server; several are measured in turn.
+        /// A server; several are measured alternately.
         #[arg(long, required = true)]
         target: Vec<Target>,
         /// Scale factor.
@@ -75,7 +75,7 @@ enum Command {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Stream two tables into Freshet with what they reach on screen, then ask about them.
+    /// Load two tables into Freshet with progress on screen, then query them.
     Demo {
         /// The server.
         #[arg(long)]
@@ -84,7 +84,7 @@ enum Command {
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
     },
-    /// Write the tables of TPC-H as text, for engines that run in process.
+    /// Write the tables of TPC-H as text, for embedded engines.
     TpchFiles {
         /// Scale factor.
         #[arg(long, default_value_t = 1.0)]
@@ -92,63 +92,63 @@ enum Command {
         /// The folder for the files.
         folder: PathBuf,
     },
-    /// Print medians, ratios, and what is met of what is required.
+    /// Print medians, ratios and which requirements are met.
     Report {
-        /// Lines of JSON; several files count as one.
+        /// Result files (lines of JSON).
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Put tables between the marks of this document instead of printing.
+        /// Update the marked tables in this document instead of printing.
         #[arg(long)]
         into: Option<PathBuf>,
     },
-    /// Print how fast ours is to another target, the slowest points first; fail if one of them is
-    /// slower than allowed.
+    /// Print ratios of Freshet to another target, the slowest points first; fail if one is below
+    /// the minimum.
     Compare {
-        /// Lines of JSON; several files count as one.
+        /// Result files (lines of JSON).
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Name of the other target.
+        /// The name of the other target.
         #[arg(long, default_value = "before")]
         to: String,
-        /// The least ratio allowed.
+        /// The minimum ratio.
         #[arg(long, default_value_t = 0.97)]
         least: f64,
     },
-    /// Draw a picture (SVG) for each workload.
+    /// Draw an SVG plot for each workload.
     Plot {
-        /// The folder for the pictures.
+        /// The folder for the plots.
         folder: PathBuf,
-        /// Lines of JSON; several files count as one.
+        /// Result files (lines of JSON).
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
     /// Measure the machine: synced writes, loopback, copies.
     Machine {
-        /// Where the file is written: the disk to measure.
+        /// The folder for the test file, on the disk to measure.
         #[arg(long, default_value = ".")]
         dir: PathBuf,
-        /// The commit that is measured, for the record.
+        /// The measured commit, for the record.
         #[arg(long, default_value = "unknown")]
         commit: String,
         /// Append lines of JSON to this file.
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Serve MySQL's protocol without doing anything: the bound of every server.
+    /// Serve MySQL's protocol without doing anything: an upper bound for every server.
     NullServer {
-        /// Port on loopback for MySQL's protocol; 0 chooses one and prints it.
+        /// The port on loopback for MySQL's protocol; 0 chooses a free one and prints it.
         #[arg(long, default_value_t = 0)]
         port: u16,
-        /// The same for bodies over HTTP.
+        /// The port on loopback for HTTP; 0 chooses a free one and prints it.
         #[arg(long, default_value_t = 0)]
         http_port: u16,
-        /// Threads.
+        /// The number of threads.
         #[arg(long, default_value_t = 2)]
         threads: usize,
-        /// CPU that each request costs, in microseconds.
+        /// CPU time that each request costs, in microseconds.
         #[arg(long, default_value_t = 5)]
         work_us: u64,
-        /// Answer once this file was overwritten and synced; without it at once.
+        /// Answer after this file was overwritten and synced; without it at once.
         #[arg(long)]
         flush_file: Option<PathBuf>,
     },
@@ -166,19 +166,19 @@ struct RunArgs {
     #[arg(long, value_enum, default_value = "short")]
     form: Form,
     /// A server, as `scheme://user:password@host:port/db?name=..&pid=..&http=..`; several are
-    /// measured in turn, and the first is what others are compared with.
+    /// measured alternately, and the others are compared with the first.
     #[arg(long, required = true)]
     target: Vec<Target>,
-    /// How often each point is run on each target.
+    /// The number of runs of each point on each target.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds that are not measured, at the start of each run.
+    /// Warm-up at the start of each run, in seconds.
     #[arg(long, default_value_t = 1.0)]
     warmup: f64,
-    /// Seconds that are measured.
+    /// Measured time of each run, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Threads of the client.
+    /// The number of client threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Append lines of JSON to this file.

@@ -1,4 +1,4 @@
-//! Rounds: every round runs each target in turn, so that a slow minute of the machine hits all.
+//! Rounds: each round runs all targets, so that slow phases of the machine affect all of them.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -15,35 +15,32 @@ use crate::table::Dialect;
 use crate::target::Target;
 use crate::usage::{Usage, files_below};
 
-/// How long rows may take to become visible where that is not promised at once.
+/// How long rows may take to become visible on targets that do not promise visibility at once.
 const VISIBLE_TIME_MAX: Duration = Duration::from_secs(10);
 const VISIBLE_POLL: Duration = Duration::from_millis(500);
-/// Requests of this size take about a second each, and a window has to hold many.
+/// Requests of this size take about a second each, so the window is lengthened to hold many.
 const LARGE_BYTES: usize = 5_000_000;
 const LARGE_STRETCH: u32 = 3;
 
-/// How points are run.
+/// What to run and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// When this run began, in microseconds since 1970.
+    /// The start of the run, in microseconds since 1970-01-01.
     pub run: i64,
-    /// What to run.
     pub points: Vec<Point>,
-    /// On whom.
     pub targets: Vec<Target>,
-    /// How often.
+    /// Runs per point and target.
     pub rounds: usize,
-    /// Time before the window.
+    /// Time before the measured window.
     pub warmup: Duration,
-    /// The window.
+    /// The measured window.
     pub measured: Duration,
-    /// Threads of the client.
     pub threads: usize,
-    /// Where lines of JSON are appended.
+    /// The file for results.
     pub out: Option<PathBuf>,
 }
 
-/// Runs everything and prints a row for each run.
+/// Runs all points and prints a row for each run.
 pub fn run(plan: &Plan) -> Result<(), String> {
     println!("{HEADER}");
     for point in &plan.points {
@@ -59,7 +56,8 @@ pub fn run(plan: &Plan) -> Result<(), String> {
                     Err(error) => println!("{:36} {:12} {error}", point.name(), target.name),
                 }
             }
-            // What a target leaves behind (checkpoints, merges) falls on another one each round.
+            // Rotated, so that background work after a target's run (checkpoints, merges) affects a
+            // different target each round.
             let next = targets.len().min(1);
             targets.rotate_left(next);
         }
@@ -67,7 +65,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// The null server takes all that asks for no answer but that it came; ClickHouse takes bodies.
+/// Whether a target supports a point: the null server only simple writes, ClickHouse only bodies.
 fn fits(point: &Point, target: &Target) -> bool {
     match target.dialect {
         Dialect::Null => point.pace.is_none() && point.questioners.is_none(),
@@ -162,7 +160,7 @@ fn line(point: &Point, target: &Target, round: usize, measured: Measured) -> Lin
     }
 }
 
-/// Counts what can be read, and waits for it where an acknowledgement does not promise that.
+/// Counts visible rows; waits for them where an acknowledgement does not imply visibility.
 fn count(session: &mut Session, point: &Point, acknowledged: u64) -> Result<Option<u64>, String> {
     let mut waited = Duration::ZERO;
     loop {
@@ -179,7 +177,7 @@ fn count(session: &mut Session, point: &Point, acknowledged: u64) -> Result<Opti
     }
 }
 
-/// Appends a line of JSON.
+/// Appends a line of JSON to a file, if there is one.
 pub fn append(path: Option<&Path>, line: &impl serde::Serialize) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string(line).map_err(|error| error.to_string())?;

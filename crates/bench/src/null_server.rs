@@ -1,8 +1,8 @@
-//! The bound of every server: MySQL's protocol or bodies over HTTP, no work, and an answer once a
-//! flush that began after the request has ended.
+//! An upper bound for every server: MySQL's protocol or HTTP bodies, no work, and an answer after a
+//! flush that began after the request.
 //!
-//! Requests that arrive while a flush is under way wait for the next, as in a log with group
-//! commit; the flush is a real one, of as many bytes as arrived. Nothing is parsed or kept.
+//! Requests that arrive during a flush wait for the next one, as in a log with group commit. The
+//! flush writes as many bytes as arrived. Requests are neither parsed nor stored.
 
 mod flusher;
 mod mysql;
@@ -26,20 +26,20 @@ use web::WebConnection;
 const LISTENERS: [Token; 2] = [Token(usize::MAX), Token(usize::MAX - 1)];
 const WAKER: Token = Token(usize::MAX - 2);
 
-/// What came in.
+/// What was received.
 enum Input {
-    /// A write that waits for a flush of that many bytes.
+    /// A write that waits for a flush.
     Write {
-        /// Bytes of the command or the body.
+        /// The size of the command or body.
         bytes: usize,
     },
-    /// Nothing that needs one; what had to be answered was.
+    /// Nothing that needs a flush; other commands were answered already.
     Nothing,
-    /// The client has gone.
+    /// The client disconnected.
     End,
 }
 
-/// A client, in the protocol of the port that it came to.
+/// A client connection, in the protocol of its port.
 enum Connection {
     Mysql(MysqlConnection),
     Web(WebConnection),
@@ -68,20 +68,20 @@ impl Connection {
     }
 }
 
-/// How the server behaves.
+/// Options of the null server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The ports for MySQL's protocol and for HTTP, on loopback only.
+    /// The ports for MySQL's protocol and for HTTP, on loopback.
     pub ports: [u16; 2],
-    /// Threads, each with its own connections.
+    /// The number of threads, each with its own connections.
     pub threads: usize,
-    /// CPU that each request is made to cost.
+    /// CPU time that each request costs.
     pub work: Duration,
-    /// The file that is overwritten and synced; without one, answers come at once.
+    /// The file that is overwritten and synced; without one, answers are sent at once.
     pub flush_file: Option<PathBuf>,
 }
 
-/// Serves until the process ends.
+/// Runs until the process ends.
 pub fn serve(options: &Options) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let listeners = options.ports.map(|port| StdListener::bind(("127.0.0.1", port)));
@@ -105,13 +105,12 @@ pub fn serve(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// One thread of the server.
 struct Thread {
     poll: Poll,
     listeners: [TcpListener; 2],
     connections: Vec<Option<Connection>>,
     flusher: Option<Arc<Flusher>>,
-    /// Connections that wait, with the number of the flush that they wait for.
+    /// Connections that wait, with the number of the flush they wait for.
     waiting: VecDeque<(u64, usize)>,
     clock: SystemClock,
     work: Duration,
@@ -187,12 +186,12 @@ impl Thread {
                 Some(index) => self.connections[index] = connection,
                 None => self.connections.push(connection),
             }
-            // Threads take turns, so that each gets its share of the connections.
+            // Lets the other threads accept, too, so that connections are spread evenly.
             std::thread::yield_now();
         }
     }
 
-    /// Reads what arrived; returns the bytes of a write that has to be flushed.
+    /// Reads from a connection; returns the size of a write that must be flushed.
     fn read(&mut self, index: usize, arrived: &mut Vec<usize>) -> usize {
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return 0;
@@ -223,7 +222,7 @@ impl Thread {
         self.waiting.extend(arrived.into_iter().map(|index| (flush, index)));
     }
 
-    /// Answers all whose flush has ended.
+    /// Answers all connections whose flush has ended.
     fn answer(&mut self) {
         let ended = self.flusher.as_ref().map_or(u64::MAX, |flusher| flusher.ended());
         while let Some((_, index)) = self.waiting.pop_front_if(|(flush, _)| *flush <= ended) {

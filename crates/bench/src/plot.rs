@@ -1,4 +1,4 @@
-//! Pictures of the curves: rows a second by connections or by the size of a request.
+//! Plots: rows per second by connections or by the size of a request.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(20, 150, 160),
 ];
 
-/// The points of one picture: by target, rows a second over x.
+/// The curves of a plot: by target, rows per second over x.
 type Curves = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// Draws a picture for every workload that has points beside each other.
+/// Draws a plot for every workload with several points.
 pub fn draw(results: &Results, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut pictures: BTreeMap<(String, &str), Curves> = BTreeMap::new();
@@ -53,14 +53,14 @@ pub fn draw(results: &Results, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// `W4 sbtest1 text 1000 x 16` to what it is, the size of a request and connections.
+/// Parses `W4 sbtest1 text 1000 x 16` into workload and mode, size and connections.
 fn split(point: &str) -> Option<(&str, &str, f64)> {
     let (before, connections) = point.split_once(" x ")?;
     let (series, size) = before.rsplit_once(' ')?;
     Some((series, size, connections.parse().ok()?))
 }
 
-/// `sweep columns 100` to what is varied and its value.
+/// Parses `sweep columns 100` into parameter and value.
 fn sweep(point: &str) -> Option<(&str, f64)> {
     let (what, value) = point.strip_prefix("sweep ")?.split_once(' ')?;
     Some((what, value.parse().ok()?))

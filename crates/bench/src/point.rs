@@ -1,4 +1,4 @@
-//! What is measured: a workload at one size and one number of connections.
+//! Points: a workload with a request size and a number of connections.
 
 use crate::rows::Source;
 use crate::table::{self, Table};
@@ -8,9 +8,9 @@ use crate::table::{self, Table};
 pub enum Mode {
     /// INSERT as text.
     Text,
-    /// INSERT prepared once, executed with parameters.
+    /// A prepared INSERT with parameters.
     Prepared,
-    /// A body of CSV or lines, by whatever protocol the target loads bodies.
+    /// A body of CSV or lines, in the target's bulk protocol.
     Body,
 }
 
@@ -24,43 +24,38 @@ impl Mode {
     }
 }
 
-/// How much one request holds.
+/// The size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// That many rows.
     Rows(usize),
-    /// As many rows as fit into that many bytes.
+    /// As many rows as fit in this many bytes.
     Bytes(usize),
 }
 
-/// One point of a workload.
+/// A point of a workload.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// `W1` to `W9`; of a sweep what it varies, and the value.
+    /// `W1` to `W9`, or the parameter of a sweep and its value.
     label: Label,
-    /// Where rows come from, and so the table.
+    /// The rows, and so the table.
     pub source: Source,
-    /// How they travel.
     pub mode: Mode,
-    /// How much one request holds.
     pub size: Size,
-    /// Connections.
     pub connections: usize,
-    /// Tables with that schema, written in turn.
+    /// The number of tables, written alternately.
     pub tables: usize,
-    /// Buckets of each table; `None` is as the workload has them.
+    /// Buckets of each table; `None`: as the workload defines.
     buckets: Option<u32>,
-    /// Requests a second over all connections; `None` is as fast as answers come.
+    /// Requests per second over all connections; `None`: as fast as answers arrive.
     pub pace: Option<f64>,
-    /// Sessions that ask analytic questions of the table meanwhile; `None` where a point has no
-    /// other beside it with more or fewer of them.
+    /// Sessions that run analytic queries meanwhile; `None` if the workload does not vary them.
     pub questioners: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Label {
     Workload(&'static str),
-    /// A workload that runs until something would have filled up.
+    /// A workload that runs long enough for every buffer to fill up.
     Long(&'static str),
     Sweep(&'static str, usize),
 }
@@ -78,8 +73,8 @@ impl Point {
         Self { label, source, mode, size, connections, tables: 1, buckets, pace, questioners }
     }
 
-    /// The name that results and requirements know it by, such as `W1 ints prepared 1 x 30` and
-    /// `sweep columns 100`.
+    /// The name in results and requirements, such as `W1 ints prepared 1 x 30` and `sweep columns
+    /// 100`.
     pub fn name(&self) -> String {
         let (workload, ending) = match self.label {
             Label::Sweep(what, value) => return format!("sweep {what} {value}"),
@@ -102,7 +97,6 @@ impl Point {
         name
     }
 
-    /// Its tables.
     pub fn tables(&self) -> Vec<Table> {
         let table = match self.source {
             Source::Ints => table::ints(),
@@ -123,19 +117,19 @@ impl Point {
     }
 }
 
-/// Which points of the workloads.
+/// Which points of the workloads to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
     /// The ends and the middle of each curve: minutes.
     Short,
-    /// Every point: an hour and more.
+    /// Every point: an hour or more.
     Full,
 }
 
-/// What `points` knows, for a message.
+/// The names that [`points`] accepts, for a message.
 pub const WORKLOADS: &str = "W1 to W5, W9, beside, long and sweeps";
 
-/// The points of one workload; none for a name that is not known.
+/// The points of a workload; none for an unknown name.
 pub fn points(workload: &str, form: Form) -> Vec<Point> {
     match workload {
         "W1" => single_rows(form),
@@ -151,19 +145,19 @@ pub fn points(workload: &str, form: Form) -> Vec<Point> {
     }
 }
 
-/// W2 with as many sessions that ask analytic questions meanwhile.
+/// W2 with concurrent analytic queries.
 fn beside(questioners: usize) -> Point {
     let point = Point::new("W2", Source::Lineitem, Mode::Text, Size::Rows(100), 20);
     Point { questioners: Some(questioners), ..point }
 }
 
-/// W2 for as long as the caller says.
+/// W2 for as long as the command line says.
 fn long() -> Point {
     let point = Point::new("W2", Source::Lineitem, Mode::Text, Size::Rows(100), 20);
     Point { label: Label::Long("W2"), ..point }
 }
 
-/// How cost grows with one thing while others stay as they are.
+/// How the cost grows with one parameter while others are fixed.
 fn sweeps(form: Form) -> Vec<Point> {
     let every = |short: &[usize], full: &[usize]| match form {
         Form::Short => short.to_vec(),

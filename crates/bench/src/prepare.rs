@@ -1,4 +1,4 @@
-//! From a point and a target to connections with encoded requests.
+//! Prepares the connections of a point on a target, with encoded requests.
 
 use std::collections::HashMap;
 use std::net::TcpStream;
@@ -15,24 +15,24 @@ use crate::session::{MysqlSession, PostgresSession};
 use crate::table::{Dialect, Kind, Table};
 use crate::target::{BodyProtocol, Target};
 
-/// Different requests of a point: enough that no cache sees the same few again and again, few
-/// enough to encode at once.
+/// The number of different requests of a point: enough to defeat caches, few enough to encode in
+/// advance.
 const REQUESTS_MIN: usize = 8;
 const REQUESTS_MAX: usize = 1024;
 const ROWS_WANTED: usize = 20_000;
-/// Rows that stand for all where their length is asked.
+/// Rows from which the average row size is computed.
 const SAMPLE_ROWS: usize = 1000;
-/// Bytes of a row of `httplogs` as CSV.
+/// The size of a row of `httplogs` as CSV.
 const CSV_ROW_BYTES: usize = 126;
 
-/// Rows of one point, cut into requests.
+/// The rows of a point, divided into requests.
 pub struct Batches {
     rows: Vec<Row>,
     rows_per_request: usize,
 }
 
 impl Batches {
-    /// The rows of a point, the same for every target.
+    /// The rows of a point, which are the same for every target.
     pub fn of(point: &Point) -> Self {
         let rows_per_request = match point.size {
             Size::Rows(rows) => rows,
@@ -43,7 +43,7 @@ impl Batches {
         Self { rows: point.source.rows(requests * rows_per_request), rows_per_request }
     }
 
-    /// Bytes of a row as CSV, on average.
+    /// The average size of a row as CSV.
     pub fn row_bytes(&self) -> f64 {
         let sample = &self.rows[..self.rows.len().min(SAMPLE_ROWS)];
         encode::csv(sample, ',').len() as f64 / sample.len() as f64
@@ -54,7 +54,7 @@ impl Batches {
     }
 }
 
-/// Opens the connections of a point, logged in, with statements prepared and requests encoded.
+/// Opens the connections of a point: logged in, statements prepared, requests encoded.
 pub fn connections(
     target: &Target,
     point: &Point,
@@ -119,7 +119,7 @@ fn postgres_text(target: &Target, tables: &[Table], batches: &Batches) -> Vec<Re
     pairs.map(|(table, rows)| encode::postgres_text(table, target.dialect, rows)).collect()
 }
 
-/// Servers number statements as they like, so requests are encoded once for each number seen.
+/// Statement ids differ between connections, so requests are encoded once for each id.
 fn mysql_prepared(
     target: &Target,
     point: &Point,
@@ -141,7 +141,7 @@ fn mysql_prepared(
     })
 }
 
-/// Type ids of PostgreSQL; 0 lets the server infer the type from the column.
+/// Type ids of PostgreSQL; 0 has the server infer the type from the column.
 fn parameter_types(table: &Table, rows: usize) -> Vec<u32> {
     let id = |kind| match kind {
         Kind::SmallInt => 21,
@@ -176,7 +176,7 @@ fn bodies(
     repeat(point, || body_connection(target, protocol, &requests))
 }
 
-/// One request that loads a body of CSV, or of lines, into a table.
+/// A request that loads a body of CSV or lines.
 pub fn body_request(
     target: &Target,
     protocol: BodyProtocol,

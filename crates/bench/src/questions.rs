@@ -1,4 +1,4 @@
-//! Sessions that ask analytic questions of `lineitem` in a loop while others write to it.
+//! Sessions that run analytic queries on `lineitem` in a loop during writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use freshet_base::clock::{Clock, SystemClock};
 use crate::session::Session;
 use crate::target::Target;
 
-/// The first and the sixth query of TPC-H, without the arithmetic that dialects write differently.
+/// Queries 1 and 6 of TPC-H, without arithmetic that differs between dialects.
 const QUESTIONS: [&str; 2] = [
     "SELECT l_returnflag, l_linestatus, SUM(l_quantity), SUM(l_extendedprice), \
      SUM(l_extendedprice * (1 - l_discount)), AVG(l_quantity), AVG(l_discount), COUNT(*) \
@@ -19,26 +19,26 @@ const QUESTIONS: [&str; 2] = [
      AND l_shipdate < '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
 ];
 
-/// The seconds of every answer.
+/// The durations of the queries, in seconds.
 #[derive(Default)]
 pub struct Answers(Vec<f64>);
 
 impl Answers {
-    /// How long an answer took; 0 if none came.
+    /// The median duration; 0 if there is none.
     pub fn median_seconds(mut self) -> f64 {
         self.0.sort_by(f64::total_cmp);
         self.0.get(self.0.len() / 2).copied().unwrap_or(0.0)
     }
 }
 
-/// Threads that ask until they are told to stop.
+/// Threads that run queries until they are stopped.
 pub struct Questioners {
     done: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Answers, String>>>,
 }
 
 impl Questioners {
-    /// Begins to ask, each over a connection of its own.
+    /// Starts `count` threads, each with a connection of its own.
     pub fn start(target: &Target, count: usize) -> Result<Self, String> {
         let done = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
@@ -49,7 +49,7 @@ impl Questioners {
         Ok(Self { done, threads })
     }
 
-    /// Waits for the last answers; a question that was refused is an error.
+    /// Waits for the last answers; a failed query is an error.
     pub fn stop(self) -> Result<Answers, String> {
         self.done.store(true, Ordering::Relaxed);
         let mut all = Answers::default();

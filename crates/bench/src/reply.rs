@@ -1,62 +1,54 @@
-//! Received bytes to answers, for every protocol that is measured.
+//! Parses answers in every protocol that is measured.
 
 use freshet_wire::client::Reply as MysqlReply;
 use freshet_wire::{Capabilities, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader};
 
 use crate::session::PostgresSession;
 
-/// The end of a request.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done, with that many rows if the server says how many.
+    /// Success, with the number of rows if the server reports it.
     Done(Option<u64>),
-    /// Refused, with the server's words.
+    /// An error, with the server's message.
     Refused(String),
 }
 
-/// Gathers the answers of one connection.
+/// Parses the answers of a connection.
 pub enum Replies {
-    /// MySQL's protocol.
     Mysql {
-        /// Received bytes.
         reader: PacketReader,
-        /// What was agreed at login.
+        /// The negotiated capabilities.
         capabilities: Capabilities,
-        /// The sequence id of the next packet.
         sequence: u8,
     },
-    /// PostgreSQL's protocol.
     Postgres {
-        /// Received bytes.
         buffer: Buffer,
-        /// What was said before the end of the answer.
+        /// The result so far; the answer ends with ReadyForQuery.
         said: Answer,
     },
-    /// HTTP.
     Http(Buffer),
 }
 
-/// Sequence id of the OK packet behind a file of two packets: request, wish, file, end, OK.
+/// The sequence id of the OK packet after a file of two packets: command, file request, file, end,
+/// OK.
 const SEQUENCE_AFTER_FILE: u8 = 4;
 
 impl Replies {
-    /// Answers of MySQL's protocol.
     pub fn mysql(capabilities: Capabilities) -> Self {
         let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
         Self::Mysql { reader, capabilities, sequence: 1 }
     }
 
-    /// Answers of PostgreSQL's protocol.
     pub fn postgres() -> Self {
         Self::Postgres { buffer: Buffer::default(), said: Answer::Done(None) }
     }
 
-    /// Answers of HTTP.
     pub fn http() -> Self {
         Self::Http(Buffer::default())
     }
 
-    /// Room for a read.
+    /// Space for a read.
     pub fn spare(&mut self) -> &mut [u8] {
         match self {
             Self::Mysql { reader, .. } => reader.spare(),
@@ -64,7 +56,7 @@ impl Replies {
         }
     }
 
-    /// Says how much of [`Replies::spare`] was filled.
+    /// Records how much of [`Replies::spare`] was filled.
     pub fn filled(&mut self, count: usize) {
         match self {
             Self::Mysql { reader, .. } => reader.filled(count),
@@ -72,7 +64,7 @@ impl Replies {
         }
     }
 
-    /// The next answer that is complete; an error ends the connection.
+    /// The next complete answer; after an error the connection must be closed.
     pub fn next(&mut self) -> Result<Option<Answer>, String> {
         match self {
             Self::Mysql { reader, capabilities, sequence } => {
@@ -93,7 +85,7 @@ fn next_mysql(
     while let Some(packet) = reader.next_packet(*sequence)? {
         *sequence = 1;
         match MysqlReply::parse(packet.payload, capabilities)? {
-            // The null server looks at no rows, so it counts none.
+            // The null server does not parse rows, so it reports 0.
             MysqlReply::Ok(ok) => {
                 let rows = Some(ok.affected_rows).filter(|rows| *rows > 0);
                 return Ok(Some(Answer::Done(rows)));
@@ -128,7 +120,7 @@ fn next_postgres(buffer: &mut Buffer, said: &mut Answer) -> Option<Answer> {
     }
 }
 
-/// The count at the end of `INSERT 0 5` or `COPY 5`.
+/// The row count at the end of `INSERT 0 5` or `COPY 5`.
 fn count_of_tag(tag: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(tag).ok()?.trim_end_matches('\0');
     text.rsplit(' ').next()?.parse().ok()
@@ -153,7 +145,7 @@ fn next_http(buffer: &mut Buffer) -> Result<Option<Answer>, String> {
     }
 }
 
-/// How long the body is, once all of it is there.
+/// The length of the body if it is complete.
 fn body_bytes(head: &str, status: u16, body: &[u8]) -> Option<usize> {
     let header = |name: &str| {
         let mut lines = head.lines();
@@ -171,7 +163,7 @@ fn body_bytes(head: &str, status: u16, body: &[u8]) -> Option<usize> {
     (body.len() >= length).then_some(length)
 }
 
-/// Stream Load says in its body whether it succeeded; others by the status alone.
+/// The result of an HTTP request: Stream Load reports it in the body, others by the status.
 fn judge_http(status: u16, body: &str) -> Answer {
     let value = |name: &str| {
         let (_, rest) = body.split_once(&format!("\"{name}\""))?;
@@ -191,7 +183,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// Received bytes that have not been read yet.
+/// Received bytes that were not parsed yet.
 #[derive(Default)]
 pub struct Buffer {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Lines of JSON to tables: medians over rounds, ratios, and what is met of what is required.
+//! Reports: medians over rounds, ratios, and which requirements are met.
 
 pub mod before;
 mod checks;
@@ -14,10 +14,10 @@ use crate::machine::{Figure, Host};
 use crate::result::{Line, thousands};
 use crate::tpch::TpchLine;
 
-/// The target whose ratios count.
+/// The target that is compared with the others.
 const OURS: &str = "freshet";
 
-/// Everything that was measured.
+/// All results.
 #[derive(Default)]
 pub struct Results {
     lines: Vec<Line>,
@@ -36,7 +36,6 @@ enum Any {
 }
 
 impl Results {
-    /// Reads files of lines.
     pub fn read(paths: &[PathBuf]) -> Result<Self, String> {
         let mut all = String::new();
         for path in paths {
@@ -60,12 +59,12 @@ impl Results {
         Ok(results)
     }
 
-    /// Names of the points, in the order in which they were run.
+    /// The names of the points, in the order of their runs.
     pub fn points(&self) -> Vec<&str> {
         in_order(self.lines.iter().map(|line| line.point.as_str()))
     }
 
-    /// Names of the targets that ran a point.
+    /// The names of the targets that ran a point.
     pub fn targets(&self, point: &str) -> Vec<&str> {
         let of_point = self.lines.iter().filter(|line| line.point == point);
         in_order(of_point.map(|line| line.target.as_str()))
@@ -75,12 +74,12 @@ impl Results {
         self.lines.iter().filter(move |line| line.point == point && line.target == target)
     }
 
-    /// The median over rounds of something of the runs of a point on a target.
+    /// The median over rounds of a value of the runs of a point on a target.
     pub fn median(&self, point: &str, target: &str, of: impl Fn(&Line) -> f64) -> Option<f64> {
         median(self.of(point, target).map(of).collect())
     }
 
-    /// Rows a second of a point on a target, the median over rounds.
+    /// The median over rounds of a point's rows per second.
     pub fn rate(&self, point: &str, target: &str) -> Option<f64> {
         self.median(point, target, |line| line.rows_per_second)
     }
@@ -95,13 +94,13 @@ impl Results {
         median(ratios.collect())
     }
 
-    /// A median of the machine's figures of that name.
+    /// The median of the machine's measurements with this name, in milliseconds.
     pub fn machine_ms(&self, name: &str) -> Option<f64> {
         let figures = self.machine.iter().filter(|figure| figure.machine == name);
         median(figures.map(|figure| figure.p50_ms).collect())
     }
 
-    /// The same of all machines' figures, in the order in which they were measured.
+    /// The names of the machine's measurements, in the order in which they were taken.
     fn machine_figures(&self) -> Vec<&str> {
         in_order(self.machine.iter().map(|figure| figure.machine.as_str()))
     }
@@ -111,12 +110,12 @@ impl Results {
         lines.map(|line| line.seconds).min_by(f64::total_cmp)
     }
 
-    /// Seconds of the 22 queries; `None` unless all were run.
+    /// The durations of the 22 queries in seconds; `None` unless all were run.
     fn queries(&self, target: &str) -> Option<Vec<f64>> {
         (1..=22).map(|number| self.tpch_seconds(&format!("q{number}"), target)).collect()
     }
 
-    /// Prints the medians, then what is required.
+    /// Prints the medians and the requirements.
     pub fn print(&self) {
         for figure in &self.machine {
             let per_second = thousands(figure.per_second);

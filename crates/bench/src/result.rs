@@ -1,95 +1,89 @@
-//! What one run of one point on one target gave: a line of JSON, a row of a table.
+//! The result of a run: a line of JSON, a row of a table.
 
 use serde::{Deserialize, Serialize};
 
-/// Which format the lines have; raised when a field changes its meaning.
+/// The version of the line format, incremented when a field changes its meaning.
 pub const FORMAT: u32 = 1;
 
-/// One run.
+/// The result of one run of a point on a target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// Format of this line.
+    /// The format version of this line.
     pub format: u32,
-    /// Name of the point, see `Point::name`.
+    /// The name of the point, see `Point::name`.
     pub point: String,
-    /// Connections.
     pub connections: usize,
-    /// Name of the target.
     pub target: String,
-    /// What an acknowledgement means there.
+    /// What the target's acknowledgement guarantees.
     pub sync: String,
-    /// When the program was started, in microseconds since 1970.
+    /// The start of the program, in microseconds since 1970-01-01.
     pub run: i64,
-    /// From 1; targets are measured in turn within a round of a run.
+    /// Counted from 1; targets alternate within a round.
     pub round: usize,
-    /// Length of the measured window.
+    /// The length of the measured window.
     pub seconds: f64,
-    /// Rows acknowledged a second inside the window.
+    /// Rows acknowledged per second in the window.
     pub rows_per_second: f64,
-    /// Requests answered a second inside the window.
+    /// Requests answered per second in the window.
     pub requests_per_second: f64,
-    /// Median time of a request.
+    /// The median latency.
     pub p50_ms: f64,
-    /// 90 of 100 are faster.
     pub p90_ms: f64,
-    /// 99 of 100 are faster.
     pub p99_ms: f64,
-    /// 999 of 1000 are faster.
     pub p999_ms: f64,
-    /// The slowest.
     pub max_ms: f64,
-    /// Requests refused and connections lost.
+    /// Refused requests and lost connections.
     pub errors: u64,
-    /// The first of them.
     pub first_error: Option<String>,
-    /// Rows acknowledged, warm-up included.
+    /// Acknowledged rows, including those of the warm-up.
     pub acknowledged_rows: u64,
-    /// Rows counted afterwards; `None` where nothing is kept.
+    /// Rows visible afterwards; `None` if the target stores nothing.
     pub visible_rows: Option<u64>,
-    /// Cores that the clients took.
+    /// The average number of cores used by the clients.
     pub client_cores: f64,
-    /// Cores that the server took.
+    /// The average number of cores used by the server.
     pub server_cores: f64,
-    /// Memory of the server before the run.
+    /// The server's memory before the run.
     pub server_rss_before_mib: f64,
-    /// The most memory that the server held at the end of a tenth of a long run, or of a short one.
+    /// The maximum of the server's memory at the ends of the tenths of a long run, or after a short
+    /// one.
     pub server_rss_mib: f64,
-    /// Bytes that the server wrote for each acknowledged row, until they were counted.
+    /// Bytes that the server wrote per acknowledged row.
     pub disk_bytes_per_row: f64,
-    /// Bytes of a row as CSV.
+    /// The average size of a row as CSV.
     pub row_bytes: f64,
-    /// Rows a second in each tenth of a long run; empty for a short one.
+    /// Rows per second in each tenth of a long run; empty for a short one.
     pub rates: Vec<f64>,
-    /// The median time of an analytic query, where some were asked meanwhile.
+    /// The median duration of concurrent analytic queries, if there were any.
     pub query_seconds: Option<f64>,
-    /// Files that came into the server's data directory.
+    /// The number of files added to the server's data directory.
     pub files_made: Option<i64>,
 }
 
 impl Line {
-    /// The share of the clients in all CPU that was taken, from 0 to 1.
+    /// The clients' share of all CPU time, from 0 to 1.
     pub fn client_share(&self) -> f64 {
         self.client_cores / (self.client_cores + self.server_cores).max(f64::MIN_POSITIVE)
     }
 
-    /// Microseconds of CPU that each request took of these cores.
+    /// CPU time per request in microseconds, with this number of cores in use.
     pub fn micros_a_request(&self, cores: f64) -> f64 {
         cores * 1e6 / self.requests_per_second.max(1.0)
     }
 
-    /// Bytes that reached the disk for each byte of the rows.
+    /// Bytes written to disk per byte of rows.
     pub fn write_amplification(&self) -> f64 {
         self.disk_bytes_per_row / self.row_bytes.max(1.0)
     }
 
-    /// The rate in the last tenth of a long run to that in the first.
+    /// The rate in the last tenth of a long run relative to the first.
     pub fn last_to_first(&self) -> Option<f64> {
         let (first, last) = (self.rates.first()?, self.rates.last()?);
         (*first > 0.0).then(|| last / first)
     }
 
-    /// Whether acknowledged rows are missing, or rows are there that nobody acknowledged although
-    /// no request failed.
+    /// Whether acknowledged rows are missing, or unacknowledged rows are visible although no
+    /// request failed.
     pub fn is_wrong(&self) -> bool {
         self.visible_rows.is_some_and(|visible| {
             let missing = visible < self.acknowledged_rows;
@@ -97,7 +91,7 @@ impl Line {
         })
     }
 
-    /// What has to be said beside the figures.
+    /// Remarks to print after the numbers.
     fn remarks(&self) -> String {
         let mut remarks = String::new();
         if self.errors > 0 {
@@ -120,7 +114,7 @@ impl Line {
         remarks
     }
 
-    /// A row under [`HEADER`].
+    /// A row of the table with [`HEADER`].
     pub fn row(&self) -> String {
         format!(
             "{:36} {:12} {:>10} {:>8.3} {:>8.3} {:>8.3} {:>7.0}% {:>6.2} {:>8.0} {:>8.0}{}",
@@ -139,7 +133,7 @@ impl Line {
     }
 }
 
-/// The heads of the columns of [`Line::row`].
+/// The column heads of [`Line::row`].
 pub const HEADER: &str = concat!(
     "workload, mode, batch x connections  target           rows/s   p50 ms   p99 ms  p999 ms",
     "   client server  RSS MiB disk B/row\n",
@@ -147,7 +141,7 @@ pub const HEADER: &str = concat!(
     "      CPU  cores"
 );
 
-/// A count with three digits that say something.
+/// A count with three significant digits.
 pub fn thousands(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{:.2} M", v / 1e6),
@@ -200,7 +194,7 @@ mod tests {
         assert!(!good.is_wrong());
         assert!(Line { visible_rows: Some(9), ..good.clone() }.is_wrong());
         assert!(Line { visible_rows: Some(11), ..good.clone() }.is_wrong());
-        // A request that failed may have been written all the same.
+        // A failed request may have been written.
         assert!(!Line { visible_rows: Some(11), errors: 1, ..good.clone() }.is_wrong());
         assert!(!Line { visible_rows: None, ..good.clone() }.is_wrong());
         assert!((good.client_share() - 0.25).abs() < 1e-9);

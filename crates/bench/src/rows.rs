@@ -1,4 +1,4 @@
-//! The rows of the workloads, from seeds that never change.
+//! The rows of the workloads, generated from fixed seeds.
 
 use freshet_wire::{Date, DateTime};
 use rand::rngs::StdRng;
@@ -11,24 +11,20 @@ const SEED: u64 = 0x0066_7265_7368_6574;
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// A number that no other row has; stamped into the request just before it is sent.
+    /// A unique number, stamped into the request just before it is sent.
     Serial,
-    /// An integer.
     Int(i64),
-    /// Hundredths.
+    /// In hundredths.
     Decimal(i64),
     /// Text without quotes, backslashes or separators.
     Text(String),
-    /// A day.
     Date(Date),
-    /// A second.
     DateTime(DateTime),
 }
 
-/// A row.
 pub type Row = Vec<Cell>;
 
-/// Which rows, of which table.
+/// A generator of rows, and so a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Two ints.
@@ -37,16 +33,16 @@ pub enum Source {
     Lineitem,
     /// sysbench's `sbtest1`.
     Sbtest1,
-    /// A log of a web server.
+    /// The log of a web server.
     Httplogs,
-    /// That many ints.
+    /// This many ints.
     Columns(usize),
-    /// An int and a text of that many bytes.
+    /// An int and a text of this many bytes.
     Width(usize),
 }
 
 impl Source {
-    /// What results call it.
+    /// The name in results.
     pub fn name(self) -> String {
         match self {
             Self::Columns(columns) => format!("ints{columns}"),
@@ -55,7 +51,7 @@ impl Source {
         }
     }
 
-    /// The first `count` rows.
+    /// Generates the first `count` rows.
     pub fn rows(self, count: usize) -> Vec<Row> {
         let mut rng = StdRng::seed_from_u64(SEED);
         match self {
@@ -82,7 +78,7 @@ fn int(rng: &mut StdRng) -> Cell {
     Cell::Int(rng.random_range(0..1 << 30))
 }
 
-/// Text that compresses no better than digits do.
+/// Random digits, so that the text compresses like digits.
 fn digits(rng: &mut StdRng, bytes: usize) -> String {
     (0..bytes).map(|_| char::from(b'0' + rng.random_range(0..10u8))).collect()
 }
@@ -91,7 +87,6 @@ fn ints(rng: &mut StdRng) -> Row {
     vec![int(rng), int(rng)]
 }
 
-/// A row of `lineitem`.
 pub fn lineitem(item: &LineItem<'_>) -> Row {
     vec![
         Cell::Int(item.l_orderkey),
@@ -115,11 +110,11 @@ pub fn lineitem(item: &LineItem<'_>) -> Row {
 
 fn day(date: TPCHDate) -> Date {
     let (year, month, day) = date.to_ymd();
-    // The generator counts years from 1900.
+    // The generator's years count from 1900.
     Date { year: 1900 + year as u16, month: month as u8, day: day as u8 }
 }
 
-/// As sysbench fills the table: `c` of ten groups of eleven digits, `pad` of five.
+/// As sysbench fills the table: `c` has ten groups of eleven digits, `pad` five.
 fn sbtest1(rng: &mut StdRng) -> Row {
     let k = Cell::Int(rng.random_range(1..=1_000_000));
     vec![Cell::Serial, k, Cell::Text(groups(rng, 10)), Cell::Text(groups(rng, 5))]
@@ -143,13 +138,13 @@ const NAMES: [&str; 8] = [
     "latest-announcements",
 ];
 const ENDINGS: [&str; 4] = ["html", "gif", "js", "json"];
-/// Ninety in a hundred are 200, as in real logs.
+/// About 90 percent are 200, as in real logs.
 const STATUSES: [i64; 20] = [
     200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 304, 404,
     301,
 ];
 
-/// Ten rows a second, popular pages and clients more often than others, sizes over four decades.
+/// Ten rows per second, skewed pages and clients, sizes over four orders of magnitude.
 pub fn httplogs(rng: &mut StdRng, row: usize) -> Row {
     let skewed = |rng: &mut StdRng, below: f64| below.powf(rng.random::<f64>()) as i64;
     let client = skewed(rng, 60_000.0);
@@ -172,7 +167,7 @@ pub fn httplogs(rng: &mut StdRng, row: usize) -> Row {
     ]
 }
 
-/// That many seconds into the first 28 days of January 2026, over and over.
+/// A time this many seconds into the first 28 days of January 2026, wrapping around.
 fn second_of(seconds: usize) -> DateTime {
     DateTime {
         date: Date { year: 2026, month: 1, day: 1 + (seconds / 86_400 % 28) as u8 },

@@ -1,4 +1,4 @@
-//! Connections that are made ready before the clock starts: login, statements, counts.
+//! Connections for setup outside of the measurement: login, statements, counts.
 
 mod mysql;
 mod postgres;
@@ -11,23 +11,20 @@ pub use mysql::MysqlSession;
 pub use postgres::PostgresSession;
 pub use web::WebSession;
 
-/// Rows of text, as they came.
 pub type TextRows = Vec<Vec<String>>;
 
-/// A connection for statements whose time does not count.
+/// A connection for statements that are not measured.
 pub enum Session {
-    /// MySQL's protocol.
     Mysql(MysqlSession),
-    /// PostgreSQL's protocol.
     Postgres(PostgresSession),
     /// SQL over HTTP.
     Web(WebSession),
-    /// Nobody: the null server keeps nothing.
+    /// The null server, which stores nothing.
     Null,
 }
 
 impl Session {
-    /// Logs in; makes the database first where that is the custom.
+    /// Logs in; creates the database if the dialect supports that.
     pub fn open(target: &Target) -> Result<Self, String> {
         match target.dialect {
             Dialect::Freshet | Dialect::Mysql => MysqlSession::open(target).map(Self::Mysql),
@@ -53,7 +50,7 @@ impl Session {
         })
     }
 
-    /// How many rows a table shows; `None` where nothing is kept.
+    /// The number of visible rows of a table; `None` if the target stores nothing.
     pub fn count(&mut self, table: &str) -> Result<Option<u64>, String> {
         if matches!(self, Self::Null) {
             return Ok(None);

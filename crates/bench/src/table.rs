@@ -1,44 +1,35 @@
-//! The tables of the workloads, and how each peer is asked to make them.
+//! The tables of the workloads, with CREATE statements for each dialect.
 
 pub mod tpch;
 
 use std::sync::LazyLock;
 
-/// Whose SQL is spoken.
+/// An SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Freshet.
     Freshet,
     /// MariaDB and MySQL.
     Mysql,
-    /// PostgreSQL.
     Postgres,
-    /// QuestDB over the protocol of PostgreSQL.
+    /// QuestDB over PostgreSQL's protocol.
     QuestDb,
     /// ClickHouse over HTTP.
     ClickHouse,
-    /// The null server: answers, keeps nothing.
+    /// The null server, which stores nothing.
     Null,
 }
 
-/// Type of a column, as far as peers agree on it.
+/// Column types common to all dialects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// 16 bits.
     SmallInt,
-    /// 32 bits.
     Int,
-    /// 64 bits.
     BigInt,
     /// DECIMAL(15, 2).
     Decimal,
-    /// Text of exactly that many characters.
     Char(u16),
-    /// Text of at most that many characters.
     Varchar(u16),
-    /// A day.
     Date,
-    /// A second.
     DateTime,
 }
 
@@ -74,17 +65,16 @@ impl Kind {
 /// A table of a workload.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its name.
     pub name: String,
-    /// Names and types, in order.
+    /// Names and types.
     pub columns: &'static [(&'static str, Kind)],
-    /// How many leading columns are Freshet's sort key.
+    /// The number of leading columns in Freshet's sort key.
     key_columns: usize,
-    /// The column whose hash chooses Freshet's bucket.
+    /// The distribution column in Freshet.
     distributed_by: &'static str,
-    /// Freshet's buckets.
+    /// The number of buckets in Freshet.
     buckets: u32,
-    /// Keys that peers with indexes keep, because the seed's table has them.
+    /// Indexes in dialects that have them, as in the original table.
     indexes: &'static [&'static str],
 }
 
@@ -112,7 +102,7 @@ pub fn lineitem() -> Table {
     }
 }
 
-/// Leading columns are the sort key of the seed, so they come first.
+/// The columns of the sort key come first.
 const LINEITEM: &[(&str, Kind)] = &[
     ("l_orderkey", Kind::BigInt),
     ("l_partkey", Kind::BigInt),
@@ -149,7 +139,7 @@ pub fn sbtest1() -> Table {
     }
 }
 
-/// A log of a web server.
+/// The log of a web server.
 pub fn httplogs() -> Table {
     Table {
         name: "httplogs".to_owned(),
@@ -167,20 +157,20 @@ pub fn httplogs() -> Table {
     }
 }
 
-/// A table of that many ints.
+/// A table of `count` ints.
 pub fn columns(count: usize) -> Table {
     let columns = &WIDE[..count.min(WIDE.len())];
     Table { name: "wide".to_owned(), columns, distributed_by: columns[0].0, ..ints() }
 }
 
-/// An int and a text of that many bytes.
+/// An int and a text of `bytes` bytes.
 pub fn width(bytes: usize) -> Table {
     let columns = WIDTHS.iter().find(|columns| columns[1].1 == Kind::Varchar(bytes as u16));
     let columns = columns.expect("a width of the sweep");
     Table { name: "long".to_owned(), columns, ..ints() }
 }
 
-/// Columns of the widest table; narrower ones take the first of them.
+/// The columns of the widest table; narrower tables use the first ones.
 static WIDE: LazyLock<Vec<(&'static str, Kind)>> = LazyLock::new(|| {
     let name = |number| -> &'static str { String::leak(format!("c{number:04}")) };
     (0..COLUMNS_MAX).map(|number| (name(number), Kind::Int)).collect()
@@ -199,12 +189,12 @@ impl Table {
         Self { name: format!("t{number:04}"), ..self.clone() }
     }
 
-    /// The same with another number of buckets.
+    /// With another number of buckets.
     pub fn with_buckets(self, buckets: u32) -> Self {
         Self { buckets, ..self }
     }
 
-    /// The statements that make the table anew, empty.
+    /// The statements that drop and create the table.
     pub fn recreate(&self, dialect: Dialect) -> Vec<String> {
         let drop = format!("DROP TABLE IF EXISTS {}", self.name);
         match dialect {
@@ -260,12 +250,12 @@ impl Table {
         }
     }
 
-    /// Whether QuestDB needs a column more: its tables with a log have a time of arrival.
+    /// Whether QuestDB needs an additional timestamp column, which its tables with a WAL require.
     pub fn arrives(&self) -> bool {
         self.columns.iter().all(|(_, kind)| *kind != Kind::DateTime)
     }
 
-    /// Where the rows of an INSERT go: the table, and its columns where there is one more.
+    /// The target of an INSERT: the table, with its columns if there is an additional one.
     pub fn insert_into(&self, dialect: Dialect) -> String {
         let mut names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
         match dialect {

@@ -1,13 +1,13 @@
-//! Who is measured: address, dialect, process.
+//! Targets: the servers to measure.
 
 use std::str::FromStr;
 
 use crate::table::Dialect;
 
-/// Which protocol carries the requests of bodies (W5, W7).
+/// The protocol for requests with bodies (W5, W7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyProtocol {
-    /// Freshet's Stream Load.
+    /// Stream Load of Freshet.
     StreamLoad,
     /// LOAD DATA LOCAL INFILE.
     LoadData,
@@ -19,39 +19,36 @@ pub enum BodyProtocol {
     ClickHouse,
 }
 
-/// A server to measure, given as
-/// `scheme://user:password@host:port/database?name=..&pid=..`, with `http` (a port), `dir`, `sync`
-/// and `group_commit` as further settings.
+/// A server to measure, given as `scheme://user:password@host:port/database?name=..&pid=..`, with
+/// further settings `http` (a port), `dir`, `sync` and `group_commit`.
 ///
 /// Schemes: `freshet`, `mysql`, `postgres`, `questdb`, `clickhouse`, `null`.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What it is called in results.
+    /// The name in results.
     pub name: String,
-    /// Whose SQL it speaks.
     pub dialect: Dialect,
-    /// Host and port of its SQL protocol.
+    /// Host and port of the SQL protocol.
     pub address: String,
-    /// Host and port of its HTTP server.
+    /// Host and port of the HTTP server.
     pub http_address: String,
-    /// Name of the user.
     pub user: String,
-    /// The password, empty for none.
+    /// Empty for none.
     pub password: String,
-    /// The database, made if it is missing.
+    /// Created if it is missing.
     pub database: String,
-    /// The process, for its CPU, memory and disk; 0 if unknown.
+    /// The server's process, for its CPU, memory and disk usage; 0 if unknown.
     pub pid: u32,
-    /// Its data directory, for counting files.
+    /// The data directory, for counting files.
     pub directory: Option<String>,
-    /// What an acknowledgement means there, in words.
+    /// What an acknowledgement guarantees, in words.
     pub sync: String,
-    /// `group_commit` of Freshet: `off_mode`, `sync_mode` or `async_mode`.
+    /// Freshet's `group_commit`: `off_mode`, `sync_mode` or `async_mode`.
     pub group_commit: Option<String>,
 }
 
 impl Target {
-    /// How this server takes bodies.
+    /// The protocol for bodies.
     pub fn body_protocol(&self) -> BodyProtocol {
         match self.dialect {
             Dialect::Freshet | Dialect::Null => BodyProtocol::StreamLoad,

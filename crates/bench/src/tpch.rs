@@ -1,4 +1,4 @@
-//! W7: TPC-H loaded in bulk, and its 22 queries.
+//! W7: bulk loading of TPC-H, and its 22 queries.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -20,40 +20,36 @@ use crate::session::{MysqlSession, Session};
 use crate::table::{Dialect, Table, tpch};
 use crate::target::{BodyProtocol, Target};
 
-/// A body is cut behind the row that passes this size.
+/// A body ends with the row that exceeds this size.
 const BODY_BYTES: usize = 10_000_000;
-/// Connections that load.
+/// The number of loading connections.
 const LOADERS: usize = 4;
-/// How often each query runs; the fastest counts.
+/// Runs of each query, of which the fastest counts.
 const QUERY_RUNS: usize = 3;
 
-/// One step: a table loaded, a query answered.
+/// The result of a step: a loaded table or a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TpchLine {
-    /// Format of the line.
+    /// The format of the line.
     pub format: u32,
-    /// `load lineitem`, `q1`.
+    /// The step: `load lineitem`, `q1`.
     pub tpch: String,
-    /// Name of the target.
     pub target: String,
-    /// How long it took.
     pub seconds: f64,
-    /// Rows loaded, or rows of the answer.
+    /// Rows loaded, or rows of the result.
     pub rows: u64,
 }
 
-/// What to do.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// On whom.
     pub targets: Vec<Target>,
-    /// Scale factor.
     pub scale: f64,
-    /// Only this table.
+    /// Load only this table.
     pub only: Option<String>,
     /// The folder of `q01.sql` to `q22.sql`.
     pub queries: Option<PathBuf>,
-    /// Where lines of JSON are appended.
+    /// The file for results.
     pub out: Option<PathBuf>,
 }
 
@@ -76,7 +72,7 @@ fn say(plan: &Plan, target: &str, step: String, seconds: f64, rows: u64) -> Resu
     append(plan.out.as_deref(), &line)
 }
 
-/// Asks all targets in turn, so that what slows the machine for a while slows them alike.
+/// Runs the queries on alternating targets, so that slow phases of the machine affect all of them.
 fn queries(plan: &Plan, folder: &Path) -> Result<(), String> {
     let clock = SystemClock::new();
     let mut sessions: Vec<Session> =
@@ -102,8 +98,8 @@ fn queries(plan: &Plan, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the tables as text for engines in process: `lineitem.csv` with `|` between values, and
-/// `lineitem.postgres.sql` and `lineitem.clickhouse.sql`, which make the table.
+/// Writes the tables as text for embedded engines: `lineitem.csv` with `|` as separator, and
+/// `lineitem.postgres.sql` and `lineitem.clickhouse.sql` with the CREATE statements.
 pub fn write_files(folder: &Path, scale: f64) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for table in tpch::all() {
@@ -127,7 +123,8 @@ pub fn write_files(folder: &Path, scale: f64) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads a table and checks that all rows are there; returns seconds and rows.
+/// Loads a table and checks that all rows are visible; returns the duration in seconds and the
+/// rows.
 fn load(target: &Target, table: &Table, scale: f64) -> Result<(f64, u64), String> {
     let protocol = target.body_protocol();
     let mut session = Session::open(target)?;
@@ -167,7 +164,7 @@ fn requests(
     })
 }
 
-/// The rows of a table, cut into bodies that `encode` makes requests of.
+/// Generates the rows of a table, divided into bodies that `encode` makes requests of.
 fn generate(
     table: &str,
     scale: f64,
@@ -186,7 +183,7 @@ fn generate(
     })
 }
 
-/// Writes rows as text and cuts bodies out of it.
+/// Writes rows as text and divides it into bodies.
 fn cut<R: Display>(
     rows: impl Iterator<Item = R>,
     mut encode: impl FnMut(&[u8], u64) -> Request,
@@ -197,7 +194,8 @@ fn cut<R: Display>(
     let mut count = 0;
     for row in rows {
         write!(body, "{row}").expect("a Vec takes all");
-        // The generator ends each row with a separator, which loaders take for a column more.
+        // The generator ends each row with a separator, which loaders would take for another
+        // column.
         body.pop_if(|byte| *byte == b'|');
         body.push(b'\n');
         count += 1;

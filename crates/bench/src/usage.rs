@@ -1,24 +1,23 @@
-//! What a process has used, from /proc.
+//! Resource usage of a process, from /proc.
 
 use std::fs;
 use std::path::Path;
 
-/// Clock ticks a second in `/proc/PID/stat`; fixed for user space on Linux.
+/// Clock ticks per second in `/proc/PID/stat`; constant on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// CPU, memory and disk of a process and its children so far.
+/// CPU time, memory and disk writes of a process and its children.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Seconds of CPU.
     pub cpu_seconds: f64,
-    /// Memory held now: that of its own of each process, what they share once.
+    /// Current memory: private memory of each process, shared memory once.
     pub rss_bytes: u64,
-    /// Bytes handed to the block device.
+    /// Bytes written to the block device.
     pub written_bytes: u64,
 }
 
 impl Usage {
-    /// Of `pid` and its children (PostgreSQL is a family); all zero for pid 0.
+    /// Of `pid` and its children (PostgreSQL has several processes); all zero for pid 0.
     pub fn of(pid: u32) -> Self {
         if pid == 0 {
             return Self::default();
@@ -40,13 +39,12 @@ impl Usage {
         sum
     }
 
-    /// Of this process.
     pub fn own() -> Self {
         Self::of(std::process::id())
     }
 }
 
-/// `pid` and the processes whose parent it is.
+/// `pid` and its child processes.
 fn family(pid: u32) -> Vec<u32> {
     let mut members = vec![pid];
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -61,25 +59,25 @@ fn family(pid: u32) -> Vec<u32> {
     members
 }
 
-/// The fields of `/proc/PID/stat` from the third (the state) on: the second, a name in
-/// parentheses, may hold anything.
+/// The fields of `/proc/PID/stat` from the third (the state) on; the second, a name in parentheses,
+/// may contain anything.
 fn after_name(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit(')').next().unwrap_or_default().split_whitespace()
 }
 
-/// User and system time, own and of children that have ended.
+/// User and system time of the process and of children that have ended, in seconds.
 fn cpu_seconds(stat: &str) -> f64 {
     let ticks = after_name(stat).skip(11).take(4);
     ticks.filter_map(|text| text.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
 }
 
-/// The number behind a name at the start of a line.
+/// The number after a name at the beginning of a line.
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Files below a folder.
+/// The number of files below a folder.
 pub fn files_below(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

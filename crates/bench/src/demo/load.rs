@@ -1,4 +1,4 @@
-//! The connections of the two loads, a thread each.
+//! The connections of the two loads, each with a thread.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,15 +19,14 @@ use crate::session::Session;
 use crate::table;
 use crate::target::{BodyProtocol, Target};
 
-/// Rows of one INSERT.
+/// Rows per INSERT.
 const INSERT_ROWS: usize = 500;
-/// Rows of one Stream Load: about a megabyte.
+/// Rows per Stream Load, about a megabyte.
 const LOAD_ROWS: usize = 8_000;
 
 /// A connection's thread.
 type Worker = JoinHandle<Result<(), String>>;
 
-/// Starts all connections.
 pub fn start(plan: &Plan, sql: &Arc<Stream>, http: &Arc<Stream>) -> Vec<Worker> {
     let target = Target { group_commit: Some("async_mode".to_owned()), ..plan.target.clone() };
     let inserts = (0..SQL_CONNECTIONS).map(|part| {
@@ -41,7 +40,7 @@ pub fn start(plan: &Plan, sql: &Arc<Stream>, http: &Arc<Stream>) -> Vec<Worker> 
     inserts.chain(loads).collect()
 }
 
-/// Inserts one part of lineitem.
+/// Inserts one connection's part of lineitem.
 fn insert(target: &Target, stream: &Stream, scale: f64, part: usize) -> Result<(), String> {
     let clock = SystemClock::new();
     let table = table::lineitem();
@@ -62,7 +61,7 @@ fn insert(target: &Target, stream: &Stream, scale: f64, part: usize) -> Result<(
     Ok(())
 }
 
-/// Loads one part of the log.
+/// Loads one connection's part of the log.
 fn load(target: &Target, stream: &Stream, part: usize) -> Result<(), String> {
     let clock = SystemClock::new();
     let mut rng = StdRng::seed_from_u64(part as u64);
@@ -83,7 +82,7 @@ fn load(target: &Target, stream: &Stream, part: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// A connection for HTTP requests, one after the other.
+/// A connection for HTTP requests, one at a time.
 struct Connection {
     stream: TcpStream,
     replies: Replies,

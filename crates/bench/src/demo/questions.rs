@@ -1,10 +1,10 @@
-//! A handful of questions about what was loaded, and their answers as tables.
+//! A few queries on the loaded rows, with their results as tables.
 
 use freshet_base::clock::{Clock, SystemClock};
 
 use crate::session::{Session, TextRows};
 
-/// A question: what it asks in words, the names of its columns, its SQL.
+/// A query: its meaning in words, the names of its columns, its SQL.
 struct Question {
     words: &'static str,
     columns: &'static [&'static str],
@@ -49,7 +49,7 @@ const QUESTIONS: [Question; 5] = [
     },
 ];
 
-/// Asks them all.
+/// Runs all queries.
 pub fn ask(session: &mut Session) -> Result<(), String> {
     let clock = SystemClock::new();
     for question in &QUESTIONS {
@@ -63,7 +63,7 @@ pub fn ask(session: &mut Session) -> Result<(), String> {
     Ok(())
 }
 
-/// A table with lines around it.
+/// Formats a table with borders.
 fn drawn(columns: &[&str], rows: &TextRows) -> String {
     let cells = |column: usize| rows.iter().map(move |row| row[column].as_str());
     let widths: Vec<usize> = columns

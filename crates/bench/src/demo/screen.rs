@@ -1,5 +1,5 @@
-//! What is on screen while rows stream in: a line for each load, drawn over on a terminal and
-//! printed now and then anywhere else.
+//! Progress of the loads: a line for each, redrawn on a terminal and printed at intervals
+//! elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::Stream;
 const TERMINAL_PAUSE: Duration = Duration::from_millis(200);
 const LOG_PAUSE: Duration = Duration::from_secs(2);
 
-/// The lines of the loads.
+/// The progress display.
 pub struct Screen {
     streams: Vec<Arc<Stream>>,
     is_terminal: bool,
@@ -19,17 +19,16 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Nothing is shown yet.
     pub fn new(streams: Vec<Arc<Stream>>) -> Self {
         Self { streams, is_terminal: std::io::stdout().is_terminal(), has_lines: false }
     }
 
-    /// Waits as long as what is shown may stay.
+    /// Waits until the next update.
     pub fn pause(&self) {
         std::thread::sleep(if self.is_terminal { TERMINAL_PAUSE } else { LOG_PAUSE });
     }
 
-    /// Shows what is reached after so many seconds.
+    /// Shows the progress after `seconds`.
     pub fn show(&mut self, seconds: f64) {
         if self.is_terminal && self.has_lines {
             print!("\x1b[{}A\x1b[J", self.streams.len());
@@ -38,11 +37,11 @@ impl Screen {
             println!("{}", line(stream, seconds));
         }
         self.has_lines = true;
-        // A terminal that has gone away is no reason to stop loading.
+        // If the terminal is gone, loading continues.
         let _ = std::io::stdout().flush();
     }
 
-    /// Shows the end.
+    /// Shows the final state.
     pub fn end(&mut self, seconds: f64) {
         self.show(seconds);
         println!("all of it in {seconds:.1} s");
@@ -67,7 +66,7 @@ fn line(stream: &Stream, seconds: f64) -> String {
     )
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

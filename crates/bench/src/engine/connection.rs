@@ -1,4 +1,4 @@
-//! One connection: a request on its way out, an answer on its way in.
+//! A connection with one outstanding request.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use super::Feed;
 use crate::encode::Request;
 use crate::reply::{Answer, Replies};
 
-/// A connection that is logged in, with the requests that it may send.
+/// A logged-in connection with the requests that it sends.
 pub struct Connection {
     stream: TcpStream,
     replies: Replies,
     requests: Arc<Vec<Request>>,
-    /// The request that is on its way, an index of `requests`.
+    /// The index in `requests` of the outstanding request.
     current: usize,
     /// How many of its bytes were sent.
     sent: usize,
-    /// The request with numbers stamped in, if it needs any.
+    /// The outstanding request with serial numbers, if it has any.
     stamped: Vec<u8>,
-    /// When the request on its way was sent, or was due.
+    /// When the outstanding request was sent, or was due.
     started: Option<Duration>,
 }
 
@@ -39,12 +39,12 @@ impl Connection {
         Ok(Self { stream, replies, requests, current: 0, sent: 0, stamped, started: None })
     }
 
-    /// The socket, for registering it.
+    /// The socket, for polling.
     pub(super) fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
-    /// Whether an answer is awaited.
+    /// Whether a request is outstanding.
     pub(super) fn is_busy(&self) -> bool {
         self.started.is_some()
     }
@@ -63,7 +63,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket accepts.
     pub(super) fn write(&mut self) -> Result<(), String> {
         let request = &self.requests[self.current];
         let bytes = if request.is_stamped() { &self.stamped } else { &request.bytes };
@@ -78,7 +78,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what is there; returns the answer to the request, its rows and when it was sent.
+    /// Receives what is available; returns the answer to the request, its rows and its start time.
     pub(super) fn read(&mut self) -> Result<Option<(Answer, u64, Duration)>, String> {
         loop {
             let spare = self.replies.spare();
@@ -91,7 +91,7 @@ impl Connection {
                         let started = self.started.take().ok_or("an answer without a request")?;
                         return Ok(Some((answer, self.requests[self.current].rows, started)));
                     }
-                    // A short read has emptied the socket; what comes later is another event.
+                    // A short read has emptied the socket; further bytes cause another event.
                     if count < room {
                         return Ok(None);
                     }

@@ -1,4 +1,4 @@
-//! One thread and its connections.
+//! A client thread and its connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use mio::{Events, Interest, Poll, Token};
 use super::{Connection, Feed, Schedule, Tally};
 use crate::reply::Answer;
 
-/// How often a thread looks at the clock when nothing happens.
+/// How often a thread checks the clock when there are no events.
 const TICK: Duration = Duration::from_millis(100);
-/// A request sent later than this after it was due found no free connection: waiting for events
-/// alone, in whole milliseconds, does not take as long.
+/// A request sent later than this after it was due counts as late because no connection was free;
+/// waiting for events, which has a resolution of milliseconds, delays it less.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Requests that are sent at set times.
+/// Requests that are sent at fixed intervals.
 struct Pace {
     interval: Duration,
     due: Duration,
@@ -25,9 +25,9 @@ struct Pace {
 /// A thread's share of the load.
 pub(super) struct Worker {
     poll: Poll,
-    /// `None` once the connection is lost.
+    /// `None` after the connection was lost.
     connections: Vec<Option<Connection>>,
-    /// How many of them await an answer.
+    /// The number of connections with an outstanding request.
     busy: usize,
     feed: Arc<Feed>,
     clock: SystemClock,
@@ -37,7 +37,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Registers the connections; `pace` is requests a second.
+    /// Registers the connections; `pace` is in requests per second.
     pub(super) fn new(
         mut connections: Vec<Connection>,
         feed: Arc<Feed>,
@@ -60,7 +60,7 @@ impl Worker {
         Ok(Self { poll, connections, busy: 0, feed, clock, schedule, pace, tally: Tally::new() })
     }
 
-    /// Sends and receives until the time is over and every answer is there.
+    /// Sends and receives until the time is over and every answer has arrived.
     pub(super) fn run(mut self) -> Result<Tally, String> {
         let mut events = Events::with_capacity(1024);
         if self.pace.is_none() {
@@ -92,7 +92,7 @@ impl Worker {
         }
     }
 
-    /// Sends what is due; the time of a request that is late counts from when it was due.
+    /// Sends the requests that are due; the latency of a late request counts from when it was due.
     fn send_due(&mut self, now: Duration) {
         while let Some(pace) = &mut self.pace {
             if pace.due > now || now >= self.schedule.send_until {

@@ -1,4 +1,4 @@
-//! One thread that writes and syncs as long as somebody waits for it.
+//! A thread that writes and syncs while requests wait.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::device::{Aligned, FILE_BYTES, preallocated};
 
-/// What one flush writes at most; what is beyond goes with it all the same, as in a log that
+/// The maximum size of a flush; waiting bytes beyond it are flushed with it, as in a log that
 /// writes many buffers at once.
 const FLUSH_BYTES_MAX: usize = 1 << 20;
 
-/// The flush that everybody shares.
+/// The flusher shared by all threads.
 pub(super) struct Flusher {
     queue: Mutex<Queue>,
     arrived: Condvar,
-    /// Number of the last flush that has ended.
+    /// The number of the last completed flush.
     ended: AtomicU64,
     wakers: Mutex<Vec<Waker>>,
 }
@@ -26,12 +26,12 @@ pub(super) struct Flusher {
 #[derive(Default)]
 struct Queue {
     bytes: usize,
-    /// Number of the last flush that has begun.
+    /// The number of the last flush that began.
     begun: u64,
 }
 
 impl Flusher {
-    /// Makes the file and starts the thread.
+    /// Creates the file and starts the thread.
     pub(super) fn start(path: &Path) -> Result<Arc<Self>, String> {
         let file = preallocated(path)?;
         let flusher = Arc::new(Self {
@@ -45,12 +45,12 @@ impl Flusher {
         Ok(flusher)
     }
 
-    /// Wakes a thread after every flush.
+    /// Registers a thread to wake after every flush.
     pub(super) fn subscribe(&self, waker: Waker) {
         self.wakers.lock().push(waker);
     }
 
-    /// Hands over bytes; returns the number of the flush that takes them.
+    /// Adds bytes to the next flush; returns its number.
     pub(super) fn submit(&self, bytes: usize) -> u64 {
         let mut queue = self.queue.lock();
         queue.bytes += bytes;
@@ -58,7 +58,7 @@ impl Flusher {
         queue.begun + 1
     }
 
-    /// Number of the last flush that has ended.
+    /// The number of the last completed flush.
     pub(super) fn ended(&self) -> u64 {
         self.ended.load(Ordering::Acquire)
     }
@@ -82,7 +82,7 @@ impl Flusher {
         }
     }
 
-    /// Waits for bytes; returns the number of the flush that begins with them.
+    /// Waits for bytes; returns the number and size of the flush that begins.
     fn next(&self) -> (u64, usize) {
         let mut queue = self.queue.lock();
         while queue.bytes == 0 {

@@ -1,4 +1,4 @@
-//! A client that speaks MySQL's protocol.
+//! A connection with MySQL's protocol.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -29,7 +29,7 @@ const OK: OkPacket<'static> = OkPacket {
 };
 
 impl MysqlConnection {
-    /// Opens the conversation.
+    /// Sends the greeting.
     pub(super) fn greet(stream: TcpStream, id: u32) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let mut writer = PacketWriter::new();
@@ -54,14 +54,14 @@ impl MysqlConnection {
         sent
     }
 
-    /// Says OK to the write that was read last.
+    /// Sends an OK packet for the last write.
     pub(super) fn answer(&mut self) -> io::Result<()> {
         self.writer.reply_to(1);
         self.writer.ok(&OK);
         self.send()
     }
 
-    /// Takes what arrived. A client sends its next command after the answer, so there is one.
+    /// Reads a command. Clients wait for the answer before they send the next one.
     pub(super) fn read(&mut self) -> Input {
         loop {
             let spare = self.reader.spare();

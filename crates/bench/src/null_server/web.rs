@@ -1,4 +1,4 @@
-//! A client that sends bodies over HTTP.
+//! A connection with HTTP bodies.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -6,21 +6,21 @@ use mio::net::TcpStream;
 
 use super::Input;
 
-/// What one read takes at most.
+/// The maximum size of a read.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// No head of a request is longer.
+/// The maximum size of a request's head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// What a client asks for at least: that its load succeeded.
+/// The minimal answer that clients accept as a successful load.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
     content-length: 43\r\n\r\n{\"Status\": \"Success\", \"Message\": \"nothing\"}";
 
-/// A connection, and the request that comes in over it.
+/// A connection and its incoming request.
 pub(super) struct WebConnection {
     stream: TcpStream,
     bytes: Vec<u8>,
-    /// The beginning of a head that has not ended yet.
+    /// The incomplete head of a request.
     head: Vec<u8>,
-    /// Bytes of the body, and how many of them are still to come; between requests nothing.
+    /// The size of the body, and how much of it is missing; `None` between requests.
     body: Option<(usize, usize)>,
 }
 
@@ -30,12 +30,12 @@ impl WebConnection {
         Ok(Self { stream, bytes: vec![0; READ_BYTES_MAX], head: Vec::new(), body: None })
     }
 
-    /// Answers the request that was read last.
+    /// Answers the last request.
     pub(super) fn answer(&mut self) -> io::Result<()> {
         self.stream.write_all(ANSWER)
     }
 
-    /// Takes what arrived. A client sends its next request after the answer, so there is one.
+    /// Reads a request. Clients wait for the answer before they send the next one.
     pub(super) fn read(&mut self) -> Input {
         loop {
             let count = match self.stream.read(&mut self.bytes) {
@@ -54,7 +54,7 @@ impl WebConnection {
         }
     }
 
-    /// Counts bytes as head and body; `None` if they are not what the client sends.
+    /// Consumes bytes of head and body; `None` if they are malformed.
     fn take(&mut self, count: usize) -> Option<()> {
         let came = &self.bytes[..count];
         if let Some((_, left)) = &mut self.body {
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection of the null server, and the client's end of it.
+    /// A connection of the null server and its client.
     fn connected() -> (WebConnection, StdStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = StdStream::connect(listener.local_addr().unwrap()).unwrap();

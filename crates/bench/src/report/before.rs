@@ -1,15 +1,15 @@
-//! Ours beside another version of itself: how many times as fast each point is.
+//! Comparison of two versions of Freshet.
 
 use super::{OURS, Results, in_order};
 
-/// A point, and how many times as fast ours is as the other target.
+/// The ratio of Freshet to the other target at a point.
 #[derive(Debug, PartialEq)]
 struct Ratio {
     what: String,
     ratio: f64,
 }
 
-/// Prints the ratios, the least first, and fails if one is below `least`.
+/// Prints the ratios in ascending order; fails if one is below `least`.
 pub fn compare(results: &Results, to: &str, least: f64) -> Result<(), String> {
     let ratios = ratios(results, to);
     if ratios.is_empty() {
@@ -24,7 +24,8 @@ pub fn compare(results: &Results, to: &str, least: f64) -> Result<(), String> {
     (slower == 0).then_some(()).ok_or_else(|| format!("{slower} points have slowed"))
 }
 
-/// Of points the median over rounds of the rates' ratio; of TPC-H the ratio of the fastest runs.
+/// For points, the median over rounds of the ratio of rates; for TPC-H the ratio of the fastest
+/// runs.
 fn ratios(results: &Results, to: &str) -> Vec<Ratio> {
     let points = results.points().into_iter().filter_map(|point| {
         let ratio = results.ratio(point, OURS, to)?;

@@ -1,4 +1,4 @@
-//! Compares results with what is required.
+//! Compares results with requirements.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::result::Line;
 
 pub(super) use super::required::MODE_BASE;
 
-/// One requirement and what came of it.
+/// A requirement and its result.
 #[derive(Clone, Debug)]
 pub(super) struct Check {
     pub(super) what: String,
-    /// `None` when it was not measured.
+    /// `None` if it was not measured.
     pub(super) got: Option<f64>,
-    /// `None` where there is only an aim.
+    /// `None` if there is only an aim.
     pub(super) must: Option<f64>,
     pub(super) aim: Option<f64>,
     pub(super) bound: Bound,
@@ -52,8 +52,7 @@ impl Check {
         Self { aim: Some(aim), ..self }
     }
 
-    /// Whether it is met, or reaches its aim if nothing is required; `None` when it was not
-    /// measured.
+    /// Whether the requirement, or else the aim, is met; `None` if it was not measured.
     pub(super) fn met(&self) -> Option<bool> {
         let wanted = self.must.or(self.aim)?;
         self.got.map(|got| self.bound.holds(got, wanted))
@@ -94,7 +93,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// Every requirement as a table of Markdown, with how many are met.
+/// A Markdown table of all requirements, with the number of those met.
 pub(super) fn markdown(results: &Results) -> String {
     let mut text = summary(results);
     text.push_str("\n\n| verdict | what | measured | must | aim |\n");
@@ -105,7 +104,7 @@ pub(super) fn markdown(results: &Results) -> String {
     text
 }
 
-/// How many requirements are met, missed and open.
+/// How many requirements are met, missed and not measured.
 pub(super) fn summary(results: &Results) -> String {
     let checks = all(results);
     let musts = || checks.iter().filter(|check| check.must.is_some());
@@ -119,7 +118,7 @@ pub(super) fn summary(results: &Results) -> String {
     )
 }
 
-/// Every requirement.
+/// All requirements.
 pub(super) fn all(results: &Results) -> Vec<Check> {
     let mut checks: Vec<Check> =
         RATIOS.iter().map(|wanted| against_peer(results, wanted)).collect();
@@ -188,7 +187,8 @@ fn shape(results: &Results, wanted: &Shape) -> Check {
     }
 }
 
-/// W4 by connections at its end, and by batch from each size to the next.
+/// W4: the largest number of connections against the best, and each batch size against the
+/// previous.
 fn curves(results: &Results) -> Vec<Check> {
     let mut all = results.points();
     all.retain(|point| point.starts_with(PEAK_CURVE));
@@ -209,7 +209,7 @@ fn curves(results: &Results) -> Vec<Check> {
     checks
 }
 
-/// Writes beside analytic queries, and writes that go on for long.
+/// Writes with concurrent queries, and long runs.
 fn company(results: &Results) -> Vec<Check> {
     let rates = results.rate(WITH_QUERIES, OURS).zip(results.rate(WITHOUT_QUERIES, OURS));
     let what = format!("{WITH_QUERIES}, to none");

@@ -1,7 +1,7 @@
-//! Tables put into a document between marks, so that no figure is copied by hand.
+//! Writes tables into marked sections of a document, so that numbers are not copied by hand.
 //!
-//! A mark is a line `<!-- figures: NAME -->`; what stands between it and the next line
-//! `<!-- end of figures -->` is replaced. Names are those of [`section`].
+//! A section begins with a line `<!-- figures: NAME -->` and ends with `<!-- end of figures -->`;
+//! its content is replaced. [`section`] has the names.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{OURS, Results, checks, tables};
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
 
-/// Fills the marked sections of a file.
+/// Updates the sections of a file.
 pub fn fill_file(results: &Results, path: &Path) -> Result<(), String> {
     let at = |error: std::io::Error| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(at)?;
@@ -18,7 +18,7 @@ pub fn fill_file(results: &Results, path: &Path) -> Result<(), String> {
     std::fs::write(path, filled).map_err(at)
 }
 
-/// Fills the marked sections of a text; one that was not measured stays as it is.
+/// Updates the sections of a text; those that were not measured are kept.
 pub(super) fn fill(results: &Results, text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut lines = text.lines();
@@ -46,7 +46,7 @@ pub(super) fn fill(results: &Results, text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// What belongs into a section; `None` if it was not measured.
+/// The content of a section; `None` if it was not measured.
 fn section(results: &Results, name: &str) -> Result<Option<String>, String> {
     let modes = [checks::MODE_BASE, "freshet-sync"];
     let is_mode = |point: &&str| results.targets(point).iter().any(|name| modes.contains(name));

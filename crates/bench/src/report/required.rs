@@ -1,6 +1,6 @@
-//! What is required: ratios to peers, bounds of latency, shapes of curves.
+//! Requirements: ratios to other servers, latencies, shapes of curves.
 
-/// Rows a second of ours to those of a peer at a point.
+/// A required ratio of rows per second to those of another server.
 pub(super) struct Ratio {
     pub(super) point: &'static str,
     pub(super) peer: &'static str,
@@ -12,7 +12,7 @@ const fn ratio(point: &'static str, peer: &'static str, must: f64, aim: f64) -> 
     Ratio { point, peer, must, aim }
 }
 
-/// Where a peer was not measured the ratio is left open.
+/// Ratios to servers that were not measured stay open.
 pub(super) const RATIOS: &[Ratio] = &[
     ratio("W1 ints prepared 1 x 30", "mariadb", 3.0, 3.0),
     ratio("W1 ints prepared 1 x 30", "questdb", 1.5, 1.5),
@@ -62,12 +62,12 @@ pub(super) const RATIOS: &[Ratio] = &[
     ratio("W5 httplogs body 10MB x 10", "clickhouse", 2.2, 3.0),
 ];
 
-/// No ratio has to be met beyond this part of the null server.
+/// Ratios are not required beyond this fraction of the null server.
 pub(super) const NULL_SERVER_MUST: f64 = 0.8;
-/// What is aimed at of the null server with single rows of two ints.
+/// The aimed fraction of the null server with single rows of two ints.
 pub(super) const NULL_SERVER_AIM: f64 = 0.9;
 
-/// A bound of a quantile, in milliseconds.
+/// The bound of a latency quantile in milliseconds.
 pub(super) struct Latency {
     pub(super) point: &'static str,
     /// 0.5 or 0.99.
@@ -86,11 +86,11 @@ pub(super) const LATENCIES: &[Latency] = &[
     latency("W3 ints text 1000 x 100", 0.99, 60.0),
 ];
 
-/// Ours at one point to ours at another.
+/// A ratio between two points on Freshet.
 pub(super) struct Shape {
     pub(super) point: &'static str,
     pub(super) to: &'static str,
-    /// `None` where there is only an aim.
+    /// `None` if there is only an aim.
     pub(super) must: Option<f64>,
     pub(super) aim: f64,
 }
@@ -114,10 +114,10 @@ pub(super) const SHAPES: &[Shape] = &[
     aim("W3 ints text 1000 x 500", "W3 ints text 1000 x 30", 0.9),
 ];
 
-/// W4 by connections ends so near its best.
+/// The last point of W4 by connections relative to the best one.
 pub(super) const PEAK_CURVE_END: &str = "W4 sbtest1 text 1000 x 128";
 pub(super) const PEAK_CURVE_END_MUST: f64 = 0.95;
-/// W4 by batch has no cliff: each size to the one before it.
+/// Each batch size of W4 relative to the previous one: there must be no sharp drop.
 pub(super) const BATCHES: [usize; 8] = [1, 10, 100, 500, 1000, 2000, 5000, 10_000];
 pub(super) const NEXT_BATCH_MUST: f64 = 0.9;
 
@@ -127,23 +127,23 @@ pub(super) const WITH_QUERIES_MUST: f64 = 0.5;
 
 pub(super) const LONG_POINT: &str = "W2 lineitem text 100 x 20 long";
 pub(super) const LONG_MUST: f64 = 0.9;
-/// The part of memory that writes may take unless they are told otherwise.
+/// The default fraction of memory for writes.
 pub(super) const WRITE_MEMORY_SHARE: f64 = 0.4;
 
-/// W4 by connections, against the best that MariaDB reaches anywhere on that curve.
+/// W4 by connections, relative to MariaDB's best point on that curve.
 pub(super) const PEAK_MUST: f64 = 4.0;
 pub(super) const PEAK_AIM: f64 = 5.0;
 pub(super) const PEAK_PEER: &str = "mariadb";
 pub(super) const PEAK_CURVE: &str = "W4 sbtest1 text 1000 x ";
 pub(super) const PEAK_CONNECTIONS_MIN: usize = 4;
 
-/// Durability modes to `async_mode`, over W1 and W2.
+/// Durability modes relative to `async_mode`, over W1 and W2.
 pub(super) const MODES: [(&str, f64); 2] = [("freshet-sync", 0.95), ("freshet", 0.9)];
 pub(super) const MODE_BASE: &str = "freshet-async";
 
-/// p99 to p50 under steady load, at most.
+/// The maximum ratio of p99 to p50 under steady load.
 pub(super) const P99_TO_P50_MAX: f64 = 5.0;
-/// A lone client's synced insert to one synced write, at most.
+/// The maximum ratio of a single client's synced insert to a synced write.
 pub(super) const LONE_TO_SYNC_MAX: f64 = 1.5;
 pub(super) const LONE_POINT: &str = "W1 ints prepared 1 x 1";
 pub(super) const SYNC_FIGURE: &str = "synced overwrite, 4 KiB";
@@ -156,13 +156,13 @@ pub(super) const MANY_TABLES_POINT: &str = "W9 ints text 1 x 20 1000 tables";
 pub(super) const ONE_TABLE_POINT: &str = "W9 ints text 1 x 20";
 pub(super) const MANY_TABLES_CORES: (f64, f64) = (0.2, 0.1);
 pub(super) const MANY_TABLES_FILES_MAX: f64 = 1000.0;
-/// p50 with many tables to p50 with one, at most: the same, but for noise.
+/// The maximum ratio of p50 with many tables to p50 with one: equal, except for noise.
 pub(super) const MANY_TABLES_P50_MAX: f64 = 1.2;
 
-/// Load of `lineitem`: the seconds of a peer to ours.
+/// The load of `lineitem`: the duration of another engine divided by ours.
 pub(super) const LOAD_DUCKDB_MUST: f64 = 1.5;
 pub(super) const LOAD_CHDB_AIM: f64 = 1.0;
-/// Sum of the 22 queries to DataFusion's, at most.
+/// The maximum ratio of the sum of the 22 queries to DataFusion's.
 pub(super) const QUERIES_DATAFUSION_MAX: f64 = 0.7;
-/// Geometric mean of the 22 queries to DuckDB's.
+/// The geometric mean of the 22 queries relative to DuckDB's.
 pub(super) const QUERIES_DUCKDB_AIM: f64 = 1.0;

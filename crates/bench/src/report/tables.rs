@@ -1,9 +1,9 @@
-//! Results as tables of Markdown.
+//! Results as Markdown tables.
 
 use super::{OURS, Results, in_order};
 use crate::result::{Line, thousands};
 
-/// A table whose first column is text and whose other columns are figures.
+/// A table whose first column is text and whose other columns are numbers.
 struct Table {
     text: String,
     columns: usize,
@@ -68,8 +68,8 @@ pub(super) fn all(results: &Results) -> String {
     table.text
 }
 
-/// Points beside each other on all targets: rows a second, median and 99th percentile of a
-/// request, and how many times as fast ours is.
+/// Points on all targets side by side: rows per second, median and 99th percentile latency, and the
+/// ratio of Freshet.
 pub(super) fn beside(results: &Results, points: &[&str]) -> String {
     let targets = in_order(points.iter().flat_map(|point| results.targets(point)));
     let heads: Vec<&str> = std::iter::once("point").chain(targets.iter().copied()).collect();
@@ -91,7 +91,7 @@ fn cell(results: &Results, point: &str, target: &str) -> Option<String> {
     Some(format!("{rate} ({p50:.2} / {p99:.1} ms{ratio})"))
 }
 
-/// What points cost ours, and how far it is from the null server.
+/// The cost of points on Freshet, and its ratio to the null server.
 pub(super) fn cost(results: &Results, points: &[&str]) -> String {
     let mut table = Table::new(&[
         "point",
@@ -124,7 +124,7 @@ pub(super) fn cost(results: &Results, points: &[&str]) -> String {
     table.text
 }
 
-/// A long run, tenth by tenth.
+/// The rates of a long run in tenths.
 pub(super) fn tenths(results: &Results, points: &[&str]) -> String {
     let mut table = Table::new(&["point", "tenth of the time", "rows/s"]);
     for point in points {
@@ -137,7 +137,7 @@ pub(super) fn tenths(results: &Results, points: &[&str]) -> String {
     table.text
 }
 
-/// Figures of the machine.
+/// The measurements of the machine.
 pub(super) fn machine(results: &Results) -> String {
     let mut table = Table::new(&["machine", "p50 ms", "a second"]);
     for name in results.machine_figures() {
@@ -160,7 +160,8 @@ pub(super) fn machine(results: &Results) -> String {
     )
 }
 
-/// Seconds of each step of TPC-H on each target, and their sums; empty if there are none.
+/// The duration of each step of TPC-H on each target in seconds, and their sums; empty if there are
+/// none.
 pub(super) fn tpch(results: &Results) -> String {
     let targets = in_order(results.tpch.iter().map(|line| line.target.as_str()));
     if targets.is_empty() {

@@ -32,7 +32,7 @@ fn what_is_required_is_met_or_not_or_open() {
     };
     assert_eq!(find(&slow).met(), Some(false));
     assert!(find(&slow).to_string().starts_with("NOT MET"));
-    // Nobody has to be faster than 0.8 of a server that does nothing.
+    // The requirement is limited to 0.8 of the null server.
     let bound = results(&[(W1, "mariadb", 1, 30.0), (W1, OURS, 1, 60.0), (W1, "null", 1, 70.0)]);
     assert_eq!(find(&bound).met(), Some(true));
     assert_eq!(find(&results(&[])).met(), None);

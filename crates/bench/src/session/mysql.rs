@@ -1,4 +1,4 @@
-//! A session of MySQL's protocol over a blocking socket.
+//! A blocking session with MySQL's protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,10 +11,9 @@ use super::TextRows;
 use crate::table::Dialect;
 use crate::target::Target;
 
-/// No statement of a set-up takes longer.
+/// The timeout of a setup statement.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(600);
 
-/// A logged-in connection.
 pub struct MysqlSession {
     stream: TcpStream,
     reader: PacketReader,
@@ -22,7 +21,7 @@ pub struct MysqlSession {
 }
 
 impl MysqlSession {
-    /// Logs in, makes the database if it is missing, and uses it.
+    /// Logs in, creates the database if it is missing, and selects it.
     pub fn open(target: &Target) -> Result<Self, String> {
         let mut session = Self::login(target)?;
         if target.dialect != Dialect::Null {
@@ -43,7 +42,7 @@ impl MysqlSession {
         let reader = PacketReader::new(PAYLOAD_BYTES_MAX_DEFAULT);
         let mut session = Self { stream, reader, writer: PacketWriter::new() };
         let mut login = Login::new(&target.user, &target.password, None);
-        // Attributes would put bytes into every statement that common clients do not send.
+        // Common clients do not send query attributes, which would lengthen every statement.
         login.capabilities = login.capabilities.without(Capabilities::QUERY_ATTRIBUTES);
         loop {
             let sequence = session.writer.sequence();
@@ -65,7 +64,7 @@ impl MysqlSession {
         sent.map_err(|error| error.to_string())
     }
 
-    /// The next packet, and the sequence id of an answer to it.
+    /// The next packet, and the sequence id of a reply to it.
     fn packet(&mut self, sequence: u8) -> Result<(Vec<u8>, u8), String> {
         loop {
             match self.reader.next_packet(sequence).map_err(|error| error.to_string())? {
@@ -103,7 +102,6 @@ impl MysqlSession {
         }
     }
 
-    /// Prepares a statement and returns its id.
     pub fn prepare(&mut self, sql: &str) -> Result<u32, String> {
         self.writer.command_prepare(sql.as_bytes());
         self.send()?;
@@ -119,12 +117,12 @@ impl MysqlSession {
         Ok(reply.statement_id)
     }
 
-    /// Writes commands as this session agreed on them.
+    /// Writes commands with the negotiated capabilities.
     pub fn writer(&mut self) -> &mut PacketWriter {
         &mut self.writer
     }
 
-    /// Hands the connection to the engine.
+    /// Hands the connection over to the load generator.
     pub fn into_parts(self) -> (TcpStream, Capabilities) {
         (self.stream, self.writer.capabilities())
     }

@@ -1,4 +1,4 @@
-//! A session of PostgreSQL's protocol over a blocking socket.
+//! A blocking session with PostgreSQL's protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,13 +9,12 @@ use crate::target::Target;
 
 const PROTOCOL_3: u32 = 196_608;
 
-/// A logged-in connection.
 pub struct PostgresSession {
     stream: TcpStream,
 }
 
 impl PostgresSession {
-    /// Logs in to a database that exists, without a password or with one in the clear.
+    /// Logs in to an existing database, without a password or with a plaintext one.
     pub fn open(target: &Target) -> Result<Self, String> {
         let stream = TcpStream::connect(&target.address)
             .map_err(|error| format!("{}: {error}", target.address))?;
@@ -47,7 +46,7 @@ impl PostgresSession {
         Ok((kind, body))
     }
 
-    /// Takes messages until the server waits for the next command.
+    /// Reads messages until ReadyForQuery.
     fn until_ready(&mut self, password: Option<&str>) -> Result<TextRows, String> {
         let mut rows = Vec::new();
         let mut failure = None;
@@ -108,14 +107,14 @@ impl PostgresSession {
         self.until_ready(None).map(|_| ())
     }
 
-    /// The message of an ErrorResponse: the field `M` among fields that each end with a zero byte.
+    /// The message of an ErrorResponse: the field `M` among zero-terminated fields.
     pub fn error_text(body: &[u8]) -> String {
         let mut fields = body.split(|byte| *byte == 0);
         let message = fields.find_map(|field| field.strip_prefix(b"M"));
         String::from_utf8_lossy(message.unwrap_or(b"an error without a message")).into_owned()
     }
 
-    /// Hands the connection to the engine.
+    /// Hands the connection over to the load generator.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }

@@ -1,4 +1,4 @@
-//! Statements over HTTP, as ClickHouse takes them: one connection each.
+//! Statements over HTTP, for ClickHouse, each on a connection of its own.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,20 +6,20 @@ use std::net::TcpStream;
 use super::TextRows;
 use crate::target::Target;
 
-/// Where statements are posted.
+/// The address for statements.
 pub struct WebSession {
     address: String,
 }
 
 impl WebSession {
-    /// Remembers the address, and asks once whether somebody is there.
+    /// Checks that the server responds.
     pub fn open(target: &Target) -> Result<Self, String> {
         let mut session = Self { address: target.http_address.clone() };
         session.query("SELECT 1")?;
         Ok(session)
     }
 
-    /// Runs a statement; rows come as lines of cells between tabs.
+    /// Runs a statement; rows are lines of tab-separated cells.
     pub fn query(&mut self, sql: &str) -> Result<TextRows, String> {
         let text = self.post(sql).map_err(|error| format!("{}: {error}", self.address))?;
         let (head, body) = text.split_once("\r\n\r\n").ok_or("an answer cut short")?;
@@ -29,7 +29,7 @@ impl WebSession {
         Ok(body.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
     }
 
-    /// HTTP 1.0, so that the answer is what comes until the connection ends.
+    /// Uses HTTP 1.0, so that the answer ends with the connection.
     fn post(&self, sql: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(&self.address)?;
         let head = format!("POST / HTTP/1.0\r\nContent-Length: {}\r\n\r\n", sql.len());

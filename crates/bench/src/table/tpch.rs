@@ -65,7 +65,7 @@ const ORDERS: &[(&str, Kind)] = &[
     ("o_comment", Kind::Varchar(79)),
 ];
 
-/// All eight, small ones first.
+/// All eight tables, small ones first.
 pub fn all() -> Vec<Table> {
     let keyed = |name: &str, columns: &'static [(&'static str, Kind)]| Table {
         name: name.to_owned(),
