@@ -1,4 +1,4 @@
-//! Everything that reads bytes of strangers, by name. The fuzzer calls one of them for each
+//! Every parser of untrusted bytes, by name. The fuzzer calls one of them for each
 //! target, and a test of the crate `freshet` calls all of them on the inputs that are kept.
 //!
 //! It is not: a place for logic; what a reader must hold is asserted where the reader is.

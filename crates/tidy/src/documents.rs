@@ -1,15 +1,15 @@
-//! Documents: what they point to exists, and the map shows every crate.
+//! Rules about documents: links and paths exist, and ARCHITECTURE.md mentions every crate.
 
 use crate::tree::{folder_of, join};
 use crate::{Finding, Tree};
 
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Lines that a document in the root may have, the changelog excepted: it is read in one sitting.
+/// The maximum length of a document in the root, except for the changelog.
 const ROOT_LINES_MAX: usize = 200;
 const GROWS: &str = "CHANGELOG.md";
 
-/// Folders whose paths, when a document names them in backticks, must exist.
+/// Paths in backticks that begin with one of these folders must exist.
 const FOLDERS: [&str; 6] = ["crates/", "scripts/", "docs/", "tests/", "fuzz/", ".ci/"];
 
 /// Checks links and paths of all Markdown files.
@@ -39,7 +39,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
     files.map(|target| target.split('#').next().unwrap_or_default()).filter(|t| !t.is_empty())
 }
 
-/// The paths in backticks that begin with one of our folders and hold no pattern.
+/// Paths in backticks that begin with one of [`FOLDERS`] and are no pattern.
 fn paths(line: &str) -> impl Iterator<Item = String> {
     let quoted = line.split('`').skip(1).step_by(2);
     let ours = quoted.filter(|text| FOLDERS.iter().any(|folder| text.starts_with(folder)));
@@ -49,7 +49,7 @@ fn paths(line: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Every crate stands in the map.
+/// Every crate is mentioned in ARCHITECTURE.md.
 fn map(tree: &Tree) -> Vec<Finding> {
     let map = tree.text(MAP).unwrap_or_default();
     let crates = tree.files().filter_map(|(path, _)| {

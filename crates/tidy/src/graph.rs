@@ -1,9 +1,9 @@
-//! The graph of crates: who may depend on whom, and where versions stand.
+//! Rules about the crate graph: allowed dependencies, and where versions are declared.
 
 use crate::manifest::{Dependency, dependencies};
 use crate::{Finding, Tree};
 
-/// Every crate with the crates of ours that its code may use. ARCHITECTURE.md draws the picture.
+/// The crates that each crate may use; ARCHITECTURE.md has the picture.
 const MAY_USE: [(&str, &[&str]); 16] = [
     ("base", &[]),
     ("schema", &["base"]),
@@ -23,10 +23,10 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("tidy", &[]),
 ];
 
-/// Crates that tests of any crate may use beside those above.
+/// Additional crates that the tests of every crate may use.
 const TESTS_MAY_USE: [&str; 2] = ["sim", "torture"];
 
-/// The one crate that names DataFusion, so that all below it build and test in seconds.
+/// The only crate that uses DataFusion, so that all crates below build and test in seconds.
 const DATAFUSION_IN: &str = "query";
 
 /// Checks the manifests of all crates.
@@ -53,7 +53,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with the crate `name` using `dependency`, if anything is.
+/// Why the crate `name` must not use `dependency`, if so.
 fn edge(name: &str, may_use: &[&str], dependency: &Dependency) -> Option<String> {
     let used = dependency.name.as_str();
     if used.starts_with("datafusion") && name != DATAFUSION_IN {

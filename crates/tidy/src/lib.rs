@@ -1,24 +1,24 @@
-//! The rules of STYLE.md that a program can check, checked on this repository by one test.
+//! The rules of STYLE.md that a program can check, applied to this repository by one test.
 //!
-//! It is not a linter of Rust: rustfmt and clippy know the language, this knows the house (sizes,
-//! the graphs of crates and modules, files that nothing reaches, scripts, links of documents). It
-//! has no dependencies, so that it builds in a second and can never be in the way.
+//! It is not a Rust linter: rustfmt and clippy check the language, this checks the repository
+//! (sizes, crate and module graphs, unreachable files, scripts, links of documents). It has no
+//! dependencies, so that it builds in a second.
 //!
 //! Invariants: a rule reads the [`Tree`] and returns [`Finding`]s, nothing else; every finding
 //! names file, line and what to do instead; every rule has a test in which it fails.
 //!
-//! To test: `cargo test -p freshet-tidy`; its `tests/repository.rs` is the check itself.
+//! Test it with `cargo test -p freshet-tidy`; `tests/repository.rs` checks the repository.
 
-// The house is checked from outside the running system: there is no simulated file system here.
+// The checks run on the real file system.
 #![allow(clippy::disallowed_methods)]
 
 mod documents;
 mod graph;
 mod manifest;
 mod mask;
+mod modules;
 mod ratchet;
 mod reach;
-mod rooms;
 mod rust;
 mod scripts;
 mod text;
@@ -29,14 +29,14 @@ use std::fmt;
 
 pub use tree::{File, Tree};
 
-/// One breach of one rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Path from the root of the repository.
+    /// The path from the root of the repository.
     pub path: String,
-    /// Line, counted from 1.
+    /// Counted from 1.
     pub line: usize,
-    /// Short name of the rule.
+    /// The short name of the rule.
     pub rule: &'static str,
     /// What is wrong and what to do instead.
     pub advice: String,
@@ -54,7 +54,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Applies every rule to `tree` and returns what they found, sorted by place.
+/// Applies every rule to `tree`; the findings are sorted by path and line.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let reached = reach::modules(tree);
     let mut findings = text::check(tree);
@@ -62,7 +62,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(rust::check(tree, &reached));
     findings.extend(ratchet::check(tree));
     findings.extend(graph::check(tree));
-    findings.extend(rooms::check(tree));
+    findings.extend(modules::check(tree));
     findings.extend(unused::check(tree));
     findings.extend(scripts::check(tree));
     findings.extend(documents::check(tree));

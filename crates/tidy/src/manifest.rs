@@ -1,19 +1,19 @@
-//! As much of a `Cargo.toml` as the rules need: which dependencies it names, where and how.
+//! A minimal parser of `Cargo.toml`: its dependencies.
 
-/// One dependency of a package.
+/// A dependency of a package.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// Name of the crate as written.
+    /// The name of the crate as written.
     pub name: String,
-    /// Line of the manifest, counted from 1.
+    /// The line of the manifest, counted from 1.
     pub line: usize,
-    /// Whether only tests, examples and benches see it.
+    /// Whether it is a dev-dependency.
     pub dev: bool,
     /// Whether its version comes from the workspace.
     pub from_workspace: bool,
 }
 
-/// The dependencies that a manifest names, in order.
+/// The dependencies in a manifest, in order.
 pub fn dependencies(manifest: &str) -> Vec<Dependency> {
     let mut found: Vec<Dependency> = Vec::new();
     let mut section = "";
@@ -42,12 +42,12 @@ pub fn dependencies(manifest: &str) -> Vec<Dependency> {
     found
 }
 
-/// The crate and kind of a section like `dependencies.tokio`, split at its last dot.
+/// The crate and kind of a section such as `dependencies.tokio`, split at its last dot.
 fn named_section<'a>((table, name): (&str, &'a str)) -> Option<(&'a str, bool)> {
     is_dependencies(table).map(|dev| (name, dev))
 }
 
-/// Whether `section` is a table of dependencies and, if it is, whether of those for tests only.
+/// For a table of dependencies, whether they are dev-dependencies; `None` for other tables.
 fn is_dependencies(section: &str) -> Option<bool> {
     match section.rsplit('.').next() {
         Some("dependencies" | "build-dependencies") => Some(false),

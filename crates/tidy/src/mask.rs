@@ -1,8 +1,8 @@
-//! Rust text with comments, strings and character literals blanked out, byte for byte, so that
-//! rules can search code without finding prose. Offsets and lines stay those of the original.
+//! Blanks comments, strings and character literals in Rust text, so that rules find only code.
+//! Offsets and lines are those of the original.
 
-/// Returns `text` with every byte of comments and literals, and every byte that is not ASCII,
-/// replaced by a space; line ends stay.
+/// Replaces every byte of comments and literals, and every non-ASCII byte, by a space; line ends
+/// are kept.
 pub fn mask(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut masked = String::with_capacity(bytes.len());
@@ -20,7 +20,7 @@ pub fn mask(text: &str) -> String {
     masked
 }
 
-/// Where the comment or literal that begins at `at` ends; `at` itself if none begins there.
+/// The end of the comment or literal that begins at `at`; `at` if there is none.
 fn opaque_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let length = match rest[0] {
@@ -36,7 +36,7 @@ fn opaque_end(bytes: &[u8], at: usize) -> usize {
     at + length
 }
 
-/// Length up to, not with, the first `needle`; all of `rest` if there is none.
+/// The offset of the first `needle`, or the length of `rest`.
 fn until(rest: &[u8], needle: &[u8]) -> usize {
     rest.windows(needle.len()).position(|window| window == needle).unwrap_or(rest.len())
 }
@@ -68,7 +68,7 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     (at + 1).min(rest.len())
 }
 
-/// Length of a character literal, 0 for a lifetime.
+/// The length of a character literal; 0 for a lifetime.
 fn character(rest: &[u8]) -> usize {
     match rest.get(1) {
         Some(b'\\') => quoted(rest, b'\''),
@@ -85,7 +85,7 @@ fn character(rest: &[u8]) -> usize {
     }
 }
 
-/// Length of `r"..."` or `r#"..."#`, 0 for anything else that begins with an `r`.
+/// The length of `r"..."` or `r#"..."#`; 0 for anything else that begins with an `r`.
 fn raw_string(rest: &[u8]) -> usize {
     let hashes = rest[1..].iter().take_while(|&&b| b == b'#').count();
     if rest.get(1 + hashes) != Some(&b'"') {
@@ -97,7 +97,7 @@ fn raw_string(rest: &[u8]) -> usize {
     (open + until(&rest[open..], &close) + close.len()).min(rest.len())
 }
 
-/// Whether `byte` can stand in an identifier.
+/// Whether `byte` is part of an identifier.
 pub fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }

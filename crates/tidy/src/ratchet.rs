@@ -1,17 +1,18 @@
-//! Sizes of files and functions. What was too large when the rule came is listed with its size in
-//! `ratchet.txt`; an entry may only shrink, and goes when it is no longer needed.
+//! Sizes of files and functions. Those that were too large when the rule was added are listed with
+//! their size in `ratchet.txt`; an entry may only shrink, and is removed when it is no longer
+//! needed.
 
 use std::collections::BTreeMap;
 
 use crate::mask::mask;
 use crate::{Finding, Tree, rust};
 
-/// Where the exceptions are listed, one `what lines` a line; `what` is `path` or `path::function`.
+/// The list of exceptions, one `what lines` per line; `what` is `path` or `path::function`.
 const LIST: &str = "crates/tidy/ratchet.txt";
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Something that has a size: a file, or the functions of one name in a file (the largest counts).
+/// A file, or the functions of one name in a file, of which the largest counts.
 struct Sized {
     path: String,
     line: usize,
@@ -44,7 +45,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The list by name, as line of the list and size allowed; lines that cannot be read are findings.
+/// The entries by name, with their line in the list and the allowed size; malformed lines are
+/// findings.
 fn entries(list: &str) -> (BTreeMap<String, (usize, usize)>, Vec<Finding>) {
     let mut entries = BTreeMap::new();
     let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! Which Rust files the compiler reads, found by following `mod name;` from the roots of targets.
+//! The Rust files that are compiled, found by following `mod name;` from the roots of targets.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use crate::rust::{self, Module};
 use crate::tree::{folder_of, join};
 use crate::{Finding, Tree};
 
-/// The Rust files that some target contains, each with whether only tests contain it.
+/// The compiled Rust files, each with whether only tests use it.
 #[derive(Debug, Default)]
 pub struct Reached {
     files: BTreeMap<String, bool>,
 }
 
 impl Reached {
-    /// Whether `path` is compiled for tests only. A file that nothing reaches is not.
+    /// Whether `path` is compiled for tests only; false for a file that is not compiled.
     pub fn is_test(&self, path: &str) -> bool {
         self.files.get(path).copied().unwrap_or(false)
     }
 
-    /// The files, each with whether only tests contain it.
+    /// The files, each with whether only tests use it.
     pub fn files(&self) -> impl Iterator<Item = (&str, bool)> {
         self.files.iter().map(|(path, test)| (path.as_str(), *test))
     }
 }
 
-/// Follows the modules of all targets of `tree`.
+/// Follows the modules of all targets.
 pub fn modules(tree: &Tree) -> Reached {
     let paths = tree.with_extension("rs").map(|(path, _)| path);
     follow(tree, paths.filter_map(|path| Some((path.to_owned(), root_of_target(tree, path)?))))
 }
 
-/// Follows the modules of the targets of the package in the folder `package` alone.
+/// Follows the modules of the targets of one package.
 pub fn of_package(tree: &Tree, package: &str) -> Reached {
     let paths = tree.with_extension("rs").map(|(path, _)| path);
     let own = paths.filter(|path| package_of(tree, path).is_some_and(|(of, _)| of == package));
@@ -58,7 +58,7 @@ fn follow(tree: &Tree, roots: impl Iterator<Item = (String, bool)>) -> Reached {
     reached
 }
 
-/// Whether `path` is the root of a target and, if it is, whether only tests use that target.
+/// For the root of a target, whether only tests use the target; `None` for other files.
 fn root_of_target(tree: &Tree, path: &str) -> Option<bool> {
     let (package, inside) = package_of(tree, path)?;
     let named = format!("path = \"{inside}\"");
@@ -73,8 +73,8 @@ fn root_of_target(tree: &Tree, path: &str) -> Option<bool> {
     }
 }
 
-/// The folder of the package that `path` belongs to, and the path inside it. A folder without a
-/// manifest counts as a package if it is one of `crates/`, so that tests of rules stay short.
+/// The folder of the package that `path` belongs to, and the path inside it. In tests of rules, a
+/// folder in `crates/` counts as a package even without a manifest.
 fn package_of<'a>(tree: &Tree, path: &'a str) -> Option<(&'a str, &'a str)> {
     let mut folder = folder_of(path);
     while !folder.is_empty() {
@@ -86,7 +86,7 @@ fn package_of<'a>(tree: &Tree, path: &'a str) -> Option<(&'a str, &'a str)> {
     None
 }
 
-/// The places where the file of `module`, declared in the file at `path`, may lie.
+/// The possible files of `module`, which is declared in the file at `path`.
 fn files_of(path: &str, module: &Module) -> Vec<String> {
     if let Some(named) = &module.path {
         return vec![join(folder_of(path), named)];
@@ -102,13 +102,13 @@ fn files_of(path: &str, module: &Module) -> Vec<String> {
     vec![format!("{inside}.rs"), format!("{inside}/mod.rs")]
 }
 
-/// The files that `include!("..")` names.
+/// The files named by `include!("..")`.
 fn included<'a>(text: &'a str, masked: &str) -> Vec<&'a str> {
     let calls = masked.match_indices("include!");
     calls.filter_map(|(at, _)| text[at..].split('"').nth(1)).collect()
 }
 
-/// Every Rust file is part of some target.
+/// Every Rust file must be part of a target.
 pub fn check(tree: &Tree, reached: &Reached) -> Vec<Finding> {
     let dead = tree.with_extension("rs").filter(|(path, _)| !reached.files.contains_key(*path));
     let advice =

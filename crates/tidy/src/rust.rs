@@ -1,4 +1,4 @@
-//! What a Rust file is made of (functions, modules, tests), and the rules about it.
+//! A minimal parser of Rust files (functions, modules, tests), and rules about them.
 
 use crate::mask::{is_word, mask};
 use crate::reach::Reached;
@@ -7,23 +7,22 @@ use crate::{Finding, Tree};
 /// A function with a body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, without the type it belongs to.
+    /// The name without its type.
     pub name: String,
     /// The line of its `fn`.
     pub line: usize,
-    /// Lines from `fn` to the closing brace, both counted.
+    /// The number of lines from `fn` to the closing brace, inclusive.
     pub lines: usize,
 }
 
-/// `mod name;`: another file.
+/// A declaration `mod name;` of a module in another file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Module {
-    /// The folders of the modules with bodies that it stands in, outermost first: their names, or
-    /// what `#[path = ".."]` says.
+    /// The folders of the enclosing inline modules, outermost first: their names, or their `#[path
+    /// = ".."]`.
     pub parents: Vec<String>,
-    /// Its name.
     pub name: String,
-    /// The file that `#[path = ".."]` names.
+    /// The value of `#[path = ".."]`.
     pub path: Option<String>,
     /// Whether it is compiled for tests only.
     pub test: bool,
@@ -70,7 +69,7 @@ pub fn modules(text: &str, masked: &str) -> Vec<Module> {
     found
 }
 
-/// The value of `#[path = ".."]` among the attributes of the item at `at`.
+/// The value of `#[path = ".."]` on the item at `at`.
 fn path_attribute(text: &str, masked: &str, at: usize) -> Option<String> {
     let begin = masked[..at].rfind([';', '}', '{']).map_or(0, |before| before + 1);
     let attribute = begin + masked[begin..at].find("#[path")?;
@@ -93,12 +92,11 @@ pub fn test_ranges(masked: &str) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Whether `at` lies in one of `ranges`.
 pub fn in_any(ranges: &[(usize, usize)], at: usize) -> bool {
     ranges.iter().any(|(begin, end)| *begin <= at && at <= *end)
 }
 
-/// Where the body of the item at `at` opens, or the `;` that ends it without one.
+/// The offset of the brace or semicolon that ends the signature of the item at `at`.
 fn item_open(masked: &str, at: usize) -> Option<(usize, u8)> {
     let mut depth = 0;
     for (offset, byte) in masked.bytes().enumerate().skip(at) {
@@ -112,7 +110,7 @@ fn item_open(masked: &str, at: usize) -> Option<(usize, u8)> {
     None
 }
 
-/// The offset of the brace that closes the one at `open`; the last byte if none does.
+/// The offset of the brace that closes the one at `open`; the last byte if there is none.
 fn block_end(masked: &str, open: usize) -> usize {
     let mut depth = 0;
     for (offset, byte) in masked.bytes().enumerate().skip(open) {
@@ -137,7 +135,7 @@ fn words(masked: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(move |word| (word.as_ptr() as usize - begin, word))
 }
 
-/// The identifier that follows `at` after white space; empty if something else does.
+/// The identifier after `at`; empty if there is none.
 fn identifier(masked: &str, at: usize) -> &str {
     let rest = masked[at..].trim_start();
     let end = rest.bytes().position(|byte| !is_word(byte)).unwrap_or(rest.len());
@@ -149,14 +147,14 @@ pub fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Whether the documentation at the top speaks of invariants and of tests.
+/// Whether the crate documentation mentions invariants and tests.
 fn introduces_itself(text: &str) -> bool {
     let is_introduction = |line: &&str| line.starts_with("//!");
     let introduction: String = text.lines().take_while(is_introduction).collect();
     introduction.contains("nvariant") && introduction.contains("test")
 }
 
-/// No `unwrap()` outside tests, and every crate says what it is.
+/// No `unwrap()` outside tests, and every crate has documentation.
 pub fn check(tree: &Tree, reached: &Reached) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, file) in tree.with_extension("rs") {

@@ -1,10 +1,10 @@
-//! Shell scripts: strict, executable, and called by something.
+//! Rules about shell scripts and the Makefile.
 
 use crate::{Finding, Tree};
 
 const STRICT: &str = "set -euo pipefail";
 
-/// Checks every file that begins as a script or ends in `.sh`, and the targets of the Makefile.
+/// Checks all scripts (by shebang or `.sh`), and the targets of the Makefile.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, file) in tree.files() {
@@ -25,7 +25,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Each script that the Makefile calls is there, and each target explains itself.
+/// Scripts that the Makefile calls must exist, and targets must have a description.
 fn makefile(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let text = tree.text("Makefile").unwrap_or_default();

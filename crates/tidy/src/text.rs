@@ -1,12 +1,12 @@
-//! Rules about lines: width, alphabet, and notes about work that was put off.
+//! Rules about lines: width, ASCII, and notes about postponed work.
 
 use crate::tree::File;
 use crate::{Finding, Tree};
 
-/// Characters a line may have.
+/// The maximum number of characters of a line.
 const LINE_CHARACTERS_MAX: usize = 100;
 
-/// What stands for work not done, spelled so that this file does not find itself.
+/// Marks of postponed work, written so that this file does not match itself.
 const PUT_OFF: [&str; 6] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -16,7 +16,6 @@ const PUT_OFF: [&str; 6] = [
     concat!("dbg", "!("),
 ];
 
-/// Applies the rules to all source files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let source = |path: &str| [".rs", ".sh", ".toml"].iter().any(|end| path.ends_with(end));
     tree.files()
@@ -47,7 +46,7 @@ fn lines(path: &str, file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Whether `word` stands in `line` and is not part of a longer word.
+/// Whether `word` occurs in `line` and is not part of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

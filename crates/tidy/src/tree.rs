@@ -1,32 +1,31 @@
-//! The files of the repository, read once into memory so that rules are pure functions.
+//! The files of the repository, read once into memory, so that rules are pure functions.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::{fs, io};
 
-/// Folders that hold no source: builds, version control, data of a server, work in progress.
+/// Folders without source: builds, version control, data of a server, generated inputs.
 const FOLDERS_SKIPPED: [&str; 7] =
     ["target", ".git", ".build", "freshet-data", "node_modules", "corpus", "artifacts"];
 
-/// One text file.
+/// A text file.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// All of its text.
     pub text: String,
     /// Whether its owner may execute it.
     pub executable: bool,
 }
 
-/// Every text file of the repository by its path from the root, with `/` between names.
+/// All files of the repository by their path from the root, separated by `/`.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     files: BTreeMap<String, File>,
 }
 
 impl Tree {
-    /// Reads the repository at `root`. What is not UTF-8 is kept with an empty text, so that links
-    /// to it still hold.
+    /// Reads the repository at `root`. Files that are not UTF-8 are kept with an empty text, so
+    /// that links to them are valid.
     pub fn read(root: &Path) -> io::Result<Tree> {
         let mut tree = Tree::default();
         tree.read_folder(root, "")?;
@@ -50,7 +49,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A tree made of `(path, text)` pairs, none executable; for tests of rules.
+    /// A tree of `(path, text)` pairs, none executable, for tests.
     pub fn of(files: &[(&str, &str)]) -> Tree {
         let mut tree = Tree::default();
         for (path, text) in files {
@@ -59,17 +58,16 @@ impl Tree {
         tree
     }
 
-    /// Adds or replaces one file.
     pub fn insert(&mut self, path: &str, text: &str, executable: bool) {
         self.files.insert(path.to_owned(), File { text: text.to_owned(), executable });
     }
 
-    /// The text of the file at `path`, if there is one.
+    /// The content of the file at `path`.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(|file| file.text.as_str())
     }
 
-    /// Whether `path` is a file or a folder with files in it. An empty path is the root.
+    /// Whether `path` is a file or a folder with files in it; the empty path is the root.
     pub fn has(&self, path: &str) -> bool {
         let folder = format!("{path}/");
         path.is_empty() || self.files.contains_key(path) || self.any_below(&folder)
@@ -80,25 +78,25 @@ impl Tree {
         after.next().is_some_and(|(path, _)| path.starts_with(folder))
     }
 
-    /// All files in order of their paths.
+    /// All files, sorted by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// The files whose name ends in `.extension`.
+    /// The files with this extension.
     pub fn with_extension(&self, extension: &str) -> impl Iterator<Item = (&str, &File)> {
         let ending = format!(".{extension}");
         self.files().filter(move |(path, _)| path.ends_with(&ending))
     }
 }
 
-/// The folder part of a path, without the last `/`; empty for a file in the root.
+/// The folder of a path, without the last `/`; empty for a file in the root.
 pub fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Joins a folder and a path relative to it, resolving `.` and `..`.
-/// A path that leaves the repository is returned with its `..` in front.
+/// Joins a folder and a relative path, resolving `.` and `..`. A path that leaves the repository
+/// keeps its `..` in front.
 pub fn join(folder: &str, relative: &str) -> String {
     let mut names: Vec<&str> = folder.split('/').filter(|name| !name.is_empty()).collect();
     for name in relative.split('/') {

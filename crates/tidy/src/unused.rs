@@ -1,4 +1,4 @@
-//! Dependencies that a manifest declares and no code of its package names.
+//! Declared dependencies that no code of the package uses.
 
 use crate::manifest::{Dependency, dependencies};
 use crate::mask::mask;
@@ -6,7 +6,7 @@ use crate::reach;
 use crate::tree::folder_of;
 use crate::{Finding, Tree};
 
-/// Checks the manifests of all packages, and that of the workspace beside them.
+/// Checks the manifests of all packages and of the workspace.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = || tree.files().filter(|(path, _)| path.ends_with("Cargo.toml"));
     let mut findings = Vec::new();
@@ -30,7 +30,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What a package is compiled from, without comments and literals.
+/// The code of a package, without comments and literals.
 #[derive(Default)]
 struct Code {
     product: String,
@@ -43,7 +43,7 @@ impl Code {
         for (path, test) in reach::of_package(tree, package).files() {
             let to = if test { &mut code.tests } else { &mut code.product };
             let masked = mask(tree.text(path).unwrap_or_default());
-            // A module of tests in a file of the product stands at its end.
+            // A test module within a product file must be at its end.
             let (product, tests) = match masked.split_once("#[cfg(test)]\nmod ") {
                 Some((product, tests)) if !test => (product, tests),
                 _ => (masked.as_str(), ""),
@@ -67,7 +67,7 @@ impl Code {
     }
 }
 
-/// Whether `word` stands in `code` as a word of its own.
+/// Whether `word` occurs in `code` as a whole word.
 fn names(code: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| {

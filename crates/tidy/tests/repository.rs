@@ -1,4 +1,4 @@
-//! The check itself: this repository keeps the rules of STYLE.md.
+//! Checks this repository by the rules of STYLE.md.
 
 use std::path::Path;
 

@@ -1,33 +1,37 @@
-//! Rooms: modules of a crate use each other in one direction, and a server asks the engine instead
-//! of reaching behind it. Circles that were there when the rule came are listed and may only go.
+//! Dependencies between modules: no cycles within a crate, and no calls that bypass a layer. Cycles
+//! that existed when the rule was added are listed and may only disappear.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mask::mask;
 use crate::{Finding, Tree};
 
-/// Where known circles are listed, one `crate module module ..` a line.
+/// The list of known cycles, one `crate module module ..` per line.
 const LIST: &str = "crates/tidy/circles.txt";
 
-/// What code in a folder does not call, and what it does instead.
-const WALLS: [(&str, &str, &str); 1] =
+/// Calls that are forbidden in a folder, and what to use instead.
+const FORBIDDEN_CALLS: [(&str, &str, &str); 1] =
     [("crates/server/src/", "engine.meta()", "metadata is the engine's own; ask the engine")];
 
-/// Which modules a module uses, by name.
+/// The modules that each module uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Checks circles and walls.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = circles_of_all(tree);
     for (path, file) in tree.with_extension("rs") {
-        for (folder, call, advice) in WALLS {
+        for (folder, call, advice) in FORBIDDEN_CALLS {
             if !path.starts_with(folder) {
                 continue;
             }
             let code = code_of(&file.text);
             let Some(at) = code.find(call) else { continue };
             let line = code[..at].lines().count();
-            findings.push(Finding::new(path, line, "wall", format!("calls `{call}`: {advice}")));
+            findings.push(Finding::new(
+                path,
+                line,
+                "forbidden-call",
+                format!("calls `{call}`: {advice}"),
+            ));
         }
     }
     findings
@@ -82,7 +86,7 @@ fn graphs(tree: &Tree) -> BTreeMap<String, Graph> {
     texts.into_iter().map(|(name, modules)| (name, graph(modules))).collect()
 }
 
-/// Code without comments, texts and tests.
+/// Code without comments, literals and tests.
 fn code_of(text: &str) -> String {
     let mut code = mask(text);
     if let Some(at) = code.find("#[cfg(test)]\nmod tests {") {
@@ -91,7 +95,7 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// The module that the longest beginning of `path` names.
+/// The module that the longest prefix of `path` names.
 fn module_of(path: &str, modules: &BTreeMap<String, String>) -> Option<String> {
     let mut path = path;
     loop {
@@ -102,7 +106,7 @@ fn module_of(path: &str, modules: &BTreeMap<String, String>) -> Option<String> {
     }
 }
 
-/// The paths inside the crate that `code` of `module` names, in declarations and elsewhere.
+/// The paths within the crate that the code of `module` uses, in `use` declarations and elsewhere.
 fn paths_in(code: &str, module: &str) -> Vec<String> {
     let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
     let mut paths = Vec::new();
@@ -117,8 +121,8 @@ fn paths_in(code: &str, module: &str) -> Vec<String> {
     paths
 }
 
-/// Adds what a path says that stands at the beginning of `text`, one path for each name in its
-/// braces; returns what follows it.
+/// Adds the paths of a use tree at the beginning of `text`, one for each name in braces; returns
+/// the text after it.
 fn expand<'a>(base: &str, text: &'a str, paths: &mut Vec<String>) -> &'a str {
     let text = text.trim_start();
     let join = |name: &str| match base {
@@ -145,7 +149,7 @@ fn expand<'a>(base: &str, text: &'a str, paths: &mut Vec<String>) -> &'a str {
     }
 }
 
-/// The sets of modules of which each leads to all others.
+/// The strongly connected components of more than one module.
 fn circles(graph: &Graph) -> Vec<Vec<&str>> {
     let reach = |from: &str| {
         let mut seen = BTreeSet::new();
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn a_server_asks_the_engine() {
         let path = "crates/server/src/a.rs";
-        found(&[(path, "fn f() {\n    engine.meta().users()\n}")], &[(path, "wall")]);
+        found(&[(path, "fn f() {\n    engine.meta().users()\n}")], &[(path, "forbidden-call")]);
         found(&[(path, "// engine.meta()"), ("crates/sim/src/a.rs", "engine.meta()")], &[]);
     }
 }
