@@ -271,14 +271,14 @@ fn did_you_mean(name: &str) -> String {
 /// Generates `docs/configuration.md`.
 pub fn document() -> String {
     let mut page = "# Settings of the server\n\n\
-        Made from the list in `crates/freshet/src/config/registry.rs` by `make docs`; a test holds \
-        the two together.\n\n\
+        Generated from `crates/freshet/src/config/registry.rs` by `make docs`; a test compares the \
+        two.\n\n\
         A setting is a line `name = value` of the TOML file that `--config` names, a variable of \
         the environment (`FRESHET_` and the name in upper case), or a flag (`--set name=value`; \
         `--data-dir`, `--mysql-listen`, `--http-listen` and `--log` are flags of their own). \
-        Flags go over the environment, the environment goes over the file. \
+        Flags override the environment, which overrides the file. \
         Unknown names are errors, and all problems are reported at once; a variable of the \
-        environment that is no setting is told and passed over.\n\n\
+        environment that is no setting is reported and ignored.\n\n\
         Sizes are written `64MiB` or `4096`, times `10s`, `500ms`, `5m`, `12h`, `3d`.\n\n\
         | setting | default | what it does |\n| --- | --- | --- |\n"
         .to_owned();

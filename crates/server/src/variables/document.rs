@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::{ALL, Reach};
 
 pub fn document() -> String {
-    let mut page = "# Variables of sessions\n\n\
-        Made from the list in `crates/server/src/variables/registry.rs` by `make docs`; a test \
-        holds the two together.\n\n\
+    let mut page = "# Session variables\n\n\
+        Generated from `crates/server/src/variables/registry.rs` by `make docs`; a test compares \
+        the two.\n\n\
         `SET [SESSION] x = v` changes the session's value, `SET GLOBAL x = v` the one that new \
         sessions begin with, `DEFAULT` goes back to it. `@@x`, `@@session.x`, `@@global.x` and \
         `SHOW [GLOBAL] VARIABLES` read them.\n\n\
