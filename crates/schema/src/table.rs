@@ -260,7 +260,7 @@ impl Default for Properties {
     }
 }
 
-/// Which loads share a commit group and what replies report; it does not affect durability.
+/// Which loads share a commit group and what replies report; without effect on their speed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupCommitMode {

@@ -110,7 +110,7 @@ impl Passwords {
         })
     }
 
-    /// Delays this attempt if earlier ones failed (see [`Guard`]).
+    /// Delays this attempt if earlier ones failed (see `guard`).
     pub async fn delay_attempt(&self, clock: &dyn Clock, user: &str, peer: IpAddr) {
         let number = |name: &str| self.globals.number(name) as u64;
         let limit = |part: &str| {

@@ -254,7 +254,7 @@ pub enum Grouping {
     /// None: it has a label given by the client.
     Labelled(Claim),
     /// None, and outside of any transaction: the rows of CREATE TABLE AS SELECT.
-    First,
+    CreateTableAs,
 }
 
 impl Grouping {

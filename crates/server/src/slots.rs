@@ -55,9 +55,9 @@ pub struct ConnectionSlots {
 struct Taken {
     /// By order of arrival.
     unauthenticated: BTreeMap<u64, (IpAddr, Arc<Notify>)>,
-    known: usize,
-    known_by_address: HashMap<IpAddr, usize>,
-    known_by_account: HashMap<Account, usize>,
+    logged_in: usize,
+    logged_in_by_address: HashMap<IpAddr, usize>,
+    logged_in_by_account: HashMap<Account, usize>,
     unauthenticated_by_address: HashMap<IpAddr, usize>,
     last: u64,
 }
@@ -81,14 +81,14 @@ impl ConnectionSlots {
         let address = network(address);
         let mut taken = self.taken.lock();
         let unauthenticated = count(&taken.unauthenticated_by_address, &address);
-        let of_address = unauthenticated + count(&taken.known_by_address, &address);
+        let of_address = unauthenticated + count(&taken.logged_in_by_address, &address);
         if of_address >= limits.of_address + limits.unauthenticated {
             if unauthenticated == 0 {
                 return Err(address_full(address, limits));
             }
             taken.evict_oldest_where(|from| from == address);
         }
-        if taken.known + taken.unauthenticated.len() >= limits.all + limits.unauthenticated {
+        if taken.logged_in + taken.unauthenticated.len() >= limits.all + limits.unauthenticated {
             if taken.unauthenticated.is_empty() {
                 return Err(full());
             }
@@ -121,7 +121,7 @@ impl ConnectionSlots {
 
 impl Taken {
     fn is_empty(&self) -> bool {
-        self.known + self.unauthenticated.len() == 0
+        self.logged_in + self.unauthenticated.len() == 0
     }
 
     /// Evicts the oldest unauthenticated connection for whose address `is_one` holds; its slot is
@@ -140,7 +140,7 @@ impl Taken {
         Some(left)
     }
 
-    fn check_known(
+    fn check_limits(
         &self,
         address: IpAddr,
         account: &Account,
@@ -148,20 +148,20 @@ impl Taken {
         is_admin: bool,
     ) -> Result<()> {
         let admins = if is_admin { limits.admins } else { 0 };
-        if self.known >= limits.all + admins {
+        if self.logged_in >= limits.all + admins {
             return Err(full());
         }
         if is_admin {
             return Ok(());
         }
-        if limits.of_account.is_some_and(|max| count(&self.known_by_account, account) >= max) {
+        if limits.of_account.is_some_and(|max| count(&self.logged_in_by_account, account) >= max) {
             bail!(
                 UserConnections,
                 "User {} already has more than 'max_user_connections' active connections",
                 account.name
             );
         }
-        if count(&self.known_by_address, &address) >= limits.of_address {
+        if count(&self.logged_in_by_address, &address) >= limits.of_address {
             return Err(address_full(address, limits));
         }
         Ok(())
@@ -186,21 +186,21 @@ impl ConnectionSlot {
                 if !taken.unauthenticated.contains_key(&self.number) {
                     return Err(full());
                 }
-                taken.check_known(self.address, account, limits, is_admin)?;
+                taken.check_limits(self.address, account, limits, is_admin)?;
                 taken.remove_unauthenticated(self.number);
-                taken.known += 1;
-                *taken.known_by_address.entry(self.address).or_default() += 1;
+                taken.logged_in += 1;
+                *taken.logged_in_by_address.entry(self.address).or_default() += 1;
             }
             Some(same) if same == account => return Ok(()),
             Some(other) => {
                 let max = limits.of_account.filter(|_| !is_admin).unwrap_or(usize::MAX);
                 let others = SlotLimits { all: usize::MAX, of_address: usize::MAX, ..*limits };
                 let others = SlotLimits { of_account: Some(max), admins: 0, ..others };
-                taken.check_known(self.address, account, &others, false)?;
-                take_one(&mut taken.known_by_account, other);
+                taken.check_limits(self.address, account, &others, false)?;
+                take_one(&mut taken.logged_in_by_account, other);
             }
         }
-        *taken.known_by_account.entry(account.clone()).or_default() += 1;
+        *taken.logged_in_by_account.entry(account.clone()).or_default() += 1;
         self.account = Some(account.clone());
         Ok(())
     }
@@ -214,9 +214,9 @@ impl Drop for ConnectionSlot {
                 taken.remove_unauthenticated(self.number);
             }
             Some(account) => {
-                taken.known -= 1;
-                take_one(&mut taken.known_by_address, &self.address);
-                take_one(&mut taken.known_by_account, account);
+                taken.logged_in -= 1;
+                take_one(&mut taken.logged_in_by_address, &self.address);
+                take_one(&mut taken.logged_in_by_account, account);
             }
         }
         if taken.is_empty() {
@@ -307,7 +307,7 @@ mod tests {
         assert!(assign(2, &root, true).is_err(), "the reserved slots are limited, too");
         drop((first, second, third, fourth, admin));
         assert!(slots.emptied().now_or_never().is_some());
-        assert!(slots.taken.lock().known_by_account.is_empty());
+        assert!(slots.taken.lock().logged_in_by_account.is_empty());
     }
 
     #[test]

@@ -32,9 +32,9 @@ impl Client {
     /// # Errors
     /// 1040 and 1203 at the limits.
     pub(super) fn assign_slot(&self, http: &Http, account: &Account) -> Result<()> {
-        if !self.activity.known.load(Ordering::Relaxed) {
+        if !self.activity.authenticated.load(Ordering::Relaxed) {
             self.slot.lock().assign(account, &http.slot_limits(), false)?;
-            self.activity.known.store(true, Ordering::Relaxed);
+            self.activity.authenticated.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -53,7 +53,7 @@ pub(super) struct Activity {
     /// Whether the head of a request was received in part.
     in_head: AtomicBool,
     /// Whether the client is authenticated.
-    known: AtomicBool,
+    authenticated: AtomicBool,
 }
 
 /// Idle timeouts.
@@ -79,7 +79,7 @@ impl Activity {
     }
 
     /// Records that bytes were received.
-    pub(super) fn heard(&self) {
+    pub(super) fn received(&self) {
         if !self.in_request.load(Ordering::Relaxed) {
             self.in_head.store(true, Ordering::Relaxed);
         }
@@ -96,9 +96,9 @@ impl Activity {
             let in_head = self.in_head.load(Ordering::Relaxed);
             if now == before && !self.working.load(Ordering::Relaxed) {
                 silent += interval;
-                let unknown = !self.known.load(Ordering::Relaxed);
+                let unauthenticated = !self.authenticated.load(Ordering::Relaxed);
                 let in_request = self.in_request.load(Ordering::Relaxed);
-                let soon = !in_request && (unknown || in_head && head_before);
+                let soon = !in_request && (unauthenticated || in_head && head_before);
                 if soon || silent >= timeouts.silence {
                     return;
                 }

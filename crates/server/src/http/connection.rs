@@ -28,12 +28,12 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
     Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n";
 
 /// A socket that records received bytes for the idle timeout.
-struct Heard {
+struct TrackedSocket {
     stream: TcpStream,
     client: Arc<Client>,
 }
 
-impl AsyncRead for Heard {
+impl AsyncRead for TrackedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -42,13 +42,13 @@ impl AsyncRead for Heard {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.client.activity.heard();
+            self.client.activity.received();
         }
         read
     }
 }
 
-impl AsyncWrite for Heard {
+impl AsyncWrite for TrackedSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -164,7 +164,7 @@ impl Task {
         gauge.inc();
         let client = Arc::new(client);
         let evicted = client.slot.lock().evicted();
-        let heard = Heard { stream, client: Arc::clone(&client) };
+        let socket = TrackedSocket { stream, client: Arc::clone(&client) };
         let service = service_fn(|request| {
             let (http, client) = (Arc::clone(&http), Arc::clone(&client));
             async move {
@@ -178,7 +178,7 @@ impl Task {
             http1::Builder::new()
                 .max_headers(HEADERS_MAX)
                 .max_buf_size(BUFFER_BYTES_MAX)
-                .serve_connection(TokioIo::new(heard), service)
+                .serve_connection(TokioIo::new(socket), service)
         );
         let timeouts =
             IdleTimeouts { head: http.config.header_max, silence: http.config.silence_max };

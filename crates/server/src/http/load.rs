@@ -30,9 +30,9 @@ use super::answer::{self, json_reply};
 use super::auth::authenticate;
 use super::client::Client;
 use body::{Body, BodyLimit, BodySize};
-use decode::{Bounds, Seen, Source, decode};
+use decode::{BodySummary, Bounds, Source, decode};
 use headers::{LoadFormat, LoadHeaders};
-use reply::{Reply, Status, Times};
+use reply::{LoadReply, Status, Times};
 use sink::Sink;
 
 pub(super) async fn put(
@@ -124,8 +124,8 @@ impl Load<'_> {
         let load = engine.load(&target, destination, WaitLimit::Until(deadline));
         let mut sink = Sink::new(engine, &usage, load, deadline, &http.large);
         let bounds = Bounds { size, limit, deadline };
-        let seen = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
-        self.check_rejects(seen, headers.max_filter_ratio).await?;
+        let summary = decode(engine, &mut self.body, &source, bounds, &mut sink).await?;
+        self.check_rejects(summary, headers.max_filter_ratio).await?;
         let loaded = sink.commit().await?;
         let from = http.clock().now();
         self.client.acks.durable(loaded.lsn).await;
@@ -135,8 +135,8 @@ impl Load<'_> {
 
     /// Counts the rows, stores the reasons of rejected ones, and fails a load with too many of
     /// them.
-    async fn check_rejects(&mut self, seen: Seen, max_filter_ratio: f64) -> Result<()> {
-        let Seen { rows, rejects } = seen;
+    async fn check_rejects(&mut self, summary: BodySummary, max_filter_ratio: f64) -> Result<()> {
+        let BodySummary { rows, rejects } = summary;
         self.report.rows_total = rows;
         self.report.rows_filtered = rejects.count();
         if rejects.count() == 0 {
@@ -226,7 +226,7 @@ fn load_status(code: ErrorCode) -> u16 {
     }
 }
 
-fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Reply {
+fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> LoadReply {
     let (txn, status, message) = match &outcome {
         Ok(Outcome::Loaded(txn)) => (*txn, Status::Success, "OK".to_owned()),
         Ok(Outcome::LabelUsed(used)) => {
@@ -249,7 +249,7 @@ fn reply_of(http: &Http, outcome: Result<Outcome>, report: Report) -> Reply {
         Some(txn) => names::load_label(txn),
         None => names::load_label(TxnId(http.draw())),
     });
-    Reply {
+    LoadReply {
         txn,
         label,
         comment: report.comment,

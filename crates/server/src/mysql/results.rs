@@ -71,7 +71,7 @@ impl Output {
         self.covers = self.covers.max(acked);
     }
 
-    /// Passes packets on if they reach [`PIECE_BYTES`]; waits while the client does not read.
+    /// Passes packets on if they reach `PIECE_BYTES`; waits while the client does not read.
     pub async fn spill(&mut self) -> std::result::Result<(), Gone> {
         if self.writer.bytes().len() < PIECE_BYTES {
             return Ok(());

@@ -62,18 +62,18 @@ async fn carry_out(
 }
 
 async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Result<Option<u64>> {
-    let mut given = Vec::new();
+    let mut arguments = Vec::new();
     for argument in call.arguments {
-        given.push(value(session, argument, parameters).await?);
+        arguments.push(value(session, argument, parameters).await?);
     }
-    let name = || given.first().map_or_else(String::new, text);
+    let name = || arguments.first().map_or_else(String::new, text);
     let locks = &session.locks;
     Ok(match call.action {
         Action::Sleep => {
-            sleep(session, seconds(&given[0])?).await?;
+            sleep(session, seconds(&arguments[0])?).await?;
             Some(0)
         }
-        Action::GetLock => Some(get_lock(session, &name(), &given[1]).await?.into()),
+        Action::GetLock => Some(get_lock(session, &name(), &arguments[1]).await?.into()),
         Action::ReleaseLock => locks.release(&name())?.map(u64::from),
         Action::ReleaseAllLocks => Some(locks.release_all()),
         Action::IsFreeLock => Some(locks.holder(&name())?.is_none().into()),
@@ -94,14 +94,14 @@ async fn sleep(session: &Session, time: Duration) -> Result<()> {
     bounded(session, slept).await
 }
 
-async fn get_lock(session: &Session, name: &str, patience: &Value) -> Result<bool> {
+async fn get_lock(session: &Session, name: &str, timeout: &Value) -> Result<bool> {
     let clock = session.shared.engine.clock();
     // MySQL: a negative timeout means no limit, NULL means not to wait.
-    let patience = match patience {
+    let timeout = match timeout {
         Value::Null => Duration::ZERO,
-        given => seconds(given).unwrap_or(FOR_EVER),
+        value => seconds(value).unwrap_or(FOR_EVER),
     };
-    let deadline = Deadline::after(&**clock, patience);
+    let deadline = Deadline::after(&**clock, timeout);
     bounded(session, session.locks.get(name, clock, deadline)).await
 }
 

@@ -159,7 +159,7 @@ async fn create_as(
     let (engine, into) = (&session.shared.engine, table.target().clone());
     let generation = engine.catalog_generation();
     let target = Target::new::<&str>(engine, &session.settings, generation, into, None)?;
-    let loaded = insert::from_rows(session, target, Grouping::First, columns, rows).await?;
+    let loaded = insert::from_rows(session, target, Grouping::CreateTableAs, columns, rows).await?;
     let lsn = session.acked;
     shield(session, async move { table.list(lsn).await }).await?;
     Ok(loaded)

@@ -54,7 +54,7 @@ async fn grouping(session: &Session, target: &Target, label: Option<&str>) -> Re
 }
 
 /// A value of a row: a literal, or the index of an evaluated expression.
-enum Given<'a> {
+enum RowValue<'a> {
     Default,
     Literal(Literal<'a>),
     /// The bytes of a hex or bit literal.
@@ -73,8 +73,9 @@ async fn values(
     let mut target = target(session, &insert.table, insert.columns.as_deref())?;
     target.begin_statement(&session.shared.engine);
     let mut exprs = Vec::new();
-    let given = rows.iter().map(|row| row.iter().map(|value| given(value, &mut exprs)).collect());
-    let given = given.collect::<Vec<Vec<_>>>();
+    let values =
+        rows.iter().map(|row| row.iter().map(|value| row_value(value, &mut exprs)).collect());
+    let values = values.collect::<Vec<Vec<_>>>();
     let plain = exprs.is_empty() && insert.label.is_none();
     let cells = match exprs.is_empty() {
         true => Vec::new(),
@@ -89,8 +90,8 @@ async fn values(
     let (rows, warnings) = {
         let out = session.buffer.begin();
         let mut encoder = RowEncoder::new(&target.plan, &target.rules, out);
-        for row in &given {
-            encode_given(&mut encoder, row, &cells)
+        for row in &values {
+            encode_row(&mut encoder, row, &cells)
                 .map_err(|fault| fault.error(&target.plan, encoder.row_number()))?;
         }
         (encoder.rows(), encoder.into_warnings())
@@ -122,35 +123,35 @@ fn note_evaluated(
     }
 }
 
-fn given<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> Given<'a> {
-    let Some(expr) = value else { return Given::Default };
+fn row_value<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> RowValue<'a> {
+    let Some(expr) = value else { return RowValue::Default };
     if let Some(literal) = literal(expr) {
-        return Given::Literal(literal);
+        return RowValue::Literal(literal);
     }
     match bytes_of(expr) {
         Some(bytes) => bytes,
         None => {
             exprs.push(expr.clone());
-            Given::Evaluated(exprs.len() - 1)
+            RowValue::Evaluated(exprs.len() - 1)
         }
     }
 }
 
 /// A binary literal, with or without an introducer.
-fn bytes_of<'a>(expr: &Expr) -> Option<Given<'a>> {
+fn bytes_of<'a>(expr: &Expr) -> Option<RowValue<'a>> {
     match expr {
         Expr::Value(value) => match &value.value {
-            Value::HexStringLiteral(digits) => bytes_of_hex(digits).map(Given::Bits),
+            Value::HexStringLiteral(digits) => bytes_of_hex(digits).map(RowValue::Bits),
             Value::SingleQuotedByteStringLiteral(bits) => {
-                bytes_of_hex(&hex_of_bits(bits)?).map(Given::Bits)
+                bytes_of_hex(&hex_of_bits(bits)?).map(RowValue::Bits)
             }
             _ => None,
         },
         Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => match literal(value) {
-            Some(Literal::Text(text)) => Some(Given::Bytes(text.to_vec())),
+            Some(Literal::Text(text)) => Some(RowValue::Bytes(text.to_vec())),
             Some(_) => None,
             None => match bytes_of(value)? {
-                Given::Bits(bytes) => Some(Given::Bytes(bytes)),
+                RowValue::Bits(bytes) => Some(RowValue::Bytes(bytes)),
                 _ => None,
             },
         },
@@ -174,19 +175,19 @@ fn literal(expr: &Expr) -> Option<Literal<'_>> {
     }
 }
 
-fn encode_given(
+fn encode_row(
     encoder: &mut RowEncoder<'_>,
-    row: &[Given<'_>],
+    row: &[RowValue<'_>],
     cells: &[Cells],
 ) -> Result<(), Box<Fault>> {
     encoder.begin_row();
-    for given in row {
-        match given {
-            Given::Default => encoder.put_default()?,
-            Given::Literal(literal) => put(encoder, *literal)?,
-            Given::Bits(bytes) => put(encoder, Literal::Binary(bytes))?,
-            Given::Bytes(bytes) => put(encoder, Literal::Text(bytes))?,
-            Given::Evaluated(at) => put_cell(encoder, &cells[*at], 0, &mut Vec::new())?,
+    for value in row {
+        match value {
+            RowValue::Default => encoder.put_default()?,
+            RowValue::Literal(literal) => put(encoder, *literal)?,
+            RowValue::Bits(bytes) => put(encoder, Literal::Binary(bytes))?,
+            RowValue::Bytes(bytes) => put(encoder, Literal::Text(bytes))?,
+            RowValue::Evaluated(at) => put_cell(encoder, &cells[*at], 0, &mut Vec::new())?,
         }
     }
     encoder.end_row()
@@ -255,7 +256,7 @@ pub async fn from_rows(
     }
     let engine = Arc::clone(&session.shared.engine);
     let own = match grouping {
-        Grouping::First => None,
+        Grouping::CreateTableAs => None,
         _ => session.transactions.writable(&engine, &session.settings)?.cloned(),
     };
     let patience = WaitLimit::For(session.settings.insert_timeout.time());

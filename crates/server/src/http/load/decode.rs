@@ -52,7 +52,7 @@ pub(super) struct Bounds {
 
 /// Counts and rejected rows of a body.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct BodySummary {
     /// All rows, rejected ones included.
     pub rows: u64,
     pub rejects: Rejects,
@@ -62,25 +62,25 @@ pub(super) struct Seen {
 ///
 /// # Errors
 /// When the body cannot be read, memory is full, files cannot be written, or the body as a whole is
-/// malformed; rejected rows are in [`Seen`].
+/// malformed; rejected rows are in [`BodySummary`].
 pub(super) async fn decode(
     engine: &Engine,
     body: &mut Body<'_>,
     source: &Source,
     bounds: Bounds,
     sink: &mut Sink<'_>,
-) -> Result<Seen> {
+) -> Result<BodySummary> {
     if matches!(bounds.size, BodySize::Known(bytes) if bytes <= INLINE_BYTES_MAX) {
         return inline(body, source, bounds, Vec::new(), sink).await;
     }
     let mut memory = sink.memory();
-    let first = match read_first(body, bounds, &mut memory).await? {
-        First::All(parts) => return inline(body, source, bounds, parts, sink).await,
-        First::Large(bytes) => bytes,
+    let first = match read_start(body, bounds, &mut memory).await? {
+        BodyStart::All(parts) => return inline(body, source, bounds, parts, sink).await,
+        BodyStart::Large(bytes) => bytes,
     };
     sink.become_large().await?;
-    match way_of(&source.format) {
-        Way::Pieces(lines) => {
+    match strategy_of(&source.format) {
+        Strategy::Pieces(lines) => {
             let (ahead, pending) = mpsc::channel(PIECES_AHEAD);
             let (gathered, lines, is_first) = (first, &lines, true);
             let to_skip = lines.skip_lines;
@@ -97,16 +97,16 @@ pub(super) async fn decode(
                 from,
                 searched,
             };
-            let ((), seen) = futures::try_join!(cut.run(body, bounds), collect(pending, sink))?;
-            Ok(seen)
+            let ((), summary) = futures::try_join!(cut.run(body, bounds), collect(pending, sink))?;
+            Ok(summary)
         }
-        Way::Document => document(engine, body, source, bounds, first, memory, sink).await,
-        Way::Stream => stream(engine, body, source, bounds, (first, memory), sink).await,
+        Strategy::Document => document(engine, body, source, bounds, first, memory, sink).await,
+        Strategy::Stream => stream(engine, body, source, bounds, (first, memory), sink).await,
     }
 }
 
 /// How a large body is decoded.
-enum Way {
+enum Strategy {
     /// In parallel, in pieces that end at line ends of this format.
     Pieces(CsvFormat),
     /// As a whole, after all of it was received.
@@ -115,16 +115,16 @@ enum Way {
     Stream,
 }
 
-fn way_of(format: &LoadFormat) -> Way {
+fn strategy_of(format: &LoadFormat) -> Strategy {
     match format {
         LoadFormat::Csv(csv) if csv.enclose.is_some() || csv.skip_lines > SKIP_LINES_MAX => {
-            Way::Stream
+            Strategy::Stream
         }
-        LoadFormat::Csv(csv) => Way::Pieces(csv.clone()),
+        LoadFormat::Csv(csv) => Strategy::Pieces(csv.clone()),
         LoadFormat::Json(json) if json.strip_outer_array && !json.read_by_line => {
             // An array at the top level is split into its elements as it arrives; a nested one is
             // not.
-            if json.root.is_empty() { Way::Stream } else { Way::Document }
+            if json.root.is_empty() { Strategy::Stream } else { Strategy::Document }
         }
         LoadFormat::Json(json) => {
             // JSON lines end like CSV lines.
@@ -132,7 +132,7 @@ fn way_of(format: &LoadFormat) -> Way {
             if !json.delimiter.is_empty() {
                 lines.delimiter.clone_from(&json.delimiter);
             }
-            Way::Pieces(lines)
+            Strategy::Pieces(lines)
         }
     }
 }
@@ -144,7 +144,7 @@ async fn inline(
     bounds: Bounds,
     first: Vec<Bytes>,
     sink: &mut Sink<'_>,
-) -> Result<Seen> {
+) -> Result<BodySummary> {
     let mut decoder = Decoder::new(source, &*source.plan, true);
     let mut buffer = LoadBuffer::default();
     let mut memory = sink.memory();
@@ -179,7 +179,7 @@ async fn inline(
     buffer.count(decoder.rows() - rows_before)?;
     memory.cover_now(buffer.payload_bytes());
     sink.last(buffer, memory.take());
-    Ok(decoder.into_seen())
+    Ok(decoder.into_summary())
 }
 
 /// Decodes a large body sequentially, but on the pool, to keep the I/O thread free.
@@ -190,7 +190,7 @@ async fn stream(
     bounds: Bounds,
     (first, mut memory): (Vec<u8>, Memory<'_>),
     sink: &mut Sink<'_>,
-) -> Result<Seen> {
+) -> Result<BodySummary> {
     let mut decoder = Decoder::new(source, Arc::clone(&source.plan), true);
     let mut piece = first;
     loop {
@@ -206,7 +206,7 @@ async fn stream(
                 None => ended = true,
             }
         }
-        let mut part = Part { bytes: std::mem::take(&mut piece), at: 0, is_last: ended };
+        let mut part = PieceProgress { bytes: std::mem::take(&mut piece), at: 0, is_last: ended };
         loop {
             let rows_before = decoder.rows();
             let decode = move || part.decode(decoder);
@@ -223,20 +223,20 @@ async fn stream(
             }
         }
         if ended {
-            return Ok(decoder.into_seen());
+            return Ok(decoder.into_summary());
         }
     }
 }
 
 /// A piece that is decoded in steps, because its rows may be much larger than the piece.
-struct Part {
+struct PieceProgress {
     bytes: Vec<u8>,
     /// The length that is decoded already.
     at: usize,
     is_last: bool,
 }
 
-impl Part {
+impl PieceProgress {
     fn is_done(&self) -> bool {
         self.at == self.bytes.len()
     }
@@ -263,33 +263,37 @@ impl Part {
 struct Decoded {
     rows: Vec<u8>,
     count: usize,
-    seen: Seen,
+    summary: BodySummary,
     permit: Permit,
 }
 
 type Pending = oneshot::Receiver<Result<Decoded>>;
 
 /// The beginning of a body of unknown size.
-enum First {
+enum BodyStart {
     /// The body ended.
     All(Vec<Bytes>),
     /// The body is large.
     Large(Vec<u8>),
 }
 
-async fn read_first(body: &mut Body<'_>, bounds: Bounds, memory: &mut Memory<'_>) -> Result<First> {
+async fn read_start(
+    body: &mut Body<'_>,
+    bounds: Bounds,
+    memory: &mut Memory<'_>,
+) -> Result<BodyStart> {
     if bounds.size != BodySize::Chunked {
-        return Ok(First::Large(Vec::new()));
+        return Ok(BodyStart::Large(Vec::new()));
     }
     let mut parts = Vec::new();
     while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
         parts.push(part);
         memory.cover(parts.iter().map(Bytes::len).sum()).await?;
         if body.received() > INLINE_BYTES_MAX {
-            return Ok(First::Large(parts.concat()));
+            return Ok(BodyStart::Large(parts.concat()));
         }
     }
-    Ok(First::All(parts))
+    Ok(BodyStart::All(parts))
 }
 
 /// Reads a whole document, whose size is limited, and decodes it on the pool.
@@ -301,7 +305,7 @@ async fn document(
     first: Vec<u8>,
     mut memory: Memory<'_>,
     sink: &mut Sink<'_>,
-) -> Result<Seen> {
+) -> Result<BodySummary> {
     let mut text = first;
     while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
         memory.cover(text.len() + part.len()).await?;
@@ -310,13 +314,13 @@ async fn document(
     memory.cover(text.len() * 2).await?;
     let (source, permit) = (source.clone(), memory.take());
     let decode = move || decode_piece(&source, true, text, permit);
-    let Decoded { rows, count, seen, permit } = task::run(&**engine.pool(), decode).await?;
+    let Decoded { rows, count, summary, permit } = task::run(&**engine.pool(), decode).await?;
     sink.push(rows.into(), count, permit).await?;
-    Ok(seen)
+    Ok(summary)
 }
 
 /// The end of a piece.
-enum End {
+enum PieceEnd {
     /// After the line end at this offset.
     At(usize),
     /// Not yet received.
@@ -327,18 +331,20 @@ enum End {
 
 /// What the decoder of a piece is to produce.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Want {
+enum PieceGoal {
     Rows,
     /// The error that names the line that is too long.
     Refusal,
 }
 
-impl Want {
+impl PieceGoal {
     /// Discards the rows of an incomplete body: a load is atomic.
     fn of(self, decoded: Decoded) -> Result<Decoded> {
         match self {
             Self::Rows => Ok(decoded),
-            Self::Refusal => bail!(TooLong, "the last of {} lines has no end", decoded.seen.rows),
+            Self::Refusal => {
+                bail!(TooLong, "the last of {} lines has no end", decoded.summary.rows)
+            }
         }
     }
 }
@@ -367,38 +373,38 @@ impl Cutter<'_> {
             self.gathered.extend_from_slice(&part);
             loop {
                 match self.end_of_piece() {
-                    End::Unknown => break,
-                    End::At(end) => {
+                    PieceEnd::Unknown => break,
+                    PieceEnd::At(end) => {
                         let rest = self.gathered.split_off(end);
                         let piece = std::mem::replace(&mut self.gathered, rest);
-                        self.submit(piece, Want::Rows).await?;
+                        self.submit(piece, PieceGoal::Rows).await?;
                     }
                     // The rest of the body belongs to that line and is not needed.
-                    End::LineTooLong => {
+                    PieceEnd::LineTooLong => {
                         let piece = std::mem::take(&mut self.gathered);
-                        return self.submit(piece, Want::Refusal).await;
+                        return self.submit(piece, PieceGoal::Refusal).await;
                     }
                 }
             }
         }
         let last = std::mem::take(&mut self.gathered);
-        self.submit(last, Want::Rows).await
+        self.submit(last, PieceGoal::Rows).await
     }
 
     /// The end of the next piece: after enough lines, including those to skip.
-    fn end_of_piece(&mut self) -> End {
+    fn end_of_piece(&mut self) -> PieceEnd {
         if self.gathered.len() < PIECE_BYTES {
-            return End::Unknown;
+            return PieceEnd::Unknown;
         }
         while self.to_skip > 0 {
-            let Some(end) = self.line_end(self.from) else { return self.no_end_behind(self.from) };
+            let Some(end) = self.line_end(self.from) else { return self.no_end_after(self.from) };
             self.from = end;
             self.to_skip -= 1;
         }
         let from = self.from.max(PIECE_BYTES);
-        let Some(end) = self.line_end(from) else { return self.no_end_behind(from) };
+        let Some(end) = self.line_end(from) else { return self.no_end_after(from) };
         (self.from, self.searched) = (0, 0);
-        End::At(end)
+        PieceEnd::At(end)
     }
 
     /// The end of the line that contains `from`.
@@ -412,16 +418,16 @@ impl Cutter<'_> {
         end
     }
 
-    fn no_end_behind(&self, from: usize) -> End {
+    fn no_end_after(&self, from: usize) -> PieceEnd {
         let line_bytes_max = match self.source.format {
             LoadFormat::Csv(_) => LINE_BYTES_MAX,
             LoadFormat::Json(_) => json::LINE_BYTES_MAX,
         };
         let line_bytes_min = self.gathered.len().saturating_sub(from);
-        if line_bytes_min > line_bytes_max { End::LineTooLong } else { End::Unknown }
+        if line_bytes_min > line_bytes_max { PieceEnd::LineTooLong } else { PieceEnd::Unknown }
     }
 
-    async fn submit(&mut self, piece: Vec<u8>, want: Want) -> Result<()> {
+    async fn submit(&mut self, piece: Vec<u8>, goal: PieceGoal) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         // The piece, and about as much for its rows.
         self.memory.cover(piece.len() * 2).await?;
@@ -433,7 +439,7 @@ impl Cutter<'_> {
             Box::new(move || {
                 // If the load has failed meanwhile, its rows are not needed.
                 let decoded = decode_piece(&source, is_first, piece, permit);
-                let _ = sender.send(decoded.and_then(|decoded| want.of(decoded)));
+                let _ = sender.send(decoded.and_then(|decoded| goal.of(decoded)));
             }),
         );
         // Fails only when the collector ended with an error, which ends this side, too.
@@ -455,16 +461,16 @@ fn decode_piece(
     drop(piece);
     permit.resize_over(rows.len() as u64);
     let count = decoder.rows();
-    Ok(Decoded { rows, count, seen: decoder.into_seen(), permit })
+    Ok(Decoded { rows, count, summary: decoder.into_summary(), permit })
 }
 
-async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> Result<Seen> {
-    let mut all = Seen::default();
+async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> Result<BodySummary> {
+    let mut all = BodySummary::default();
     while let Some(piece) = pending.next().await {
-        let Decoded { rows, count, seen, permit } =
+        let Decoded { rows, count, summary, permit } =
             piece.await.expect("a job of the pool ends by returning")?;
-        all.rejects.append(seen.rejects, all.rows);
-        all.rows += seen.rows;
+        all.rejects.append(summary.rejects, all.rows);
+        all.rows += summary.rows;
         if count > 0 {
             sink.push(rows.into(), count, permit).await?;
         }
@@ -520,11 +526,11 @@ impl<P: Deref<Target = SourcePlan> + Clone> Decoder<P> {
         }
     }
 
-    fn into_seen(self) -> Seen {
+    fn into_summary(self) -> BodySummary {
         let (rows, (rejects, _)) = match self {
             Self::Csv(decoder) => (decoder.lines(), decoder.into_rejects()),
             Self::Json(decoder) => (decoder.objects(), decoder.into_rejects()),
         };
-        Seen { rows, rejects }
+        BodySummary { rows, rejects }
     }
 }

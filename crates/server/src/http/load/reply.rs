@@ -40,7 +40,7 @@ pub(super) struct Times {
 
 /// The reply of a stream load.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(super) struct LoadReply {
     pub txn: Option<TxnId>,
     pub label: String,
     pub comment: String,
@@ -58,7 +58,7 @@ pub(super) struct Reply {
     pub first_error: Option<String>,
 }
 
-impl Reply {
+impl LoadReply {
     /// The reply as JSON, with the field order and indentation of Doris.
     pub(super) fn render(&self) -> String {
         let mut json = Object::new();
@@ -163,8 +163,8 @@ impl Object {
 mod tests {
     use super::*;
 
-    fn reply() -> Reply {
-        Reply {
+    fn reply() -> LoadReply {
+        LoadReply {
             txn: Some(TxnId(7009)),
             label: "group_commit_c84d2099208436ab_96e33fda01eddba8".to_owned(),
             comment: String::new(),
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_load_alone_tells_of_its_transaction_and_its_errors() {
-        let text = Reply {
+        let text = LoadReply {
             txn: None,
             grouped: false,
             status: Status::LabelAlreadyExists("FINISHED"),
