@@ -203,7 +203,7 @@ pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().clone(),
         ty if is_text(ty) || is_binary(ty) => {
             let texts = text(array)?;
-            losses::note_texts(&texts, "INTEGER", is_integer);
+            note_parts(ty, &texts, "INTEGER", is_integer);
             texts.iter().map(|value| value.map(|v| held(whole_prefix(v)))).collect()
         }
         #[allow(clippy::cast_possible_truncation)] // `as` saturates, as MySQL does.
@@ -256,7 +256,7 @@ pub fn double(array: &ArrayRef) -> Result<Float64Array> {
     Ok(match array.data_type() {
         ty if is_text(ty) || is_binary(ty) => {
             let texts = text(array)?;
-            losses::note_texts(&texts, "DOUBLE", is_number);
+            note_parts(ty, &texts, "DOUBLE", is_number);
             texts.iter().map(|value| value.map(number_prefix)).collect()
         }
         DataType::Date32 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
@@ -470,10 +470,17 @@ fn digits_of_double(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(text(&doubles)?))
 }
 
+/// Notes the texts that are numbers in part only. Bytes of a literal are a number as they are.
+fn note_parts(from: &DataType, texts: &StringViewArray, ty: &str, is_whole: fn(&str) -> bool) {
+    if *from != DataType::Binary {
+        losses::note_texts(texts, ty, is_whole);
+    }
+}
+
 /// Texts that become decimals.
 fn noted_decimals(array: &ArrayRef) -> Result<StringViewArray> {
     let texts = text(array)?;
-    losses::note_texts(&texts, "DECIMAL", is_decimal);
+    note_parts(array.data_type(), &texts, "DECIMAL", is_decimal);
     Ok(texts)
 }
 

@@ -30,12 +30,12 @@ use sqlparser::ast::{Query, Statement};
 
 use crate::checked;
 use crate::error::{external, mapped};
-use crate::evaluation::{Bounds, Evaluation, Memory, Warnings};
+use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
 use crate::interrupt;
 use crate::limits;
-use crate::losses::{Losses, Planning};
+use crate::losses::Planning;
 use crate::result::{self, ResultColumn};
 use crate::rewrite;
 use crate::scan::BATCH_ROWS;

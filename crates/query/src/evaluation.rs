@@ -23,7 +23,6 @@ use parking_lot::Mutex;
 
 use crate::error::mapped;
 use crate::interrupt::{self, Interrupt, Shown};
-use crate::losses::Losses;
 use crate::session::Session;
 
 /// Bytes that one expression makes of a batch at most; of a single row it may make more.
@@ -64,6 +63,39 @@ impl Bounds {
                 .unwrap_or(default.packet_bytes_max),
             recursion_max: depth.unwrap_or(default.recursion_max),
         }
+    }
+}
+
+/// What becomes of a statement whose expressions lose something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnLoss {
+    /// Nothing.
+    #[default]
+    Ignore,
+    /// It has a warning.
+    Warn,
+    /// It fails.
+    Refuse,
+}
+
+/// What a statement does about what its expressions lose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// About values that are converted.
+    pub values: OnLoss,
+    /// About divisions by zero.
+    pub divisions: OnLoss,
+}
+
+impl Losses {
+    /// Whether anybody wants to know of any.
+    pub fn matter(self) -> bool {
+        self != Self::default()
+    }
+
+    /// What it does about a loss of this kind.
+    pub fn on(self, code: ErrorCode) -> OnLoss {
+        if code == ErrorCode::DivisionByZero { self.divisions } else { self.values }
     }
 }
 

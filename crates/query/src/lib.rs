@@ -30,7 +30,7 @@ mod join_keys;
 mod learned;
 pub mod limits;
 pub mod listing;
-pub mod losses;
+mod losses;
 mod membership;
 pub mod parameters;
 pub mod parser;

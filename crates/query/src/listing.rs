@@ -11,7 +11,7 @@ use sqlparser::ast::{Expr, SetExpr};
 
 use crate::engine::{Asked, Origin, QueryEngine, Tables};
 use crate::error::mapped;
-use crate::losses::Losses;
+use crate::evaluation::Losses;
 use crate::parser::{Statement, parse};
 use crate::session::Session;
 

@@ -15,42 +15,10 @@ use datafusion::config::ConfigOptions;
 use freshet_base::{Error, ErrorCode};
 
 use crate::error::external;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, Losses, OnLoss};
 
 /// Characters of a value that a message shows.
 const SHOWN_CHARACTERS_MAX: usize = 64;
-
-/// What becomes of a statement whose expressions lose something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnLoss {
-    /// Nothing.
-    #[default]
-    Ignore,
-    /// It has a warning.
-    Warn,
-    /// It fails.
-    Refuse,
-}
-
-/// What a statement does about what its expressions lose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Losses {
-    /// About values that are converted.
-    pub values: OnLoss,
-    /// About divisions by zero.
-    pub divisions: OnLoss,
-}
-
-impl Losses {
-    /// Whether anybody wants to know of any.
-    pub fn matter(self) -> bool {
-        self != Self::default()
-    }
-
-    fn on(self, code: ErrorCode) -> OnLoss {
-        if code == ErrorCode::DivisionByZero { self.divisions } else { self.values }
-    }
-}
 
 thread_local! {
     /// Who hears of losses on this thread.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use freshet_base::clock::{Clock, Deadline};
 use freshet_ingest::decode::values::Dialect;
-use freshet_query::losses::{Losses, OnLoss};
+use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::parser::Statement;
 use freshet_query::session::{SqlMode, Value};
 use freshet_schema::{GroupCommitMode, OnBad, Rules, TableForm, Zone};

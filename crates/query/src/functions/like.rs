@@ -31,14 +31,14 @@ pub struct Pattern {
 #[derive(Clone, Debug)]
 enum Part {
     /// What finds it: it is made ready once for all texts.
-    Text(Finder<'static>),
+    Text(Box<Finder<'static>>),
     Signs(Vec<Option<char>>),
 }
 
 impl Part {
     fn of(signs: Vec<Option<char>>) -> Self {
         match signs.iter().copied().collect::<Option<String>>() {
-            Some(text) => Self::Text(Finder::new(text.as_bytes()).into_owned()),
+            Some(text) => Self::Text(Box::new(Finder::new(text.as_bytes()).into_owned())),
             None => Self::Signs(signs),
         }
     }

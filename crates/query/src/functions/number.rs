@@ -522,16 +522,21 @@ fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef
     typed(zipped(&left, &right, |l, r| l.mul_checked(r)?.div_checked(cut).map(Some))?, ty)
 }
 
-/// Notes the rows that divide by zero, where that matters.
-fn note_divisions(args: &[ArrayRef]) -> Result<()> {
-    if !losses::are_heard() {
-        return Ok(());
+/// What comes of dividing; rows that divide by zero are noted behind what the operands lost.
+fn divided(args: &[ArrayRef], ty: &DataType, divide: Eval) -> Result<ArrayRef> {
+    let values = divide(args, ty)?;
+    if losses::are_heard() {
+        note_divisions(args)?;
     }
+    Ok(values)
+}
+
+fn note_divisions(args: &[ArrayRef]) -> Result<()> {
     let divisors = losses::unheard(|| convert::double(&args[1]))?;
     let zero = |row: usize| divisors.is_valid(row) && divisors.value(row) == 0.0;
     let nulls = args[0].logical_nulls();
-    let divided = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-    let divisions = (0..divisors.len()).filter(|row| divided(*row) && zero(*row));
+    let is_divided = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let divisions = (0..divisors.len()).filter(|row| is_divided(*row) && zero(*row));
     divisions.for_each(|_| losses::note_division());
     Ok(())
 }
@@ -539,18 +544,11 @@ fn note_divisions(args: &[ArrayRef]) -> Result<()> {
 /// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     vec![
-        Arithmetic::udf("mysql_divide", (2, 2), divide_type, |args, ty| {
-            note_divisions(args)?;
-            divide(args, ty)
-        }),
+        Arithmetic::udf("mysql_divide", (2, 2), divide_type, |args, ty| divided(args, ty, divide)),
         Arithmetic::udf("mysql_div", (2, 2), int_type, |args, ty| {
-            note_divisions(args)?;
-            integer_divide(args, ty)
+            divided(args, ty, integer_divide)
         }),
-        Arithmetic::udf("mod", (2, 2), modulo_type, |args, ty| {
-            note_divisions(args)?;
-            modulo(args, ty)
-        }),
+        Arithmetic::udf("mod", (2, 2), modulo_type, |args, ty| divided(args, ty, modulo)),
         Arithmetic::udf("mysql_add", (2, 2), sum_type, |args, ty| added(args, ty, &PLUS)),
         Arithmetic::udf("mysql_subtract", (2, 2), sum_type, |args, ty| added(args, ty, &MINUS)),
         Arithmetic::udf("mysql_multiply", (2, 2), product_type, product),
