@@ -408,7 +408,8 @@ fn of_numbers(
 pub fn time_text(array: &ArrayRef) -> Result<StringViewArray> {
     #[allow(clippy::cast_precision_loss)] // it is small
     const FIRST_WITH_DATE: f64 = temporal::FIRST_WITH_DATE as f64;
-    let (times, moments) = (time(array)?, datetime(array)?);
+    // Only those too large for a time are read as dates.
+    let (times, moments) = (time(array)?, losses::unheard(|| datetime(array))?);
     let whole = double(array)?;
     let text = |row: usize| {
         let mut out = String::new();

@@ -145,6 +145,7 @@ pub const KNOWN: &[Known] = &[
         ["[*", "error 1292: Incorrect INTERVAL*"],
         "the time of day of a date is added in MySQL; MariaDB answers NULL",
     ),
+    known(Refused, "INSERT *", ["error 1292: Incorrect datetime value: '0*", "[*"], ZEROS),
     known(Numbers, "INSERT *FROM_BASE64(*", ["error *", "error 1958*"], BASE64),
     known(
         Taken,
