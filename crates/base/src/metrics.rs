@@ -35,6 +35,18 @@ pub struct Metrics {
     pub client_memory_bytes: IntGauge,
     /// Bytes of rows in files that only open snapshots keep alive.
     pub snapshot_memory_bytes: IntGauge,
+    /// Memory of segment footers.
+    pub footer_memory_bytes: IntGauge,
+    /// Footers found in memory.
+    pub footer_hits: IntCounter,
+    /// Footers read.
+    pub footer_misses: IntCounter,
+    pub segment_reads: IntCounter,
+    pub segment_read_bytes: IntCounter,
+    /// Parts of tables that were tested against conditions of queries, by level.
+    pub scan_parts: IntCounterVec,
+    /// Those of them that were left to be read, by level.
+    pub scan_parts_left: IntCounterVec,
     pub snapshots: IntGauge,
     /// Snapshots closed because their memory was needed elsewhere.
     pub snapshots_closed: IntGauge,
@@ -113,6 +125,21 @@ impl Metrics {
             snapshot_memory_bytes: gauge(
                 "snapshot_memory_bytes",
                 "Bytes of rows in files that only open snapshots keep",
+            ),
+            footer_memory_bytes: gauge("footer_memory_bytes", "Bytes of footers in memory"),
+            footer_hits: counter("footer_hits_total", "Footers found in memory"),
+            footer_misses: counter("footer_misses_total", "Footers read"),
+            segment_reads: counter("segment_reads_total", "Reads of segments"),
+            segment_read_bytes: counter("segment_read_bytes_total", "Bytes read of segments"),
+            scan_parts: labelled(
+                "scan_parts_total",
+                "Parts of tables that conditions of queries were held against",
+                "level",
+            ),
+            scan_parts_left: labelled(
+                "scan_parts_left_total",
+                "Parts of tables that conditions of queries left to be read",
+                "level",
             ),
             snapshots: gauge("snapshots", "Open snapshots"),
             snapshots_closed: gauge("snapshots_closed", "Snapshots closed as too old since start"),

@@ -38,6 +38,8 @@ pub enum Lane {
     Foreground,
     /// Frees memory; nobody waits for it directly. It calls [`yield_core`] as it computes.
     Background,
+    /// A read for a query; it waits for nothing but the device.
+    Read,
     /// As [`Lane::Background`], but too long for other background jobs to queue behind: it gets a
     /// thread of its own.
     OwnThread,
@@ -95,6 +97,7 @@ impl Pool for InlinePool {
 pub struct Threads {
     tasks: futures::executor::ThreadPool,
     foreground: Arc<Jobs>,
+    reads: Arc<Jobs>,
     background: Arc<Jobs>,
 }
 
@@ -111,7 +114,8 @@ struct JobQueue {
 }
 
 impl Threads {
-    /// Starts `job_threads` threads for each of the two queues of jobs and two for tasks.
+    /// Starts `job_threads` threads for each of the two queues of jobs, twice as many for reads,
+    /// which wait for the device more than they compute, and two for tasks.
     ///
     /// # Errors
     /// When the operating system refuses a thread.
@@ -119,8 +123,9 @@ impl Threads {
         let tasks =
             futures::executor::ThreadPool::builder().pool_size(2).name_prefix("task-").create()?;
         let foreground = Jobs::start("job", job_threads, TimeSlice::Long)?;
+        let reads = Jobs::start("read", 2 * job_threads, TimeSlice::Long)?;
         let background = Jobs::start("background", job_threads, TimeSlice::Background)?;
-        Ok(Self { tasks, foreground, background })
+        Ok(Self { tasks, foreground, reads, background })
     }
 
     /// Runs a job on a new thread, or in the background lane if the system refuses the thread.
@@ -141,6 +146,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.foreground.close();
+        self.reads.close();
         self.background.close();
     }
 }
@@ -210,6 +216,7 @@ impl Pool for Threads {
     fn execute(&self, lane: Lane, job: Job) {
         match lane {
             Lane::Foreground => self.foreground.push(job),
+            Lane::Read => self.reads.push(job),
             Lane::Background => self.background.push(job),
             Lane::OwnThread => self.run_on_own_thread(job),
         }

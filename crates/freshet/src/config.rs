@@ -47,6 +47,7 @@ pub struct Config {
     pub write_memory: Memory,
     pub query_memory: Memory,
     pub snapshot_memory: Memory,
+    pub footer_memory: Memory,
     pub client_memory: Memory,
     pub account_memory: Option<ByteSize>,
     pub account_receive_memory: Option<ByteSize>,
@@ -110,6 +111,7 @@ impl Config {
             write_memory: Memory::Percent(0),
             query_memory: Memory::Percent(0),
             snapshot_memory: Memory::Percent(0),
+            footer_memory: Memory::Percent(0),
             client_memory: Memory::Percent(0),
             account_memory: None,
             account_receive_memory: None,
@@ -184,15 +186,20 @@ impl Config {
                 "wal_bytes_max: {all} is less than four files of wal_file_bytes ({file})"
             ));
         }
-        let parts =
-            [self.write_memory, self.query_memory, self.snapshot_memory, self.client_memory];
+        let parts = [
+            self.write_memory,
+            self.query_memory,
+            self.snapshot_memory,
+            self.footer_memory,
+            self.client_memory,
+        ];
         let percent = |part: Memory| if let Memory::Percent(percent) = part { percent } else { 0 };
-        let [writes, queries, snapshots, clients] = parts.map(percent);
-        if writes + queries + snapshots + clients > 95 {
+        let [writes, queries, snapshots, footers, clients] = parts.map(percent);
+        if writes + queries + snapshots + footers + clients > 97 {
             problems.push(format!(
                 "write_memory ({writes}%), query_memory ({queries}%), snapshot_memory \
-                 ({snapshots}%) and client_memory ({clients}%) leave less than 5% of the memory to \
-                 everything else"
+                 ({snapshots}%), footer_memory ({footers}%) and client_memory ({clients}%) leave \
+                 less than 3% of the memory to everything else"
             ));
         }
         if self.mysql_listen == self.http_listen && self.mysql_listen.port() != 0 {

@@ -188,7 +188,7 @@ impl Engine {
         let open = |mut meta: RowsetMeta| {
             (meta.lsn_first, meta.lsn_last) = (lsn, lsn);
             let dir = self.data_dir().tablet(table, meta.tablet);
-            Arc::new(Rowset::new(self.fs(), &dir, meta, schema))
+            Arc::new(Rowset::new(self.segments(), &dir, meta, schema))
         };
         metas.into_iter().map(open).collect()
     }

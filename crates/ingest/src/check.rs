@@ -9,6 +9,7 @@ use freshet_meta::{AcceptedHole, Catalog, LogSecret};
 use freshet_schema::row;
 pub use freshet_storage::recover::Finding;
 use freshet_storage::recover::open_table;
+use freshet_storage::segment::SegmentAccess;
 use freshet_storage::side;
 use freshet_wal::{Corruption, Hole, Scan, ScanError, TermFile};
 
@@ -72,12 +73,13 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
 }
 
 fn check_files(store: &StoppedStore, report: &mut Report) -> Result<()> {
+    let segments = SegmentAccess::of_files(&store.fs);
     for stored in &store.tables {
         report.tables += 1;
         report.rowsets += stored.rowsets.len();
         report.data_bytes += stored.rowsets.iter().map(|rowset| rowset.bytes()).sum::<u64>();
         let (tablets, findings) =
-            open_table(&store.fs, &store.data, &stored.table, stored.rowsets.clone())?;
+            open_table(&store.fs, &segments, &store.data, &stored.table, stored.rowsets.clone())?;
         let missing = findings.iter().map(|finding| finding.file.clone()).collect::<BTreeSet<_>>();
         let read = freshet_storage::check::check(&tablets);
         let read = read.into_iter().filter(|finding| !missing.contains(&finding.file));

@@ -251,7 +251,7 @@ impl Engine {
             self.metrics().compactions.inc();
             self.metrics().compaction_bytes.inc_by(meta.bytes());
             let dir = self.data_dir().tablet(work.table, work.tablet);
-            let added = Arc::new(Rowset::new(self.fs(), &dir, meta, &schema));
+            let added = Arc::new(Rowset::new(self.segments(), &dir, meta, &schema));
             let Work { table, tablet, rowsets: removed, .. } = work;
             let at = self.horizon().get();
             self.show(at, table, Event::Replace { tablet, removed, added });

@@ -23,6 +23,8 @@ pub struct EngineConfig {
     pub write_memory_bytes: ByteSize,
     /// Memory of rows that are in files and that only open snapshots keep.
     pub snapshot_memory_bytes: ByteSize,
+    /// Memory of footers of segments.
+    pub footer_memory_bytes: ByteSize,
     /// A table's delta goes to files at this size.
     pub flush_bytes: ByteSize,
     /// A table with less than this goes to the side file instead.
@@ -61,6 +63,7 @@ impl EngineConfig {
             wal_load_bytes_max: ByteSize::mib(16),
             write_memory_bytes,
             snapshot_memory_bytes: ByteSize(write_memory_bytes.bytes() / 4),
+            footer_memory_bytes: ByteSize(write_memory_bytes.bytes() / 16),
             flush_bytes: ByteSize::mib(64),
             flush_bytes_min: ByteSize::mib(1),
             segment_bytes_max: ByteSize::mib(256),

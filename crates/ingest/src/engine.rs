@@ -22,6 +22,7 @@ use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
 use freshet_storage::flush::Files;
 use freshet_storage::flush_policy::Limits;
+use freshet_storage::segment::SegmentAccess;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::view::Views;
 use freshet_wal::{Horizon, Wal, WalStats};
@@ -113,6 +114,11 @@ impl Engine {
     /// Files.
     pub fn fs(&self) -> &FsRef {
         &self.world.fs
+    }
+
+    /// What segments are read through.
+    pub fn segments(&self) -> &Arc<SegmentAccess> {
+        &self.files.segments
     }
 
     /// Counters.

@@ -10,6 +10,7 @@ use freshet_base::io::FsRef;
 use freshet_base::{Error, ErrorCode, Lsn, Result, Term, bail, err};
 use freshet_meta::{AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, StoredTable};
 use freshet_storage::flush::Files;
+use freshet_storage::segment::{FileStore, SegmentAccess};
 use freshet_storage::view::{StoreView, TableView, Views};
 use freshet_storage::{DataDir, Rowset, side};
 use freshet_wal::{
@@ -82,10 +83,14 @@ impl Engine {
     fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Disk) -> Result<Self> {
         let StoppedStore { meta, data, tables: stored, config, locks, .. } = store;
         let catalog = meta.catalog();
+        let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
+        let footers = Budget::new("memory of footers", config.footer_memory_bytes.bytes());
+        let files = FileStore::new(Arc::clone(&fs), Arc::clone(&pool));
+        let segments = SegmentAccess::new(Arc::new(files), footers, Arc::clone(&world.metrics));
         let mut views = HashMap::new();
         let mut states = HashMap::new();
         for table in stored {
-            let view = table_view(&world.fs, &data, &table)?;
+            let view = table_view(&segments, &data, &table)?;
             let db = database_name(&catalog, &table.table);
             let state = TableState::new(&view, &db, table.flushed.version_lsn);
             states.insert(table.table.id, Arc::new(state));
@@ -97,7 +102,7 @@ impl Engine {
         let open = Budget::new("memory of open transactions", open);
         let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
-        let files = Files { fs: Arc::clone(&world.fs), dir: data, pool: Arc::clone(&world.pool) };
+        let files = Files { fs, dir: data, pool, segments };
         Ok(Self {
             meta,
             wal,
@@ -188,7 +193,11 @@ fn open_meta(config: &EngineConfig, world: &World) -> Result<Meta> {
     Meta::open(Arc::new(store), ClockRef::clone(&world.clock), meta_config)
 }
 
-fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableView> {
+fn table_view(
+    segments: &Arc<SegmentAccess>,
+    data: &DataDir,
+    stored: &StoredTable,
+) -> Result<TableView> {
     let table = Arc::clone(&stored.table);
     let mut tablets = TableView::empty_tablets(&table);
     for meta in &stored.rowsets {
@@ -204,7 +213,7 @@ fn table_view(fs: &FsRef, data: &DataDir, stored: &StoredTable) -> Result<TableV
             bail!(Corruption, "files of '{}' are of unknown tablet {}", table.name, meta.tablet);
         };
         let dir = data.tablet(table.id, meta.tablet);
-        tablet.rowsets.push(Arc::new(Rowset::new(fs, &dir, meta.clone(), schema)));
+        tablet.rowsets.push(Arc::new(Rowset::new(segments, &dir, meta.clone(), schema)));
     }
     Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }

@@ -293,7 +293,7 @@ impl Engine {
         schema: &Arc<TableSchema>,
     ) -> Rowset {
         let dir = self.data_dir().tablet(view.table.id, meta.tablet);
-        Rowset::new(self.fs(), &dir, meta, schema)
+        Rowset::new(self.segments(), &dir, meta, schema)
     }
 
     /// Commits a flush to metadata and swaps the view in one step.

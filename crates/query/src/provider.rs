@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -15,8 +15,10 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_schema::TableSchema;
-use freshet_storage::segment::{Prune, ScanRequest};
+use freshet_storage::rowset::{Rowset, known_ranges};
+use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
+use futures::future::join_all;
 
 use crate::error::external;
 use crate::functions::meaning;
@@ -27,6 +29,9 @@ use freshet_schema::Zone;
 
 /// About how many rows one slice of a file has, so that threads can share a table evenly.
 const SLICE_ROWS: u64 = 128 * 1024;
+/// A plan waits for footers that are not in memory where the scan will read at most so many.
+/// Bounds make it a better plan; with more files it is made without what is not known.
+const FOOTERS_PLANNED_MAX: usize = 64;
 
 /// A table of a snapshot.
 pub struct StoredTable {
@@ -34,20 +39,13 @@ pub struct StoredTable {
     snapshot: Arc<TableSnapshot>,
     zone: Zone,
     schema: SchemaRef,
-    statistics: OnceLock<Statistics>,
 }
 
 impl StoredTable {
     /// A table as it stands in a snapshot, its instants shown in `zone`.
     pub fn new(database: &str, snapshot: TableSnapshot, zone: Zone) -> Self {
         let schema = planned_schema(database, &snapshot);
-        Self {
-            database: database.to_owned(),
-            snapshot: Arc::new(snapshot),
-            zone,
-            schema,
-            statistics: OnceLock::new(),
-        }
+        Self { database: database.to_owned(), snapshot: Arc::new(snapshot), zone, schema }
     }
 
     /// Its database and name.
@@ -59,26 +57,34 @@ impl StoredTable {
         &self.snapshot.schema
     }
 
-    /// Exact rows, and bounds where the files know them.
-    fn all_statistics(&self) -> &Statistics {
-        self.statistics.get_or_init(|| {
-            let rows = usize::try_from(self.snapshot.rows()).unwrap_or(usize::MAX);
-            let bytes = usize::try_from(self.snapshot.bytes()).unwrap_or(usize::MAX);
-            Statistics {
-                num_rows: Precision::Exact(rows),
-                total_byte_size: Precision::Inexact(bytes),
-                column_statistics: (0..self.columns().columns.len())
-                    .map(|at| self.column_statistics(at))
-                    .collect(),
-            }
-        })
+    /// The rows that these rowsets and those in memory have, and their bounds where all footers
+    /// that say them are in memory: a few are read for that, since the scan needs them next.
+    async fn statistics(&self, rowsets: &[Arc<Rowset>], projection: &[usize]) -> Statistics {
+        let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
+        if segments.clone().count() <= FOOTERS_PLANNED_MAX {
+            // A footer that cannot be read says so when it is scanned.
+            join_all(segments.map(|segment| segment.read_footer())).await;
+        }
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let rows = rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
+        let columns = projection.iter().map(|&at| self.columns().columns[at].id);
+        let ranges = match self.snapshot.delta_rows() {
+            0 => known_ranges(rowsets, &columns.collect::<Vec<_>>()),
+            // Nobody keeps the bounds of rows in memory.
+            _ => vec![None; projection.len()],
+        };
+        let columns = projection.iter().zip(ranges);
+        Statistics {
+            num_rows: Precision::Exact(count(rows + self.snapshot.delta_rows())),
+            total_byte_size: Precision::Inexact(count(self.snapshot.bytes())),
+            column_statistics: columns.map(|(&at, range)| self.bounds(at, range)).collect(),
+        }
     }
 
-    fn column_statistics(&self, at: usize) -> ColumnStatistics {
+    fn bounds(&self, at: usize, range: Option<ColumnRange>) -> ColumnStatistics {
         let mut statistics = ColumnStatistics::new_unknown();
         let column = &self.columns().columns[at];
-        // A footer that cannot be read says so when it is scanned.
-        let Ok(Some(range)) = self.snapshot.column_range(column.id) else { return statistics };
+        let Some(range) = range else { return statistics };
         if is_instant(self.columns(), at) && self.zone != Zone::UTC {
             return statistics;
         }
@@ -96,25 +102,19 @@ impl StoredTable {
         statistics
     }
 
-    /// What the scan must read, at most about `limit` rows if there is one, from the oldest rows to
-    /// the newest. Rows in memory count first, since they cost nothing to open.
-    fn parts(&self, limit: Option<usize>) -> Result<Vec<Part>> {
+    /// The rowsets that may hold what is wanted, at least about `limit` rows if there is one, the
+    /// oldest first. Rows in memory count first, since they cost nothing to open.
+    fn rowsets(&self, limit: Option<usize>) -> Vec<Arc<Rowset>> {
         let wanted = limit.map_or(u64::MAX, |limit| limit as u64);
-        let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
-        let mut rows = memory.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
-        let mut rowsets: Vec<_> = self.snapshot.rowsets.iter().collect();
+        let mut rows = self.snapshot.delta_rows();
+        let mut rowsets = self.snapshot.rowsets.clone();
         rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
-        let mut parts = Vec::new();
-        for rowset in rowsets {
-            if rows >= wanted {
-                break;
-            }
-            let slices = rowset.slices(SLICE_ROWS).map_err(|error| external(error.into()))?;
+        let more = |rowset: &Arc<Rowset>| {
+            let more = rows < wanted;
             rows += rowset.rows();
-            parts.extend(slices.into_iter().map(Part::File));
-        }
-        parts.extend(memory.into_iter().map(Part::Memory));
-        Ok(parts)
+            more
+        };
+        rowsets.into_iter().take_while(more).collect()
     }
 
     fn condition(&self, state: &dyn Session, filters: &[Expr]) -> Result<Option<Arc<dyn Prune>>> {
@@ -217,10 +217,6 @@ impl TableProvider for StoredTable {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
-    fn statistics(&self) -> Option<Statistics> {
-        Some(self.all_statistics().clone())
-    }
-
     async fn scan(
         &self,
         state: &dyn Session,
@@ -234,12 +230,14 @@ impl TableProvider for StoredTable {
         };
         // Rows that a filter drops do not count against the limit.
         let limit = limit.filter(|_| filters.is_empty());
-        let parts = self.parts(limit)?;
-        let read = parts.iter().map(Part::rows).sum::<u64>();
-        let mut statistics = self.all_statistics().clone().project(Some(&projection));
-        if read != self.snapshot.rows() {
+        let rowsets = self.rowsets(limit);
+        let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
+        let mut statistics = self.statistics(&rowsets, &projection).await;
+        if rowsets.len() < self.snapshot.rowsets.len() {
             statistics = statistics.to_inexact();
         }
+        let slices = rowsets.iter().flat_map(|rowset| rowset.slices(SLICE_ROWS)).map(Part::File);
+        let parts = slices.chain(memory.into_iter().map(Part::Memory)).collect();
         let schema = Arc::new(
             self.schema.project(&projection).map_err(|error| plan_datafusion_err!("{error}"))?,
         );

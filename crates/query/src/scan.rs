@@ -20,7 +20,7 @@ use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
 };
 use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, PruningMetrics,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -29,8 +29,9 @@ use datafusion::physical_plan::{
 };
 use freshet_schema::{ColumnType, TableSchema};
 use freshet_storage::rowset::Slice;
-use freshet_storage::segment::{Scan, ScanRequest};
+use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
+use futures::StreamExt;
 
 use crate::error::external;
 use crate::learned::Learned;
@@ -42,7 +43,7 @@ pub const BATCH_ROWS: usize = 8192;
 /// A piece of a table that one thread reads.
 #[derive(Clone)]
 pub enum Part {
-    /// Row groups of a file.
+    /// A share of a file.
     File(Slice),
     /// Rows in memory, with all columns.
     Memory(RecordBatch),
@@ -199,10 +200,9 @@ impl ExecutionPlan for ScanExec {
         partition: usize,
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows_read = MetricBuilder::new(&self.metrics).counter("rows_read", partition);
         let reader = Reader {
             snapshot: Arc::clone(&self.snapshot),
-            rows_read,
+            counts: Counts::new(&self.metrics, partition),
             learned: self.learned.clone(),
             narrowed: None,
             parts: self.partitions[partition].clone().into(),
@@ -212,8 +212,11 @@ impl ExecutionPlan for ScanExec {
             schema: self.schema(),
             zone: self.zone,
         };
-        let stream = futures::stream::iter(reader);
-        let stream = RecordBatchStreamAdapter::new(self.schema(), stream);
+        let stream = futures::stream::unfold(reader, |mut reader| async {
+            let item = reader.next().await?;
+            Some((item, reader))
+        });
+        let stream = RecordBatchStreamAdapter::new(self.schema(), stream.boxed());
         Ok(Box::pin(cooperative(stream)))
     }
 
@@ -249,10 +252,35 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
+/// What one partition counts.
+struct Counts {
+    rows_read: Count,
+    row_groups: PruningMetrics,
+    pages: PruningMetrics,
+}
+
+impl Counts {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let pruning = |name| MetricBuilder::new(metrics).pruning_metrics(name, partition);
+        Self {
+            rows_read: MetricBuilder::new(metrics).counter("rows_read", partition),
+            row_groups: pruning("row_groups"),
+            pages: pruning("pages"),
+        }
+    }
+
+    fn pruned(&self, by: &Pruned) {
+        self.row_groups.add_pruned(by.row_groups - by.row_groups_left);
+        self.row_groups.add_matched(by.row_groups_left);
+        self.pages.add_pruned(by.pages - by.pages_left);
+        self.pages.add_matched(by.pages_left);
+    }
+}
+
 /// The batches of one partition.
 struct Reader {
     snapshot: Arc<TableSnapshot>,
-    rows_read: Count,
+    counts: Counts,
     learned: Option<Learned>,
     /// The request as narrowed last, and by what.
     narrowed: Option<(u64, Arc<ScanRequest>)>,
@@ -264,10 +292,8 @@ struct Reader {
     zone: Zone,
 }
 
-impl Iterator for Reader {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Reader {
+    async fn next(&mut self) -> Option<Result<RecordBatch>> {
         if let Err(error) = self.snapshot.check_open() {
             self.stop();
             return Some(Err(external(error.into())));
@@ -277,7 +303,7 @@ impl Iterator for Reader {
                 return Some(self.finished(batch));
             }
             if let Some(scan) = &mut self.scan {
-                match scan.next() {
+                match scan.next_batch().await {
                     Some(Ok(batch)) => return Some(self.finished(batch)),
                     Some(Err(error)) => {
                         self.stop();
@@ -288,8 +314,11 @@ impl Iterator for Reader {
             }
             match self.parts.pop_front()? {
                 Part::Memory(batch) => self.open_memory(&batch),
-                Part::File(slice) => match slice.scan(&self.request_now()) {
-                    Ok(scan) => self.scan = Some(scan),
+                Part::File(slice) => match slice.scan(&self.request_now()).await {
+                    Ok(scan) => {
+                        self.counts.pruned(&scan.pruned());
+                        self.scan = Some(scan);
+                    }
                     Err(error) => {
                         self.stop();
                         return Some(Err(external(error.into())));
@@ -298,9 +327,7 @@ impl Iterator for Reader {
             }
         }
     }
-}
 
-impl Reader {
     /// Nothing follows an error.
     fn stop(&mut self) {
         self.parts.clear();
@@ -335,7 +362,7 @@ impl Reader {
     /// The batch in the plan's schema, instants as the session's wall time.
     fn finished(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        self.rows_read.add(rows);
+        self.counts.rows_read.add(rows);
         let mut columns = batch.columns().to_vec();
         for (column, &at) in columns.iter_mut().zip(&self.request.projection) {
             if is_instant(&self.request.schema, at) {

@@ -26,7 +26,7 @@ use freshet_schema::{
 };
 use freshet_storage::delta::Freshness;
 use freshet_storage::rowset::Rowset;
-use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
+use freshet_storage::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::snapshot::TableSnapshot;
 use freshet_storage::view::{StoreView, TableView, Views};
 
@@ -79,6 +79,7 @@ fn rows(table: &Table, ids: std::ops::Range<i32>) -> RecordBatch {
 /// The rows of some ids as files on disk, in order of the ids.
 fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
     let fs: FsRef = Arc::new(RealFs);
+    let segments = SegmentAccess::of_files(&fs);
     let batch = rows(table, ids);
     let spec = SegmentSpec {
         schema: table.schema(),
@@ -101,7 +102,7 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
         segments: vec![segment],
         keys: None,
     };
-    Arc::new(Rowset::new(&fs, dir, meta, table.schema()))
+    Arc::new(Rowset::new(&segments, dir, meta, table.schema()))
 }
 
 /// The answer of a query, and how many rows its scans read.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -28,7 +29,7 @@ use freshet_storage::flush::{Files, FlushInput, flush};
 use freshet_storage::fold::{Base, Body, Event, Load, TableLog};
 use freshet_storage::layout::DataDir;
 use freshet_storage::merge::{Merge, Run};
-use freshet_storage::segment::{SegmentSpec, SegmentWriter, Tier};
+use freshet_storage::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::sort::Rows;
 use futures::executor::block_on;
 
@@ -306,10 +307,15 @@ fn table(schema: TableSchema) -> Table {
 }
 
 /// Rows of ten tablets, from columns to synced files.
+fn files(root: &Path) -> Files {
+    let fs: FsRef = Arc::new(RealFs);
+    let segments = SegmentAccess::of_files(&fs);
+    Files { fs, dir: DataDir::new(root), pool: Arc::new(InlinePool), segments }
+}
+
 fn flushed(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
-    let files =
-        Files { fs: Arc::new(RealFs), dir: DataDir::new(dir.path()), pool: Arc::new(InlinePool) };
+    let files = files(dir.path());
     let mut group = criterion.benchmark_group("flush of lineitem");
     group.sample_size(10);
     for rows in [ROWS, 8 * ROWS] {
@@ -342,9 +348,7 @@ fn flushed(criterion: &mut Criterion) {
 /// Rowsets of one tablet become one, from file to file, compared afterwards.
 fn compacted(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
-    let fs: FsRef = Arc::new(RealFs);
-    let files =
-        Files { fs: Arc::clone(&fs), dir: DataDir::new(dir.path()), pool: Arc::new(InlinePool) };
+    let files = files(dir.path());
     let (table, batches) = lineitem(COMPACTED_RUNS * ROWS);
     let mut id = 0;
     let mut next_id = || {
@@ -363,7 +367,7 @@ fn compacted(criterion: &mut Criterion) {
         };
         let written = block_on(flush(&files, input, u64::MAX, &mut next_id)).unwrap();
         let tablet = files.dir.tablet(table.id, written[0].tablet);
-        let rowset = Rowset::new(&fs, &tablet, written[0].clone(), table.schema());
+        let rowset = Rowset::new(&files.segments, &tablet, written[0].clone(), table.schema());
         rowsets.push(Arc::new(rowset));
     }
     let job = MergeJob {

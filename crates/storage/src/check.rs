@@ -7,7 +7,7 @@ use freshet_schema::key::{KeyComparator, KeyWords};
 use crate::error::{Error, Result};
 use crate::recover::Finding;
 use crate::rowset::Rowset;
-use crate::segment::{ScanRequest, Segment};
+use crate::segment::{ScanRequest, Segment, Share};
 use crate::view::TabletFiles;
 
 /// Everything that does not hold in these tablets: checksums, row counts, order, key ranges.
@@ -28,7 +28,7 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     let wrong = |what: String| Error::corruption(segment.path(), 0, what);
     let mut rows = 0;
     let mut before = None;
-    for batch in segment.scan(&ScanRequest::all(schema), None)? {
+    for batch in segment.scan(&ScanRequest::all(schema), Share::WHOLE)? {
         let batch = batch?;
         let keys = KeyWords::new(&batch, schema);
         if let Some(range) = rowset.meta().keys

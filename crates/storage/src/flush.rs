@@ -15,7 +15,7 @@ use futures::future::join_all;
 use crate::error::{Error, Result};
 use crate::layout::{DataDir, segment_file};
 use crate::memtable::Memtable;
-use crate::segment::{SegmentSpec, SegmentWriter, Tier, Unsynced};
+use crate::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier, Unsynced};
 use crate::sort::Rows;
 
 /// How often a segment is written before its flush fails.
@@ -35,6 +35,8 @@ pub struct Files {
     pub dir: DataDir,
     /// Threads that may block.
     pub pool: PoolRef,
+    /// What its segments are read through.
+    pub segments: Arc<SegmentAccess>,
 }
 
 /// What to flush: rows of one LSN range, without a large load between them.

@@ -194,8 +194,8 @@ mod tests {
             rows: 1,
             keys: None,
         };
-        let fs: freshet_base::io::FsRef = Arc::new(RealFs);
-        let rowset = Arc::new(Rowset::new(&fs, dir.path(), meta, &schema(1)));
+        let segments = crate::testing::files(dir.path()).segments;
+        let rowset = Arc::new(Rowset::new(&segments, dir.path(), meta, &schema(1)));
         let retired = Retired::default();
         retired.add(&rowset);
         assert_eq!(retired.remove_free(&RealFs).unwrap(), 0);

@@ -13,6 +13,7 @@ use freshet_schema::Table;
 use crate::error::{Error, Result};
 use crate::layout::DataDir;
 use crate::rowset::Rowset;
+use crate::segment::SegmentAccess;
 use crate::view::TabletFiles;
 
 /// Something about a store's files that does not hold.
@@ -48,13 +49,15 @@ impl From<Error> for Finding {
 }
 
 /// Opens the rowsets that metadata names for `table`. Footers are read when first needed; what
-/// is missing or has another length is reported, and refused by name when it is read.
+/// is missing or has another length is reported; what is missing or shorter is refused by name when
+/// it is read.
 ///
 /// # Errors
 /// [`Error::Internal`] when metadata contradicts itself: overlapping rowsets, or a schema
 /// version or tablet that the table never had.
 pub fn open_table(
     fs: &FsRef,
+    segments: &Arc<SegmentAccess>,
     dir: &DataDir,
     table: &Table,
     metas: impl IntoIterator<Item = RowsetMeta>,
@@ -69,7 +72,7 @@ pub fn open_table(
         for &id in &partition.tablets {
             let metas = by_tablet.remove(&id).unwrap_or_default();
             findings.extend(compare_lengths(fs, dir, table, id, &metas));
-            let rowsets = open_tablet(fs, dir, table, id, metas)?;
+            let rowsets = open_tablet(segments, dir, table, id, metas)?;
             tablets.push(TabletFiles { id, partition: partition.id, rowsets });
         }
     }
@@ -83,7 +86,7 @@ pub fn open_table(
 }
 
 fn open_tablet(
-    fs: &FsRef,
+    segments: &Arc<SegmentAccess>,
     dir: &DataDir,
     table: &Table,
     tablet: TabletId,
@@ -101,7 +104,7 @@ fn open_tablet(
             let (id, name) = (meta.id, &table.name);
             Error::Internal(format!("rowset {id} names schema {version}, not of table `{name}`"))
         })?;
-        Ok(Arc::new(Rowset::new(fs, &dir, meta, schema)))
+        Ok(Arc::new(Rowset::new(segments, &dir, meta, schema)))
     };
     metas.into_iter().map(open).collect()
 }

@@ -1,17 +1,15 @@
 //! The files of one LSN range of one tablet.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use freshet_base::io::FsRef;
 use freshet_base::{ColumnId, Lsn};
 use freshet_meta::RowsetMeta;
 use freshet_schema::TableSchema;
 
 use crate::error::Result;
-use crate::segment::{ColumnRange, Scan, ScanRequest, Segment};
+use crate::segment::{ColumnRange, Scan, ScanRequest, Segment, SegmentAccess, Share};
 
 /// The files of one LSN range of one tablet; it never changes.
 pub struct Rowset {
@@ -20,14 +18,14 @@ pub struct Rowset {
     segments: Vec<Arc<Segment>>,
 }
 
-/// Row groups of one segment: what one thread scans.
+/// A share of one segment: what one thread scans.
 #[derive(Clone)]
 pub struct Slice {
     /// The segment.
     pub segment: Arc<Segment>,
-    /// Its row groups.
-    pub groups: Range<usize>,
-    /// Rows in them.
+    /// Its share.
+    pub share: Share,
+    /// About how many rows are in it; all shares of a segment together have its rows.
     pub rows: u64,
 }
 
@@ -36,12 +34,17 @@ impl Rowset {
     ///
     /// # Panics
     /// When `schema` is not of the version that `meta` names.
-    pub fn new(fs: &FsRef, dir: &Path, meta: RowsetMeta, schema: &Arc<TableSchema>) -> Self {
+    pub fn new(
+        access: &Arc<SegmentAccess>,
+        dir: &Path,
+        meta: RowsetMeta,
+        schema: &Arc<TableSchema>,
+    ) -> Self {
         meta.check();
         assert_eq!(schema.version, meta.schema_version, "a rowset names its schema version");
         let segment = |segment: &freshet_meta::SegmentMeta| {
             let path = dir.join(&segment.file);
-            Arc::new(Segment::new(Arc::clone(fs), path, segment.clone(), Arc::clone(schema)))
+            Arc::new(Segment::new(access, path, segment.clone(), Arc::clone(schema)))
         };
         let segments = meta.segments.iter().map(segment).collect();
         Self { meta, schema: Arc::clone(schema), segments }
@@ -82,55 +85,39 @@ impl Rowset {
         RowsetScan { segments: self.segments.clone().into_iter(), request, scan: None }
     }
 
-    /// Divides it into slices of about `rows` rows, at row groups.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a footer.
-    pub fn slices(&self, rows: u64) -> Result<Vec<Slice>> {
-        let mut slices = Vec::new();
-        for segment in &self.segments {
-            let groups = segment.statistics(&[])?.rows;
-            let mut start = 0;
-            let mut held = 0;
-            for (at, group_rows) in groups.iter().enumerate() {
-                held += group_rows;
-                if held >= rows || at + 1 == groups.len() {
-                    let segment = Arc::clone(segment);
-                    slices.push(Slice { segment, groups: start..at + 1, rows: held });
-                    (start, held) = (at + 1, 0);
-                }
-            }
-        }
-        Ok(slices)
-    }
-
-    /// The bounds of a column; `None` where not known.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a footer.
-    pub fn column_range(&self, column: ColumnId) -> Result<Option<ColumnRange>> {
-        let mut range: Option<ColumnRange> = None;
-        for segment in &self.segments {
-            let Some(next) = segment.column_range(column)? else { return Ok(None) };
-            range = match range {
-                None => Some(next),
-                Some(before) => before.union(&next),
-            };
-            if range.is_none() {
-                return Ok(None);
-            }
-        }
-        Ok(range)
+    /// Divides it into slices of about `rows` rows, by what metadata knows.
+    pub fn slices(&self, rows: u64) -> impl Iterator<Item = Slice> {
+        self.segments.iter().flat_map(move |segment| {
+            let all = segment.meta().rows;
+            let of = all.div_ceil(rows).max(1);
+            (0..of).map(move |at| Slice {
+                segment: Arc::clone(segment),
+                share: Share { at: at as usize, of: of as usize },
+                rows: (at + 1) * all / of - at * all / of,
+            })
+        })
     }
 }
 
+/// The bounds of these columns over all rowsets, as far as all their footers are in memory and know
+/// them.
+pub fn known_ranges(rowsets: &[Arc<Rowset>], columns: &[ColumnId]) -> Vec<Option<ColumnRange>> {
+    let segments = rowsets.iter().flat_map(|rowset| &rowset.segments);
+    let known = segments.map(|segment| segment.known_ranges(columns));
+    let joined = known.reduce(|all, next| {
+        let pairs = all?.into_iter().zip(next?);
+        Some(pairs.map(|(all, next)| all?.union(&next?)).collect())
+    });
+    joined.flatten().unwrap_or_else(|| vec![None; columns.len()])
+}
+
 impl Slice {
-    /// Reads it.
+    /// Reads it, without holding up a thread.
     ///
     /// # Errors
-    /// [`crate::Error::Io`], [`crate::Error::Corruption`]; also from the iterator.
-    pub fn scan(&self, request: &ScanRequest) -> Result<Scan> {
-        self.segment.scan(request, Some(self.groups.clone()))
+    /// [`crate::Error::Io`], [`crate::Error::Corruption`]; also from the scan.
+    pub async fn scan(&self, request: &ScanRequest) -> Result<Scan> {
+        self.segment.scan_awaiting(request, self.share).await
     }
 }
 
@@ -149,7 +136,7 @@ impl Iterator for RowsetScan {
             if let Some(batch) = self.scan.as_mut().and_then(Iterator::next) {
                 return Some(batch);
             }
-            match self.segments.next()?.scan(&self.request, None) {
+            match self.segments.next()?.scan(&self.request, Share::WHOLE) {
                 Ok(scan) => self.scan = Some(scan),
                 Err(error) => {
                     self.segments = Vec::new().into_iter();

@@ -4,15 +4,18 @@
 mod bounds;
 mod checksum;
 mod dictionary;
+mod footers;
 mod index;
 mod reader;
 mod source;
+mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use index::{ColumnBounds, ColumnRange, Containers, Prune};
-pub use reader::{Scan, ScanRequest, Segment};
+pub use reader::{Pruned, Scan, ScanRequest, Segment, Share};
+pub use store::{FileStore, SegmentAccess, SegmentStore};
 pub use writer::{SegmentSpec, SegmentWriter, Tier, Unsynced};
 
 /// Keys of the file's key-value metadata.

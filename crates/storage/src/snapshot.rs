@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use freshet_base::{ColumnId, Lsn, TableId};
+use freshet_base::{Lsn, TableId};
 use freshet_meta::Catalog;
 use freshet_schema::{Table, TableSchema};
 
@@ -12,7 +12,6 @@ use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::error::Result;
 use crate::pins::{Pin, TooOld};
 use crate::rowset::Rowset;
-use crate::segment::ColumnRange;
 use crate::sync::Mutex;
 use crate::view::{StoreView, TableView};
 
@@ -199,27 +198,5 @@ impl TableSnapshot {
         }
         batches.extend(self.overlay.iter().cloned());
         Ok(batches)
-    }
-
-    /// The bounds of a column over all files; `None` where not known, or where rows are in
-    /// memory, whose bounds nobody keeps.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`], [`crate::Error::Corruption`] of a footer.
-    pub fn column_range(&self, column: ColumnId) -> Result<Option<ColumnRange>> {
-        let mut range: Option<ColumnRange> = None;
-        if self.delta_rows() > 0 {
-            return Ok(None);
-        }
-        for rowset in &self.rowsets {
-            let Some(next) = rowset.column_range(column)? else { return Ok(None) };
-            let joined = match range {
-                None => Some(next),
-                Some(before) => before.union(&next),
-            };
-            let Some(joined) = joined else { return Ok(None) };
-            range = Some(joined);
-        }
-        Ok(range)
     }
 }

@@ -1,15 +1,29 @@
 //! Tables, rows and files for this crate's tests.
 
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use freshet_base::budget::{Budget, Permit};
+use freshet_base::io::{FsRef, RealFs};
+use freshet_base::task::InlinePool;
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
 use freshet_schema::{
     Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Partition, Properties, RowWriter,
     SchemaHistory, Table, TableForm, TableSchema,
 };
+
+use crate::flush::Files;
+use crate::layout::DataDir;
+use crate::segment::SegmentAccess;
+
+/// Files in a directory, written and read on the thread that asks.
+pub fn files(root: &Path) -> Files {
+    let fs: FsRef = Arc::new(RealFs);
+    let segments = SegmentAccess::of_files(&fs);
+    Files { fs, dir: DataDir::new(root), pool: Arc::new(InlinePool), segments }
+}
 
 pub const TABLE: TableId = TableId(7);
 

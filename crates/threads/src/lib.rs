@@ -47,7 +47,7 @@ mod storage {
 
 // What those files import from their own crates.
 use freshet_base::clock;
-use freshet_storage::{rowset, segment, side};
+use freshet_storage::{rowset, side};
 use storage::{delta, fold, pins, snapshot, view};
 use wal::{buffer, checksum, file, horizon, record};
 

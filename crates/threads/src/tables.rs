@@ -19,6 +19,7 @@ use freshet_schema::{
     Table, TableForm, TableSchema,
 };
 use freshet_storage::Rowset;
+use freshet_storage::segment::SegmentAccess;
 use shuttle::thread;
 
 use crate::delta::{Delta, DeltaEntry, Freshness, Payload};
@@ -88,7 +89,8 @@ fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
         keys: None,
     };
     let fs: FsRef = Arc::new(RealFs);
-    Arc::new(Rowset::new(&fs, Path::new("/"), meta, &SCHEMA))
+    let segments = SegmentAccess::of_files(&fs);
+    Arc::new(Rowset::new(&segments, Path::new("/"), meta, &SCHEMA))
 }
 
 /// A store of one table whose records are durable as soon as they are appended.

@@ -76,6 +76,10 @@ settings! {
          transactions and of long queries. Above it the oldest snapshot is closed (`snapshot too \
          old`).",
         snapshot_memory: parse::memory;
+    footer_memory = "2%",
+        "Memory of footers of segments: they say what is in which part of a file, and are read \
+         when they are first needed. Above it those that were not used for longest go.",
+        footer_memory: parse::memory;
     client_memory = "5%",
         "Memory of session state kept between commands: prepared statements, parameters sent in \
          pieces, rows of cursors, user variables.",

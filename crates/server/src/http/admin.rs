@@ -32,6 +32,8 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.client_memory_bytes.set(gauge(http.accounts.kept().used_bytes()));
     let pins = engine.views().pins();
     metrics.snapshot_memory_bytes.set(gauge(pins.memory().used_bytes()));
+    let footers = engine.segments().footer_memory().used_bytes();
+    metrics.footer_memory_bytes.set(gauge(footers));
     metrics.snapshots.set(gauge(pins.count() as u64));
     metrics.snapshots_closed.set(gauge(pins.closed()));
     metrics.wal_total_count.set(gauge(engine.open_groups() as u64));

@@ -16,7 +16,7 @@ use crate::flush::Files;
 use crate::layout::segment_file;
 use crate::merge::{Merge, Run};
 use crate::rowset::Rowset;
-use crate::segment::{ScanRequest, SegmentSpec, SegmentWriter, Tier};
+use crate::segment::{ScanRequest, SegmentSpec, SegmentWriter, Share, Tier};
 
 /// Rows of a batch on its way through a merge, and between two moments to give way.
 const BATCH_ROWS: usize = 4096;
@@ -91,7 +91,7 @@ fn write(
     let request = request(job);
     // Each segment is a run of its own: those of a large load may overlap.
     let segments = job.rowsets.iter().flat_map(|rowset| rowset.segments());
-    let runs = segments.map(|segment| Ok(Box::new(segment.scan(&request, None)?) as Run));
+    let runs = segments.map(|segment| Ok(Box::new(segment.scan(&request, Share::WHOLE)?) as Run));
     let runs = runs.collect::<Result<Vec<_>>>()?;
     let mut before = Digest::default();
     for batch in Merge::new(runs, &job.schema, BATCH_ROWS)? {
@@ -161,7 +161,7 @@ impl Output<'_> {
             rows: before.rows,
             keys: keys(&job.rowsets),
         };
-        let rowset = Rowset::new(&self.files.fs, &self.dir, meta.clone(), &job.schema);
+        let rowset = Rowset::new(&self.files.segments, &self.dir, meta.clone(), &job.schema);
         let mut after = Digest::default();
         for batch in rowset.scan(request(job)) {
             after.add(&batch?, &job.schema);

@@ -2,22 +2,18 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use freshet_base::io::{Entry, File, FileRef, Fs, Mode, RealFs};
-use freshet_base::task::{InlinePool, Lane};
+use freshet_base::task::Lane;
 use futures::executor::block_on;
 use proptest::prelude::*;
 
 use super::*;
 use crate::rowset::Rowset;
 use crate::segment::ScanRequest;
-use crate::testing::{batch, keys, schema, table};
-
-fn files(root: &Path) -> Files {
-    Files { fs: Arc::new(RealFs), dir: DataDir::new(root), pool: Arc::new(InlinePool) }
-}
+use crate::testing::{batch, files, keys, schema, table};
 
 fn read(files: &Files, table: &Table, rowset: &RowsetMeta) -> Vec<i64> {
     let dir = files.dir.tablet(table.id, rowset.tablet);
-    let rowset = Rowset::new(&files.fs, &dir, rowset.clone(), table.schema());
+    let rowset = Rowset::new(&files.segments, &dir, rowset.clone(), table.schema());
     let batches = rowset.scan(ScanRequest::all(table.schema())).map(Result::unwrap);
     keys(&batches.collect::<Vec<_>>())
 }

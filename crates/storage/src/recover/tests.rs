@@ -1,7 +1,6 @@
 use std::path::Path;
 
-use freshet_base::io::RealFs;
-use freshet_base::task::{InlinePool, Lane};
+use freshet_base::task::Lane;
 use freshet_base::{Lsn, RowsetId};
 use futures::executor::block_on;
 
@@ -9,11 +8,11 @@ use super::*;
 use crate::check::check;
 use crate::flush::{Files, FlushInput, flush};
 use crate::segment::ScanRequest;
-use crate::testing::{batch, keys, schema, table};
+use crate::testing::{batch, files, keys, schema, table};
 
 /// Three rowsets over two tablets.
 fn store(root: &Path) -> (Files, Table, Vec<RowsetMeta>) {
-    let files = Files { fs: Arc::new(RealFs), dir: DataDir::new(root), pool: Arc::new(InlinePool) };
+    let files = files(root);
     let table = table(&[schema(1)], 2);
     let mut metas = Vec::new();
     let mut id = 0;
@@ -39,7 +38,8 @@ fn store(root: &Path) -> (Files, Table, Vec<RowsetMeta>) {
 fn a_store_that_is_whole_opens_and_checks_without_findings() {
     let dir = tempfile::tempdir().unwrap();
     let (files, table, metas) = store(dir.path());
-    let (tablets, findings) = open_table(&files.fs, &files.dir, &table, metas).unwrap();
+    let (tablets, findings) =
+        open_table(&files.fs, &files.segments, &files.dir, &table, metas).unwrap();
     assert_eq!((tablets.len(), findings), (2, Vec::new()));
     assert!(tablets.iter().all(|tablet| tablet.rowsets.len() == 3));
     assert_eq!(check(&tablets), Vec::new());
@@ -57,7 +57,8 @@ fn damage_is_reported_by_file_and_the_rest_is_served() {
     let mut bytes = files.fs.read(&path(2)).unwrap();
     bytes[5] ^= 1;
     files.fs.write_atomic(&path(2), &bytes).unwrap();
-    let (tablets, findings) = open_table(&files.fs, &files.dir, &table, metas.clone()).unwrap();
+    let (tablets, findings) =
+        open_table(&files.fs, &files.segments, &files.dir, &table, metas.clone()).unwrap();
     assert_eq!(findings.len(), 1);
     assert_eq!((&findings[0].file, findings[0].what.as_str()), (&path(0), "it is missing"));
     let found = check(&tablets).into_iter().map(|finding| finding.file).collect::<Vec<_>>();
@@ -76,10 +77,11 @@ fn metadata_that_contradicts_itself_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (files, table, mut metas) = store(dir.path());
     metas[0].lsn_last = Lsn(3);
-    let overlap = open_table(&files.fs, &files.dir, &table, metas.clone()).err().unwrap();
+    let overlap =
+        open_table(&files.fs, &files.segments, &files.dir, &table, metas.clone()).err().unwrap();
     assert!(overlap.to_string().contains("overlap"), "{overlap}");
     metas[0].lsn_last = metas[0].lsn_first;
     metas[0].tablet = TabletId(9999);
-    let stranger = open_table(&files.fs, &files.dir, &table, metas).err().unwrap();
+    let stranger = open_table(&files.fs, &files.segments, &files.dir, &table, metas).err().unwrap();
     assert!(stranger.to_string().contains("9999"), "{stranger}");
 }

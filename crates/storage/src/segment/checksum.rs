@@ -32,6 +32,11 @@ impl Blocks {
         (sums.len() as u64 == data_bytes.div_ceil(BLOCK_BYTES as u64)).then_some(Self(sums))
     }
 
+    /// About how much memory they take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.len() * size_of::<u32>()
+    }
+
     /// Checks whole blocks (the file's last may be short), the first of them number `first`;
     /// returns the number of the first that is not what was written.
     pub fn first_bad(&self, first: usize, bytes: &[u8]) -> Option<usize> {

@@ -7,8 +7,8 @@ use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array, make_comparator};
 use arrow::compute::{SortOptions, sum, take};
 use arrow::datatypes::Field;
 use freshet_base::ColumnId;
+use parquet::arrow::arrow_reader::RowSelector;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
-use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
@@ -112,7 +112,8 @@ pub(super) fn row_groups(
     let groups = &parquet.row_groups()[groups];
     let schema = parquet.file_metadata().schema_descr();
     let bounds = |wanted: &Wanted<'_>| {
-        let of = StatisticsConverter::from_column_index(wanted.index, wanted.field, schema)?;
+        let of = StatisticsConverter::from_column_index(wanted.index, wanted.field, schema)?
+            .with_missing_null_counts_as_zero(false);
         let bounds = ColumnBounds {
             min: of.row_group_mins(groups)?,
             max: of.row_group_maxes(groups)?,
@@ -126,13 +127,13 @@ pub(super) fn row_groups(
     })
 }
 
-/// The rows of a row group that `prune` keeps, page by page.
+/// The rows of a row group that `prune` keeps, page by page, and those that it skips.
 pub(super) fn select_pages(
     parquet: &ParquetMetaData,
     group: usize,
     wanted: &[Wanted<'_>],
     prune: &dyn Prune,
-) -> Result<RowSelection, ParquetError> {
+) -> Result<Vec<RowSelector>, ParquetError> {
     let rows = parquet.row_group(group).num_rows().cast_unsigned() as usize;
     let starts = page_starts(parquet, group, wanted);
     let ends = starts.iter().skip(1).copied().chain([rows]);
@@ -149,7 +150,7 @@ pub(super) fn select_pages(
         true => RowSelector::select(rows),
         false => RowSelector::skip(rows),
     });
-    Ok(selectors.collect::<Vec<_>>().into())
+    Ok(selectors.collect())
 }
 
 /// Where a page of any wanted column begins, in rows of the group.

@@ -1,32 +1,36 @@
-//! Reads a segment: open once, scan often, skip what statistics rule out.
+//! Reads a segment: skip what statistics rule out, read the rest in pieces.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use freshet_base::ColumnId;
-use freshet_base::io::{FileRef, FsRef};
 use freshet_meta::SegmentMeta;
 use freshet_schema::{Column, TableSchema, history};
-use parking_lot::Mutex;
+use futures::FutureExt;
+use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowSelection,
+    ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector,
 };
-use parquet::errors::ParquetError;
+use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
+use parquet::file::metadata::ParquetMetaData;
 
-use super::index::{self, ColumnRange, Containers, Prune, Wanted};
-use super::source::{self, Chunk, Footer, Source};
+use super::footers::Kept;
+use super::index::{self, ColumnRange, Prune, Wanted};
+use super::source::{self, Footer};
+use super::store::{SegmentAccess, Waits};
 use crate::error::{Error, Result};
 
-/// Bytes read at once by a scan of everything.
-const READ_AHEAD_BYTES: u64 = 1 << 20;
-/// Bytes read at once where pages are skipped: one block.
-const READ_AHEAD_PRUNED_BYTES: u64 = 1;
+/// About how many bytes of columns are read and held at once.
+const WINDOW_BYTES: u64 = 8 << 20;
+/// A row group that has more is read in pieces of a multiple of so many rows: a batch, two pages.
+const WINDOW_ROWS: usize = 8192;
+/// Bytes read at once when a file is checked.
+const VERIFY_BYTES: u64 = 1 << 20;
 
 /// What to read.
 #[derive(Clone)]
@@ -54,27 +58,77 @@ impl ScanRequest {
     }
 }
 
-/// One file of a rowset. Its footer is read when first needed, and once.
+/// One of so many about equal parts of a segment: whole row groups, perhaps none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Which of them, from 0 on.
+    pub at: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl Share {
+    /// All of it.
+    pub const WHOLE: Self = Self { at: 0, of: 1 };
+
+    fn groups(self, groups: usize) -> Range<usize> {
+        self.at * groups / self.of..(self.at + 1) * groups / self.of
+    }
+}
+
+/// How many parts of a segment a condition was held against, and how many it left to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pruned {
+    /// Row groups.
+    pub row_groups: usize,
+    /// Row groups with a page that is read.
+    pub row_groups_left: usize,
+    /// Pages of those row groups that statistics leave: ranges of rows between places where a page
+    /// of any of the condition's columns begins.
+    pub pages: usize,
+    /// Pages that are read.
+    pub pages_left: usize,
+}
+
+/// One file of a rowset. Its footer is read when first needed, and kept within a budget.
 pub struct Segment {
-    fs: FsRef,
+    access: Arc<SegmentAccess>,
+    /// By which its footer is found.
+    number: u64,
     path: PathBuf,
     meta: SegmentMeta,
     schema: Arc<TableSchema>,
-    open: OnceLock<Open>,
 }
 
-struct Open {
-    file: FileRef,
-    footer: Arc<Footer>,
+/// What is in memory of a footer.
+pub(super) struct Open {
+    footer: Footer,
     arrow: ArrowReaderMetadata,
-    /// The place in the file of each column of `schema`.
+    /// The place in the file of each column of the schema it was written in.
     places: Vec<usize>,
+}
+
+impl Open {
+    /// About how much memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.footer.memory_bytes() + (self.places.len() * size_of::<usize>()) as u64
+    }
+
+    fn parquet(&self) -> &ParquetMetaData {
+        &self.footer.parquet
+    }
 }
 
 impl Segment {
     /// The segment at `path`, written in `schema`. Nothing is read yet.
-    pub fn new(fs: FsRef, path: PathBuf, meta: SegmentMeta, schema: Arc<TableSchema>) -> Self {
-        Self { fs, path, meta, schema, open: OnceLock::new() }
+    pub fn new(
+        access: &Arc<SegmentAccess>,
+        path: PathBuf,
+        meta: SegmentMeta,
+        schema: Arc<TableSchema>,
+    ) -> Self {
+        let number = access.footers.number();
+        Self { access: Arc::clone(access), number, path, meta, schema }
     }
 
     /// What metadata knows of it.
@@ -87,102 +141,109 @@ impl Segment {
         &self.path
     }
 
-    /// How many row groups it has: the units that a scan may be divided by.
+    /// Sees to it that its footer is in memory, which others may need the room for soon after.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
-    pub fn row_groups(&self) -> Result<usize> {
-        Ok(self.open()?.footer.parquet.num_row_groups())
+    pub async fn read_footer(&self) -> Result<()> {
+        self.open(Waits::Awaiting).await.map(drop)
     }
 
-    /// Reads the row groups of `groups` (all of them: `None`).
+    /// Reads a share of it, blocking.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`]; also from the iterator, which ends there.
-    pub fn scan(&self, request: &ScanRequest, groups: Option<Range<usize>>) -> Result<Scan> {
-        let open = self.open()?;
-        let parquet = &open.footer.parquet;
-        let groups = groups.unwrap_or(0..parquet.num_row_groups());
-        let (groups, selection) = match &request.prune {
-            Some(prune) => self.prune(open, groups, prune.as_ref())?,
-            None => (groups.collect(), None),
+    pub fn scan(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
+        at_once(self.scan_with(request, share, Waits::Blocking))
+    }
+
+    /// The same without holding up a thread, neither here nor in [`Scan::next_batch`].
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub async fn scan_awaiting(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
+        self.scan_with(request, share, Waits::Awaiting).await
+    }
+
+    async fn scan_with(&self, request: &ScanRequest, share: Share, waits: Waits) -> Result<Scan> {
+        let kept = self.open(waits).await?;
+        let open = &kept.open;
+        let groups = share.groups(open.parquet().num_row_groups());
+        let mut pruned = Pruned::default();
+        let wanted = match &request.prune {
+            Some(prune) => self.prune(open, groups, prune.as_ref(), &mut pruned)?,
+            None => groups.map(|group| (group, None)).collect(),
         };
         let read = self.columns_to_read(request);
         let places = read.iter().map(|&at| open.places[at]).collect::<Vec<_>>();
-        let failure = Arc::new(Mutex::new(None));
-        let source = self.source(open, &groups, &places, selection.is_some(), &failure);
-        let mask = ProjectionMask::leaves(open.arrow.parquet_schema(), places.iter().copied());
-        let mut builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(source, open.arrow.clone())
-                .with_row_groups(groups)
-                .with_projection(mask)
-                .with_batch_size(request.batch_rows);
-        if let Some(selection) = selection {
-            builder = builder.with_row_selection(selection);
-        }
-        let reader = builder.build().map_err(|error| self.damaged(&error, &failure))?;
-        let adapt = Adapt::new(&self.schema, read, &places, request);
-        Ok(Scan { reader, adapt, failure, path: self.path.clone(), ended: false })
+        let windows = wanted
+            .into_iter()
+            .flat_map(|(group, rows)| windows(open.parquet(), group, &places, rows));
+        Ok(Scan {
+            windows: windows.collect::<Vec<_>>().into_iter(),
+            decoder: None,
+            mask: ProjectionMask::leaves(open.arrow.parquet_schema(), places.iter().copied()),
+            adapt: Adapt::new(&self.schema, read, &places, request),
+            batch_rows: request.batch_rows,
+            data: Data {
+                access: Arc::clone(&self.access),
+                waits,
+                path: self.path.clone(),
+                bytes: self.meta.data_bytes,
+                kept,
+            },
+            pruned,
+            ended: false,
+        })
     }
 
-    /// The statistics of these columns, one container a row group.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Corruption`].
-    pub fn statistics(&self, columns: &[ColumnId]) -> Result<Containers> {
-        let open = self.open()?;
-        let groups = 0..open.footer.parquet.num_row_groups();
-        index::row_groups(&open.footer.parquet, groups, &self.wanted(open, columns))
-            .map_err(|error| self.damaged(&error, &Mutex::new(None)))
+    /// The bounds of these columns if the footer is in memory; `None` for one whose bounds it does
+    /// not know.
+    pub fn known_ranges(&self, columns: &[ColumnId]) -> Option<Vec<Option<ColumnRange>>> {
+        let kept = self.access.footers.known(self.number)?;
+        let parquet = kept.open.parquet();
+        let groups = 0..parquet.num_row_groups();
+        let wanted = self.wanted(&kept.open, columns);
+        let bounds = index::row_groups(parquet, groups, &wanted).ok()?;
+        let range = |&id: &ColumnId| bounds.column(id).and_then(|bounds| bounds.range());
+        Some(columns.iter().map(range).collect())
     }
 
-    /// The bounds of a column; `None` where not known.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Corruption`].
-    pub fn column_range(&self, column: ColumnId) -> Result<Option<ColumnRange>> {
-        let statistics = self.statistics(&[column])?;
-        Ok(statistics.column(column).and_then(|bounds| bounds.range()))
-    }
-
-    /// Reads the whole file and checks every byte.
+    /// Reads the whole file, blocking, and checks every byte.
     ///
     /// # Errors
     /// The first damage found.
     pub fn verify(&self) -> Result<()> {
-        let open = self.open()?;
+        let kept = at_once(self.open(Waits::Blocking))?;
+        let (access, path) = (Arc::clone(&self.access), self.path.clone());
+        let bytes = self.meta.data_bytes;
+        let data = Data { access, waits: Waits::Blocking, path, bytes, kept };
         let mut at = 0;
-        while at < self.meta.data_bytes {
-            let end = (at + READ_AHEAD_BYTES).min(self.meta.data_bytes);
-            open.footer.read_data(&open.file, &self.path, at..end, self.meta.data_bytes)?;
+        while at < bytes {
+            let end = (at + VERIFY_BYTES).min(bytes);
+            at_once(data.read(std::slice::from_ref(&(at..end))))?;
             at = end;
         }
         Ok(())
     }
 
-    fn open(&self) -> Result<&Open> {
-        if let Some(open) = self.open.get() {
-            return Ok(open);
-        }
-        // Two threads may both read the footer; they read the same.
-        let open = self.read_footer()?;
-        Ok(self.open.get_or_init(|| open))
+    async fn open(&self, waits: Waits) -> Result<Arc<Kept>> {
+        self.access.footers.get(self.number, waits, self.open_file(waits)).await
     }
 
-    fn read_footer(&self) -> Result<Open> {
-        let file = source::open(&self.fs, &self.path)?;
-        let footer = Arc::new(Footer::read(&file, &self.path, &self.meta)?);
-        let at = self.meta.data_bytes;
-        let damaged = |what: String| Error::corruption(&self.path, at, what);
-        let rows = footer.parquet.file_metadata().num_rows().cast_unsigned();
-        if rows != self.meta.rows {
-            return Err(damaged(format!("it holds {rows} rows, metadata says {}", self.meta.rows)));
-        }
+    async fn open_file(&self, waits: Waits) -> Result<Open> {
+        let path = self.path.as_path();
+        let range = Footer::range(path, &self.meta)?;
+        let bytes = self.access.read(waits, path, vec![range]).await;
+        let bytes =
+            bytes.map_err(|error| failed(path, self.meta.data_bytes, error))?.swap_remove(0);
+        let footer = Footer::read(bytes, path, &self.meta)?;
+        let damaged = |what: String| Error::corruption(path, self.meta.data_bytes, what);
         let parquet = Arc::clone(&footer.parquet);
         let arrow = ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new())
             .map_err(|error| damaged(error.to_string()))?;
         let places = places(&arrow, &self.schema).map_err(damaged)?;
-        Ok(Open { file, footer, arrow, places })
+        Ok(Open { footer, arrow, places })
     }
 
     /// The row groups and the rows in them that may hold what is wanted.
@@ -191,22 +252,30 @@ impl Segment {
         open: &Open,
         groups: Range<usize>,
         prune: &dyn Prune,
-    ) -> Result<(Vec<usize>, Option<RowSelection>)> {
-        let parquet = &open.footer.parquet;
+        pruned: &mut Pruned,
+    ) -> Result<Vec<(usize, Option<RowSelection>)>> {
+        let parquet = open.parquet();
         let wanted = self.wanted(open, prune.columns());
-        let damaged = |error: ParquetError| self.damaged(&error, &Mutex::new(None));
+        let damaged = |error| damaged(&self.path, &error);
         let containers = index::row_groups(parquet, groups.clone(), &wanted).map_err(damaged)?;
         let keep = prune.keep(&containers);
         assert_eq!(keep.len(), groups.len(), "pruning decides about every container");
-        let kept = groups.zip(keep).filter(|(_, keep)| *keep).map(|(group, _)| group);
-        let kept = kept.collect::<Vec<_>>();
-        let mut selectors = Vec::new();
-        for &group in &kept {
-            let selection = index::select_pages(parquet, group, &wanted, prune).map_err(damaged)?;
-            selectors.extend(Vec::from(selection));
+        pruned.row_groups = groups.len();
+        let mut left = Vec::new();
+        for (group, _) in groups.zip(keep).filter(|(_, keep)| *keep) {
+            let selectors = index::select_pages(parquet, group, &wanted, prune).map_err(damaged)?;
+            let selected = selectors.iter().filter(|selector| !selector.skip).count();
+            pruned.pages += selectors.len();
+            pruned.pages_left += selected;
+            if selected > 0 {
+                let all = selected == selectors.len();
+                left.push((group, (!all).then(|| selectors.into())));
+            }
         }
-        let skips = selectors.iter().any(|selector| selector.skip);
-        Ok((kept, skips.then(|| selectors.into())))
+        pruned.row_groups_left = left.len();
+        self.access.count_pruning("row_group", pruned.row_groups, pruned.row_groups_left);
+        self.access.count_pruning("page", pruned.pages, pruned.pages_left);
+        Ok(left)
     }
 
     fn wanted(&self, open: &Open, columns: &[ColumnId]) -> Vec<Wanted<'_>> {
@@ -222,40 +291,30 @@ impl Segment {
         let ids = request.projection.iter().map(|&at| request.schema.columns[at].id);
         ids.filter_map(|id| self.schema.position_of(id)).collect()
     }
+}
 
-    fn source(
-        &self,
-        open: &Open,
-        groups: &[usize],
-        places: &[usize],
-        pruned: bool,
-        failure: &Arc<Mutex<Option<Error>>>,
-    ) -> Source {
-        let mut chunks = Vec::with_capacity(groups.len() * places.len());
-        for &group in groups {
-            for (window, &place) in places.iter().enumerate() {
-                let (start, length) =
-                    open.footer.parquet.row_group(group).column(place).byte_range();
-                chunks.push(Chunk { bytes: start..start + length, window });
-            }
-        }
-        chunks.sort_by_key(|chunk| chunk.bytes.start);
-        Source {
-            file: Arc::clone(&open.file),
-            path: self.path.clone(),
-            footer: Arc::clone(&open.footer),
-            data_bytes: self.meta.data_bytes,
-            chunks,
-            read_ahead_bytes: if pruned { READ_AHEAD_PRUNED_BYTES } else { READ_AHEAD_BYTES },
-            windows: Mutex::new(vec![(0, Bytes::new()); places.len()]),
-            failure: Arc::clone(failure),
-        }
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.access.footers.forget(self.number);
     }
+}
 
-    fn damaged(&self, error: &ParquetError, failure: &Mutex<Option<Error>>) -> Error {
-        let kept = failure.lock().take();
-        kept.unwrap_or_else(|| Error::corruption(&self.path, 0, error.to_string()))
+/// The result of a future that waits for nothing but calls that block.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("what blocks is done when it returns")
+}
+
+fn failed(path: &Path, at: u64, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            Error::corruption(path, at, "it is shorter than it was written")
+        }
+        _ => Error::io("read", path, error),
     }
+}
+
+fn damaged(path: &Path, error: &impl ToString) -> Error {
+    Error::corruption(path, 0, error.to_string())
 }
 
 /// Where in the file each column of the schema is.
@@ -280,6 +339,40 @@ fn places(arrow: &ArrowReaderMetadata, schema: &TableSchema) -> Result<Vec<usize
         }
     };
     schema.columns.iter().map(find).collect()
+}
+
+/// Rows of a row group that are read at once.
+struct Window {
+    group: usize,
+    /// `None` for all of them.
+    rows: Option<RowSelection>,
+}
+
+/// Divides the wanted rows of a row group so that each window has few enough bytes of the columns
+/// at `places`.
+fn windows(
+    parquet: &ParquetMetaData,
+    group: usize,
+    places: &[usize],
+    rows: Option<RowSelection>,
+) -> Vec<Window> {
+    let meta = parquet.row_group(group);
+    let all = meta.num_rows().cast_unsigned() as usize;
+    let bytes = places.iter().map(|&place| meta.column(place).byte_range().1).sum::<u64>();
+    let wanted = rows.as_ref().map_or(all, RowSelection::row_count);
+    let count = (bytes * wanted as u64 / all.max(1) as u64).div_ceil(WINDOW_BYTES).max(1);
+    if count == 1 {
+        return vec![Window { group, rows }];
+    }
+    let step = all.div_ceil(count as usize).next_multiple_of(WINDOW_ROWS);
+    let mut rest = rows.unwrap_or_else(|| vec![RowSelector::select(all)].into());
+    let window = |start: usize| {
+        let part = rest.split_off(step);
+        let before = (start > 0).then(|| RowSelector::skip(start));
+        let rows = before.into_iter().chain(Vec::from(part.clone())).collect::<Vec<_>>();
+        part.selects_any().then(|| Window { group, rows: Some(rows.into()) })
+    };
+    (0..all).step_by(step).filter_map(window).collect()
 }
 
 /// From columns as they are in the file to columns as the snapshot has them.
@@ -314,30 +407,104 @@ impl Adapt {
     }
 }
 
-/// The batches of a segment.
-pub struct Scan {
-    reader: ParquetRecordBatchReader,
-    adapt: Adapt,
-    failure: Arc<Mutex<Option<Error>>>,
+/// The data of a segment, checked before anybody looks at it.
+struct Data {
+    access: Arc<SegmentAccess>,
+    waits: Waits,
     path: PathBuf,
+    bytes: u64,
+    kept: Arc<Kept>,
+}
+
+impl Data {
+    /// The bytes of each range.
+    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let outside = || {
+            let what = format!("the footer names bytes {ranges:?} of {}", self.bytes);
+            Error::corruption(&self.path, self.bytes, what)
+        };
+        let reads = source::reads(ranges, self.bytes).ok_or_else(outside)?;
+        let read = self.access.read(self.waits, &self.path, reads.clone()).await;
+        let read = read.map_err(|error| failed(&self.path, self.bytes, error))?;
+        for (range, bytes) in reads.iter().zip(&read) {
+            self.kept.open.footer.check(&self.path, range.start, bytes)?;
+        }
+        let of = |range: &Range<u64>| {
+            let at = reads.partition_point(|read| read.start <= range.start) - 1;
+            let start = reads[at].start;
+            read[at].slice((range.start - start) as usize..(range.end - start) as usize)
+        };
+        Ok(ranges.iter().map(of).collect())
+    }
+}
+
+/// The batches of a share of a segment: an iterator where reads block.
+pub struct Scan {
+    windows: std::vec::IntoIter<Window>,
+    decoder: Option<ParquetPushDecoder>,
+    mask: ProjectionMask,
+    adapt: Adapt,
+    batch_rows: usize,
+    data: Data,
+    pruned: Pruned,
     ended: bool,
+}
+
+impl Scan {
+    /// What the condition of the request left.
+    pub fn pruned(&self) -> Pruned {
+        self.pruned
+    }
+
+    /// The next batch; nothing follows an error.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+        if self.ended {
+            return None;
+        }
+        let item = self.decoded().await.transpose();
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+
+    async fn decoded(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(decoder) = &mut self.decoder else {
+                let Some(window) = self.windows.next() else { return Ok(None) };
+                self.decoder = Some(self.decoder_of(window)?);
+                continue;
+            };
+            let path = &self.data.path;
+            match decoder.try_decode().map_err(|error| damaged(path, &error))? {
+                DecodeResult::Data(batch) => return self.adapt.apply(&batch).map(Some),
+                DecodeResult::Finished => self.decoder = None,
+                DecodeResult::NeedsData(ranges) => {
+                    let bytes = self.data.read(&ranges).await?;
+                    decoder.push_ranges(ranges, bytes).map_err(|error| damaged(path, &error))?;
+                }
+            }
+        }
+    }
+
+    fn decoder_of(&self, window: Window) -> Result<ParquetPushDecoder> {
+        let arrow = self.data.kept.open.arrow.clone();
+        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(arrow)
+            .with_row_groups(vec![window.group])
+            .with_projection(self.mask.clone())
+            .with_batch_size(self.batch_rows);
+        if let Some(rows) = window.rows {
+            builder = builder.with_row_selection(rows);
+        }
+        builder.build().map_err(|error| damaged(&self.data.path, &error))
+    }
 }
 
 impl Iterator for Scan {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let item = match self.reader.next()? {
-            Ok(batch) => self.adapt.apply(&batch),
-            Err(error) => {
-                let kept = self.failure.lock().take();
-                Err(kept.unwrap_or_else(|| Error::corruption(&self.path, 0, error.to_string())))
-            }
-        };
-        self.ended = item.is_err();
-        Some(item)
+        at_once(self.next_batch())
     }
 }

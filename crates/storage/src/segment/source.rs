@@ -1,13 +1,11 @@
-//! Bytes of a segment that were checked before anybody looks at them.
+//! The footer of a segment, and bytes that are checked before anybody looks at them.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use freshet_base::io::{FileRef, FsRef, Mode};
 use freshet_meta::SegmentMeta;
-use parking_lot::Mutex;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
@@ -27,27 +25,28 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Reads and checks the footer part of `file`.
-    pub fn read(file: &FileRef, path: &Path, meta: &SegmentMeta) -> Result<Self> {
-        let len = file.len_bytes().map_err(|error| Error::io("measure", path, error))?;
-        if len != meta.bytes {
-            let what = format!("it is {len} bytes long and was written with {}", meta.bytes);
-            return Err(Error::corruption(path, len.min(meta.bytes), what));
-        }
+    /// Which bytes of a segment are its footer part.
+    pub fn range(path: &Path, meta: &SegmentMeta) -> Result<Range<u64>> {
         let footer_bytes = meta.bytes.saturating_sub(meta.data_bytes);
         if footer_bytes > FOOTER_BYTES_MAX {
             let what = format!("a footer of {footer_bytes} bytes is longer than any");
             return Err(Error::corruption(path, meta.data_bytes, what));
         }
-        let mut bytes = vec![0; footer_bytes as usize];
-        file.read_exact_at(&mut bytes, meta.data_bytes)
-            .map_err(|error| Error::io("read the footer of", path, error))?;
+        Ok(meta.data_bytes..meta.bytes)
+    }
+
+    /// Checks the bytes of a footer part and reads what they say.
+    pub fn read(bytes: Bytes, path: &Path, meta: &SegmentMeta) -> Result<Self> {
+        let damaged = |what: String| Error::corruption(path, meta.data_bytes, what);
         if crc32c(&bytes) != meta.footer_checksum {
-            let what = "the checksum of the footer differs";
-            return Err(Error::corruption(path, meta.data_bytes, what));
+            return Err(damaged("the checksum of the footer differs".to_owned()));
         }
-        Self::parse(bytes.into(), meta.data_bytes)
-            .map_err(|what| Error::corruption(path, meta.data_bytes, what))
+        let footer = Self::parse(bytes, meta.data_bytes).map_err(damaged)?;
+        let rows = footer.parquet.file_metadata().num_rows().cast_unsigned();
+        match rows == meta.rows {
+            true => Ok(footer),
+            false => Err(damaged(format!("it holds {rows} rows, metadata says {}", meta.rows))),
+        }
     }
 
     fn parse(bytes: Bytes, data_bytes: u64) -> Result<Self, String> {
@@ -70,31 +69,46 @@ impl Footer {
         Ok(Self { parquet: Arc::new(parquet), blocks })
     }
 
-    /// Reads `range`, widened to whole blocks and checked; returns where the bytes begin.
-    pub fn read_data(
-        &self,
-        file: &FileRef,
-        path: &Path,
-        range: Range<u64>,
-        data_bytes: u64,
-    ) -> Result<(u64, Bytes)> {
-        let block = BLOCK_BYTES as u64;
-        let start = range.start / block * block;
-        let end = (range.end.div_ceil(block) * block).min(data_bytes);
-        if range.end > end || start >= end {
-            let what = format!("the footer names bytes {range:?} of {data_bytes}");
-            return Err(Error::corruption(path, data_bytes, what));
-        }
-        let mut bytes = vec![0; (end - start) as usize];
-        file.read_exact_at(&mut bytes, start).map_err(|error| Error::io("read", path, error))?;
-        match self.blocks.first_bad((start / block) as usize, &bytes) {
-            None => Ok((start, bytes.into())),
+    /// Checks whole blocks that begin at `start`.
+    pub fn check(&self, path: &Path, start: u64, bytes: &[u8]) -> Result<()> {
+        match self.blocks.first_bad((start / BLOCK_BYTES as u64) as usize, bytes) {
+            None => Ok(()),
             Some(bad) => {
                 let what = format!("the checksum of block {bad} differs");
-                Err(Error::corruption(path, bad as u64 * block, what))
+                Err(Error::corruption(path, (bad * BLOCK_BYTES) as u64, what))
             }
         }
     }
+
+    /// About how much memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.parquet.memory_size() + self.blocks.memory_bytes()) as u64
+    }
+}
+
+/// A gap of so many bytes between two ranges is read with them: that costs less than another read.
+const GAP_BYTES_MAX: u64 = 128 << 10;
+
+/// What to read of a segment whose data is `data_bytes` long to have all of `ranges`: whole
+/// blocks, those near each other at once, ascending. `None` where a range lies outside.
+pub(super) fn reads(ranges: &[Range<u64>], data_bytes: u64) -> Option<Vec<Range<u64>>> {
+    let block = BLOCK_BYTES as u64;
+    let widened = |range: &Range<u64>| {
+        let end = (range.end.div_ceil(block) * block).min(data_bytes);
+        (range.start < range.end && range.end <= end).then(|| range.start / block * block..end)
+    };
+    let mut widened = ranges.iter().map(widened).collect::<Option<Vec<_>>>()?;
+    widened.sort_unstable_by_key(|range| range.start);
+    let mut reads: Vec<Range<u64>> = Vec::new();
+    for range in widened {
+        match reads.last_mut() {
+            Some(last) if range.start <= last.end + GAP_BYTES_MAX => {
+                last.end = last.end.max(range.end);
+            }
+            _ => reads.push(range),
+        }
+    }
+    Some(reads)
 }
 
 /// Reads Parquet's metadata and page indexes. The checksum of the footer part stands before this:
@@ -134,87 +148,4 @@ impl ChunkReader for Part {
             None => Err(ParquetError::EOF(format!("bytes {start} and on are not in the footer"))),
         }
     }
-}
-
-/// The data of a segment for one scan: reads ahead within each column, checks what it reads.
-pub(super) struct Source {
-    pub file: FileRef,
-    pub path: PathBuf,
-    pub footer: Arc<Footer>,
-    pub data_bytes: u64,
-    /// The column chunks that are read, in file order.
-    pub chunks: Vec<Chunk>,
-    /// At least so many bytes are read at once, as far as the column chunk goes.
-    pub read_ahead_bytes: u64,
-    /// The last bytes read, by column.
-    pub windows: Mutex<Vec<(u64, Bytes)>>,
-    /// Parquet hands errors on as text; the first one is kept here as it was.
-    pub failure: Arc<Mutex<Option<Error>>>,
-}
-
-/// A column chunk.
-pub(super) struct Chunk {
-    pub bytes: Range<u64>,
-    /// Which window it uses.
-    pub window: usize,
-}
-
-impl Source {
-    fn chunk(&self, at: u64) -> Result<&Chunk> {
-        let next = self.chunks.partition_point(|chunk| chunk.bytes.start <= at);
-        let chunk = next.checked_sub(1).map(|index| &self.chunks[index]);
-        chunk
-            .filter(|chunk| at < chunk.bytes.end)
-            .ok_or_else(|| Error::corruption(&self.path, at, "a page lies outside its column"))
-    }
-
-    fn read(&self, start: u64, length: usize) -> Result<Bytes> {
-        let chunk = self.chunk(start)?;
-        let end = start + length as u64;
-        if let Some(bytes) = slice(&self.windows.lock()[chunk.window], start, end) {
-            return Ok(bytes);
-        }
-        let ahead = (start + self.read_ahead_bytes).min(chunk.bytes.end).max(end);
-        let window =
-            self.footer.read_data(&self.file, &self.path, start..ahead, self.data_bytes)?;
-        let bytes = slice(&window, start, end).expect("what was read covers what was asked for");
-        self.windows.lock()[chunk.window] = window;
-        Ok(bytes)
-    }
-
-    fn fail(&self, error: Error) -> ParquetError {
-        let text = error.to_string();
-        self.failure.lock().get_or_insert(error);
-        ParquetError::General(text)
-    }
-}
-
-fn slice((at, bytes): &(u64, Bytes), start: u64, end: u64) -> Option<Bytes> {
-    let from = start.checked_sub(*at)?;
-    let to = end.checked_sub(*at)?;
-    (to <= bytes.len() as u64).then(|| bytes.slice(from as usize..to as usize))
-}
-
-impl Length for Source {
-    fn len(&self) -> u64 {
-        self.data_bytes
-    }
-}
-
-impl ChunkReader for Source {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let end = self.chunk(start).map_err(|error| self.fail(error))?.bytes.end;
-        Ok(self.get_bytes(start, (end - start) as usize)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        self.read(start, length).map_err(|error| self.fail(error))
-    }
-}
-
-/// Opens a file that is to be read.
-pub(super) fn open(fs: &FsRef, path: &Path) -> Result<FileRef> {
-    fs.open(path, Mode::Read).map_err(|error| Error::io("open", path, error))
 }

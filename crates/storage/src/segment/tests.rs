@@ -1,12 +1,25 @@
+use std::io;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, new_null_array,
+};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Int64Type};
+use bytes::Bytes;
+use freshet_base::budget::Budget;
 use freshet_base::io::{FsRef, RealFs};
+use freshet_base::metrics::Metrics;
+use freshet_base::task::InlinePool;
 use freshet_base::{ColumnId, Lsn, SchemaVersion, SegmentId, TabletId};
 use freshet_meta::SegmentMeta;
 use freshet_schema::{ColumnType, ColumnsBuilder, Layout, RowWriter, TableSchema};
+use futures::FutureExt;
+use futures::channel::oneshot;
+use futures::executor::block_on;
+use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -39,11 +52,12 @@ impl Written {
 
     fn open(&self) -> Segment {
         let path = self.dir.path().join(&self.meta.file);
-        Segment::new(Arc::clone(&self.fs), path, self.meta.clone(), Arc::clone(&self.schema))
+        let access = SegmentAccess::of_files(&self.fs);
+        Segment::new(&access, path, self.meta.clone(), Arc::clone(&self.schema))
     }
 
     fn read(&self, request: &ScanRequest) -> Vec<RecordBatch> {
-        self.open().scan(request, None).unwrap().map(Result::unwrap).collect()
+        self.open().scan(request, Share::WHOLE).unwrap().map(Result::unwrap).collect()
     }
 }
 
@@ -173,17 +187,19 @@ fn only_pages_that_may_hold_the_key_are_read() {
     let all = (0..300_000).collect::<Vec<i64>>();
     let written = Written::new(&schema(1), &[batch(&schema(1), &all)], Tier::Fresh);
     let segment = written.open();
-    assert_eq!(segment.row_groups().unwrap(), 3);
     let mut request = ScanRequest::all(&schema(1));
-    for key in [0, 4095, 4096, 131_072, 299_999] {
+    for (key, pages) in [(0, 32), (4095, 32), (4096, 32), (131_072, 32), (299_999, 10)] {
         request.prune = Some(Arc::new(KeyIs(key, [ColumnId(1)])));
-        let found = keys(&written.read(&request));
+        let scan = segment.scan(&request, Share::WHOLE).unwrap();
+        let left = Pruned { row_groups: 3, row_groups_left: 1, pages, pages_left: 1 };
+        assert_eq!(scan.pruned(), left);
+        let found = keys(&scan.map(Result::unwrap).collect::<Vec<_>>());
         assert!(found.contains(&key));
         assert_eq!(found.len() as i64, 4096.min(300_000 - key / 4096 * 4096));
     }
     request.prune = Some(Arc::new(KeyIs(300_000, [ColumnId(1)])));
     assert!(keys(&written.read(&request)).is_empty());
-    let range = segment.column_range(ColumnId(1)).unwrap().unwrap();
+    let range = segment.known_ranges(&[ColumnId(1)]).unwrap().remove(0).unwrap();
     assert_eq!(range.min.as_primitive::<Int64Type>().value(0), 0);
     assert_eq!(range.max.as_primitive::<Int64Type>().value(0), 299_999);
     assert_eq!(range.null_count, Some(0));
@@ -221,22 +237,28 @@ fn texts_in_no_order_have_no_bounds_and_are_read_all_the_same() {
     assert_eq!(read, batch);
     // Of the row group, and of its pages.
     assert_eq!(*told.1.lock(), [true, false, true, false]);
-    assert!(written.open().column_range(ColumnId(1)).unwrap().is_some());
-    assert!(written.open().column_range(ColumnId(2)).unwrap().is_none());
+    let segment = written.open();
+    assert!(segment.known_ranges(&[ColumnId(1)]).is_none(), "nobody has read its footer");
+    block_on(segment.read_footer()).unwrap();
+    let ranges = segment.known_ranges(&[ColumnId(1), ColumnId(2)]).unwrap();
+    assert!(ranges[0].is_some() && ranges[1].is_none());
 }
 
 #[test]
-fn row_groups_are_read_apart() {
+fn shares_are_read_apart() {
     let all = (0..300_000).collect::<Vec<i64>>();
     let written = Written::new(&schema(1), &[batch(&schema(1), &all)], Tier::Cold);
     let segment = written.open();
     let request = ScanRequest::all(&schema(1));
     let mut found = Vec::new();
-    for group in 0..3 {
-        let scan = segment.scan(&request, Some(group..group + 1)).unwrap();
-        found.extend(keys(&scan.map(Result::unwrap).collect::<Vec<_>>()));
+    for of in [1, 2, 3, 5] {
+        for at in 0..of {
+            let scan = segment.scan(&request, Share { at, of }).unwrap();
+            found.extend(keys(&scan.map(Result::unwrap).collect::<Vec<_>>()));
+        }
+        assert_eq!(found, all);
+        found.clear();
     }
-    assert_eq!(found, all);
 }
 
 #[test]
@@ -263,13 +285,14 @@ fn any_flipped_byte_is_named_and_nothing_wrong_is_served() {
         // The magic bytes at the very start are in no column, so a scan need not see them.
         if at > 3 {
             let scan = written.open();
-            let scan = scan.scan(&ScanRequest::all(&schema(1)), None);
+            let scan = scan.scan(&ScanRequest::all(&schema(1)), Share::WHOLE);
             let first = scan.and_then(|scan| scan.collect::<Result<Vec<_>, _>>());
             assert!(matches!(first, Err(Error::Corruption { .. })), "flipped at {at}");
         }
     }
     written.fs.write_atomic(&path, &good[..good.len() - 1]).unwrap();
-    assert!(matches!(written.open().row_groups(), Err(Error::Corruption { .. })));
+    let cut = block_on(written.open().read_footer());
+    assert!(matches!(cut, Err(Error::Corruption { .. })));
     written.fs.write_atomic(&path, &good).unwrap();
     assert_eq!(keys(&written.read(&ScanRequest::all(&schema(1)))), all);
 }
@@ -291,4 +314,161 @@ fn a_column_of_few_values_gets_a_dictionary_and_a_key_does_not() {
     let batch =
         RecordBatch::try_new(Arc::clone(schema.arrow()), vec![Arc::new(few), Arc::new(many)]);
     assert_eq!(dictionary::choose(&batch.unwrap()).unwrap(), [true, false]);
+}
+
+/// A store that notes what is asked of it and answers when it is told to.
+struct Gated {
+    files: FileStore,
+    reads: Mutex<Vec<Vec<Range<u64>>>>,
+    gate: Shared<oneshot::Receiver<()>>,
+}
+
+impl SegmentStore for Gated {
+    fn read(
+        &self,
+        path: &Path,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'static, io::Result<Vec<Bytes>>> {
+        self.reads.lock().push(ranges.clone());
+        let (gate, read) = (self.gate.clone(), self.files.read(path, ranges));
+        Box::pin(gate.then(|_| read))
+    }
+
+    fn read_blocking(&self, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
+        self.reads.lock().push(ranges.to_vec());
+        self.files.read_blocking(path, ranges)
+    }
+}
+
+/// What segments are read through behind a gate, and what opens it.
+struct GatedSegments {
+    store: Arc<Gated>,
+    access: Arc<SegmentAccess>,
+    metrics: Arc<Metrics>,
+    open: oneshot::Sender<()>,
+}
+
+impl GatedSegments {
+    fn new(memory_bytes: u64) -> Self {
+        let (open, gate) = oneshot::channel();
+        let files = FileStore::new(Arc::new(RealFs), Arc::new(InlinePool));
+        let store = Gated { files, reads: Mutex::default(), gate: gate.shared() };
+        let (store, metrics) = (Arc::new(store), Arc::new(Metrics::new()));
+        let memory = Budget::new("memory of footers", memory_bytes);
+        let access = SegmentAccess::new(Arc::clone(&store) as _, memory, Arc::clone(&metrics));
+        Self { store, access, metrics, open }
+    }
+
+    fn segment(&self, written: &Written) -> Segment {
+        let path = written.dir.path().join(&written.meta.file);
+        Segment::new(&self.access, path, written.meta.clone(), Arc::clone(&written.schema))
+    }
+
+    fn hits_and_misses(&self) -> (u64, u64) {
+        (self.metrics.footer_hits.get(), self.metrics.footer_misses.get())
+    }
+}
+
+#[test]
+fn a_footer_is_read_once_however_many_ask_for_it() {
+    let written = Written::new(&schema(1), &[batch(&schema(1), &[1, 2])], Tier::Fresh);
+    let gated = GatedSegments::new(u64::MAX);
+    let segment = gated.segment(&written);
+    let mut first = Box::pin(segment.read_footer());
+    let mut second = Box::pin(segment.read_footer());
+    let mut third = Box::pin(segment.read_footer());
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(second.as_mut().now_or_never().is_none());
+    assert!(third.as_mut().now_or_never().is_none());
+    assert_eq!(gated.store.reads.lock().len(), 1);
+    // Who reads it gives up: one of the others reads it, and the last waits for that.
+    drop(first);
+    assert!(second.as_mut().now_or_never().is_none());
+    assert!(third.as_mut().now_or_never().is_none());
+    assert_eq!(gated.store.reads.lock().len(), 2);
+    gated.open.send(()).unwrap();
+    block_on(second).unwrap();
+    block_on(third).unwrap();
+    assert_eq!(gated.store.reads.lock().len(), 2);
+    let (hits, misses) = (&gated.metrics.footer_hits, &gated.metrics.footer_misses);
+    assert_eq!((hits.get(), misses.get()), (1, 2));
+}
+
+#[test]
+fn footers_stay_within_their_memory_and_the_least_used_goes() {
+    let one = |key| Written::new(&schema(1), &[batch(&schema(1), &[key])], Tier::Fresh);
+    let files = [one(1), one(2), one(3)];
+    let gated = GatedSegments::new(u64::MAX);
+    let first = gated.segment(&files[0]);
+    first.verify().unwrap();
+    let each = gated.access.footer_memory().used_bytes();
+    assert!(each > 0);
+    drop(first);
+    assert_eq!(gated.access.footer_memory().used_bytes(), 0, "a segment takes its footer along");
+
+    let gated = GatedSegments::new(2 * each + each / 2);
+    let segments = files.each_ref().map(|file| gated.segment(file));
+    let [a, b, c] = &segments;
+    for segment in [a, b, a, c] {
+        segment.verify().unwrap();
+    }
+    let known = segments.each_ref().map(|segment| segment.known_ranges(&[]).is_some());
+    assert_eq!(known, [true, false, true]);
+    assert_eq!(gated.hits_and_misses(), (1, 3));
+    assert!(gated.access.footer_memory().used_bytes() <= 2 * each + each / 2);
+    // One that is being read counts although nobody else finds it any more.
+    let scan = a.scan(&ScanRequest::all(&schema(1)), Share::WHOLE).unwrap();
+    for segment in [b, c] {
+        segment.verify().unwrap();
+    }
+    assert!(a.known_ranges(&[]).is_none());
+    assert_eq!(scan.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 1);
+    drop(segments);
+    assert_eq!(gated.access.footer_memory().used_bytes(), 0);
+}
+
+#[test]
+fn a_scan_reads_neighbours_at_once_and_large_row_groups_in_pieces() {
+    let number = ColumnType::BigInt { unsigned: false };
+    let text = ColumnType::VarChar { len: 400 };
+    let columns = vec![column(1, "a", number), column(2, "b", text), column(3, "c", number)];
+    let schema = Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0]));
+    let noise = |row: u64, salt: u64| (row ^ salt << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
+    let numbers = |salt| (0..60_000).map(move |row| noise(row, salt).cast_signed());
+    let text = |row| (0..20).map(|at| format!("{:016x}", noise(row, at))).collect::<String>();
+    let columns: [ArrayRef; 3] = [
+        Arc::new(Int64Array::from_iter_values(numbers(1))),
+        Arc::new(StringViewArray::from_iter_values((0..60_000).map(text))),
+        Arc::new(Int64Array::from_iter_values(numbers(2))),
+    ];
+    let batch = RecordBatch::try_new(Arc::clone(schema.arrow()), columns.to_vec()).unwrap();
+    let written = Written::new(&schema, std::slice::from_ref(&batch), Tier::Fresh);
+    let gated = GatedSegments::new(u64::MAX);
+    let segment = gated.segment(&written);
+    gated.open.send(()).unwrap();
+    for (projection, reads) in [(vec![0], 1), (vec![2, 0], 2), (vec![0, 1, 2], 2)] {
+        gated.store.reads.lock().clear();
+        let request = ScanRequest { projection, ..ScanRequest::all(&schema) };
+        let read = block_on(async {
+            let mut scan = segment.scan_awaiting(&request, Share::WHOLE).await.unwrap();
+            let mut batches = Vec::new();
+            while let Some(batch) = scan.next_batch().await {
+                batches.push(batch.unwrap());
+            }
+            concat_batches(&batches[0].schema(), &batches).unwrap()
+        });
+        assert_eq!(read, batch.project(&request.projection).unwrap());
+        let asked = gated.store.reads.lock().iter().map(|read| read.to_vec()).collect::<Vec<_>>();
+        let columns = request.projection.len();
+        // Two columns that are not neighbours are two ranges of one read; three are one range, in
+        // as many windows as their bytes need.
+        let data = asked.iter().filter(|ranges| ranges[0].start < written.meta.data_bytes);
+        let data = data.collect::<Vec<_>>();
+        match columns {
+            3 => assert!(data.len() > 1, "{asked:?}"),
+            _ => assert_eq!((data.len(), data[0].len()), (1, reads), "{asked:?}"),
+        }
+        let largest = data.iter().map(|ranges| ranges.iter().map(|r| r.end - r.start).sum::<u64>());
+        assert!(largest.max() < Some(12 << 20), "{asked:?}");
+    }
 }

@@ -1,15 +1,14 @@
 use freshet_base::budget::Budget;
-use freshet_base::io::RealFs;
-use freshet_base::task::{InlinePool, Lane};
+use freshet_base::task::Lane;
 use freshet_base::{ColumnId, RowsetId, SchemaVersion, TxnId};
 use futures::executor::block_on;
 
 use super::*;
-use crate::DataDir;
 use crate::delta::{DeltaEntry, Payload};
 use crate::flush::{Files, FlushInput, flush};
+use crate::rowset::known_ranges;
 use crate::segment::ScanRequest;
-use crate::testing::{TABLE, batch, encode, keys, schema, table};
+use crate::testing::{TABLE, batch, encode, files, keys, schema, table};
 
 /// What each record takes until its rows are columns.
 const PERMIT_BYTES: u64 = 100;
@@ -34,8 +33,7 @@ impl Store {
         let tables = HashMap::unit(TABLE, Arc::new(view));
         let memory = Budget::new("memory of snapshots", KEPT_BYTES_MAX);
         let views = Views::new(StoreView { catalog: Arc::new(Catalog::default()), tables }, memory);
-        let data = DataDir::new(dir.path());
-        let files = Files { fs: Arc::new(RealFs), dir: data, pool: Arc::new(InlinePool) };
+        let files = files(dir.path());
         let writes = Budget::new("memory for writes", u64::MAX);
         Self { _dir: dir, files, delta, views, writes }
     }
@@ -86,7 +84,7 @@ impl Store {
         let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(cut.get())));
         let open = |meta: freshet_meta::RowsetMeta| {
             let dir = self.files.dir.tablet(TABLE, meta.tablet);
-            Arc::new(Rowset::new(&self.files.fs, &dir, meta, &schema(1)))
+            Arc::new(Rowset::new(&self.files.segments, &dir, meta, &schema(1)))
         };
         let rowsets = meta.unwrap().into_iter().map(open).collect();
         let publish = Event::Publish { version: view.version, schema: schema(1), rowsets };
@@ -162,16 +160,20 @@ fn a_session_sees_its_own_rows_besides() {
 }
 
 #[test]
-fn bounds_are_known_when_all_rows_are_in_files() {
+fn bounds_are_known_when_all_footers_are_in_memory() {
     use arrow::array::AsArray;
     use arrow::datatypes::Int64Type;
     let store = Store::new();
     store.push(1, 0, &[5, 9]);
-    let range = || store.pin(9).table(TABLE).unwrap().unwrap().column_range(ColumnId(1)).unwrap();
-    assert!(range().is_none());
     store.flush();
     store.push(2, 0, &[-3]);
     store.flush();
+    let rowsets = store.pin(9).table(TABLE).unwrap().unwrap().rowsets;
+    let range = || known_ranges(&rowsets, &[ColumnId(1)]).remove(0);
+    assert!(range().is_none());
+    for rowset in &rowsets {
+        block_on(rowset.segments()[0].read_footer()).unwrap();
+    }
     let range = range().unwrap();
     assert_eq!(range.min.as_primitive::<Int64Type>().value(0), -3);
     assert_eq!(range.max.as_primitive::<Int64Type>().value(0), 9);

@@ -1,17 +1,11 @@
 use freshet_base::Lsn;
-use freshet_base::io::RealFs;
-use freshet_base::task::{InlinePool, Lane};
+use freshet_base::task::Lane;
 use futures::executor::block_on;
 use proptest::prelude::*;
 
 use super::*;
 use crate::flush::{FlushInput, flush};
-use crate::layout::DataDir;
-use crate::testing::{batch, keys, schema, table};
-
-fn files(root: &Path) -> Files {
-    Files { fs: Arc::new(RealFs), dir: DataDir::new(root), pool: Arc::new(InlinePool) }
-}
+use crate::testing::{batch, files, keys, schema, table};
 
 /// A rowset of each load, at LSNs from 1 on.
 fn rowsets(files: &Files, loads: &[(u32, Vec<i64>)]) -> Vec<Arc<Rowset>> {
@@ -30,7 +24,7 @@ fn rowsets(files: &Files, loads: &[(u32, Vec<i64>)]) -> Vec<Arc<Rowset>> {
         let mut metas = block_on(flush(files, input, 1 << 30, || RowsetId(at as u64))).unwrap();
         let meta = metas.remove(0);
         let dir = files.dir.tablet(table.id, meta.tablet);
-        Arc::new(Rowset::new(&files.fs, &dir, meta, table.schema()))
+        Arc::new(Rowset::new(&files.segments, &dir, meta, table.schema()))
     };
     loads.iter().enumerate().map(write).collect()
 }
@@ -66,7 +60,7 @@ proptest! {
         let meta = merge(&files, &job, &mut || ControlFlow::Continue(())).unwrap().unwrap();
         prop_assert_eq!((meta.lsn_first, meta.lsn_last), (Lsn(1), Lsn(loads.len() as u64)));
         let tablet = files.dir.tablet(job.table, job.tablet);
-        let merged = Rowset::new(&files.fs, &tablet, meta, &job.schema);
+        let merged = Rowset::new(&files.segments, &tablet, meta, &job.schema);
         let batches = merged.scan(ScanRequest::all(&job.schema)).map(Result::unwrap);
         let found = keys(&batches.collect::<Vec<_>>());
         let mut expected = loads.into_iter().flat_map(|(_, keys)| keys).collect::<Vec<_>>();

@@ -1,0 +1,182 @@
+//! Footers in memory, within a budget; the one that was not used for longest goes first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use freshet_base::budget::{Budget, Permit};
+use freshet_base::metrics::Metrics;
+use futures::channel::oneshot;
+use parking_lot::Mutex;
+
+use super::reader::Open;
+use super::store::Waits;
+use crate::error::Result;
+
+/// The footers that are in memory. None is read twice at once: who comes second waits.
+pub(super) struct Footers {
+    memory: Budget,
+    state: Mutex<State>,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Numbers given to segments so far.
+    numbers: u64,
+    slots: HashMap<u64, Slot>,
+    /// Numbers of segments whose footers are kept, by when they were last used.
+    by_use: BTreeMap<u64, u64>,
+    uses: u64,
+}
+
+enum Slot {
+    /// Somebody reads it; dropping these tells who waits that it has ended.
+    Reading(Vec<oneshot::Sender<()>>),
+    Kept {
+        open: Arc<Kept>,
+        used: u64,
+    },
+}
+
+/// A footer, whose memory counts for as long as anybody uses it.
+pub(super) struct Kept {
+    pub open: Open,
+    memory: Permit,
+}
+
+/// What there is of a footer.
+enum Found<'a> {
+    Kept(Arc<Kept>),
+    /// Another one reads it until the sender is dropped.
+    Read(oneshot::Receiver<()>),
+    /// It is the caller's to read.
+    Missing(Reading<'a>),
+}
+
+/// The right to read a footer. Dropped without a footer, it goes to the next who asks.
+struct Reading<'a> {
+    footers: &'a Footers,
+    number: u64,
+}
+
+impl Footers {
+    pub fn new(memory: Budget, metrics: Arc<Metrics>) -> Self {
+        Self { memory, state: Mutex::default(), metrics }
+    }
+
+    pub fn memory(&self) -> &Budget {
+        &self.memory
+    }
+
+    /// A number for a segment, by which its footer is found.
+    pub fn number(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.numbers += 1;
+        state.numbers
+    }
+
+    /// The footer of a segment, which `read` reads where it is not in memory.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub async fn get(
+        &self,
+        number: u64,
+        waits: Waits,
+        read: impl Future<Output = Result<Open>>,
+    ) -> Result<Arc<Kept>> {
+        loop {
+            match self.find(number) {
+                Found::Kept(kept) => {
+                    self.metrics.footer_hits.inc();
+                    return Ok(kept);
+                }
+                Found::Read(ended) => waits.until_dropped(ended).await,
+                Found::Missing(reading) => {
+                    self.metrics.footer_misses.inc();
+                    return Ok(reading.keep(read.await?));
+                }
+            }
+        }
+    }
+
+    /// The footer of a segment if it is in memory. That is no use of it.
+    pub fn known(&self, number: u64) -> Option<Arc<Kept>> {
+        match self.state.lock().slots.get(&number) {
+            Some(Slot::Kept { open, .. }) => Some(Arc::clone(open)),
+            _ => None,
+        }
+    }
+
+    /// Lets go of what there is of a segment that nobody has any more.
+    pub fn forget(&self, number: u64) {
+        let mut state = self.state.lock();
+        let slot = state.slots.remove(&number);
+        if let Some(Slot::Kept { used, .. }) = &slot {
+            state.by_use.remove(used);
+        }
+        drop(state);
+        drop(slot);
+    }
+
+    fn find(&self, number: u64) -> Found<'_> {
+        let mut state = self.state.lock();
+        let State { slots, by_use, uses, .. } = &mut *state;
+        match slots.get_mut(&number) {
+            Some(Slot::Kept { open, used }) => {
+                by_use.remove(used);
+                *uses += 1;
+                *used = *uses;
+                by_use.insert(*used, number);
+                Found::Kept(Arc::clone(open))
+            }
+            Some(Slot::Reading(waiting)) => {
+                let (sender, ended) = oneshot::channel();
+                waiting.push(sender);
+                Found::Read(ended)
+            }
+            None => {
+                slots.insert(number, Slot::Reading(Vec::new()));
+                Found::Missing(Reading { footers: self, number })
+            }
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// Keeps what was read, and lets go of what that leaves no room for.
+    fn keep(self, open: Open) -> Arc<Kept> {
+        let memory = self.footers.memory.acquire_over(open.memory_bytes());
+        let kept = Arc::new(Kept { open, memory });
+        let mut gone = Vec::new();
+        let mut state = self.footers.state.lock();
+        state.uses += 1;
+        let (used, number) = (state.uses, self.number);
+        state.by_use.insert(used, number);
+        gone.extend(state.slots.insert(number, Slot::Kept { open: Arc::clone(&kept), used }));
+        let memory = &self.footers.memory;
+        let mut over = memory.used_bytes().saturating_sub(memory.limit_bytes());
+        while over > 0 {
+            let Some((_, oldest)) = state.by_use.pop_first() else { break };
+            let slot = state.slots.remove(&oldest);
+            if let Some(Slot::Kept { open, .. }) = &slot {
+                // One that is in use counts too: it lets go soon.
+                over = over.saturating_sub(open.memory.bytes());
+            }
+            gone.extend(slot);
+        }
+        drop(state);
+        drop(gone);
+        kept
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut state = self.footers.state.lock();
+        let read_on = matches!(state.slots.get(&self.number), Some(Slot::Reading(_)));
+        let slot = if read_on { state.slots.remove(&self.number) } else { None };
+        drop(state);
+        drop(slot);
+    }
+}

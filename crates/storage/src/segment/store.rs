@@ -1,0 +1,147 @@
+//! Where the bytes of segments are, and what of them stays in memory.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freshet_base::budget::Budget;
+use freshet_base::io::{Fs, FsRef, Mode};
+use freshet_base::metrics::Metrics;
+use freshet_base::task::{InlinePool, Lane, PoolRef, run_in};
+use futures::channel::oneshot;
+use futures::executor::block_on;
+use futures::future::BoxFuture;
+
+use super::footers::Footers;
+
+/// Where the bytes of segments are: files today.
+pub trait SegmentStore: Send + Sync + 'static {
+    /// Reads these ranges of a segment, in bytes, one buffer each. Holds up no thread of the
+    /// caller.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the segment ends before a range does.
+    fn read(
+        &self,
+        path: &Path,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'static, io::Result<Vec<Bytes>>>;
+
+    /// The same on the caller's thread, which may block: of a merge, of a tool.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn read_blocking(&self, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>>;
+}
+
+/// Segments as files, read on the pool's threads for reads. How many wait there is bounded by
+/// how many parts of scans there are: each waits for one read at a time.
+pub struct FileStore {
+    fs: FsRef,
+    pool: PoolRef,
+}
+
+impl FileStore {
+    /// Files of `fs`, read on threads of `pool`.
+    pub fn new(fs: FsRef, pool: PoolRef) -> Self {
+        Self { fs, pool }
+    }
+}
+
+impl SegmentStore for FileStore {
+    fn read(
+        &self,
+        path: &Path,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'static, io::Result<Vec<Bytes>>> {
+        let (fs, pool, path) = (Arc::clone(&self.fs), Arc::clone(&self.pool), path.to_path_buf());
+        Box::pin(async move {
+            run_in(&*pool, Lane::Reads, move || read_file(&*fs, &path, &ranges)).await
+        })
+    }
+
+    fn read_blocking(&self, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
+        read_file(&*self.fs, path, ranges)
+    }
+}
+
+fn read_file(fs: &dyn Fs, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
+    let file = fs.open(path, Mode::Read)?;
+    let read = |range: &Range<u64>| {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        file.read_exact_at(&mut bytes, range.start)?;
+        Ok(Bytes::from(bytes))
+    };
+    ranges.iter().map(read).collect()
+}
+
+/// How the reader of a segment waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waits {
+    /// As a future, which holds up no thread.
+    Awaiting,
+    /// On its thread; its futures are ready when they are first polled.
+    Blocking,
+}
+
+impl Waits {
+    /// Waits until the other side was dropped.
+    pub async fn until_dropped(self, other: oneshot::Receiver<()>) {
+        // Nothing is ever sent.
+        let _ = match self {
+            Self::Awaiting => other.await,
+            Self::Blocking => block_on(other),
+        };
+    }
+}
+
+/// What segments are read through: their store, the footers in memory, counters.
+pub struct SegmentAccess {
+    store: Arc<dyn SegmentStore>,
+    pub(super) footers: Footers,
+    metrics: Arc<Metrics>,
+}
+
+impl SegmentAccess {
+    /// Segments of `store`, their footers kept within `memory`.
+    pub fn new(store: Arc<dyn SegmentStore>, memory: Budget, metrics: Arc<Metrics>) -> Arc<Self> {
+        let footers = Footers::new(memory, Arc::clone(&metrics));
+        Arc::new(Self { store, footers, metrics })
+    }
+
+    /// Files of `fs`, read on the thread that asks, their footers kept without a limit: for tools,
+    /// which read one after the other, and tests.
+    pub fn of_files(fs: &FsRef) -> Arc<Self> {
+        let store = FileStore::new(Arc::clone(fs), Arc::new(InlinePool));
+        let memory = Budget::new("memory of footers", u64::MAX);
+        Self::new(Arc::new(store), memory, Arc::default())
+    }
+
+    /// The memory of footers, those in use included.
+    pub fn footer_memory(&self) -> &Budget {
+        self.footers.memory()
+    }
+
+    /// Counts parts of tables that a condition was held against, and those that it left.
+    pub fn count_pruning(&self, level: &str, of: usize, left: usize) {
+        self.metrics.scan_parts.with_label_values(&[level]).inc_by(of as u64);
+        self.metrics.scan_parts_left.with_label_values(&[level]).inc_by(left as u64);
+    }
+
+    pub(super) async fn read(
+        &self,
+        waits: Waits,
+        path: &Path,
+        ranges: Vec<Range<u64>>,
+    ) -> io::Result<Vec<Bytes>> {
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        self.metrics.segment_reads.inc_by(ranges.len() as u64);
+        self.metrics.segment_read_bytes.inc_by(bytes);
+        match waits {
+            Waits::Awaiting => self.store.read(path, ranges).await,
+            Waits::Blocking => self.store.read_blocking(path, &ranges),
+        }
+    }
+}
