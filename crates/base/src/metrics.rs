@@ -1,5 +1,6 @@
 //! All metrics, declared in one list; `/metrics` prints them.
 
+use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
@@ -74,32 +75,44 @@ const LATENCY_SECONDS: &[f64] = &[
     1.0, 2.0, 5.0,
 ];
 
+/// Where metrics get their names.
+struct Registrar(Registry);
+
+impl Registrar {
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        let metric = IntCounter::new(format!("freshet_{name}"), help).expect("a valid name");
+        self.added(metric)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        let metric = IntGauge::new(format!("freshet_{name}"), help).expect("a valid name");
+        self.added(metric)
+    }
+
+    fn labelled(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
+        let opts = Opts::new(format!("freshet_{name}"), help);
+        self.added(IntCounterVec::new(opts, &[label]).expect("a valid name"))
+    }
+
+    fn histogram(&self, name: &str, help: &str) -> Histogram {
+        let opts =
+            HistogramOpts::new(format!("freshet_{name}"), help).buckets(LATENCY_SECONDS.to_vec());
+        self.added(Histogram::with_opts(opts).expect("a valid name"))
+    }
+
+    fn added<T: Collector + Clone + 'static>(&self, metric: T) -> T {
+        self.0.register(Box::new(metric.clone())).expect("one name, one metric");
+        metric
+    }
+}
+
 impl Metrics {
     pub fn new() -> Self {
-        let registry = Registry::new();
-        let counter = |name: &str, help: &str| {
-            let metric = IntCounter::new(format!("freshet_{name}"), help).expect("a valid name");
-            registry.register(Box::new(metric.clone())).expect("one name, one metric");
-            metric
-        };
-        let gauge = |name: &str, help: &str| {
-            let metric = IntGauge::new(format!("freshet_{name}"), help).expect("a valid name");
-            registry.register(Box::new(metric.clone())).expect("one name, one metric");
-            metric
-        };
-        let labelled = |name: &str, help: &str, label: &str| {
-            let opts = Opts::new(format!("freshet_{name}"), help);
-            let metric = IntCounterVec::new(opts, &[label]).expect("a valid name");
-            registry.register(Box::new(metric.clone())).expect("one name, one metric");
-            metric
-        };
-        let histogram = |name: &str, help: &str| {
-            let opts = HistogramOpts::new(format!("freshet_{name}"), help)
-                .buckets(LATENCY_SECONDS.to_vec());
-            let metric = Histogram::with_opts(opts).expect("a valid name");
-            registry.register(Box::new(metric.clone())).expect("one name, one metric");
-            metric
-        };
+        let all = Registrar(Registry::new());
+        let counter = |name: &str, help: &str| all.counter(name, help);
+        let gauge = |name: &str, help: &str| all.gauge(name, help);
+        let labelled = |name: &str, help: &str, label: &str| all.labelled(name, help, label);
+        let histogram = |name: &str, help: &str| all.histogram(name, help);
         let statements = labelled("statements_total", "Statements", "kind");
         Self {
             loads: counter("loads_total", "Loads acknowledged"),
@@ -153,7 +166,7 @@ impl Metrics {
             connections: gauge("connections", "Open client connections"),
             stream_loads: labelled("stream_loads_total", "Stream loads", "status"),
             errors: labelled("errors_total", "Errors answered", "errno"),
-            registry,
+            registry: all.0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A table of a snapshot, as DataFusion plans over it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,17 +14,18 @@ use datafusion::common::{
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use freshet_base::TabletId;
 use freshet_schema::TableSchema;
-use freshet_storage::rowset::{Rowset, known_ranges};
+use freshet_storage::rowset::{Rowset, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::future::join_all;
 
 use crate::error::external;
 use crate::functions::meaning;
-use crate::prune::{Condition, without_zone};
+use crate::prune::{Condition, tablets, without_zone};
 use crate::result::Origin;
-use crate::scan::{BATCH_ROWS, Part, ScanExec, is_instant, spread};
+use crate::scan::{BATCH_ROWS, Left, Part, ScanExec, is_instant, spread};
 use freshet_schema::Zone;
 
 /// About how many rows one slice of a file has, so that threads can share a table evenly.
@@ -104,27 +105,62 @@ impl StoredTable {
 
     /// The rowsets that may hold what is wanted, at least about `limit` rows if there is one, the
     /// oldest first. Rows in memory count first, since they cost nothing to open.
-    fn rowsets(&self, limit: Option<usize>) -> Vec<Arc<Rowset>> {
+    fn rowsets(&self, asked: &AskedFor, limit: Option<usize>) -> (Vec<Arc<Rowset>>, Left) {
+        let (table, all) = (&self.snapshot.table, &self.snapshot.rowsets);
+        let mut rowsets = all.clone();
+        let tablets = table.tablets().collect::<HashSet<_>>();
+        let mut left = Left { tablets: [tablets.len(); 2], rowsets: [all.len(); 2] };
+        if let Some(kept) = &asked.tablets {
+            left.tablets[0] = kept.len();
+            rowsets.retain(|rowset| {
+                let tablet = rowset.meta().tablet;
+                kept.contains(&tablet) || !tablets.contains(&tablet)
+            });
+        }
+        if let Some(prune) = &asked.prune
+            && !rowsets.is_empty()
+        {
+            let mut keep = prune.keep(&key_bounds(rowsets.iter())).into_iter();
+            rowsets.retain(|_| keep.next().expect("pruning decides about every container"));
+        }
+        left.rowsets[0] = rowsets.len();
+        if let (Some(first), true) = (all.first(), asked.prune.is_some()) {
+            let count =
+                |level, [left, of]: [usize; 2]| first.access().count_pruning(level, of, left);
+            count("tablet", left.tablets);
+            count("rowset", left.rowsets);
+        }
         let wanted = limit.map_or(u64::MAX, |limit| limit as u64);
         let mut rows = self.snapshot.delta_rows();
-        let mut rowsets = self.snapshot.rowsets.clone();
         rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
         let more = |rowset: &Arc<Rowset>| {
             let more = rows < wanted;
             rows += rowset.rows();
             more
         };
-        rowsets.into_iter().take_while(more).collect()
+        (rowsets.into_iter().take_while(more).collect(), left)
     }
 
-    fn condition(&self, state: &dyn Session, filters: &[Expr]) -> Result<Option<Arc<dyn Prune>>> {
-        let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(None) };
+    fn asked(&self, state: &dyn Session, filters: &[Expr]) -> Result<AskedFor> {
+        let Some(filter) = conjunction(filters.iter().cloned()) else {
+            return Ok(AskedFor::default());
+        };
         let filter = meaning::bare(filter)?;
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = state.create_physical_expr(filter, &schema)?;
         let condition = Condition::new(&expr, &self.schema, self.columns(), self.zone);
-        Ok(condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>))
+        Ok(AskedFor {
+            prune: condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>),
+            tablets: tablets(&expr, &self.snapshot.table, self.columns(), self.zone),
+        })
     }
+}
+
+/// What the filters of a scan say of where rows are.
+#[derive(Default)]
+struct AskedFor {
+    prune: Option<Arc<dyn Prune>>,
+    tablets: Option<HashSet<TabletId>>,
 }
 
 /// The columns of a table, for a plan that is kept: what it reads is bound when it is run, and
@@ -230,7 +266,8 @@ impl TableProvider for StoredTable {
         };
         // Rows that a filter drops do not count against the limit.
         let limit = limit.filter(|_| filters.is_empty());
-        let rowsets = self.rowsets(limit);
+        let asked = self.asked(state, filters)?;
+        let (rowsets, left) = self.rowsets(&asked, limit);
         let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
         let mut statistics = self.statistics(&rowsets, &projection).await;
         if rowsets.len() < self.snapshot.rowsets.len() {
@@ -244,11 +281,11 @@ impl TableProvider for StoredTable {
         let request = ScanRequest {
             schema: Arc::clone(self.columns()),
             projection,
-            prune: self.condition(state, filters)?,
+            prune: asked.prune,
             batch_rows: BATCH_ROWS,
         };
         let partitions = spread(parts, state.config().target_partitions());
         let table = (self.database.as_str(), Arc::clone(&self.snapshot));
-        Ok(Arc::new(ScanExec::new(table, partitions, request, schema, self.zone, statistics)))
+        Ok(Arc::new(ScanExec::new(table, partitions, left, request, schema, self.zone, statistics)))
     }
 }

@@ -3,15 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampMicrosecondArray, UInt32Array,
+    UInt64Array, new_empty_array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimestampMicrosecondType};
 use datafusion::common::pruning::PruningStatistics;
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::{Column as Named, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee, collect_columns};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
-use freshet_base::ColumnId;
-use freshet_schema::{ColumnType, TableSchema};
+use freshet_base::{ColumnId, TabletId};
+use freshet_schema::{Column, Distribution, Table, TableSchema, hash};
 use freshet_storage::segment::{ColumnBounds, Containers, Prune};
 
 use freshet_schema::Zone;
@@ -24,6 +28,8 @@ pub struct Condition {
     /// The columns it looks at, by id, with the name they have in it.
     columns: Vec<(ColumnId, String)>,
     ids: Vec<ColumnId>,
+    /// That of the session, whose wall time the condition means.
+    zone: Zone,
 }
 
 impl Condition {
@@ -46,16 +52,14 @@ impl Condition {
             .into_iter()
             .filter_map(|column| {
                 let stored = &schema.columns[schema.position(column.name())?];
-                // Bounds are in UTC, the condition in the session's zone.
-                let moved = matches!(stored.ty, ColumnType::Timestamp { .. }) && zone != Zone::UTC;
-                (!moved).then(|| (stored.id, column.name().to_owned()))
+                Some((stored.id, column.name().to_owned()))
             })
             .collect::<Vec<_>>();
         if columns.is_empty() {
             return None;
         }
         let ids = columns.iter().map(|(id, _)| *id).collect();
-        Some(Self { predicate, columns, ids })
+        Some(Self { predicate, columns, ids, zone })
     }
 }
 
@@ -76,26 +80,26 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn bounds(&self, column: &Column) -> Option<&ColumnBounds> {
+    fn bounds(&self, column: &Named) -> Option<&ColumnBounds> {
         let (id, _) = self.condition.columns.iter().find(|(_, name)| *name == column.name)?;
         self.containers.column(*id)
     }
 }
 
 impl PruningStatistics for Asked<'_> {
-    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
-        self.bounds(column).map(|bounds| without_zone(&bounds.min))
+    fn min_values(&self, column: &Named) -> Option<ArrayRef> {
+        self.bounds(column).map(|bounds| self.condition.wall_time(&bounds.min, -OFFSET_MAX))
     }
 
-    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
-        self.bounds(column).map(|bounds| without_zone(&bounds.max))
+    fn max_values(&self, column: &Named) -> Option<ArrayRef> {
+        self.bounds(column).map(|bounds| self.condition.wall_time(&bounds.max, OFFSET_MAX))
     }
 
     fn num_containers(&self) -> usize {
         self.containers.rows.len()
     }
 
-    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+    fn null_counts(&self, column: &Named) -> Option<ArrayRef> {
         self.bounds(column).map(|bounds| Arc::new(bounds.null_counts.clone()) as ArrayRef)
     }
 
@@ -103,9 +107,106 @@ impl PruningStatistics for Asked<'_> {
         Some(Arc::new(UInt64Array::from(self.containers.rows.clone())))
     }
 
-    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+    fn contained(&self, _column: &Named, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         None
     }
+}
+
+/// No zone was ever so many microseconds away from UTC: the farthest were Manila and Juneau, with
+/// 16 hours, until they changed the side of the date line.
+const OFFSET_MAX: i64 = 17 * 3_600 * 1_000_000;
+
+impl Condition {
+    /// Bounds of instants as bounds of wall time. Clocks that are set back show less at a later
+    /// instant, so those of a zone with a history are as far away as any offset.
+    fn wall_time(&self, bounds: &ArrayRef, widened: i64) -> ArrayRef {
+        let instants = bounds.as_primitive_opt::<TimestampMicrosecondType>();
+        let (Some(instants), true) = (instants, self.zone != Zone::UTC) else {
+            return without_zone(bounds);
+        };
+        if instants.timezone().is_none() {
+            return Arc::clone(bounds);
+        }
+        let moved: TimestampMicrosecondArray = match self.zone {
+            Zone::Offset(_) => instants.unary(|micros| self.zone.to_local(micros)),
+            Zone::Named(_) => instants.unary(|micros: i64| micros.saturating_add(widened)),
+        };
+        Arc::new(moved)
+    }
+}
+
+/// Combinations of values of distribution columns that are hashed at most.
+const COMBINATIONS_MAX: usize = 1024;
+
+/// The tablets that may hold rows for which `expr` holds, where it says so much of the columns that
+/// rows are distributed by.
+pub fn tablets(
+    expr: &Arc<dyn PhysicalExpr>,
+    table: &Table,
+    schema: &TableSchema,
+    zone: Zone,
+) -> Option<HashSet<TabletId>> {
+    let Distribution::Hash(ids) = &table.distribution else { return None };
+    let said = LiteralGuarantee::analyze(expr);
+    let mut values = Vec::new();
+    for id in ids {
+        let column = &schema.columns[schema.position_of(*id)?];
+        values.push((column, said_values(&said, column, zone)?));
+    }
+    let count = values.iter().try_fold(1, |count: usize, (_, of)| count.checked_mul(of.len()))?;
+    if count > COMBINATIONS_MAX {
+        return None;
+    }
+    let mut arrays = Vec::new();
+    let mut repeat = count;
+    for (column, values) in &values {
+        // The first column changes slowest, the last with every combination.
+        repeat /= values.len().max(1);
+        let at = (0..count).map(|row| ((row / repeat.max(1)) % values.len()) as u32);
+        let of = ScalarValue::iter_to_array(values.iter().cloned()).ok();
+        let taken = match of {
+            Some(of) => take(&of, &UInt32Array::from_iter_values(at), None).ok()?,
+            None => new_empty_array(&column.ty.arrow()),
+        };
+        arrays.push(taken);
+    }
+    let columns = values.iter().map(|(column, _)| (*column).clone()).collect();
+    let of = TableSchema::new(schema.version, columns, Vec::new());
+    let fields = Schema::new(
+        of.arrow()
+            .fields()
+            .iter()
+            .zip(&arrays)
+            .map(|(field, array)| Field::new(field.name(), array.data_type().clone(), true))
+            .collect::<Vec<_>>(),
+    );
+    let batch = RecordBatch::try_new(Arc::new(fields), arrays).ok()?;
+    let mut tablets = HashSet::new();
+    for partition in &table.partitions {
+        let buckets = u32::try_from(partition.tablets.len()).ok()?;
+        let at = hash::tablet_indices(&batch, &of, &table.distribution, buckets, 0);
+        tablets.extend(at.into_iter().map(|at| partition.tablets[at as usize]));
+    }
+    Some(tablets)
+}
+
+/// The values of a column that a condition leaves, as they are stored.
+fn said_values(said: &[LiteralGuarantee], column: &Column, zone: Zone) -> Option<Vec<ScalarValue>> {
+    let name = column.name.to_lowercase();
+    let is_of =
+        |said: &&LiteralGuarantee| said.guarantee == Guarantee::In && said.column.name == name;
+    let ty = match column.ty.arrow() {
+        // Zeros with unlike signs are equal, and hash unlike.
+        DataType::Float32 | DataType::Float64 => return None,
+        // One wall time may be two instants.
+        DataType::Timestamp(_, Some(_)) if zone != Zone::UTC => return None,
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
+        other => other,
+    };
+    let values = said.iter().find(is_of)?.literals.iter();
+    // Nothing is equal to NULL.
+    let values = values.filter(|value| !value.is_null()).cloned().collect::<Vec<_>>();
+    values.iter().all(|value| value.data_type() == ty).then_some(values)
 }
 
 /// TIMESTAMP is an instant in files and wall time in queries; the caller has seen to it that

@@ -76,9 +76,19 @@ pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
     threads.into_iter().map(|(_, parts)| parts).collect()
 }
 
+/// What the filters of a plan left, by what metadata knows: so many, of so many.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// Tablets.
+    pub tablets: [usize; 2],
+    /// Rowsets.
+    pub rowsets: [usize; 2],
+}
+
 /// Reads a table.
 pub struct ScanExec {
     table: String,
+    left: Left,
     /// Kept, and asked whether it is open, for as long as anything is read.
     snapshot: Arc<TableSnapshot>,
     partitions: Vec<Vec<Part>>,
@@ -95,6 +105,7 @@ impl ScanExec {
     pub fn new(
         (database, snapshot): (&str, Arc<TableSnapshot>),
         partitions: Vec<Vec<Part>>,
+        left: Left,
         request: ScanRequest,
         schema: SchemaRef,
         zone: Zone,
@@ -108,6 +119,7 @@ impl ScanExec {
         );
         Self {
             table: format!("{database}.{}", snapshot.table.name),
+            left,
             snapshot,
             partitions,
             request: Arc::new(request),
@@ -123,6 +135,7 @@ impl ScanExec {
     fn learning(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> Self {
         Self {
             table: self.table.clone(),
+            left: self.left,
             snapshot: Arc::clone(&self.snapshot),
             partitions: self.partitions.clone(),
             request: Arc::clone(&self.request),
@@ -147,11 +160,13 @@ impl DisplayAs for ScanExec {
         let memory = parts.clone().filter(|part| matches!(part, Part::Memory(_))).count();
         let rows = parts.clone().map(Part::rows).sum::<u64>();
         let slices = parts.count() - memory;
+        let Left { tablets, rowsets } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
             f,
-            "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory{pruned}",
-            self.table
+            "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory, \
+             {} of {} tablets, {} of {} rowsets{pruned}",
+            self.table, tablets[0], tablets[1], rowsets[0], rowsets[1],
         )?;
         match &self.learned {
             Some(learned) => write!(f, ", learns {learned}"),
@@ -255,6 +270,7 @@ impl ExecutionPlan for ScanExec {
 /// What one partition counts.
 struct Counts {
     rows_read: Count,
+    slices: PruningMetrics,
     row_groups: PruningMetrics,
     pages: PruningMetrics,
 }
@@ -264,6 +280,7 @@ impl Counts {
         let pruning = |name| MetricBuilder::new(metrics).pruning_metrics(name, partition);
         Self {
             rows_read: MetricBuilder::new(metrics).counter("rows_read", partition),
+            slices: pruning("slices"),
             row_groups: pruning("row_groups"),
             pages: pruning("pages"),
         }
@@ -314,16 +331,12 @@ impl Reader {
             }
             match self.parts.pop_front()? {
                 Part::Memory(batch) => self.open_memory(&batch),
-                Part::File(slice) => match slice.scan(&self.request_now()).await {
-                    Ok(scan) => {
-                        self.counts.pruned(&scan.pruned());
-                        self.scan = Some(scan);
-                    }
-                    Err(error) => {
+                Part::File(slice) => {
+                    if let Err(error) = self.open_slice(&slice).await {
                         self.stop();
                         return Some(Err(external(error.into())));
                     }
-                },
+                }
             }
         }
     }
@@ -347,6 +360,21 @@ impl Reader {
                 request
             }
         }
+    }
+
+    /// Begins to read a slice, unless what was learned since the plan rules its rowset out.
+    async fn open_slice(&mut self, slice: &Slice) -> freshet_storage::Result<()> {
+        let request = self.request_now();
+        let learned = request.prune.as_ref().filter(|_| self.learned.is_some());
+        if learned.is_some_and(|prune| !slice.may_hold(prune.as_ref())) {
+            self.counts.slices.add_pruned(1);
+            return Ok(());
+        }
+        self.counts.slices.add_matched(1);
+        let scan = slice.scan(&request).await?;
+        self.counts.pruned(&scan.pruned());
+        self.scan = Some(scan);
+        Ok(())
     }
 
     fn open_memory(&mut self, batch: &RecordBatch) {

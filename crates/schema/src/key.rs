@@ -1,5 +1,7 @@
 //! Sort keys as order-preserving 64-bit words, and a comparison of whole keys for ties.
 
+mod bounds;
+
 use std::cmp::Ordering;
 
 use arrow::array::{Array, AsArray, DynComparator, RecordBatch, make_comparator};
@@ -11,6 +13,8 @@ use arrow::datatypes::{
 };
 
 use crate::TableSchema;
+
+pub use bounds::{KeyBounds, leading_column};
 
 const WORD_BITS: usize = 64;
 const SIGN: u64 = 1 << 63;

@@ -3,24 +3,31 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat;
 use freshet_base::{ColumnId, Lsn};
 use freshet_meta::RowsetMeta;
 use freshet_schema::TableSchema;
+use freshet_schema::key::{KeyBounds, leading_column};
 
 use crate::error::Result;
-use crate::segment::{ColumnRange, Scan, ScanRequest, Segment, SegmentAccess, Share};
+use crate::segment::{
+    ColumnBounds, ColumnRange, Containers, Prune, Scan, ScanRequest, Segment, SegmentAccess, Share,
+};
 
 /// The files of one LSN range of one tablet; it never changes.
 pub struct Rowset {
     meta: RowsetMeta,
     schema: Arc<TableSchema>,
+    access: Arc<SegmentAccess>,
     segments: Vec<Arc<Segment>>,
 }
 
 /// A share of one segment: what one thread scans.
 #[derive(Clone)]
 pub struct Slice {
+    /// The rowset it is of.
+    pub rowset: Arc<Rowset>,
     /// The segment.
     pub segment: Arc<Segment>,
     /// Its share.
@@ -47,7 +54,7 @@ impl Rowset {
             Arc::new(Segment::new(access, path, segment.clone(), Arc::clone(schema)))
         };
         let segments = meta.segments.iter().map(segment).collect();
-        Self { meta, schema: Arc::clone(schema), segments }
+        Self { meta, schema: Arc::clone(schema), access: Arc::clone(access), segments }
     }
 
     /// What metadata knows of it.
@@ -70,6 +77,11 @@ impl Rowset {
         &self.segments
     }
 
+    /// What it is read through.
+    pub fn access(&self) -> &Arc<SegmentAccess> {
+        &self.access
+    }
+
     /// Its rows.
     pub fn rows(&self) -> u64 {
         self.meta.rows
@@ -86,17 +98,39 @@ impl Rowset {
     }
 
     /// Divides it into slices of about `rows` rows, by what metadata knows.
-    pub fn slices(&self, rows: u64) -> impl Iterator<Item = Slice> {
+    pub fn slices(self: &Arc<Self>, rows: u64) -> impl Iterator<Item = Slice> {
         self.segments.iter().flat_map(move |segment| {
             let all = segment.meta().rows;
             let of = all.div_ceil(rows).max(1);
             (0..of).map(move |at| Slice {
+                rowset: Arc::clone(self),
                 segment: Arc::clone(segment),
                 share: Share { at: at as usize, of: of as usize },
                 rows: (at + 1) * all / of - at * all / of,
             })
         })
     }
+}
+
+/// What metadata knows of rowsets of one table, one container each: bounds of the leading column of
+/// the sort key.
+pub fn key_bounds<'a>(rowsets: impl Iterator<Item = &'a Arc<Rowset>> + Clone) -> Containers {
+    let rows = rowsets.clone().map(|rowset| rowset.rows()).collect();
+    let Some((id, ty)) = rowsets.clone().find_map(|rowset| leading_column(&rowset.schema)) else {
+        return Containers::new(rows, Vec::new());
+    };
+    let of = |rowset: &Arc<Rowset>| match rowset.meta.keys {
+        Some(keys) => KeyBounds::of_words(&rowset.schema, (keys.min, keys.max), rowset.rows()),
+        None => KeyBounds::unknown(&ty),
+    };
+    let bounds = rowsets.map(of).collect::<Vec<_>>();
+    let all = |end: fn(&KeyBounds) -> &ArrayRef| {
+        let ends = bounds.iter().map(|bounds| end(bounds).as_ref()).collect::<Vec<_>>();
+        concat(&ends).expect("a column keeps its type for life")
+    };
+    let null_counts = bounds.iter().map(|bounds| bounds.null_count).collect();
+    let bounds = ColumnBounds { min: all(|b| &b.min), max: all(|b| &b.max), null_counts };
+    Containers::new(rows, vec![(id, bounds)])
 }
 
 /// The bounds of these columns over all rowsets, as far as all their footers are in memory and know
@@ -112,6 +146,11 @@ pub fn known_ranges(rowsets: &[Arc<Rowset>], columns: &[ColumnId]) -> Vec<Option
 }
 
 impl Slice {
+    /// Whether metadata lets its rowset hold a row that is wanted.
+    pub fn may_hold(&self, prune: &dyn Prune) -> bool {
+        prune.keep(&key_bounds(std::iter::once(&self.rowset)))[0]
+    }
+
     /// Reads it, without holding up a thread.
     ///
     /// # Errors

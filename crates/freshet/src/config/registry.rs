@@ -77,8 +77,8 @@ settings! {
          old`).",
         snapshot_memory: parse::memory;
     footer_memory = "2%",
-        "Memory of footers of segments: they say what is in which part of a file, and are read \
-         when they are first needed. Above it those that were not used for longest go.",
+        "Memory of segment footers, which say what each part of a file contains and are read when \
+         first needed. Above it the least recently used are dropped.",
         footer_memory: parse::memory;
     client_memory = "5%",
         "Memory of session state kept between commands: prepared statements, parameters sent in \

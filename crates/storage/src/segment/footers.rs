@@ -6,11 +6,31 @@ use std::sync::Arc;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::metrics::Metrics;
 use futures::channel::oneshot;
+use futures::executor::block_on;
 use parking_lot::Mutex;
 
-use super::reader::Open;
-use super::store::Waits;
+use super::source::Open;
 use crate::error::Result;
+
+/// How the reader of a segment waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waits {
+    /// As a future, which holds up no thread.
+    Awaiting,
+    /// On its thread; its futures are ready when they are first polled.
+    Blocking,
+}
+
+impl Waits {
+    /// Waits until the other side was dropped.
+    pub async fn until_dropped(self, other: oneshot::Receiver<()>) {
+        // Nothing is ever sent.
+        let _ = match self {
+            Self::Awaiting => other.await,
+            Self::Blocking => block_on(other),
+        };
+    }
+}
 
 /// The footers that are in memory. None is read twice at once: who comes second waits.
 pub(super) struct Footers {

@@ -41,6 +41,11 @@ pub struct ColumnBounds {
 }
 
 impl Containers {
+    /// Containers of so many rows each, of which these bounds are known.
+    pub fn new(rows: Vec<u64>, columns: Vec<(ColumnId, ColumnBounds)>) -> Self {
+        Self { rows, columns }
+    }
+
     /// The bounds of a column, `None` where nothing is known: the column is newer than the file.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnBounds> {
         self.columns.iter().find(|(of, _)| *of == id).map(|(_, bounds)| bounds)

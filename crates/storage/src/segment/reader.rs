@@ -1,6 +1,5 @@
 //! Reads a segment: skip what statistics rule out, read the rest in pieces.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,20 +8,18 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use freshet_base::ColumnId;
 use freshet_meta::SegmentMeta;
-use freshet_schema::{Column, TableSchema, history};
+use freshet_schema::{TableSchema, history};
 use futures::FutureExt;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector,
-};
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::footers::Kept;
+use super::footers::{Kept, Waits};
 use super::index::{self, ColumnRange, Prune, Wanted};
-use super::source::{self, Footer};
-use super::store::{SegmentAccess, Waits};
+use super::source::{self, Open};
+use super::store::SegmentAccess;
 use crate::error::{Error, Result};
 
 /// About how many bytes of columns are read and held at once.
@@ -98,25 +95,6 @@ pub struct Segment {
     path: PathBuf,
     meta: SegmentMeta,
     schema: Arc<TableSchema>,
-}
-
-/// What is in memory of a footer.
-pub(super) struct Open {
-    footer: Footer,
-    arrow: ArrowReaderMetadata,
-    /// The place in the file of each column of the schema it was written in.
-    places: Vec<usize>,
-}
-
-impl Open {
-    /// About how much memory it takes, in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.footer.memory_bytes() + (self.places.len() * size_of::<usize>()) as u64
-    }
-
-    fn parquet(&self) -> &ParquetMetaData {
-        &self.footer.parquet
-    }
 }
 
 impl Segment {
@@ -233,17 +211,11 @@ impl Segment {
 
     async fn open_file(&self, waits: Waits) -> Result<Open> {
         let path = self.path.as_path();
-        let range = Footer::range(path, &self.meta)?;
+        let range = source::footer_range(path, &self.meta)?;
         let bytes = self.access.read(waits, path, vec![range]).await;
         let bytes =
             bytes.map_err(|error| failed(path, self.meta.data_bytes, error))?.swap_remove(0);
-        let footer = Footer::read(bytes, path, &self.meta)?;
-        let damaged = |what: String| Error::corruption(path, self.meta.data_bytes, what);
-        let parquet = Arc::clone(&footer.parquet);
-        let arrow = ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new())
-            .map_err(|error| damaged(error.to_string()))?;
-        let places = places(&arrow, &self.schema).map_err(damaged)?;
-        Ok(Open { footer, arrow, places })
+        Open::read(bytes, path, &self.meta, &self.schema)
     }
 
     /// The row groups and the rows in them that may hold what is wanted.
@@ -315,30 +287,6 @@ fn failed(path: &Path, at: u64, error: std::io::Error) -> Error {
 
 fn damaged(path: &Path, error: &impl ToString) -> Error {
     Error::corruption(path, 0, error.to_string())
-}
-
-/// Where in the file each column of the schema is.
-fn places(arrow: &ArrowReaderMetadata, schema: &TableSchema) -> Result<Vec<usize>, String> {
-    let descriptor = arrow.parquet_schema();
-    let mut by_id = HashMap::new();
-    for (place, column) in descriptor.root_schema().get_fields().iter().enumerate() {
-        let info = column.get_basic_info();
-        if info.has_id() {
-            by_id.insert(info.id(), place);
-        }
-    }
-    let find = |column: &Column| {
-        let id = column.id.get().cast_signed();
-        let place = by_id.get(&id).copied();
-        let place = place.ok_or_else(|| format!("column `{}` is not in it", column.name))?;
-        let found = arrow.schema().field(place).data_type();
-        let expected = column.ty.arrow();
-        match *found == expected {
-            true => Ok(place),
-            false => Err(format!("column `{}` is {found}, not {expected}", column.name)),
-        }
-    };
-    schema.columns.iter().map(find).collect()
 }
 
 /// Rows of a row group that are read at once.

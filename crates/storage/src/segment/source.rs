@@ -1,11 +1,14 @@
 //! The footer of a segment, and bytes that are checked before anybody looks at them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use freshet_meta::SegmentMeta;
+use freshet_schema::{Column, TableSchema};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
@@ -17,6 +20,78 @@ use crate::error::{Error, Result};
 /// No footer part is longer: it takes some bytes for each page of each column.
 const FOOTER_BYTES_MAX: u64 = 1 << 30;
 
+/// What is in memory of a footer.
+pub(super) struct Open {
+    pub footer: Footer,
+    pub arrow: ArrowReaderMetadata,
+    /// The place in the file of each column of the schema it was written in.
+    pub places: Vec<usize>,
+}
+
+impl Open {
+    /// Reads a footer part of a segment that was written in `schema`.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`].
+    pub fn read(
+        bytes: Bytes,
+        path: &Path,
+        meta: &SegmentMeta,
+        schema: &TableSchema,
+    ) -> Result<Self> {
+        let footer = Footer::read(bytes, path, meta)?;
+        let damaged = |what: String| Error::corruption(path, meta.data_bytes, what);
+        let parquet = Arc::clone(&footer.parquet);
+        let arrow = ArrowReaderMetadata::try_new(parquet, ArrowReaderOptions::new())
+            .map_err(|error| damaged(error.to_string()))?;
+        let places = places(&arrow, schema).map_err(damaged)?;
+        Ok(Self { footer, arrow, places })
+    }
+
+    /// About how much memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.footer.memory_bytes() + (self.places.len() * size_of::<usize>()) as u64
+    }
+
+    pub fn parquet(&self) -> &ParquetMetaData {
+        &self.footer.parquet
+    }
+}
+
+/// Where in the file each column of the schema is.
+fn places(arrow: &ArrowReaderMetadata, schema: &TableSchema) -> Result<Vec<usize>, String> {
+    let descriptor = arrow.parquet_schema();
+    let mut by_id = HashMap::new();
+    for (place, column) in descriptor.root_schema().get_fields().iter().enumerate() {
+        let info = column.get_basic_info();
+        if info.has_id() {
+            by_id.insert(info.id(), place);
+        }
+    }
+    let find = |column: &Column| {
+        let id = column.id.get().cast_signed();
+        let place = by_id.get(&id).copied();
+        let place = place.ok_or_else(|| format!("column `{}` is not in it", column.name))?;
+        let found = arrow.schema().field(place).data_type();
+        let expected = column.ty.arrow();
+        match *found == expected {
+            true => Ok(place),
+            false => Err(format!("column `{}` is {found}, not {expected}", column.name)),
+        }
+    };
+    schema.columns.iter().map(find).collect()
+}
+
+/// Which bytes of a segment are its footer part.
+pub(super) fn footer_range(path: &Path, meta: &SegmentMeta) -> Result<Range<u64>> {
+    let footer_bytes = meta.bytes.saturating_sub(meta.data_bytes);
+    if footer_bytes > FOOTER_BYTES_MAX {
+        let what = format!("a footer of {footer_bytes} bytes is longer than any");
+        return Err(Error::corruption(path, meta.data_bytes, what));
+    }
+    Ok(meta.data_bytes..meta.bytes)
+}
+
 /// What a segment's footer part says.
 #[derive(Debug)]
 pub(super) struct Footer {
@@ -25,16 +100,6 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Which bytes of a segment are its footer part.
-    pub fn range(path: &Path, meta: &SegmentMeta) -> Result<Range<u64>> {
-        let footer_bytes = meta.bytes.saturating_sub(meta.data_bytes);
-        if footer_bytes > FOOTER_BYTES_MAX {
-            let what = format!("a footer of {footer_bytes} bytes is longer than any");
-            return Err(Error::corruption(path, meta.data_bytes, what));
-        }
-        Ok(meta.data_bytes..meta.bytes)
-    }
-
     /// Checks the bytes of a footer part and reads what they say.
     pub fn read(bytes: Bytes, path: &Path, meta: &SegmentMeta) -> Result<Self> {
         let damaged = |what: String| Error::corruption(path, meta.data_bytes, what);
@@ -86,8 +151,8 @@ impl Footer {
     }
 }
 
-/// A gap of so many bytes between two ranges is read with them: that costs less than another read.
-const GAP_BYTES_MAX: u64 = 128 << 10;
+/// A gap of so many bytes between two ranges, one block, is read with them.
+const GAP_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 
 /// What to read of a segment whose data is `data_bytes` long to have all of `ranges`: whole
 /// blocks, those near each other at once, ascending. `None` where a range lies outside.

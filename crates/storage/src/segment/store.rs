@@ -10,11 +10,9 @@ use freshet_base::budget::Budget;
 use freshet_base::io::{Fs, FsRef, Mode};
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{InlinePool, Lane, PoolRef, run_in};
-use futures::channel::oneshot;
-use futures::executor::block_on;
 use futures::future::BoxFuture;
 
-use super::footers::Footers;
+use super::footers::{Footers, Waits};
 
 /// Where the bytes of segments are: files today.
 pub trait SegmentStore: Send + Sync + 'static {
@@ -58,7 +56,7 @@ impl SegmentStore for FileStore {
     ) -> BoxFuture<'static, io::Result<Vec<Bytes>>> {
         let (fs, pool, path) = (Arc::clone(&self.fs), Arc::clone(&self.pool), path.to_path_buf());
         Box::pin(async move {
-            run_in(&*pool, Lane::Reads, move || read_file(&*fs, &path, &ranges)).await
+            run_in(&*pool, Lane::Read, move || read_file(&*fs, &path, &ranges)).await
         })
     }
 
@@ -75,26 +73,6 @@ fn read_file(fs: &dyn Fs, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<
         Ok(Bytes::from(bytes))
     };
     ranges.iter().map(read).collect()
-}
-
-/// How the reader of a segment waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Waits {
-    /// As a future, which holds up no thread.
-    Awaiting,
-    /// On its thread; its futures are ready when they are first polled.
-    Blocking,
-}
-
-impl Waits {
-    /// Waits until the other side was dropped.
-    pub async fn until_dropped(self, other: oneshot::Receiver<()>) {
-        // Nothing is ever sent.
-        let _ = match self {
-            Self::Awaiting => other.await,
-            Self::Blocking => block_on(other),
-        };
-    }
 }
 
 /// What segments are read through: their store, the footers in memory, counters.

@@ -1,0 +1,381 @@
+//! What is pruned is what cannot be wanted: random conditions over files answer as over the same
+//! rows in memory, where nothing is pruned; and EXPLAIN says what was left.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use common::{Bench, session};
+use freshet_base::budget::Budget;
+use freshet_base::io::{FsRef, RealFs};
+use freshet_base::task::{InlinePool, Lane};
+use freshet_base::{
+    ColumnId, DbId, Incarnation, Lsn, PartitionId, Result, RowsetId, SchemaVersion, TableId,
+    TabletId, Version,
+};
+use freshet_query::TableProvider;
+use freshet_query::engine::{Origin, Tables};
+use freshet_query::provider::StoredTable;
+use freshet_query::session::Session;
+use freshet_schema::{
+    Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Layout, Partition, Properties,
+    RowWriter, SchemaHistory, Table, TableForm, TableSchema, Zone, row,
+};
+use freshet_storage::delta::Freshness;
+use freshet_storage::flush::{Files, FlushInput, flush};
+use freshet_storage::layout::DataDir;
+use freshet_storage::rowset::Rowset;
+use freshet_storage::segment::SegmentAccess;
+use freshet_storage::snapshot::TableSnapshot;
+use freshet_storage::view::{StoreView, TableView, Views};
+use futures::executor::block_on;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+const BUCKETS: u64 = 8;
+/// 2024-03-10 06:00 UTC, an hour before clocks in New York go forward.
+const SPRING: i64 = 1_710_050_400;
+
+/// Columns whose values are few and odd.
+const COLUMNS: [(&str, ColumnType); 10] = [
+    ("id", ColumnType::Int { unsigned: false }),
+    ("i", ColumnType::Int { unsigned: false }),
+    ("u", ColumnType::BigInt { unsigned: true }),
+    ("d", ColumnType::Decimal { precision: 10, scale: 2 }),
+    ("w", ColumnType::Decimal { precision: 30, scale: 4 }),
+    ("f", ColumnType::Double),
+    ("s", ColumnType::VarChar { len: 100 }),
+    ("b", ColumnType::VarBinary { len: 100 }),
+    ("day", ColumnType::Date),
+    ("at", ColumnType::Timestamp { fsp: 0 }),
+];
+
+/// A text, as it is encoded and as SQL says it.
+fn text(n: usize) -> (Vec<u8>, String) {
+    let long = "the same for more bytes than statistics of a column keep of any of them";
+    let text = ["", "a", "A", "a ", "ab", "abcdefgh", "abcdefghi", "\u{e9}\u{20ac}", "zzzzzzzzz"];
+    let text = text
+        .get(n % 11)
+        .copied()
+        .map_or_else(|| format!("{}{}", &long[..68], n % 11), str::to_owned);
+    let mut cell = Vec::new();
+    row::put_bytes(&mut cell, text.as_bytes());
+    (cell, format!("'{text}'"))
+}
+
+/// What a column holds, as it is encoded and as SQL says it.
+fn value(ty: ColumnType, n: usize) -> (Vec<u8>, String) {
+    let number = |n: i128, width| n.to_le_bytes()[..width].to_vec();
+    let width = match ty.layout() {
+        Layout::Fixed(width) => width,
+        Layout::Bytes => 0,
+    };
+    match ty {
+        ColumnType::Int { .. } => {
+            let n = [i32::MIN, -5, -1, 0, 1, 2, 7, 300, i32::MAX][n % 9];
+            (number(n.into(), width), n.to_string())
+        }
+        ColumnType::BigInt { .. } => {
+            let n = [0, 1, 2, 3, 1 << 40, u64::MAX - 1, u64::MAX][n % 7];
+            (number(n.into(), width), n.to_string())
+        }
+        ColumnType::Decimal { precision: 10, .. } => {
+            let (n, text) =
+                [(-150, "-1.5"), (0, "0"), (1, "0.01"), (150, "1.50"), (151, "1.510")][n % 5];
+            (number(n, width), text.to_owned())
+        }
+        ColumnType::Decimal { .. } => {
+            let large = 10_i128.pow(24);
+            let (n, text) = [
+                (-large, "-100000000000000000000"),
+                (-12_345, "-1.2345"),
+                (0, "0.0"),
+                (large, "100000000000000000000.0000"),
+                (large + 1, "100000000000000000000.0001"),
+            ][n % 5];
+            (number(n, width), text.to_owned())
+        }
+        ColumnType::Double => {
+            let (n, text) = [
+                (f64::MIN, "-1.7976931348623157e308"),
+                (-0.0, "-0.0e0"),
+                (0.0, "0e0"),
+                (1.5, "1.5"),
+                (1e300, "1e300"),
+            ][n % 5];
+            (n.to_le_bytes().to_vec(), text.to_owned())
+        }
+        ColumnType::VarChar { .. } | ColumnType::VarBinary { .. } => text(n),
+        ColumnType::Date => {
+            let (n, text) =
+                [(0, "'1970-01-01'"), (19_000, "'2022-01-08'"), (19_792, "'2024-03-10'")][n % 3];
+            (number(n, width), text.to_owned())
+        }
+        ColumnType::Timestamp { .. } => {
+            let hours = [-30 * 24, -2, 0, 1, 2, 30 * 24][n % 6];
+            let micros = i128::from(SPRING + hours * 3600) * 1_000_000;
+            // Wall times on both sides of the change, and one that never was.
+            let text = [
+                "2024-03-10 01:00:00",
+                "2024-03-10 02:30:00",
+                "2024-03-10 03:00:00",
+                "2024-03-10 06:00:00",
+                "2024-02-09 06:00:00",
+                "2024-03-10 11:30:00",
+            ][n % 6];
+            (number(micros, width), format!("'{text}'"))
+        }
+        _ => unreachable!("no column of the test"),
+    }
+}
+
+fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
+    let id = |at: usize| ColumnId(at as u32 + 1);
+    let columns = COLUMNS.iter().enumerate();
+    let columns = columns.map(|(at, (name, ty))| Column::new(id(at), *name, *ty)).collect();
+    let sort_key = if key == 0 { vec![0] } else { vec![key, 0] };
+    Arc::new(Table {
+        id: TableId(1),
+        db: DbId(1),
+        name: "s".into(),
+        form: TableForm::Olap,
+        key_model: KeyModel::Duplicate,
+        key_columns: 1,
+        declared_keys: Vec::new(),
+        history: SchemaHistory::new(TableSchema::new(SchemaVersion(1), columns, sort_key)),
+        next_column: ColumnId(100),
+        partitions: vec![Partition {
+            id: PartitionId(1),
+            name: "s".into(),
+            incarnation: Incarnation(1),
+            tablets: (0..BUCKETS).map(|tablet| TabletId(100 + tablet)).collect(),
+        }],
+        distribution: Distribution::Hash(distribution.iter().map(|&at| id(at)).collect()),
+        buckets_auto: false,
+        properties: Properties::default(),
+        comment: String::new(),
+        created_micros: 0,
+        unlisted: false,
+    })
+}
+
+/// Rows whose values these numbers choose, NULL for `None`; ids go on from `first`.
+fn rows(table: &Table, first: usize, chosen: &[Vec<Option<usize>>]) -> RecordBatch {
+    let mut bytes = Vec::new();
+    let mut rows = RowWriter::new(COLUMNS.len(), &mut bytes);
+    for (id, values) in (first..).zip(chosen) {
+        rows.begin_row();
+        rows.put_encoded(&(id as i32).to_le_bytes());
+        for ((_, ty), chosen) in COLUMNS.iter().zip(values).skip(1) {
+            match chosen {
+                None => rows.put_null(),
+                Some(n) => rows.put_encoded(&value(*ty, *n).0),
+            }
+        }
+        rows.end_row();
+    }
+    let mut builder = ColumnsBuilder::new(table.schema(), chosen.len());
+    builder.append(&bytes, chosen.len());
+    builder.finish()
+}
+
+/// The batches as rowsets, each a flush of its own.
+fn rowsets(table: &Arc<Table>, root: &Path, loads: &[RecordBatch]) -> Vec<Arc<Rowset>> {
+    let fs: FsRef = Arc::new(RealFs);
+    let segments = SegmentAccess::of_files(&fs);
+    let files = Files { fs, dir: DataDir::new(root), pool: Arc::new(InlinePool), segments };
+    let mut ids = 0..;
+    let mut rowsets = Vec::new();
+    for (load, lsn) in loads.iter().zip(1..) {
+        let input = FlushInput {
+            lane: Lane::Background,
+            table: Arc::clone(table),
+            schema: Arc::clone(table.schema()),
+            batches: vec![load.clone()],
+            lsns: (Lsn(lsn), Lsn(lsn)),
+            turn: 0,
+        };
+        let written = flush(&files, input, 1 << 20, || RowsetId(ids.next().unwrap()));
+        for meta in block_on(written).unwrap() {
+            let dir = files.dir.tablet(table.id, meta.tablet);
+            rowsets.push(Arc::new(Rowset::new(&files.segments, &dir, meta, table.schema())));
+        }
+    }
+    rowsets
+}
+
+struct One(TableSnapshot, Zone);
+
+impl Tables for One {
+    fn table(&self, database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::new(StoredTable::new(database, self.0.clone(), self.1)))
+    }
+}
+
+impl Origin for One {
+    fn session(&self) -> Session<'_> {
+        session()
+    }
+}
+
+fn empty(table: &Arc<Table>) -> TableSnapshot {
+    let view = TableView::new(Arc::clone(table), Lsn(0), Version(1), Vec::new());
+    let mut store = StoreView { catalog: Default::default(), tables: Default::default() };
+    store.tables.insert(table.id, Arc::new(view));
+    let views = Views::new(store, Budget::new("memory of snapshots", 1 << 20));
+    views.pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap()
+}
+
+/// A literal that a column may be compared with.
+fn literal(ty: ColumnType) -> BoxedStrategy<String> {
+    let own = any::<usize>().prop_map(move |n| value(ty, n).1);
+    let odd = match ty {
+        ColumnType::Int { .. } | ColumnType::BigInt { .. } => {
+            vec!["1.5", "'7'", "'x'", "-1", "1e0", "NULL", "2.00"]
+        }
+        ColumnType::Decimal { .. } => vec!["1.5", "1.505", "150e-2", "'1.5'", "NULL", "7"],
+        ColumnType::Double => vec!["0", "'1.5'", "1.50", "NULL", "-1"],
+        ColumnType::Date => vec!["'2022-01-08 10:00:00'", "20220108", "NULL"],
+        ColumnType::Timestamp { .. } => vec!["'2024-03-10'", "20240310010000", "NULL"],
+        _ => vec!["NULL", "'a%'", "0", "X'61'", "'ab\\0'", "'zzzzzzzz'"],
+    };
+    prop_oneof![4 => own, 1 => select(odd).prop_map(str::to_owned)].boxed()
+}
+
+fn atom() -> BoxedStrategy<String> {
+    let column = select(COLUMNS.to_vec());
+    column
+        .prop_flat_map(|(name, ty)| {
+            let one = literal(ty);
+            let compared = (select(vec!["=", "<>", "<", "<=", ">", ">=", "<=>"]), one.clone());
+            let compared = compared.prop_map(move |(op, lit)| format!("{name} {op} {lit}"));
+            let list = prop::collection::vec(one.clone(), 1..4);
+            let list = (any::<bool>(), list).prop_map(move |(not, list)| {
+                format!("{name} {}IN ({})", if not { "NOT " } else { "" }, list.join(", "))
+            });
+            let null = any::<bool>()
+                .prop_map(move |not| format!("{name} IS {}NULL", if not { "NOT " } else { "" }));
+            let between =
+                (one.clone(), one).prop_map(move |(a, b)| format!("{name} BETWEEN {a} AND {b}"));
+            let like =
+                select(vec!["a%", "ab%", "%", "a_", "abcdefgh%", "A%"]).prop_map(move |pattern| {
+                    match ty {
+                        ColumnType::VarChar { .. } => format!("{name} LIKE '{pattern}'"),
+                        _ => format!("{name} IS NOT NULL"),
+                    }
+                });
+            prop_oneof![6 => compared, 3 => list, 1 => null, 1 => between, 1 => like]
+        })
+        .boxed()
+}
+
+fn condition() -> impl Strategy<Value = String> {
+    atom().prop_recursive(2, 6, 3, |inner| {
+        let both = (inner.clone(), select(vec!["AND", "OR"]), inner.clone());
+        prop_oneof![
+            3 => both.prop_map(|(a, op, b)| format!("({a}) {op} ({b})")),
+            1 => inner.prop_map(|a| format!("NOT ({a})")),
+        ]
+    })
+}
+
+fn answer(bench: &Bench, tables: &Arc<One>, sql: &str) -> std::result::Result<String, String> {
+    match bench.on(sql, Arc::clone(tables) as _) {
+        Ok((_, rows)) => Ok(format!("{rows:?}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn files_answer_as_memory_does(
+        key in 0..COLUMNS.len(),
+        distribution in prop::sample::subsequence((0..COLUMNS.len()).collect::<Vec<_>>(), 1..3),
+        chosen in prop::collection::vec(
+            prop::collection::vec(
+                prop::option::weighted(0.85, any::<Index>().prop_map(|at| at.index(990))),
+                COLUMNS.len(),
+            ),
+            1..40,
+        ),
+        copies in select(vec![1_usize, 1, 300]),
+        loads in 1_usize..5,
+        zone in select(vec!["+00:00", "+05:30", "America/New_York"]),
+        conditions in prop::collection::vec(condition(), 24),
+    ) {
+        let bench = Bench::new();
+        let table = table(key, &distribution);
+        let dir = tempfile::tempdir().unwrap();
+        let mut batches = Vec::new();
+        let mut first = 0;
+        for load in chosen.chunks(chosen.len().div_ceil(loads)) {
+            let copied = load.iter().flat_map(|row| vec![row.clone(); copies]).collect::<Vec<_>>();
+            batches.push(rows(&table, first, &copied));
+            first += copied.len();
+        }
+        let zone = Zone::parse(zone).unwrap();
+        let memory = Arc::new(One(empty(&table).with_overlay(batches.clone()), zone));
+        let mut flushed = empty(&table);
+        flushed.rowsets = rowsets(&table, dir.path(), &batches);
+        let files = Arc::new(One(flushed, zone));
+        for condition in conditions {
+            let sql = format!("SELECT COUNT(*), SUM(id), MIN(id) FROM s WHERE {condition}");
+            prop_assert_eq!(
+                answer(&bench, &files, &sql),
+                answer(&bench, &memory, &sql),
+                "{}",
+                sql
+            );
+        }
+    }
+}
+
+/// The numbers of a pruning level in the lines of EXPLAIN ANALYZE: of so many, so many left.
+fn level(lines: &[String], name: &str) -> (usize, usize) {
+    let line = lines.iter().find(|line| line.contains("ScanExec")).unwrap();
+    let shown = line.split(&format!("{name}=")).nth(1).unwrap();
+    let mut numbers = shown.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    let mut next = || numbers.next().unwrap().parse().unwrap();
+    (next(), next())
+}
+
+#[test]
+fn explain_says_what_each_level_left() {
+    let bench = Bench::new();
+    let table = table(0, &[0]);
+    let dir = tempfile::tempdir().unwrap();
+    let nothing = vec![vec![None; COLUMNS.len()]; 40_000];
+    let batches = [0, 40_000].map(|first| rows(&table, first, &nothing));
+    let mut flushed = empty(&table);
+    flushed.rowsets = rowsets(&table, dir.path(), &batches);
+    let metrics = Arc::clone(flushed.rowsets[0].access());
+    let tables = Arc::new(One(flushed, Zone::UTC));
+    let explained = |sql: &str| {
+        let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
+        bench.runtime.block_on(bench.engine.explain(asked)).unwrap().join("\n")
+    };
+    let analyzed = |sql: &str| {
+        let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
+        bench.runtime.block_on(bench.engine.analyze(asked)).unwrap()
+    };
+    assert!(metrics.footer_memory().used_bytes() == 0, "nothing has read a footer");
+    let lines = explained("SELECT u FROM s WHERE id = 41234");
+    assert!(lines.contains("1 of 8 tablets, 1 of 16 rowsets"), "{lines}");
+    let lines = explained("SELECT u FROM s WHERE id >= 40000");
+    assert!(lines.contains("8 of 8 tablets, 8 of 16 rowsets"), "{lines}");
+    let lines = explained("SELECT u FROM s WHERE id IN (5, 41234) AND u IS NULL");
+    assert!(lines.contains("of 8 tablets") && !lines.contains("8 of 8"), "{lines}");
+    let lines = explained("SELECT u FROM s WHERE id = 90000");
+    assert!(lines.contains("1 of 8 tablets, 0 of 16 rowsets"), "{lines}");
+    let lines = analyzed("SELECT u FROM s WHERE id = 41234");
+    assert_eq!(level(&lines, "slices"), (1, 1));
+    assert_eq!(level(&lines, "row_groups"), (1, 1));
+    let (pages, left) = level(&lines, "pages");
+    assert!(pages > 1 && left == 1, "{lines:?}");
+}
