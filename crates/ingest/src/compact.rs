@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
-use freshet_base::{Result, RowsetId, TableId, TabletId};
-use freshet_meta::RowsetMeta;
+use freshet_base::{Lsn, Result, RowsetId, TableId, TabletId};
+use freshet_meta::{MetaEvent, Replacement};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
 use freshet_storage::fold::Event;
@@ -23,6 +23,7 @@ use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
+use crate::metadata::Shown;
 use crate::state::TableState;
 
 /// So many rowsets of like size are worth a merge while more keep coming: each row is then
@@ -227,6 +228,7 @@ impl Engine {
             segment_bytes_max: self.config().segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
         };
+        let room = self.room_of_event()?;
         let mut in_flight = self.in_flight();
         in_flight.add(job.id);
         let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
@@ -247,26 +249,24 @@ impl Engine {
         self.failpoints()
             .pass("compaction-before-publish")
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
-        if self.replace_in_meta(&work, &meta).await? {
+        let Work { table, tablet, rowsets: removed, .. } = work;
+        let Some(state) = self.table_state(table) else { return Ok(()) };
+        let bytes = meta.bytes();
+        let replacement = Replacement {
+            table,
+            tablet,
+            removed: removed.iter().map(|rowset| rowset.meta().id).collect(),
+            added: meta.clone(),
+        };
+        let dir = self.data_dir().tablet(table, tablet);
+        let added = Arc::new(Rowset::new(self.segments(), &dir, meta, &schema));
+        let event = Event::Replace { tablet, removed, added };
+        let shown = Shown { table: state, at: Lsn::ZERO, event, in_flight };
+        if self.append_event(MetaEvent::Replace(replacement), room, shown).await? {
             self.metrics().compactions.inc();
-            self.metrics().compaction_bytes.inc_by(meta.bytes());
-            let dir = self.data_dir().tablet(work.table, work.tablet);
-            let added = Arc::new(Rowset::new(self.segments(), &dir, meta, &schema));
-            let Work { table, tablet, rowsets: removed, .. } = work;
-            let at = self.horizon().get();
-            self.show(at, table, Event::Replace { tablet, removed, added });
+            self.metrics().compaction_bytes.inc_by(bytes);
         }
         Ok(())
-    }
-
-    async fn replace_in_meta(self: &Arc<Self>, work: &Work, merged: &RowsetMeta) -> Result<bool> {
-        let engine = Arc::clone(self);
-        let (table, tablet, added) = (work.table, work.tablet, vec![merged.clone()]);
-        let removed = work.rowsets.iter().map(|rowset| rowset.meta().clone()).collect::<Vec<_>>();
-        task::run(&**self.pool(), move || {
-            engine.meta().replace_rowsets(table, tablet, &removed, &added)
-        })
-        .await
     }
 }
 

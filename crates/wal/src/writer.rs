@@ -360,6 +360,12 @@ impl Wal {
         self.ledger.try_reserve(bytes, Class::Privileged)
     }
 
+    /// Takes room for a record that makes files part of a table, which is followed by a turn that
+    /// frees more. What is kept back for ends and barriers keeps a part that is theirs alone.
+    pub fn try_reserve_publish(&self, bytes: usize) -> Option<Room> {
+        self.ledger.try_reserve(bytes, Class::Publish)
+    }
+
     /// Takes room as [`Wal::try_reserve`] does, waiting for its turn until `deadline`.
     ///
     /// # Errors
