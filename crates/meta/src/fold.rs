@@ -319,7 +319,7 @@ impl Meta {
         self.fold().rowsets(tablet).cloned().collect()
     }
 
-    /// Settles what the record at `lsn` says; see [`Fold::settle`]. Records settle in the order of
+    /// Settles what the record at `lsn` says; see `Fold::settle`. Records settle in the order of
     /// the log, each once it is durable.
     pub fn settle(&self, lsn: Lsn, event: &MetaEvent) -> bool {
         self.edit(|fold| fold.settle(lsn, event))
