@@ -253,12 +253,16 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
             if let Some((_, what)) = store.bad_term_file(scan.highest_term) {
                 return Ok(Some(Loss::TermFile { what }));
             }
-            Ok(store.settle(&scan).err().map(|lost| Loss::Records {
-                first: lost.lsn,
-                last: lost.lsn,
-                what: lost.error.to_string(),
-                tables: Vec::new(),
-            }))
+            match store.settle(&scan) {
+                Ok(_) => Ok(None),
+                Err(lost) if !lost.is_damage() => Err(lost.error),
+                Err(lost) => Ok(Some(Loss::Records {
+                    first: lost.lsn,
+                    last: lost.lsn,
+                    what: lost.error.to_string(),
+                    tables: Vec::new(),
+                })),
+            }
         }
         Err(ScanError::Corruption(corruption)) => {
             Ok(Some(lost_records(&store.meta.catalog(), &corruption)))

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
-use freshet_base::{Lsn, Result, RowsetId, TableId, TabletId};
+use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
@@ -40,6 +40,8 @@ const ROWSETS_MANY: usize = 128;
 const COLD_BYTES_MIN: u64 = 256 << 20;
 /// How long compaction rests after a merge that failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// How long one waits for room in the log.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 /// How long it leaves the tablet alone whose merge failed, so that others have their turn.
 const FAILED_TABLET_PAUSE: Duration = Duration::from_secs(60);
 /// How long one who adds rowsets waits for merges that have fallen behind. Not for ever: a flush
@@ -127,10 +129,17 @@ impl Engine {
         let engine = Arc::clone(self);
         let task = async move {
             let tablet = work.tablet;
-            if let Err(error) = engine.merge_and_replace(work).await {
-                tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay as they are");
-                engine.compactor.leave_alone(tablet, engine.clock().now());
-                engine.clock().sleep(FAILED_PAUSE).await;
+            match engine.merge_and_replace(work).await {
+                Ok(()) => {}
+                // The log is full to the brim: no fault of the tablet.
+                Err(error) if error.code() == ErrorCode::OutOfRoom => {
+                    engine.clock().sleep(NO_ROOM_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay");
+                    engine.compactor.leave_alone(tablet, engine.clock().now());
+                    engine.clock().sleep(FAILED_PAUSE).await;
+                }
             }
             engine.compactor.end(size);
             engine.keeper().wake();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, err, task};
 use freshet_meta::MetaEvent;
 use freshet_storage::fold::Event;
@@ -62,11 +63,16 @@ pub(crate) struct Shown {
 }
 
 impl Settling {
-    /// Whether the store has lacked something for so long that a checkpoint is due.
+    /// Whether the store has lacked something for so long that a checkpoint is due. The next one is
+    /// due as long after this answer, whatever settles meanwhile: at most one a second.
     fn is_due(&self, is_ahead: bool, now: Duration) -> bool {
         let mut since = self.ahead_since.lock();
         *since = is_ahead.then(|| since.unwrap_or(now));
-        since.is_some_and(|since| now.saturating_sub(since) >= CHECKPOINT_PAUSE)
+        let is_due = since.is_some_and(|since| now.saturating_sub(since) >= CHECKPOINT_PAUSE);
+        if is_due {
+            *since = None;
+        }
+        is_due
     }
 }
 
@@ -101,6 +107,7 @@ impl Engine {
                 return Err(());
             }
             record::write_metadata_stamp(stamp, shown.table.id);
+            shown.table.note_event(lsn);
             let entered = Entered { lsn, event, shown, file, answer };
             self.settling.entered.lock().push_back(entered);
             Ok(())
@@ -118,18 +125,15 @@ impl Engine {
         small: Room,
     ) -> Result<(Vec<u8>, Room, Option<EventFile>)> {
         let bytes_max = (self.config().wal_file_bytes.bytes() / FILE_PARTS) as usize;
-        let room = match json.len() {
-            0..SMALL_EVENT_BYTES => Some(small),
-            bytes if bytes <= bytes_max => {
-                drop(small);
-                self.wal().try_reserve_publish(bytes + SMALL_EVENT_BYTES)
-            }
-            _ => None,
-        };
-        if let Some(room) = room {
-            return Ok((record::metadata_payload(MetadataBody::Inline(&json)), room, None));
+        let inline = |room| (record::metadata_payload(MetadataBody::Inline(&json)), room, None);
+        if json.len() < SMALL_EVENT_BYTES {
+            return Ok(inline(small));
         }
-        let room = self.room_of_event()?;
+        if json.len() <= bytes_max
+            && let Some(room) = self.wal().try_reserve_publish(json.len() + SMALL_EVENT_BYTES)
+        {
+            return Ok(inline(room));
+        }
         let name = format!("{}.json", self.meta().ids().rowset()?);
         let path = events_dir(&self.config().data_dir).join(&name);
         let checksum = crc_fast::crc32_iscsi(&json);
@@ -139,12 +143,22 @@ impl Engine {
             .await
             .map_err(|error| Error::io(format_args!("write {}", file.path.display()), error))?;
         let body = MetadataBody::File { checksum, name: &name };
-        Ok((record::metadata_payload(body), room, Some(file)))
+        Ok((record::metadata_payload(body), small, Some(file)))
+    }
+
+    /// Waits until all metadata records of a table have settled: one whose flush or merge was given
+    /// up after its append may not have.
+    pub(crate) async fn events_settled(&self, table: &TableState) {
+        self.horizon().wait(table.last_event()).await;
+        self.settle_due();
     }
 
     /// Settles every record up to the horizon that has not: in memory, without waiting.
     pub(crate) fn settle_due(&self) {
         let _one = self.settling.settles.lock();
+        // A panic would leave metadata and view telling different stories, and a checkpoint would
+        // write that down: rows that are in no file would count as flushed.
+        let _whole = AbortOnPanic("settling a metadata record");
         // In this order: a record that is durable is among those that have entered.
         let horizon = self.horizon().get();
         loop {
@@ -247,5 +261,24 @@ fn remove_event_file(fs: &freshet_base::io::FsRef, file: &Path) -> Result<()> {
             Err(Error::io(format_args!("remove {}", file.display()), error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_a_pause_apart_however_much_settles() {
+        let settling = Settling::default();
+        let is_due = |is_ahead, millis| settling.is_due(is_ahead, Duration::from_millis(millis));
+        assert!(!is_due(true, 0));
+        assert!(is_due(true, 900));
+        // Others have settled while the store was written.
+        assert!(!is_due(true, 950));
+        assert!(!is_due(true, 1_800));
+        assert!(is_due(true, 1_850));
+        assert!(!is_due(false, 9_000));
+        assert!(!is_due(true, 9_050), "it was level in between");
     }
 }

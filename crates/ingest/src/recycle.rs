@@ -165,6 +165,7 @@ impl Engine {
         let mut entries = Vec::new();
         for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
+            self.events_settled(state).await;
             self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
             let (version, rows) = self.side_entries(state, up_to).await?;

@@ -51,11 +51,10 @@ impl Engine {
     /// the next call tries again.
     pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
         let _settling = table.settling.lock().await;
+        self.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut).await;
-        // One whose statement was given up may not have settled yet.
-        self.settle_due();
         self.settle_barriers_locked(table).await?;
         let dropped = table.is_dropped();
         if dropped {
@@ -86,8 +85,11 @@ impl Engine {
         let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.append_event(publish, room, shown).await? {
-            // The table is gone, or is another one by now; the sweep removes the files.
-            return Ok(());
+            // The sweep removes the files.
+            return match table.is_dropped() {
+                true => Ok(()),
+                false => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
+            };
         }
         self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
         table.grow(self.clock().now());
@@ -106,6 +108,7 @@ impl Engine {
     /// When metadata cannot be written; it has happened all the same, and is tried again.
     pub(crate) async fn settle_barriers(self: &Arc<Self>, table: &Arc<TableState>) -> Result<()> {
         let _settling = table.settling.lock().await;
+        self.events_settled(table).await;
         self.settle_barriers_locked(table).await
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use freshet_base::{Error, ErrorCode, Lsn, Result, err};
 use freshet_meta::MetaEvent;
-use freshet_wal::Scan;
+use freshet_wal::{Scan, ScanError};
 
 use crate::metadata::events_dir;
 use crate::open::{StoppedStore, damaged};
@@ -14,6 +14,18 @@ use crate::record::{self, Kind, MetadataBody, Record};
 pub(crate) struct LostEvent {
     pub lsn: Lsn,
     pub error: Error,
+}
+
+impl LostEvent {
+    /// Whether its bytes are gone or wrong, rather than out of reach for now.
+    pub fn is_damage(&self) -> bool {
+        self.error.code() == ErrorCode::Corruption
+    }
+
+    /// Why a server does not start on it.
+    pub fn refusal(self) -> Error {
+        if self.is_damage() { damaged(self.error) } else { self.error }
+    }
 }
 
 impl StoppedStore {
@@ -28,7 +40,11 @@ impl StoppedStore {
         let from = self.meta.saved_lsn();
         let mut records = scan.records_above(from);
         loop {
-            let of_scan = |error| LostEvent { lsn: Lsn::ZERO, error: damaged(error) };
+            // The scan has read it a moment ago, so what the disk says now is no damage.
+            let of_scan = |error: ScanError| LostEvent {
+                lsn: Lsn::ZERO,
+                error: Error::new(ErrorCode::Io, error.to_string()).with_source(error),
+            };
             let Some(record) = records.next_record().map_err(of_scan)? else { break };
             if record.lsn <= from || record.kind != Kind::Metadata as u8 {
                 continue;
@@ -56,8 +72,11 @@ impl StoppedStore {
             MetadataBody::Inline(json) => Ok((parse(json)?, None)),
             MetadataBody::File { checksum, name } => {
                 let path = events_dir(&self.config.data_dir).join(name);
-                let json = self.fs.read(&path).map_err(|error| {
-                    Error::new(ErrorCode::Corruption, format!("{}: {error}", path.display()))
+                let json = self.fs.read(&path).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => {
+                        err!(Corruption, "{} is missing", path.display())
+                    }
+                    _ => Error::io(format_args!("read {}", path.display()), error),
                 })?;
                 if crc_fast::crc32_iscsi(&json) != checksum {
                     return Err(err!(Corruption, "{} is damaged", path.display()));

@@ -244,14 +244,13 @@ impl Fold {
         if flushed.lsn != from {
             return PublishOutcome::Stale { stands: flushed.lsn };
         }
+        let lies_within = |rowset: &RowsetMeta| from < rowset.lsn_first && rowset.lsn_last <= to;
+        assert!(
+            rowsets.iter().all(lies_within),
+            "a flush of ({from}, {to}] writes rows of that range: {publish:?}"
+        );
         self.set_flushed(table, flushed.advanced(to, version));
-        for rowset in rowsets {
-            assert!(
-                from < rowset.lsn_first && rowset.lsn_last <= to,
-                "a flush of ({from}, {to}] writes rows of that range: {rowset:?}"
-            );
-            self.add(rowset.clone());
-        }
+        rowsets.iter().for_each(|rowset| self.add(rowset.clone()));
         PublishOutcome::Applied(())
     }
 
