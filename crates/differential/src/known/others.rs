@@ -2,7 +2,7 @@
 
 use super::reasons::*;
 use super::{Known, known};
-use crate::answer::Difference::{Numbers, Refused, Taken, Types};
+use crate::answer::Difference::{Numbers, Refused, Taken, Types, Values};
 
 /// All of them.
 pub const KNOWN: &[Known] = &[
@@ -102,7 +102,12 @@ pub const KNOWN: &[Known] = &[
         ["[*", "error 1292: Truncated incorrect D*"],
         UNUSED,
     ),
-    known(Refused, "INSERT *{ELT,MAKE_SET}(*", ["error {1264,1292,1365,1441}*", "[*"], CHOSEN),
+    known(
+        Refused,
+        "INSERT *{ELT(,MAKE_SET(,REPLACE(null}*",
+        ["error {1264,1292,1365,1441}*", "[*"],
+        CHOSEN,
+    ),
     known(
         Taken,
         "INSERT *({date,datetime} ~ {bool,int,small,uint,decimal,double})*",
@@ -146,6 +151,38 @@ pub const KNOWN: &[Known] = &[
         "the time of day of a date is added in MySQL; MariaDB answers NULL",
     ),
     known(Refused, "INSERT *", ["error 1292: Incorrect datetime value: '0*", "[*"], ZEROS),
+    known(
+        Taken,
+        "INSERT *FROM_DAYS(*",
+        ["[*] NULL", "error 1292: Incorrect datetime value: '0000-00-00'*"],
+        ZEROS,
+    ),
+    known(
+        Refused,
+        "INSERT *CAST(text AS CHAR(3))*",
+        ["error 1292: Truncated incorrect CHAR*", "[*"],
+        "MariaDB cuts a literal before it stores, and takes its warning for none",
+    ),
+    known(
+        Taken,
+        "INSERT REGEXP_SUBSTR(* INTO {DATE,DATETIME,DATETIME(3),DATETIME(6),TIMESTAMP}",
+        ["[*] NULL", "error 1292*value: ''*"],
+        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+    ),
+    known(
+        Refused,
+        "INSERT *{LN,LOG,LOG2,LOG10}(UNIX_TIMESTAMP(*",
+        ["error 3020*", "[*] NULL"],
+        "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB",
+    ),
+    known(
+        Numbers,
+        "INSERT *(~ CONCAT(*",
+        ["error 1292: Truncated incorrect INTEGER*", "error 1264*"],
+        "the integer at the start of a text is the operand in MySQL; MariaDB rounds its number",
+    ),
+    known(Refused, "INSERT *{GREATEST,LEAST}(*datetime*", ["error 1265*", "[*"], EXTREMES),
+    known(Values, "INSERT {GREATEST,LEAST}(*text*) INTO *", ["[*", "[*"], EXTREMES),
     known(Numbers, "INSERT *FROM_BASE64(*", ["error *", "error 1958*"], BASE64),
     known(
         Taken,

@@ -5,8 +5,8 @@ pub const EXTREMES: &str = "MySQL compares numbers and texts, or times and other
 pub const WINDOWS: &str = "ROW_NUMBER, RANK, DENSE_RANK and NTILE are BIGINT UNSIGNED in MySQL";
 pub const NULLS: &str = "the type of an expression that can only be NULL differs";
 pub const UNUSED: &str = "not done: a strict INSERT does not look at operands that decide nothing";
-pub const CHOSEN: &str = "not done: ELT and MAKE_SET compute all arguments, and refuse a strict \
-                          INSERT for what those lose that are not chosen";
+pub const CHOSEN: &str = "not done: ELT, MAKE_SET and REPLACE compute all arguments, and refuse a \
+                          strict INSERT for what those lose that are not chosen";
 pub const LOGARITHMS: &str =
     "a logarithm of what has none is 3020 in MySQL, a division by zero (1365) in MariaDB";
 pub const ZEROS: &str = "not done: there are no zero dates, as with NO_ZERO_DATE; MySQL computes \

@@ -7,6 +7,7 @@ use freshet_base::ErrorCode;
 use sha1::Digest;
 
 use super::row::{Kind, MANY, Out, Row, RowFunction, Source};
+use crate::losses;
 
 const T: &[Kind] = &[Kind::Text];
 const B: &[Kind] = &[Kind::Bytes];
@@ -63,6 +64,15 @@ fn substring(row: &Row<'_>) -> Option<Out> {
 
 fn left(row: &Row<'_>) -> Option<Out> {
     text(slice(row.text(0), 0, length(row.int(1))))
+}
+
+/// `CAST(text AS CHAR(n))`.
+fn char_cut(row: &Row<'_>) -> Option<Out> {
+    let (body, length) = (row.text(0), length(row.int(1)));
+    if losses::are_heard() && chars(body) > length {
+        losses::note_truncated(&format!("CHAR({length})"), body);
+    }
+    text(slice(body, 0, length))
 }
 
 fn right(row: &Row<'_>) -> Option<Out> {
@@ -394,6 +404,7 @@ fn simple() -> Vec<RowFunction> {
             .of_bytes(),
         RowFunction::new("substring", ti, (2, 3), Kind::Text, substring).of_bytes(),
         RowFunction::new("left", ti, (2, 2), Kind::Text, left).of_bytes(),
+        RowFunction::new("mysql_char_cut", ti, (2, 2), Kind::Text, char_cut).of_bytes(),
         RowFunction::new("right", ti, (2, 2), Kind::Text, right).of_bytes(),
         RowFunction::new("lpad", tit, (2, 3), Kind::Text, |row| pad(row, true)).of_bytes(),
         RowFunction::new("rpad", tit, (2, 3), Kind::Text, |row| pad(row, false)).of_bytes(),

@@ -39,7 +39,7 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
         let text = call("mysql_char", vec![inner]);
         match length {
             Some(CharacterLength::IntegerLength { length, .. }) => {
-                call("left", vec![text, int(length)])
+                call("mysql_char_cut", vec![text, int(length)])
             }
             _ => text,
         }
