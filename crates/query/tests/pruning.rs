@@ -291,7 +291,7 @@ fn answer(bench: &Bench, tables: &Arc<One>, sql: &str) -> std::result::Result<St
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn files_answer_as_memory_does(

@@ -160,3 +160,32 @@ fn replay_takes_no_more_memory_than_there_was() {
     sim.failpoints.disarm("checkpoint");
     sim.settle_and_check_leaks();
 }
+
+#[test]
+fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
+    use futures::FutureExt;
+    let sim = store(91);
+    let left = act(&sim, |client| async move {
+        client.load("a", 20, Off, None).await;
+        client.sleep(Duration::from_millis(100)).await;
+        let engine = client.engine.clone();
+        let id = engine.target("d", "a").unwrap().id();
+        let mut given_up = Box::pin(engine.flush_table(id));
+        // The cut is made, files are being written; these rows come behind it.
+        assert!((&mut given_up).now_or_never().is_none());
+        client.load("a", 20, Off, None).await;
+        client.sleep(Duration::from_millis(50)).await;
+        let before = engine.log_stats().next_lsn;
+        while engine.log_stats().next_lsn == before {
+            assert!((&mut given_up).now_or_never().is_none());
+            if engine.log_stats().next_lsn == before {
+                client.sleep(Duration::from_millis(1)).await;
+            }
+        }
+        // Its record has entered; whoever asked goes away.
+        drop(given_up);
+        engine.flush_table(id).await.unwrap();
+        engine.table_state(id).unwrap().delta.stats().rows
+    });
+    assert_eq!(left, Some(0), "the next flush brings all that came before it into files");
+}
