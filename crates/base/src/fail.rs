@@ -1,5 +1,5 @@
-//! Failpoints: named points in the code where a test makes the process fail or end; and what a panic
-//! must not leave half done.
+//! Failpoints: named points in the code where a test makes the process fail or end; and what a
+//! panic must not leave half done.
 //!
 //! A registry belongs to one engine, so tests run in parallel. When no point is armed, passing one
 //! costs a relaxed load.

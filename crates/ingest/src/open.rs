@@ -35,7 +35,6 @@ use crate::recycle::{Recycler, remove_log_file, side_dir};
 use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
 use crate::sweep::Sweeper;
-use crate::unsettled::LostEvent;
 
 /// The name of the metadata file.
 pub const META_FILE: &str = "meta.redb";
@@ -58,7 +57,10 @@ impl Engine {
         let files = store.sort_out(&scan)?;
         let term = disk.with_ballast(|| store.begin_term(&scan))?;
         step(&world, "recovery-term-begun")?;
-        let event_files = store.settle(&scan).map_err(LostEvent::refusal)?;
+        let event_files = store.settle(&scan).map_err(|lost| match lost.is_damage() {
+            true => damaged(lost.error),
+            false => lost.error,
+        })?;
         let wal = start_wal(&config, &world, files, term)?;
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();

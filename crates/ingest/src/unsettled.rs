@@ -7,7 +7,7 @@ use freshet_meta::MetaEvent;
 use freshet_wal::{Scan, ScanError};
 
 use crate::metadata::events_dir;
-use crate::open::{StoppedStore, damaged};
+use crate::open::StoppedStore;
 use crate::record::{self, Kind, MetadataBody, Record};
 
 /// A record whose event cannot be read.
@@ -20,11 +20,6 @@ impl LostEvent {
     /// Whether its bytes are gone or wrong, rather than out of reach for now.
     pub fn is_damage(&self) -> bool {
         self.error.code() == ErrorCode::Corruption
-    }
-
-    /// Why a server does not start on it.
-    pub fn refusal(self) -> Error {
-        if self.is_damage() { damaged(self.error) } else { self.error }
     }
 }
 
