@@ -5,7 +5,6 @@ mod damage;
 mod ddl;
 mod made;
 mod merges;
-mod metadata;
 mod misuse;
 mod room;
 mod sequences;
