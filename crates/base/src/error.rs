@@ -127,7 +127,7 @@ codes! {
     VariableValue = 1231 "42000" 400;
     /// A value of the wrong type for the variable.
     VariableType = 1232 "42000" 400;
-    /// A feature of MySQL that is not implemented.
+    /// A feature of MySQL that Freshet does not have; the message names it.
     NotSupported = 1235 "42000" 501;
     VariableReadOnly = 1238 "HY000" 400;
     /// An operand with the wrong number of columns.
