@@ -164,6 +164,13 @@ pub fn put_number(
     rules: &Rules,
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
+    if column.ty.is_integer()
+        && has_exponent(text)
+        && let Some(value) = parse_f64(text).filter(|value| value.is_finite())
+    {
+        // A DOUBLE, which is rounded before its sign is checked.
+        return put_f64(column, value, rules, out);
+    }
     let (number, taken) = number::take(text).ok_or(BadValue::NotNumber)?;
     if number.negative && number.digits > 0 && column.ty.is_unsigned() {
         return Err(BadValue::OutOfRange { below: true });
@@ -200,13 +207,18 @@ fn put_taken(
             put_i128(column, value.ok_or(out_of_range)?, rules, out)
         }
         ColumnType::Decimal { .. } => put_exact(column, number, out),
-        _ if text.iter().any(|byte| matches!(byte, b'e' | b'E')) => {
+        _ if has_exponent(text) => {
             let value = parse_f64(text).filter(|value| value.is_finite());
             let out_of_range = BadValue::OutOfRange { below: number.negative };
             put_double_text(column, value.ok_or(out_of_range)?, rules, out)
         }
         _ => put_text(column, &plain(text), Encoding::Utf8, rules, out),
     }
+}
+
+/// Whether a number is written as a DOUBLE.
+fn has_exponent(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b'e' | b'E'))
 }
 
 /// A number without exponent in MySQL's form: no plus sign, no leading zeros, a digit before the

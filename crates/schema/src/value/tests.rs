@@ -172,7 +172,10 @@ fn a_number_below_zero_has_no_place_without_sign() {
     let number = |text: &str| cell(unsigned, Literal::Number(text.as_bytes()));
     assert_eq!(number("-0.4"), Err(BadValue::OutOfRange { below: true }));
     assert_eq!(number("-0.0"), number("0"));
-    // Text is rounded before its sign is checked.
+    // A text and a DOUBLE are rounded before their signs are checked.
+    assert_eq!(number("-2.5e-3"), number("0"));
+    assert_eq!((number("2.5e0"), number("35E-1")), (number("2"), number("4")));
+    assert_eq!(number("-6e-1"), Err(BadValue::OutOfRange { below: true }));
     assert_eq!(text(unsigned, " -0.4 "), number("0"));
 }
 
