@@ -3,47 +3,46 @@
 use crate::manifest::{Dependency, dependencies};
 use crate::{Finding, Tree};
 
-/// The crates that each crate may use; ARCHITECTURE.md has the picture.
-const MAY_USE: [(&str, &[&str]); 16] = [
-    ("base", &[]),
-    ("schema", &["base"]),
-    ("wire", &["base", "schema"]),
-    ("wal", &["base"]),
-    ("meta", &["base", "schema"]),
-    ("storage", &["base", "schema", "meta"]),
-    ("ingest", &["base", "schema", "meta", "wal", "storage"]),
-    ("query", &["base", "schema", "meta", "storage", "ingest"]),
-    ("server", &["base", "schema", "wire", "meta", "storage", "ingest", "query"]),
-    ("freshet", &["base", "schema", "wire", "wal", "meta", "storage", "ingest", "query", "server"]),
-    ("sim", &["base", "schema", "wal", "meta", "storage", "ingest"]),
-    ("bench", &["base", "schema", "wire"]),
-    ("torture", &["wire"]),
-    ("differential", &["wire", "torture"]),
-    ("threads", &["base", "schema", "wal", "meta", "storage"]),
-    ("tidy", &[]),
-];
+/// The document whose table of crates is the graph.
+const MAP: &str = "ARCHITECTURE.md";
 
-/// Additional crates that the tests of every crate may use.
+/// Crates that the tests of every crate may use, beside those below it.
 const TESTS_MAY_USE: [&str; 2] = ["sim", "torture"];
 
 /// The only crate that uses DataFusion, so that all crates below build and test in seconds.
 const DATAFUSION_IN: &str = "query";
 
-/// Checks the manifests of all crates.
+/// A row of the table of crates in ARCHITECTURE.md: `| name | what it is | what it uses |`.
+struct Row<'a> {
+    name: &'a str,
+    line: usize,
+    uses: Vec<&'a str>,
+}
+
+/// Checks the manifests of all crates against the graph, in both directions.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let graph = rows(tree.text(MAP).unwrap_or_default());
+    let mut findings = order(&graph);
     for (path, file) in tree.files() {
         let parts: Vec<&str> = path.split('/').collect();
         let ["crates", name, "Cargo.toml"] = parts[..] else { continue };
-        let Some((_, may_use)) = MAY_USE.iter().find(|(known, _)| *known == name) else {
-            let advice = "not in the graph; add it to ARCHITECTURE.md and crates/tidy/src/graph.rs";
+        let Some(row) = graph.iter().find(|row| row.name == name) else {
+            let advice = format!("not in the graph; add a row to the table of crates in {MAP}");
             findings.push(Finding::new(path, 1, "crate-graph", advice));
             continue;
         };
-        for dependency in dependencies(&file.text) {
-            let advice = edge(name, may_use, &dependency).or_else(|| version(&dependency));
+        let dependencies = dependencies(&file.text);
+        for dependency in &dependencies {
+            let advice = edge(&graph, row, dependency).or_else(|| version(dependency));
             let finding = |advice| Finding::new(path, dependency.line, "crate-graph", advice);
             findings.extend(advice.map(finding));
+        }
+        for used in &row.uses {
+            let is_used = |d: &Dependency| !d.dev && d.name.strip_prefix("freshet-") == Some(*used);
+            if !dependencies.iter().any(is_used) {
+                let advice = format!("`{name}` does not use `{used}`; take it out of this row");
+                findings.push(Finding::new(MAP, row.line, "crate-graph", advice));
+            }
         }
         if !file.text.contains("[lints]\nworkspace = true") {
             let advice = "add `[lints]` with `workspace = true`";
@@ -53,16 +52,55 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Why the crate `name` must not use `dependency`, if so.
-fn edge(name: &str, may_use: &[&str], dependency: &Dependency) -> Option<String> {
-    let used = dependency.name.as_str();
+/// The rows of the table whose header is `| crate | what it is | uses |`.
+fn rows(map: &str) -> Vec<Row<'_>> {
+    let lines = map.lines().enumerate().skip_while(|(_, line)| !line.starts_with("| crate |"));
+    let table = lines.skip(2).take_while(|(_, line)| line.starts_with('|'));
+    table.filter_map(|(index, line)| row(index + 1, line)).collect()
+}
+
+fn row(line: usize, text: &str) -> Option<Row<'_>> {
+    let mut cells = text.trim_matches('|').split('|');
+    let name = cells.next()?.trim().trim_matches('`');
+    let uses = cells.nth(1)?.split('`').skip(1).step_by(2).collect();
+    Some(Row { name, line, uses })
+}
+
+/// Every crate uses only crates of rows above its own.
+fn order(graph: &[Row<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, row) in graph.iter().enumerate() {
+        for used in &row.uses {
+            if !graph[..index].iter().any(|before| before.name == *used) {
+                let advice = format!("`{}` uses `{used}`, which has no row above it", row.name);
+                findings.push(Finding::new(MAP, row.line, "crate-graph", advice));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `crate` or a crate below it uses `used`.
+fn is_below(graph: &[Row<'_>], row: &Row<'_>, used: &str) -> bool {
+    row.uses.iter().any(|direct| {
+        let below = graph.iter().find(|below| below.name == *direct && below.line < row.line);
+        *direct == used || below.is_some_and(|below| is_below(graph, below, used))
+    })
+}
+
+/// Why the crate of `row` must not use `dependency`, if so.
+fn edge(graph: &[Row<'_>], row: &Row<'_>, dependency: &Dependency) -> Option<String> {
+    let (name, used) = (row.name, dependency.name.as_str());
     if used.starts_with("datafusion") && name != DATAFUSION_IN {
         return Some(format!(
             "`{used}` belongs in `{DATAFUSION_IN}` alone; define a trait here, implement it there"
         ));
     }
     let ours = used.strip_prefix("freshet-")?;
-    let allowed = may_use.contains(&ours) || (dependency.dev && TESTS_MAY_USE.contains(&ours));
+    let allowed = match dependency.dev {
+        true => TESTS_MAY_USE.contains(&ours) || is_below(graph, row, ours),
+        false => row.uses.contains(&ours),
+    };
     (!allowed).then(|| {
         format!("`{name}` must not use `{ours}`; the caller owns the trait, the crate above has it")
     })
@@ -81,11 +119,20 @@ fn version(dependency: &Dependency) -> Option<String> {
 mod tests {
     use super::*;
 
+    const TABLE: &str = "| crate | what it is | uses |\n| --- | --- | --- |\n\
+        | `base` | ids | |\n| `meta` | the catalog | `base` |\n| `wal` | the log | `base` |\n\
+        | `query` | plans | `meta` |\n| `server` | sockets | `base`, `query` |\n";
+
     #[track_caller]
     fn finds(name: &str, dependencies: &str, words: &[&str]) {
         let path = format!("crates/{name}/Cargo.toml");
         let text = format!("[lints]\nworkspace = true\n{dependencies}");
-        let findings = check(&Tree::of(&[(&path, &text)]));
+        found_in(&Tree::of(&[(&path, &text), (MAP, TABLE)]), words);
+    }
+
+    #[track_caller]
+    fn found_in(tree: &Tree, words: &[&str]) {
+        let findings = check(tree);
         assert_eq!(findings.len(), words.len(), "{findings:?}");
         for (finding, word) in findings.iter().zip(words) {
             assert!(finding.advice.contains(word), "{finding}");
@@ -93,32 +140,54 @@ mod tests {
     }
 
     #[test]
-    fn the_graph_has_no_cycle() {
-        for (index, (name, uses)) in MAY_USE.iter().enumerate() {
-            let before = &MAY_USE[..index];
-            assert!(uses.iter().all(|used| before.iter().any(|(b, _)| b == used)), "{name}");
-        }
+    fn a_crate_uses_crates_of_rows_above() {
+        let circle = TABLE.replace("| ids | |", "| ids | `wal` |");
+        found_in(&Tree::of(&[(MAP, &circle)]), &["`base` uses `wal`, which has no row above"]);
+    }
+
+    #[test]
+    fn the_table_is_the_graph_of_the_manifests() {
+        finds("wal", "", &["`wal` does not use `base`"]);
+        let only_in_tests = "[dev-dependencies]\nfreshet-base.workspace = true\n";
+        finds("wal", only_in_tests, &["`wal` does not use `base`"]);
+    }
+
+    #[test]
+    fn tests_may_use_what_is_below() {
+        let uses =
+            "[dependencies]\nfreshet-base.workspace = true\nfreshet-query.workspace = true\n";
+        let tests =
+            |used: &str| format!("{uses}[dev-dependencies]\nfreshet-{used}.workspace = true\n");
+        finds("server", &tests("meta"), &[]);
+        finds("server", &tests("wal"), &["must not use `wal`"]);
     }
 
     #[test]
     fn edges_point_down_only() {
         finds("wal", "[dependencies]\nfreshet-base.workspace = true\n", &[]);
-        finds("wal", "[dependencies]\nfreshet-meta.workspace = true\n", &["must not use `meta`"]);
-        finds("wal", "[dev-dependencies]\nfreshet-sim.workspace = true\n", &[]);
-        finds("wal", "[dependencies]\nfreshet-sim.workspace = true\n", &["must not use `sim`"]);
+        let uses = "[dependencies]\nfreshet-base.workspace = true\n";
+        let meta = format!("{uses}freshet-meta.workspace = true\n");
+        finds("wal", &meta, &["must not use `meta`"]);
+        let sim = "freshet-sim.workspace = true\n";
+        finds("wal", &format!("{uses}[dev-dependencies]\n{sim}"), &[]);
+        finds("wal", &format!("{uses}{sim}"), &["must not use `sim`"]);
     }
 
     #[test]
     fn datafusion_stays_in_query() {
-        finds("query", "[dependencies]\ndatafusion.workspace = true\n", &[]);
-        finds("server", "[dependencies]\ndatafusion-expr.workspace = true\n", &["query"]);
+        let uses = "[dependencies]\nfreshet-meta.workspace = true\n";
+        finds("query", &format!("{uses}datafusion.workspace = true\n"), &[]);
+        let uses =
+            "[dependencies]\nfreshet-base.workspace = true\nfreshet-query.workspace = true\n";
+        finds("server", &format!("{uses}datafusion-expr.workspace = true\n"), &["query"]);
     }
 
     #[test]
     fn versions_lints_and_new_crates() {
-        finds("wal", "[dependencies]\nbytes = \"1\"\n", &["bytes.workspace"]);
+        let uses = "[dependencies]\nfreshet-base.workspace = true\n";
+        finds("wal", &format!("{uses}bytes = \"1\"\n"), &["bytes.workspace"]);
         finds("cellar", "", &["not in the graph"]);
-        let bare = check(&Tree::of(&[("crates/wal/Cargo.toml", "[package]\n")]));
-        assert_eq!(bare.len(), 1);
+        let bare = Tree::of(&[("crates/base/Cargo.toml", "[package]\n"), (MAP, TABLE)]);
+        found_in(&bare, &["[lints]"]);
     }
 }

@@ -12,6 +12,7 @@
 // The checks run on the real file system.
 #![allow(clippy::disallowed_methods)]
 
+mod code;
 mod documents;
 mod graph;
 mod manifest;
@@ -59,7 +60,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let reached = reach::modules(tree);
     let mut findings = text::check(tree);
     findings.extend(reach::check(tree, &reached));
-    findings.extend(rust::check(tree, &reached));
+    findings.extend(code::check(tree, &reached));
     findings.extend(ratchet::check(tree));
     findings.extend(graph::check(tree));
     findings.extend(modules::check(tree));

@@ -1,8 +1,6 @@
-//! A minimal parser of Rust files (functions, modules, tests), and rules about them.
+//! A minimal parser of Rust files: functions, modules, tests.
 
-use crate::mask::{is_word, mask};
-use crate::reach::Reached;
-use crate::{Finding, Tree};
+use crate::mask::is_word;
 
 /// A function with a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -145,34 +143,6 @@ fn identifier(masked: &str, at: usize) -> &str {
 /// The line of the byte at `at`, counted from 1.
 pub fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count()
-}
-
-/// Whether the crate documentation mentions invariants and tests.
-fn introduces_itself(text: &str) -> bool {
-    let is_introduction = |line: &&str| line.starts_with("//!");
-    let introduction: String = text.lines().take_while(is_introduction).collect();
-    introduction.contains("nvariant") && introduction.contains("test")
-}
-
-/// No `unwrap()` outside tests, and every crate has documentation.
-pub fn check(tree: &Tree, reached: &Reached) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, file) in tree.with_extension("rs") {
-        if path.ends_with("src/lib.rs") && !introduces_itself(&file.text) {
-            let advice = "open with `//!`: what it is, what it is not, invariants, how to test it";
-            findings.push(Finding::new(path, 1, "crate-doc", advice));
-        }
-        if reached.is_test(path) {
-            continue;
-        }
-        let masked = mask(&file.text);
-        let tests = test_ranges(&masked);
-        for (at, _) in masked.match_indices(".unwrap()").filter(|(at, _)| !in_any(&tests, *at)) {
-            let advice = "`unwrap()` outside tests; use `?`, or `expect(\"why it holds\")`";
-            findings.push(Finding::new(path, line_of(&masked, at), "unwrap", advice));
-        }
-    }
-    findings
 }
 
 #[cfg(test)]

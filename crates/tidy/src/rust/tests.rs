@@ -1,5 +1,5 @@
 use super::*;
-use crate::reach;
+use crate::mask::mask;
 
 fn function(name: &str, line: usize, lines: usize) -> Function {
     Function { name: name.to_owned(), line, lines }
@@ -35,33 +35,4 @@ fn modules_know_parents_paths_and_tests() {
     assert_eq!(found[2].parents, ["c"]);
     assert_eq!(found[3].parents, ["../z"]);
     assert_eq!(found.iter().filter(|m| m.test).count(), 1);
-}
-
-#[track_caller]
-fn unwraps(path: &str, text: &str, lines: &[usize]) {
-    let tree = Tree::of(&[(path, text)]);
-    let findings = check(&tree, &reach::modules(&tree));
-    let found: Vec<_> = findings.iter().filter(|f| f.rule == "unwrap").map(|f| f.line).collect();
-    assert_eq!(found, lines);
-}
-
-#[test]
-fn unwrap_is_found_in_code_only() {
-    unwraps("crates/a/src/lib.rs", "//! a\nfn f() {\n    g().unwrap();\n}\n", &[3]);
-    unwraps("crates/a/src/lib.rs", "//! a.unwrap()\nconst A: &str = \".unwrap()\";\n", &[]);
-    unwraps("crates/a/tests/x.rs", "fn f() { g().unwrap() }\n", &[]);
-    let test =
-        "#[cfg(test)]\nmod tests {\n    fn f() { g().unwrap() }\n}\nfn h() { g().unwrap() }\n";
-    unwraps("crates/a/src/main.rs", test, &[5]);
-}
-
-#[test]
-fn a_crate_says_what_it_is() {
-    let rules = |text: &str| {
-        let tree = Tree::of(&[("crates/a/src/lib.rs", text)]);
-        check(&tree, &reach::modules(&tree)).into_iter().map(|f| f.rule).collect::<Vec<_>>()
-    };
-    assert_eq!(rules("mod b;\n"), ["crate-doc"]);
-    assert_eq!(rules("//! A crate.\n"), ["crate-doc"]);
-    assert_eq!(rules("//! A crate. Invariants: none.\n//! To test: look.\n"), [""; 0]);
 }
