@@ -2,7 +2,8 @@
 # make differential: compares the answers to QUERIES random statements with those of MariaDB.
 # SEED chooses the statements; with the SEED and the number of one that differed, FIRST=number
 # QUERIES=1 shows it again, and NUMBERS=file shows those whose numbers are in a file.
-# UNEXPLAINED_MAX differences without a known reason are no failure.
+# UNEXPLAINED_MAX differences without a known reason are no failure. EXAMPLES=1 shows one of each
+# known difference.
 # Installs MariaDB if it is missing, on Debian and Ubuntu as root.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -23,16 +24,17 @@ main() {
     [[ ${1:-} == built ]] || build_dev
     start_freshet
     start_mariadb
-    local numbers=()
+    local options=()
+    [[ -z ${EXAMPLES:-} ]] || options+=(--examples)
     if [[ -n $NUMBERS ]]; then
-        numbers=(--numbers "$NUMBERS")
+        options+=(--numbers "$NUMBERS")
         say "the statements whose numbers are in $NUMBERS, seed $SEED"
     else
         say "$QUERIES statements from number $FIRST on, seed $SEED"
     fi
     "$CARGO_TARGET_DIR/debug/differential" --freshet "$FRESHET_PORT" --mariadb "$MARIADB_PORT" \
         --queries "$QUERIES" --seed "$SEED" --first "$FIRST" --minutes "$MINUTES" \
-        --unexplained-max "$UNEXPLAINED_MAX" "${numbers[@]}"
+        --unexplained-max "$UNEXPLAINED_MAX" "${options[@]}"
 }
 
 install_mariadb() {

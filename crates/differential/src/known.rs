@@ -10,7 +10,7 @@ mod reasons;
 mod values;
 
 use crate::answer::Difference::{self, Values};
-use crate::run::Found;
+use crate::found::Found;
 
 /// A difference that is expected. Texts are patterns with `*` for any text, `{a,b}` for one of
 /// some, `~` for what compares, and `#` for the sign of a product.

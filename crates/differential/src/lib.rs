@@ -2,8 +2,9 @@
 //!
 //! It is: a generator of tables, queries and inserts directed by types, so that most of what it
 //! makes is valid ([`class`], [`forms`], [`expression`], [`query`], [`insert`], [`table`]); the
-//! comparison of two answers ([`answer`]); checks that need no other server ([`own`]); and the run
-//! that makes what differs as small as it can and sorts it by cause ([`run`]).
+//! comparison of two answers ([`answer`]); checks that need no other server ([`own`]); the run that
+//! asks both ([`servers`]) and makes what differs ([`found`]) as small as it can ([`run`]); and its
+//! report, sorted by cause ([`tally`]).
 //!
 //! It is not: part of the server. It knows both servers by their sockets, which others start.
 //!
@@ -18,9 +19,12 @@ pub mod answer;
 pub mod class;
 pub mod expression;
 pub mod forms;
+pub mod found;
 pub mod insert;
 pub mod known;
 pub mod own;
 pub mod query;
 pub mod run;
+pub mod servers;
 pub mod table;
+pub mod tally;

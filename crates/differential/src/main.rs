@@ -40,6 +40,9 @@ struct Arguments {
     /// freshet that contradict each other always are.
     #[arg(long, default_value_t = 0)]
     unexplained_max: usize,
+    /// Shows how often each entry of the list of known differences was seen, and an example.
+    #[arg(long)]
+    examples: bool,
 }
 
 fn main() -> ExitCode {
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
     };
     match run::run(&options) {
         Ok(tally) => {
-            tally.print();
+            tally.print(arguments.examples);
             let few = tally.unexplained() <= arguments.unexplained_max;
             if few && tally.broken() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

@@ -1,13 +1,10 @@
 //! Checks that need no other server: three answers that must add up to one, and a prepared
 //! statement that must answer as its text does.
 
-use freshet_torture::client::{Client, Failure};
-use freshet_wire::Param;
-use freshet_wire::client::Outcome;
-
 use crate::answer::{Answer, Difference};
+use crate::found::Found;
 use crate::query::Query;
-use crate::run::{Found, Servers};
+use crate::servers::Servers;
 
 /// Whether the rows for which the filter of a query is true, false and NULL are all rows.
 pub fn partition(servers: &mut Servers, number: u64, query: &Query) -> Option<Found> {
@@ -60,31 +57,4 @@ pub fn prepared_as_text(servers: &mut Servers, number: u64, query: &Query) -> Op
         theirs: format!("as text: {}", text.shown()),
         own: true,
     })
-}
-
-/// Prepares a statement and runs it, with literals for parameters.
-///
-/// # Errors
-/// The connection is gone.
-pub fn prepared(client: &mut Client, sql: &str, parameters: &[String]) -> Result<Outcome, Failure> {
-    let mut statement = match client.prepare(sql) {
-        Ok(statement) => statement,
-        Err(Failure::Refused { errno, message }) => {
-            return Ok(Outcome::Err { errno, sqlstate: String::new(), message });
-        }
-        Err(failure) => return Err(failure),
-    };
-    let texts: Vec<_> = parameters.iter().map(|literal| unquoted(literal)).collect();
-    let params = parameters.iter().zip(&texts).map(|(literal, text)| match literal.parse() {
-        Ok(number) => Param::Int(number),
-        Err(_) => Param::Bytes(text.as_bytes()),
-    });
-    let outcome = client.execute_outcome(&mut statement, &params.collect::<Vec<_>>())?;
-    client.close(statement)?;
-    Ok(outcome)
-}
-
-/// What a literal text means.
-fn unquoted(literal: &str) -> String {
-    literal.trim_matches('\'').replace("''", "'").replace("\\\\", "\\")
 }

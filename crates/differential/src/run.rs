@@ -1,26 +1,25 @@
 //! The run: rounds of tables, statements over them, what differs, and the report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use freshet_torture::client::{Client, Failure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::answer::{Answer, Difference};
+use crate::answer::Answer;
+use crate::found::Found;
 use crate::insert::Insert;
-use crate::known;
 use crate::own;
 use crate::query::Query;
+use crate::servers::Servers;
 use crate::table::{TABLES, Table};
+use crate::tally::Tally;
 
 /// Statements of one round, over the same tables.
 const ROUND: u64 = 200;
 /// Statements that are tried to make one that differs smaller.
 const SMALLER_TRIED_MAX: u32 = 250;
-/// Differences of one cause that are shown.
-const SHOWN_MAX: usize = 2;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -39,134 +38,10 @@ pub struct Options {
     pub workers: u64,
 }
 
-/// A statement that differs, as small as it was made.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// Its number.
-    pub number: u64,
-    /// In what.
-    pub difference: Difference,
-    /// What it is made of.
-    pub shape: String,
-    /// The statement.
-    pub sql: String,
-    /// Our answer.
-    pub ours: String,
-    /// The other.
-    pub theirs: String,
-    /// Whether both answers are our own.
-    pub own: bool,
-}
-
-impl Found {
-    /// What it is sorted by: the words of an error, or what the statement is made of.
-    fn cause(&self) -> String {
-        match (self.difference, self.ours.strip_prefix("error ")) {
-            (Difference::Refused, Some(error)) => words(error),
-            _ => self.shape.clone(),
-        }
-    }
-}
-
-/// An error without the names, types and numbers that it quotes.
-fn words(error: &str) -> String {
-    let unquoted = error.split(['\'', '"', '`']).step_by(2).collect::<Vec<_>>().join("..");
-    let letters = unquoted.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1);
-    letters.take(12).collect::<Vec<_>>().join(" ")
-}
-
-/// What a run came to.
-#[derive(Default, Debug)]
-pub struct Tally {
-    /// Statements compared.
-    pub compared: u64,
-    /// Of them, refused by both.
-    pub refused: u64,
-    /// Checks without another server.
-    pub own: u64,
-    /// Known differences, by reason.
-    pub known: BTreeMap<&'static str, u64>,
-    /// All others, by cause.
-    pub found: BTreeMap<(Difference, String), Vec<Found>>,
-}
-
-/// The two servers.
-pub struct Servers {
-    freshet: u16,
-    database: String,
-    ours: Client,
-    theirs: Option<Client>,
-}
-
 /// A statement that can be made smaller.
 enum Case {
     Query(Query),
     Insert(Insert),
-}
-
-impl Servers {
-    fn connect(options: &Options, worker: u64) -> Result<Self, Failure> {
-        let database = format!("differential_{worker}");
-        let mut ours = Client::connect(options.freshet)?;
-        prepare_ours(&mut ours, &database)?;
-        let theirs = options.mariadb.map(Client::connect).transpose()?;
-        let mut servers = Self { freshet: options.freshet, database, ours, theirs };
-        if let Some(theirs) = &mut servers.theirs {
-            theirs.query(&format!("CREATE OR REPLACE DATABASE {}", servers.database))?;
-            theirs.query(&format!("USE {}", servers.database))?;
-            theirs.query("SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin, time_zone = '+00:00'")?;
-            // MySQL rounds fractions of seconds; and without the last, as MySQL's default.
-            theirs.query(
-                "SET sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,\
-                 NO_ZERO_IN_DATE,NO_ENGINE_SUBSTITUTION,TIME_ROUND_FRACTIONAL'",
-            )?;
-        }
-        Ok(servers)
-    }
-
-    /// Our answer. After a lost connection there is a new one.
-    pub fn ours(&mut self, sql: &str) -> Answer {
-        let answer = Answer::from(self.ours.outcome(sql));
-        self.restored(answer)
-    }
-
-    /// Our answer to a prepared statement.
-    pub fn prepared(&mut self, sql: &str, parameters: &[String]) -> Answer {
-        let answer = Answer::from(own::prepared(&mut self.ours, sql, parameters));
-        self.restored(answer)
-    }
-
-    fn restored(&mut self, answer: Answer) -> Answer {
-        if let Answer::Lost(_) = answer
-            && let Ok(mut client) = Client::connect(self.freshet)
-            && prepare_ours(&mut client, &self.database).is_ok()
-        {
-            self.ours = client;
-        }
-        answer
-    }
-
-    fn both(&mut self, sql: &str) -> Option<(Answer, Answer)> {
-        let theirs = Answer::from(self.theirs.as_mut()?.outcome(sql));
-        Some((self.ours(sql), theirs))
-    }
-
-    /// Runs a statement on both, which must take it.
-    fn must(&mut self, sql: &str) -> Result<(), String> {
-        let refused = |name: &str, e| format!("{name} does not take `{sql}`: {e}");
-        self.ours.query(sql).map_err(|e| refused("freshet", e))?;
-        match &mut self.theirs {
-            Some(theirs) => theirs.query(sql).map(drop).map_err(|e| refused("mariadb", e)),
-            None => Ok(()),
-        }
-    }
-}
-
-fn prepare_ours(client: &mut Client, database: &str) -> Result<(), Failure> {
-    client.query(&format!("CREATE DATABASE IF NOT EXISTS {database}"))?;
-    client.query(&format!("USE {database}"))?;
-    client.query("SET NAMES utf8mb4")?;
-    client.query("SET time_zone = '+00:00'").map(drop)
 }
 
 /// Runs it all.
@@ -177,13 +52,18 @@ pub fn run(options: &Options) -> Result<Tally, String> {
     let began = Instant::now();
     let all = Mutex::new(Tally::default());
     let worker = |worker| {
-        let mut servers = Servers::connect(options, worker).map_err(|e| e.to_string())?;
+        let mut servers =
+            Servers::connect(options.freshet, options.mariadb, format!("differential_{worker}"))
+                .map_err(|e| e.to_string())?;
         let rounds = options.numbers.iter().map(|number| number / ROUND).collect::<BTreeSet<_>>();
         for round in rounds.into_iter().filter(|round| round % options.workers == worker) {
             let tally = rounded(options, round, began, &mut servers)?;
+            for found in tally.found.values().flatten() {
+                println!("{found}");
+            }
             let mut all = all.lock().expect("no worker panics");
             all.append(tally);
-            println!("{}", all.progress(began));
+            println!("{}", all.progress(began.elapsed().as_secs()));
             if began.elapsed() >= options.time {
                 break;
             }
@@ -254,10 +134,7 @@ impl Round {
     /// Flushes the tables of our server and asks again what was asked before.
     fn flush(&mut self, servers: &mut Servers, tally: &mut Tally) -> Result<(), String> {
         for table in &self.tables {
-            servers
-                .ours
-                .query(&format!("FLUSH TABLES {}", table.name))
-                .map_err(|e| e.to_string())?;
+            servers.must_ours(&format!("FLUSH TABLES {}", table.name))?;
         }
         for (number, query, before) in std::mem::take(&mut self.asked) {
             let sql = query.sql();
@@ -361,90 +238,5 @@ impl Case {
             Self::Query(query) => query.simpler().into_iter().map(Self::Query).collect(),
             Self::Insert(insert) => insert.simpler().into_iter().map(Self::Insert).collect(),
         }
-    }
-}
-
-impl Tally {
-    fn append(&mut self, other: Self) {
-        self.compared += other.compared;
-        self.refused += other.refused;
-        self.own += other.own;
-        for (reason, count) in other.known {
-            *self.known.entry(reason).or_default() += count;
-        }
-        for (cause, found) in other.found {
-            self.found.entry(cause).or_default().extend(found);
-        }
-    }
-
-    fn progress(&self, began: Instant) -> String {
-        format!(
-            "{} statements, {} s, {} known differences, {} others of {} causes",
-            self.compared,
-            began.elapsed().as_secs(),
-            self.known.values().sum::<u64>(),
-            self.unexplained(),
-            self.found.len(),
-        )
-    }
-
-    fn add(&mut self, found: Found) {
-        match known::find(&found) {
-            Some(known) => *self.known.entry(known.reason).or_default() += 1,
-            None => {
-                let cause = found.cause();
-                self.found.entry((found.difference, cause)).or_default().push(found);
-            }
-        }
-    }
-
-    fn checked(&mut self, found: Option<Found>) {
-        self.own += 1;
-        if let Some(found) = found {
-            self.add(found);
-        }
-    }
-
-    /// How many differences nobody knows the reason of.
-    pub fn unexplained(&self) -> usize {
-        self.found.values().map(Vec::len).sum()
-    }
-
-    /// How many connections were lost, and answers of our own that contradict each other.
-    pub fn broken(&self) -> usize {
-        let broken = |found: &&Found| found.own || found.difference == Difference::Lost;
-        self.found.values().flatten().filter(broken).count()
-    }
-
-    /// Known differences by reason, then all others by cause, the frequent ones first.
-    pub fn print(&self) {
-        for (reason, count) in &self.known {
-            println!("{count:6} known: {reason}");
-        }
-        let mut causes: Vec<_> = self.found.iter().collect();
-        causes.sort_by_key(|(_, found)| std::cmp::Reverse(found.len()));
-        for ((difference, shape), found) in causes {
-            println!("\n{} x {difference}: {shape}", found.len());
-            for found in found.iter().take(SHOWN_MAX) {
-                println!("  #{} {}", found.number, found.sql);
-                println!("    freshet: {}", found.ours);
-                println!("    other:   {}", found.theirs);
-            }
-            if found.len() > SHOWN_MAX {
-                let numbers =
-                    found.iter().skip(SHOWN_MAX).map(|found| format!(" #{}", found.number));
-                println!("  and{}", numbers.collect::<String>());
-            }
-        }
-        println!(
-            "\n{} statements compared, {} of them refused by both, {} checks of our own, \
-             {} known differences, {} others of {} causes",
-            self.compared,
-            self.refused,
-            self.own,
-            self.known.values().sum::<u64>(),
-            self.unexplained(),
-            self.found.len(),
-        );
     }
 }
