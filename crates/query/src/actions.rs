@@ -6,9 +6,11 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SetExpr, Value,
     visit_expressions, visit_expressions_mut,
 };
+
+use crate::syntax::{Scalar, Select};
 
 /// What acts, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,14 +45,14 @@ pub struct Call {
     /// Of which.
     pub action: Action,
     /// With what.
-    pub arguments: Vec<Expr>,
+    pub arguments: Vec<Scalar>,
 }
 
 /// Whether a query selects from nothing and calls an action.
-pub fn acts(query: &Query) -> bool {
-    let SetExpr::Select(select) = &*query.body else { return false };
+pub fn acts(query: &Select) -> bool {
+    let SetExpr::Select(select) = &*query.0.body else { return false };
     select.from.is_empty()
-        && visit_expressions(query, |expr| match action_of(expr) {
+        && visit_expressions(&query.0, |expr| match action_of(expr) {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
         })
@@ -61,9 +63,9 @@ pub fn acts(query: &Query) -> bool {
 ///
 /// # Errors
 /// Wrong counts of arguments, and a call among the arguments of another.
-pub fn calls(query: &Query) -> Result<Vec<Call>> {
+pub fn calls(query: &Select) -> Result<Vec<Call>> {
     let mut calls = Vec::new();
-    let failed = visit_expressions(query, |expr| match call(expr) {
+    let failed = visit_expressions(&query.0, |expr| match call(expr) {
         None => ControlFlow::Continue(()),
         Some(Ok(call)) => {
             calls.push(call);
@@ -81,9 +83,9 @@ pub fn calls(query: &Query) -> Result<Vec<Call>> {
 ///
 /// # Panics
 /// When there are fewer values than calls.
-pub fn with_values(mut query: Query, values: &[Option<u64>]) -> Query {
+pub fn with_values(mut query: Select, values: &[Option<u64>]) -> Select {
     let mut values = values.iter();
-    let _ = visit_expressions_mut(&mut query, |expr| {
+    let _ = visit_expressions_mut(&mut query.0, |expr| {
         if action_of(expr).is_some() {
             let value = values.next().expect("there is a value for each call");
             let value = value.map_or(Value::Null, |value| Value::Number(value.to_string(), false));
@@ -120,7 +122,7 @@ fn call(expr: &Expr) -> Option<Result<Call>> {
     }))
 }
 
-fn argument(argument: &FunctionArg) -> Result<Expr> {
+fn argument(argument: &FunctionArg) -> Result<Scalar> {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else {
         bail!(WrongArguments, "'{argument}' is no argument of a native function");
     };
@@ -134,7 +136,7 @@ fn argument(argument: &FunctionArg) -> Result<Expr> {
     });
     match nested {
         ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(expr.clone()),
+        ControlFlow::Continue(()) => Ok(Scalar(expr.clone())),
     }
 }
 
@@ -144,9 +146,9 @@ mod tests {
     use crate::parser::{Statement, parse};
     use crate::session::SqlMode;
 
-    fn query(sql: &str) -> Option<Query> {
+    fn query(sql: &str) -> Option<Select> {
         match parse(sql, SqlMode::default()).unwrap().remove(0).statement {
-            Statement::Act(query) => Some(*query),
+            Statement::Act(query) => Some(query),
             _ => None,
         }
     }

@@ -26,7 +26,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, SqlToRel};
 use freshet_base::{Error, Result, err};
-use sqlparser::ast::{Query, Statement};
+use sqlparser::ast::Statement;
 
 use crate::checked;
 use crate::error::{external, mapped};
@@ -42,6 +42,8 @@ use crate::scan::BATCH_ROWS;
 use crate::session::Session;
 use crate::set_operation::SetOperations;
 use crate::snapshot;
+use crate::syntax::Select;
+use crate::tables::Tables;
 use crate::threads::{Lane, Rows, Threads};
 
 /// Bytes that a sort keeps to merge what it has spilled.
@@ -60,15 +62,6 @@ pub struct QueryConfig {
     pub plan_threads: usize,
 }
 
-/// Where a statement finds its tables: one snapshot for all of them.
-pub trait Tables: Send + Sync {
-    /// The table of this name.
-    ///
-    /// # Errors
-    /// 1049 for an unknown database, 1146 for an unknown table.
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>>;
-}
-
 /// Where a statement comes from: what it may name and what it is told of its session.
 pub trait Origin: Tables + 'static {
     /// The session as planning sees it.
@@ -78,7 +71,7 @@ pub trait Origin: Tables + 'static {
 /// A query that is to be planned.
 pub struct Asked {
     /// What it says.
-    pub query: Box<Query>,
+    pub query: Select,
     /// The items of its outermost select as written.
     pub texts: Vec<String>,
     /// The types of its placeholders, `None` for those not known yet.
@@ -141,7 +134,7 @@ impl Plan {
         let fits = Cell::new(true);
         let logical = on_tables(self.logical.clone(), |provider| {
             let Some((database, name)) = snapshot::place(provider) else { return Ok(None) };
-            let table = tables.table(&database, &name).map_err(external)?;
+            let table = tables.table(&database, &name).map_err(external)?.0;
             fits.set(fits.get() && table.schema() == provider.schema());
             Ok(Some(table))
         });
@@ -284,7 +277,7 @@ impl QueryEngine {
 /// # Errors
 /// 1116, 1117, 1436 and 3170 where it is too large to be planned at all.
 fn lane(asked: &Asked) -> Result<Lane> {
-    let size = limits::measure(&asked.query, &asked.origin.session().limits)?;
+    let size = limits::measure(&asked.query.0, &asked.origin.session().limits)?;
     Ok(if size.is_small() { Lane::Small } else { Lane::Large })
 }
 
@@ -297,14 +290,14 @@ impl Planner {
         let Asked { mut query, texts, parameters, origin, losses } = asked;
         let _planning = Planning::of(losses);
         let session = origin.session();
-        let rewritten = rewrite::query(&mut query, &texts, &session)?;
+        let rewritten = rewrite::query(&mut query.0, &texts, &session)?;
         let relations = [Arc::new(SetOperations) as Arc<dyn RelationPlanner>];
         let (tables, database) = (&*origin, session.database);
         let context = Context { state: &self.state, relations, tables, database };
         let planner = SqlToRel::new_with_options(&context, options());
         let mut types = planner_context(&parameters);
         let logical = planner
-            .sql_statement_to_plan_with_context(Statement::Query(query), &mut types)
+            .sql_statement_to_plan_with_context(Statement::Query(query.0), &mut types)
             .map_err(mapped)?;
         let logical = grouping::as_shown(logical).map_err(mapped)?;
         let columns = result::columns(logical.schema(), &rewritten.names);
@@ -462,7 +455,7 @@ impl ContextProvider for Context<'_> {
             (None, None) => return Err(external(no_database())),
         };
         let provider = self.tables.table(database, name.table()).map_err(external)?;
-        Ok(provider_as_source(provider))
+        Ok(provider_as_source(provider.0))
     }
 
     fn create_cte_work_table(

@@ -44,7 +44,9 @@ pub mod scan;
 pub mod session;
 mod set_operation;
 pub mod snapshot;
+pub mod syntax;
 pub mod system;
+pub mod tables;
 pub mod temporal;
 mod threads;
 mod top_rows;
@@ -53,6 +55,5 @@ mod yielding;
 
 pub use arrow::array::RecordBatch;
 pub use arrow::datatypes::DataType;
-pub use datafusion::catalog::TableProvider;
 pub use parameters::Parameter;
 pub use threads::{Rows, STACK_BYTES, panicked};

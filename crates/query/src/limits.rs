@@ -321,7 +321,7 @@ mod tests {
         let Statement::Query(query) = parse(sql, Default::default())?.remove(0).statement else {
             panic!("{sql}")
         };
-        measure(&query, &Limits::default())
+        measure(&query.0, &Limits::default())
     }
 
     fn errno(sql: &str) -> u16 {

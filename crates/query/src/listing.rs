@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use freshet_base::Result;
-use sqlparser::ast::{Expr, SetExpr};
+use sqlparser::ast::SetExpr;
 
-use crate::engine::{Asked, Origin, QueryEngine, Tables};
+use crate::engine::{Asked, Origin, QueryEngine};
 use crate::error::mapped;
 use crate::evaluation::Losses;
 use crate::parser::{Statement, parse};
 use crate::session::Session;
+use crate::syntax::Scalar;
+use crate::tables::{Table, Tables};
 
 /// The rows, asked for by somebody.
 struct Listing(Arc<MemTable>, Arc<dyn Origin>);
 
 impl Tables for Listing {
-    fn table(&self, _database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
-        Ok(Arc::clone(&self.0) as _)
+    fn table(&self, _database: &str, _name: &str) -> Result<Table> {
+        Ok(Table(Arc::clone(&self.0) as _))
     }
 }
 
@@ -38,7 +39,7 @@ impl QueryEngine {
     pub async fn filter(
         &self,
         batch: &RecordBatch,
-        condition: &Expr,
+        condition: &Scalar,
         origin: Arc<dyn Origin>,
     ) -> Result<Vec<RecordBatch>> {
         let lower = |field: &Arc<arrow::datatypes::Field>| {
@@ -53,8 +54,8 @@ impl QueryEngine {
         let Statement::Query(mut query) = statements.remove(0).statement else {
             unreachable!("the text above is a query")
         };
-        if let SetExpr::Select(select) = &mut *query.body {
-            select.selection = Some(condition.clone());
+        if let SetExpr::Select(select) = &mut *query.0.body {
+            select.selection = Some(condition.0.clone());
         }
         let origin = Arc::new(Listing(Arc::new(table), origin));
         let losses = Losses::default();

@@ -2,10 +2,6 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
-use sqlparser::ast::{
-    Expr, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr,
-    helpers::attached_token::AttachedToken,
-};
 
 use crate::temporal;
 
@@ -81,46 +77,4 @@ fn scalar(parameter: Parameter) -> ScalarValue {
 /// Whether a type is one of instants and wall times.
 pub fn is_datetime(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(TimeUnit::Microsecond, _))
-}
-
-/// `SELECT` of these expressions, from nothing.
-pub fn select_of(exprs: Vec<Expr>) -> Query {
-    let select = Select {
-        select_token: AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection: exprs.into_iter().map(SelectItem::UnnamedExpr).collect(),
-        exclude: None,
-        into: None,
-        from: Vec::new(),
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection: None,
-        connect_by: Vec::new(),
-        group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        window_before_qualify: false,
-        qualify: None,
-        value_table_mode: None,
-        flavor: SelectFlavor::Standard,
-    };
-    Query {
-        with: None,
-        body: Box::new(SetExpr::Select(Box::new(select))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
 }

@@ -17,7 +17,6 @@ mod users;
 mod tests;
 
 use freshet_base::{Error, Result, err};
-use sqlparser::ast::Query;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -32,37 +31,21 @@ pub use show::{Filter, Show, ShowWhat};
 pub use size::TextSize;
 pub use users::{GrantTarget, Granting, Identified};
 
+use crate::actions;
 use crate::session::SqlMode;
-use crate::{actions, parameters};
+use crate::syntax::Select;
 
 /// How deep a statement may be nested.
 const NESTING_MAX: usize = 200;
 /// The most statements of one text.
 const STATEMENTS_MAX: usize = 10_000;
 
-/// The hex digits of the bytes that the digits of `b'101'` fill from the right; `None` where they
-/// are none.
-pub fn hex_of_bits(bits: &str) -> Option<String> {
-    if !bits.bytes().all(|bit| matches!(bit, b'0' | b'1')) {
-        return None;
-    }
-    let nibbles = bits.as_bytes().rchunks(4).rev().map(|digits| {
-        let digits = std::str::from_utf8(digits).ok()?;
-        u8::from_str_radix(digits, 2).ok().map(|nibble| format!("{nibble:X}"))
-    });
-    let mut hex = nibbles.collect::<Option<String>>()?;
-    if hex.len() % 2 == 1 {
-        hex.insert(0, '0');
-    }
-    Some(hex)
-}
-
 /// A statement.
 #[allow(clippy::large_enum_variant)] // One of them lives as long as it is carried out.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH, and their unions.
-    Query(Box<Query>),
+    Query(Select),
     /// EXPLAIN.
     Explain {
         /// Of what.
@@ -148,9 +131,9 @@ pub enum Statement {
     /// FLUSH TABLES; all of them if none are named.
     FlushTables(Vec<TableName>),
     /// DO.
-    Do(Box<Query>),
+    Do(Select),
     /// A SELECT from nothing that calls what acts: SLEEP, GET_LOCK and its kin.
-    Act(Box<Query>),
+    Act(Select),
     /// What is accepted and has no effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
     Nothing(&'static str),
 }
@@ -539,10 +522,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
             Ok(if word == "COMMIT" { Statement::Commit } else { Statement::Rollback })
         }
         "FLUSH" => flush(cursor),
-        "DO" => {
-            let query = parameters::select_of(cursor.list(Cursor::expr)?);
-            Ok(Statement::Do(Box::new(query)))
-        }
+        "DO" => cursor.list(Cursor::expr).map(|exprs| Statement::Do(Select::of(exprs))),
         "UNLOCK" | "LOCK" | "ANALYZE" | "OPTIMIZE" | "CHECK" | "RESET" | "PURGE" | "SWITCH"
         | "SYNC" | "HELP" => {
             cursor.skip();

@@ -6,8 +6,8 @@ use datafusion::catalog::TableProvider;
 use freshet_base::{Result, err};
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
 
-use crate::engine::Tables;
 use crate::provider::{StoredTable, UnboundTable};
+use crate::tables::{Table, Tables};
 use freshet_schema::Zone;
 
 /// The tables of one snapshot, and what a transaction has put on top of them.
@@ -23,7 +23,7 @@ pub struct SnapshotTables<'a> {
 }
 
 impl Tables for SnapshotTables<'_> {
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+    fn table(&self, database: &str, name: &str) -> Result<Table> {
         if crate::system::is_system(database) {
             return self.system.table(database, name);
         }
@@ -33,7 +33,7 @@ impl Tables for SnapshotTables<'_> {
         let missing = || err!(NoSuchTable, "Table '{database}.{name}' doesn't exist");
         let snapshot = self.snapshot.table(table.id)?.ok_or_else(missing)?;
         let snapshot = (self.overlay)(snapshot)?;
-        Ok(Arc::new(StoredTable::new(database, snapshot, self.zone)))
+        Ok(Table(Arc::new(StoredTable::new(database, snapshot, self.zone))))
     }
 }
 

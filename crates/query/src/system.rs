@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow::datatypes::{Field, Schema};
-use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
 use freshet_meta::Account;
 use freshet_schema::ColumnType;
 use freshet_storage::snapshot::Snapshot;
 
-use crate::engine::Tables;
 use crate::error::mapped;
 use crate::result::{Origin, SYSTEM};
+use crate::tables::{Table, Tables};
 use freshet_schema::Zone;
 
 /// A value of a system table.
@@ -123,7 +122,7 @@ pub fn names(database: &str) -> Vec<&'static str> {
 }
 
 impl Tables for SystemTables<'_> {
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+    fn table(&self, database: &str, name: &str) -> Result<Table> {
         let (database, name) = (database.to_lowercase(), name.to_lowercase());
         let found = columns::TABLES.iter().find(|t| t.database == database && t.name == name);
         let table = found.ok_or_else(|| match database == SYSTEM {
@@ -138,7 +137,7 @@ impl Tables for SystemTables<'_> {
         };
         let batch = batch(table, &rows, self.zone);
         let provider = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(mapped)?;
-        Ok(Arc::new(provider))
+        Ok(Table(Arc::new(provider)))
     }
 }
 

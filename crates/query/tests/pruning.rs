@@ -17,10 +17,10 @@ use freshet_base::{
     ColumnId, DbId, Incarnation, Lsn, PartitionId, Result, RowsetId, SchemaVersion, TableId,
     TabletId, Version,
 };
-use freshet_query::TableProvider;
-use freshet_query::engine::{Origin, Tables};
+use freshet_query::engine::Origin;
 use freshet_query::provider::StoredTable;
 use freshet_query::session::Session;
+use freshet_query::tables::{self, Tables};
 use freshet_schema::{
     Column, ColumnType, ColumnsBuilder, Distribution, KeyModel, Layout, Partition, Properties,
     RowWriter, SchemaHistory, Table, TableForm, TableSchema, Zone, row,
@@ -211,8 +211,9 @@ fn rowsets(table: &Arc<Table>, root: &Path, loads: &[RecordBatch]) -> Vec<Arc<Ro
 struct One(TableSnapshot, Zone);
 
 impl Tables for One {
-    fn table(&self, database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
-        Ok(Arc::new(StoredTable::new(database, self.0.clone(), self.1)))
+    fn table(&self, database: &str, _name: &str) -> Result<tables::Table> {
+        let table = StoredTable::new(database, self.0.clone(), self.1);
+        Ok(tables::Table::new(Arc::new(table)))
     }
 }
 

@@ -14,11 +14,11 @@ use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, TableId};
 use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
 use freshet_meta::RowsetMeta;
-use freshet_query::TableProvider;
-use freshet_query::engine::{Origin, Plan, Tables};
+use freshet_query::engine::{Origin, Plan};
 use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
 use freshet_query::session::Session;
+use freshet_query::tables::{self, Tables};
 use freshet_schema::Zone;
 use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, SchemaHistory, Table,
@@ -123,8 +123,9 @@ fn read(bench: &Bench, tables: &Arc<One>, sql: &str) -> (Vec<Vec<String>>, usize
 struct One(TableSnapshot, Zone);
 
 impl Tables for One {
-    fn table(&self, database: &str, _name: &str) -> Result<Arc<dyn TableProvider>> {
-        Ok(Arc::new(StoredTable::new(database, self.0.clone(), self.1)))
+    fn table(&self, database: &str, _name: &str) -> Result<tables::Table> {
+        let table = StoredTable::new(database, self.0.clone(), self.1);
+        Ok(tables::Table::new(Arc::new(table)))
     }
 }
 

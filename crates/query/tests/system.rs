@@ -10,10 +10,10 @@ use common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
 use freshet_meta::{Account, Catalog};
-use freshet_query::TableProvider;
-use freshet_query::engine::{Origin, Tables};
+use freshet_query::engine::Origin;
 use freshet_query::session::Session;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
+use freshet_query::tables::{Table, Tables};
 use freshet_schema::Zone;
 use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::Snapshot;
@@ -54,7 +54,7 @@ impl SystemSource for Source {
 struct System(Snapshot);
 
 impl Tables for System {
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+    fn table(&self, database: &str, name: &str) -> Result<Table> {
         let system = SystemTables { snapshot: &self.0, source: &Source, zone: Zone::UTC };
         system.table(database, name)
     }

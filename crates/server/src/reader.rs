@@ -1,21 +1,19 @@
 //! The state that a statement reads: snapshot, session, variables.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId};
 use freshet_ingest::OwnRows;
 use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
-use freshet_query::TableProvider;
-use freshet_query::engine::{Origin, Tables};
+use freshet_query::engine::Origin;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
 use freshet_query::snapshot::SnapshotTables;
 use freshet_query::system::SystemTables;
+use freshet_query::tables::{Table, Tables};
 use freshet_schema::Zone;
 use freshet_storage::snapshot::{Snapshot, TableSnapshot};
-use sqlparser::ast::{Visit, visit_relations};
 
 use crate::session::Session;
 use crate::show::system::ServerView;
@@ -53,10 +51,12 @@ impl Reader {
         Ok(Self::at_once(session))
     }
 
-    /// As [`Self::new`] for a query; a query without tables neither waits for the log nor opens a
-    /// transaction.
-    pub async fn of(session: &mut Session, query: &impl Visit) -> Result<Arc<Self>> {
-        if visit_relations(query, |_| ControlFlow::Break(())).is_break() {
+    /// As [`Self::new`]; a query without tables neither waits for the log nor opens a transaction.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn of(session: &mut Session, reads_tables: bool) -> Result<Arc<Self>> {
+        if reads_tables {
             return Self::new(session).await;
         }
         session.transactions.check_alive()?;
@@ -132,7 +132,7 @@ impl Origin for Reader {
 }
 
 impl Tables for Reader {
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+    fn table(&self, database: &str, name: &str) -> Result<Table> {
         authorize(&self.catalog, &self.account, Privilege::Select, Object::Table(database, name))?;
         let overlay = |table| self.overlaid(table);
         let (snapshot, zone) = (&self.snapshot, self.zone);

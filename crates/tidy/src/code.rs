@@ -1,5 +1,6 @@
 //! Rules about Rust code: how a crate introduces itself, `unwrap()`, and whose types stay inside.
 
+use crate::graph::ENGINE;
 use crate::mask::mask;
 use crate::reach::Reached;
 use crate::rust::{in_any, line_of, test_ranges};
@@ -12,7 +13,16 @@ fn introduces_itself(text: &str) -> bool {
     introduction.contains("nvariant") && introduction.contains("test")
 }
 
-/// No `unwrap()` outside tests, and every crate has documentation.
+/// Where types of a library that others must not see are handed on.
+fn reexports(masked: &str) -> impl Iterator<Item = (usize, &str)> {
+    ENGINE.iter().flat_map(|name| masked.match_indices(name)).filter(|(at, _)| {
+        let before = masked[..*at].trim_end_matches("::");
+        before.ends_with("pub use ")
+    })
+}
+
+/// No `unwrap()` outside tests, no re-exports of the query engine, and every crate has
+/// documentation.
 pub fn check(tree: &Tree, reached: &Reached) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, file) in tree.with_extension("rs") {
@@ -24,6 +34,10 @@ pub fn check(tree: &Tree, reached: &Reached) -> Vec<Finding> {
             continue;
         }
         let masked = mask(&file.text);
+        for (at, _) in reexports(&masked) {
+            let advice = "types of this library stay inside; wrap what others need";
+            findings.push(Finding::new(path, line_of(&masked, at), "reexport", advice));
+        }
         let tests = test_ranges(&masked);
         for (at, _) in masked.match_indices(".unwrap()").filter(|(at, _)| !in_any(&tests, *at)) {
             let advice = "`unwrap()` outside tests; use `?`, or `expect(\"why it holds\")`";
@@ -55,6 +69,17 @@ mod tests {
         let test =
             "#[cfg(test)]\nmod tests {\n    fn f() { g().unwrap() }\n}\nfn h() { g().unwrap() }\n";
         unwraps("crates/a/src/main.rs", test, &[5]);
+    }
+
+    #[test]
+    fn the_query_engine_is_not_handed_on() {
+        let rules = |text: &str| {
+            let tree = Tree::of(&[("crates/a/src/b.rs", text)]);
+            check(&tree, &reach::modules(&tree)).into_iter().map(|f| f.rule).collect::<Vec<_>>()
+        };
+        assert_eq!(rules("use datafusion::catalog::TableProvider;\n"), [] as [&str; 0]);
+        assert_eq!(rules("pub use datafusion::catalog::TableProvider;\n"), ["reexport"]);
+        assert_eq!(rules("pub use ::sqlparser::ast;\n"), ["reexport"]);
     }
 
     #[test]

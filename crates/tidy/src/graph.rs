@@ -9,8 +9,10 @@ const MAP: &str = "ARCHITECTURE.md";
 /// Crates that the tests of every crate may use, beside those below it.
 const TESTS_MAY_USE: [&str; 2] = ["sim", "torture"];
 
-/// The only crate that uses DataFusion, so that all crates below build and test in seconds.
-const DATAFUSION_IN: &str = "query";
+/// The only crate that uses DataFusion and its parser, so that all other crates build and test in
+/// seconds, and another version of them is the matter of one crate.
+const ENGINE_IN: &str = "query";
+pub const ENGINE: [&str; 2] = ["datafusion", "sqlparser"];
 
 /// A row of the table of crates in ARCHITECTURE.md: `| name | what it is | what it uses |`.
 struct Row<'a> {
@@ -91,9 +93,11 @@ fn is_below(graph: &[Row<'_>], row: &Row<'_>, used: &str) -> bool {
 /// Why the crate of `row` must not use `dependency`, if so.
 fn edge(graph: &[Row<'_>], row: &Row<'_>, dependency: &Dependency) -> Option<String> {
     let (name, used) = (row.name, dependency.name.as_str());
-    if used.starts_with("datafusion") && name != DATAFUSION_IN {
+    let engine = ENGINE.iter().any(|engine| used.starts_with(engine));
+    let compares = dependency.dev && used == "sqlparser";
+    if engine && name != ENGINE_IN && !compares {
         return Some(format!(
-            "`{used}` belongs in `{DATAFUSION_IN}` alone; define a trait here, implement it there"
+            "`{used}` belongs in `{ENGINE_IN}` alone; define a type or trait there, use it here"
         ));
     }
     let ours = used.strip_prefix("freshet-")?;
@@ -180,6 +184,9 @@ mod tests {
         let uses =
             "[dependencies]\nfreshet-base.workspace = true\nfreshet-query.workspace = true\n";
         finds("server", &format!("{uses}datafusion-expr.workspace = true\n"), &["query"]);
+        finds("server", &format!("{uses}sqlparser.workspace = true\n"), &["query"]);
+        let tests = "[dev-dependencies]\nsqlparser.workspace = true\n";
+        finds("server", &format!("{uses}{tests}"), &[]);
     }
 
     #[test]

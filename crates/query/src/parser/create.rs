@@ -6,12 +6,11 @@ use freshet_meta::{
     TableSpec,
 };
 use freshet_schema::{DeclaredKeyKind, DefaultValue, TableForm};
-use sqlparser::ast::Query;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, TableName, refuse};
-use super::hex_of_bits;
 use super::types::column_type;
+use crate::syntax::{Select, hex_of_bits};
 
 /// CREATE TABLE.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,7 +24,7 @@ pub struct CreateTable {
     /// LIKE.
     pub like: Option<TableName>,
     /// AS SELECT.
-    pub query: Option<Box<Query>>,
+    pub query: Option<Select>,
 }
 
 /// Reads what stands behind CREATE TABLE.

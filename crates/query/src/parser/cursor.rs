@@ -1,9 +1,10 @@
 //! Reading tokens of one statement.
 
 use freshet_base::{Error, ErrorCode, Result, err};
-use sqlparser::ast::{Expr, Query};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use crate::syntax::{Scalar, Select};
 
 /// How much of a statement an error repeats, in characters.
 const NEAR_CHARACTERS_MAX: usize = 80;
@@ -234,14 +235,14 @@ impl<'a> Cursor<'a> {
         Ok(all)
     }
 
-    pub fn expr(&mut self) -> Result<Expr> {
+    pub fn expr(&mut self) -> Result<Scalar> {
         let parsed = self.parser.parse_expr();
-        parsed.map_err(|error| self.refused(&error))
+        parsed.map(Scalar).map_err(|error| self.refused(&error))
     }
 
-    pub fn query(&mut self) -> Result<Box<Query>> {
+    pub fn query(&mut self) -> Result<Select> {
         let parsed = self.parser.parse_query();
-        parsed.map_err(|error| self.refused(&error))
+        parsed.map(Select).map_err(|error| self.refused(&error))
     }
 
     /// `("key" = "value", ...)`.

@@ -1,10 +1,10 @@
 //! INSERT.
 
 use freshet_base::Result;
-use sqlparser::ast::{Expr, Query};
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, TableName, refuse};
+use crate::syntax::{Scalar, Select};
 
 /// INSERT.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,9 +23,9 @@ pub struct Insert {
 #[derive(Clone, PartialEq, Debug)]
 pub enum InsertSource {
     /// Rows of expressions; `None` is DEFAULT.
-    Values(Vec<Vec<Option<Expr>>>),
+    Values(Vec<Vec<Option<Scalar>>>),
     /// The rows of a query.
-    Query(Box<Query>),
+    Query(Select),
 }
 
 /// Reads what stands behind INSERT.
@@ -113,7 +113,7 @@ fn source(cursor: &mut Cursor<'_>, columns: &mut Option<Vec<String>>) -> Result<
     cursor.query().map(InsertSource::Query)
 }
 
-fn value(cursor: &mut Cursor<'_>) -> Result<Option<Expr>> {
+fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
     let parens = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::LParen);
     if !parens && cursor.words("DEFAULT") {
         return Ok(None);

@@ -7,6 +7,7 @@ use sqlparser::tokenizer::{Span, Token};
 use super::cursor::{Cursor, refuse};
 use super::users::{Account, account};
 use crate::session::Scope;
+use crate::syntax::Scalar;
 
 /// What an assignment of SET is to.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,7 +54,7 @@ pub struct Assignment {
     /// To what.
     pub target: SetTarget,
     /// What; `None` is DEFAULT, and for targets that say it themselves.
-    pub value: Option<Expr>,
+    pub value: Option<Scalar>,
 }
 
 /// Reads what stands behind SET.
@@ -124,7 +125,7 @@ fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> 
 }
 
 /// An expression; a word alone, such as ON or `async_mode`, is its text.
-fn value(cursor: &mut Cursor<'_>) -> Result<Option<Expr>> {
+fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
     let ends = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::Comma | Token::EOF);
     let Some(word) = cursor.peek_word(0).filter(|_| ends) else { return cursor.expr().map(Some) };
     match word.as_str() {
@@ -136,7 +137,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Option<Expr>> {
         _ if word.starts_with('@') => cursor.expr().map(Some),
         _ => {
             let value = Value::SingleQuotedString(cursor.name()?);
-            Ok(Some(Expr::Value(ValueWithSpan { value, span: Span::empty() })))
+            Ok(Some(Scalar(Expr::Value(ValueWithSpan { value, span: Span::empty() }))))
         }
     }
 }

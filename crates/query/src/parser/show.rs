@@ -2,11 +2,11 @@
 
 use freshet_base::Result;
 use freshet_meta::Account;
-use sqlparser::ast::Expr;
 
 use super::cursor::{Cursor, TableName, refuse};
 use super::users::account;
 use crate::session::Scope;
+use crate::syntax::Scalar;
 
 /// Which of the things that there are is shown.
 #[allow(clippy::large_enum_variant)] // One of them lives as long as its statement.
@@ -15,7 +15,7 @@ pub enum Filter {
     /// LIKE.
     Like(String),
     /// WHERE, over the columns of the answer.
-    Where(Expr),
+    Where(Scalar),
 }
 
 /// What SHOW shows.

@@ -13,8 +13,8 @@ use super::values::{
     text, truth,
 };
 use super::{Rewriter, function};
-use crate::parser::hex_of_bits;
 use crate::session::Scope;
+use crate::syntax::hex_of_bits;
 
 /// How long a chain of AND, OR or XOR stays as it is.
 const CHAIN_MAX: usize = 32;

@@ -208,7 +208,7 @@ pub fn selecting_all() -> Box<Query> {
     else {
         unreachable!("the text above is a query")
     };
-    query
+    query.0
 }
 
 /// In an item of a select, where DataFusion joins nothing, conditions on subqueries count.

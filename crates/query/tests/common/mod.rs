@@ -12,12 +12,13 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
-use freshet_query::engine::{Asked, Origin, Plan, QueryConfig, QueryEngine, Tables};
+use freshet_query::engine::{Asked, Origin, Plan, QueryConfig, QueryEngine};
 use freshet_query::evaluation::Losses;
 use freshet_query::limits::Limits;
 use freshet_query::parser::{self, Statement};
 use freshet_query::result::{Cells, ResultColumn};
 use freshet_query::session::{Scope, Session, SqlMode, Value, Variables};
+use freshet_query::tables::{Table, Tables};
 use freshet_query::temporal::parse_datetime;
 use freshet_schema::Zone;
 
@@ -44,11 +45,11 @@ impl Variables for NoVariables {
 pub struct MemoryTables(pub HashMap<String, Arc<dyn TableProvider>>);
 
 impl Tables for MemoryTables {
-    fn table(&self, database: &str, name: &str) -> Result<Arc<dyn TableProvider>> {
+    fn table(&self, database: &str, name: &str) -> Result<Table> {
         if database != "d" {
             return Err(err!(UnknownDatabase, "Unknown database '{database}'"));
         }
-        let found = self.0.get(name).cloned();
+        let found = self.0.get(name).cloned().map(Table::new);
         found.ok_or_else(|| err!(NoSuchTable, "Table '{database}.{name}' doesn't exist"))
     }
 }

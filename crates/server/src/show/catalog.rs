@@ -8,10 +8,10 @@ use freshet_meta::{
     Object, Privilege, RESERVED_DATABASES, is_reserved_database, may_see_database, may_see_table,
     require_visible, show_create_table,
 };
-use freshet_query::engine::Tables;
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
+use freshet_query::tables::Tables;
 use freshet_schema::Zone;
 use freshet_schema::{Column, DeclaredKeyKind, DefaultValue, Distribution, Table, TableForm};
 

@@ -8,7 +8,7 @@ use freshet_base::{Result, bail};
 use freshet_query::Parameter;
 use freshet_query::actions::{self, Action, Call};
 use freshet_query::session::Value;
-use sqlparser::ast::{Expr, Query};
+use freshet_query::syntax::{Scalar, Select};
 
 use super::query;
 use crate::reply::{Reply, bounded};
@@ -24,7 +24,7 @@ const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Invalid arguments and those of planning; 1317 and 3024 while waiting.
 pub async fn select(
     session: &mut Session,
-    query: &Query,
+    query: &Select,
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
@@ -39,7 +39,7 @@ pub async fn select(
 /// As [`select`], and those of evaluating.
 pub async fn discard(
     session: &mut Session,
-    query: &Query,
+    query: &Select,
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
@@ -51,7 +51,7 @@ pub async fn discard(
 
 async fn carry_out(
     session: &mut Session,
-    query: &Query,
+    query: &Select,
     parameters: &[Parameter],
 ) -> Result<Vec<Option<u64>>> {
     let mut values = Vec::new();
@@ -81,7 +81,7 @@ async fn one(session: &mut Session, call: Call, parameters: &[Parameter]) -> Res
     })
 }
 
-async fn value(session: &mut Session, argument: Expr, parameters: &[Parameter]) -> Result<Value> {
+async fn value(session: &mut Session, argument: Scalar, parameters: &[Parameter]) -> Result<Value> {
     query::value(session, &argument, parameters.to_vec()).await
 }
 

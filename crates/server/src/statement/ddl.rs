@@ -10,6 +10,7 @@ use freshet_meta::{
 };
 use freshet_query::parser::{AlterAction, CreateTable, Statement, TableName, parse};
 use freshet_query::result::ResultColumn;
+use freshet_query::syntax::Select;
 use freshet_schema::value::instant_literal;
 use freshet_schema::{ColumnType, TableForm};
 
@@ -128,7 +129,7 @@ async fn create_as(
     database: String,
     mut spec: TableSpec,
     create: &CreateTable,
-    select: &sqlparser::ast::Query,
+    select: &Select,
 ) -> Result<Reply> {
     session.transactions.writable(&session.shared.engine, &session.settings)?;
     let losses = session.settings.losses(spec.form);

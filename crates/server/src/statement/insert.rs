@@ -7,11 +7,11 @@ use freshet_base::{Error, Result, bail};
 use freshet_ingest::WaitLimit;
 use freshet_ingest::decode::{Fault, RowEncoder, Warnings};
 use freshet_query::evaluation;
-use freshet_query::parser::{Insert, InsertSource, TableName, hex_of_bits};
+use freshet_query::parser::{Insert, InsertSource, TableName};
 use freshet_query::result::{Cells, ResultColumn};
+use freshet_query::syntax::{Constant, Scalar};
 use freshet_query::{Parameter, RecordBatch, Rows};
-use freshet_schema::{Literal, bytes_of_hex, value};
-use sqlparser::ast::{Expr, UnaryOperator, Value};
+use freshet_schema::{Literal, value};
 
 use super::query;
 use crate::insert::{Grouping, Target, encoded, load, nothing, report, resolve, warn};
@@ -67,7 +67,7 @@ enum RowValue<'a> {
 async fn values(
     session: &mut Session,
     insert: &Insert,
-    rows: &[Vec<Option<Expr>>],
+    rows: &[Vec<Option<Scalar>>],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
     let mut target = target(session, &insert.table, insert.columns.as_deref())?;
@@ -123,55 +123,19 @@ fn note_evaluated(
     }
 }
 
-fn row_value<'a>(value: &'a Option<Expr>, exprs: &mut Vec<Expr>) -> RowValue<'a> {
+fn row_value<'a>(value: &'a Option<Scalar>, exprs: &mut Vec<Scalar>) -> RowValue<'a> {
     let Some(expr) = value else { return RowValue::Default };
-    if let Some(literal) = literal(expr) {
-        return RowValue::Literal(literal);
-    }
-    match bytes_of(expr) {
-        Some(bytes) => bytes,
+    match expr.constant() {
+        Some(Constant::Null) => RowValue::Literal(Literal::Null),
+        Some(Constant::Bool(on)) => RowValue::Literal(Literal::Int(on.into())),
+        Some(Constant::Number(digits)) => RowValue::Literal(Literal::Number(digits.as_bytes())),
+        Some(Constant::Text(text)) => RowValue::Literal(Literal::Text(text.as_bytes())),
+        Some(Constant::Bits(bytes)) => RowValue::Bits(bytes),
+        Some(Constant::Bytes(bytes)) => RowValue::Bytes(bytes),
         None => {
             exprs.push(expr.clone());
             RowValue::Evaluated(exprs.len() - 1)
         }
-    }
-}
-
-/// A binary literal, with or without an introducer.
-fn bytes_of<'a>(expr: &Expr) -> Option<RowValue<'a>> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::HexStringLiteral(digits) => bytes_of_hex(digits).map(RowValue::Bits),
-            Value::SingleQuotedByteStringLiteral(bits) => {
-                bytes_of_hex(&hex_of_bits(bits)?).map(RowValue::Bits)
-            }
-            _ => None,
-        },
-        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => match literal(value) {
-            Some(Literal::Text(text)) => Some(RowValue::Bytes(text.to_vec())),
-            Some(_) => None,
-            None => match bytes_of(value)? {
-                RowValue::Bits(bytes) => Some(RowValue::Bytes(bytes)),
-                _ => None,
-            },
-        },
-        _ => None,
-    }
-}
-
-fn literal(expr: &Expr) -> Option<Literal<'_>> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Null => Some(Literal::Null),
-            Value::Boolean(on) => Some(Literal::Int((*on).into())),
-            Value::Number(digits, _) => Some(Literal::Number(digits.as_bytes())),
-            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => {
-                Some(Literal::Text(text.as_bytes()))
-            }
-            _ => None,
-        },
-        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => literal(expr),
-        _ => None,
     }
 }
 

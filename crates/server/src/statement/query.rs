@@ -10,9 +10,9 @@ use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
 use freshet_query::session::Value;
+use freshet_query::syntax::{Constant, Scalar, Select};
 use freshet_query::{DataType, Parameter, RecordBatch, parameters};
 use freshet_wire::Param;
-use sqlparser::ast::{self, Expr, Query};
 
 use crate::accounts::SessionMemory;
 use crate::mysql::cursor::CursorRows;
@@ -61,12 +61,12 @@ pub fn parameter(param: Param<'_>) -> Parameter {
 /// Those of planning.
 pub async fn select(
     session: &mut Session,
-    query: &Query,
+    query: &Select,
     items: &[String],
     parameters: Vec<Parameter>,
 ) -> Result<Reply> {
-    let origin = Reader::of(session, query).await?;
-    let asked = asked(origin, Box::new(query.clone()), &parameters);
+    let origin = Reader::of(session, query.reads_tables()).await?;
+    let asked = asked(origin, query.clone(), &parameters);
     let asked = Asked { texts: items.to_vec(), ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
     Ok(Reply::Stream(columns, rows))
@@ -78,17 +78,17 @@ pub async fn select(
 /// Those of planning; 1317 and 3024.
 pub async fn run(
     session: &mut Session,
-    query: &Query,
+    query: &Select,
     parameters: Vec<Parameter>,
     losses: Losses,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
-    let origin = Reader::of(session, query).await?;
-    let asked = Asked { losses, ..asked(origin, Box::new(query.clone()), &parameters) };
+    let origin = Reader::of(session, query.reads_tables()).await?;
+    let asked = Asked { losses, ..asked(origin, query.clone(), &parameters) };
     begun(session, asked, parameters).await
 }
 
 /// A query whose items have no texts, and which loses what it loses.
-fn asked(origin: Arc<Reader>, query: Box<Query>, parameters: &[Parameter]) -> Asked {
+fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> Asked {
     let (texts, parameters) = (Vec::new(), parameters::types(parameters));
     Asked { query, texts, parameters, origin, losses: Losses::default() }
 }
@@ -150,7 +150,7 @@ fn lines(lines: Vec<String>) -> Reply {
 /// Those of planning and executing.
 pub async fn evaluate(
     session: &mut Session,
-    exprs: Vec<Expr>,
+    exprs: Vec<Scalar>,
     parameters: Vec<Parameter>,
 ) -> Result<Vec<Cells>> {
     let losses = Losses::default();
@@ -165,17 +165,17 @@ pub async fn evaluate(
 /// As [`evaluate`].
 pub async fn evaluate_apart(
     session: &mut Session,
-    exprs: Vec<Expr>,
+    exprs: Vec<Scalar>,
     parameters: Vec<Parameter>,
     losses: Losses,
 ) -> Result<(Vec<Cells>, Warnings)> {
-    let origin = Reader::of(session, &exprs).await?;
+    let origin = Reader::of(session, exprs.iter().any(Scalar::reads_tables)).await?;
     let mut all = Vec::with_capacity(exprs.len());
     let mut warnings = Warnings::default();
     let mut exprs = exprs.into_iter().peekable();
     while exprs.peek().is_some() {
         // The planner's limit on columns is below the number of values of an INSERT.
-        let query = Box::new(parameters::select_of(exprs.by_ref().take(TOGETHER).collect()));
+        let query = Select::of(exprs.by_ref().take(TOGETHER).collect());
         let asked = Asked { losses, ..asked(Arc::clone(&origin), query, &parameters) };
         let (columns, mut rows) = begun(session, asked, parameters.clone()).await?;
         let batches = bounded(session, rows.collect()).await?;
@@ -194,7 +194,7 @@ pub async fn evaluate_apart(
 /// As [`evaluate`].
 pub async fn value(
     session: &mut Session,
-    expr: &Expr,
+    expr: &Scalar,
     parameters: Vec<Parameter>,
 ) -> Result<Value> {
     if let Some(value) = literal(expr) {
@@ -205,15 +205,14 @@ pub async fn value(
 }
 
 /// The value of a literal, which needs no planning.
-fn literal(expr: &Expr) -> Option<Value> {
-    let Expr::Value(value) = expr else { return None };
-    Some(match &value.value {
-        ast::Value::Null => Value::Null,
-        ast::Value::Boolean(on) => Value::Int((*on).into()),
-        ast::Value::Number(digits, _) => Value::Int(digits.parse().ok()?),
-        ast::Value::SingleQuotedString(text) => Value::Text(text.clone()),
-        _ => return None,
-    })
+fn literal(expr: &Scalar) -> Option<Value> {
+    match expr.constant()? {
+        Constant::Null => Some(Value::Null),
+        Constant::Bool(on) => Some(Value::Int(on.into())),
+        Constant::Number(digits) => digits.parse().ok().map(Value::Int),
+        Constant::Text(text) => Some(Value::Text(text.to_owned())),
+        Constant::Bits(_) | Constant::Bytes(_) => None,
+    }
 }
 
 fn cell_value(cells: &Cells, row: usize) -> Value {
@@ -279,11 +278,11 @@ async fn columns_of(
 /// The columns of a SELECT with side effects, planned with numbers in place of its calls.
 async fn columns_of_acting(
     session: &mut Session,
-    query: &Query,
+    query: &Select,
     parsed: &Parsed,
 ) -> Result<Vec<ResultColumn>> {
     let zeros = vec![Some(0); actions::calls(query)?.len()];
-    let query = Box::new(actions::with_values(query.clone(), &zeros));
+    let query = actions::with_values(query.clone(), &zeros);
     let asked = Asked {
         query,
         texts: parsed.items.clone(),

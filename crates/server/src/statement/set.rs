@@ -6,7 +6,7 @@ use freshet_base::{Result, bail};
 use freshet_meta::{Account, Object, Privilege};
 use freshet_query::parser::{Assignment, SetTarget};
 use freshet_query::session::{Scope, Value};
-use sqlparser::ast::Expr;
+use freshet_query::syntax::Scalar;
 
 use super::query;
 use crate::auth;
@@ -67,7 +67,7 @@ async fn system(
     session: &mut Session,
     scope: Scope,
     name: &str,
-    value: Option<&Expr>,
+    value: Option<&Scalar>,
 ) -> Result<()> {
     let id = variables::require(name)?;
     let value = match value {

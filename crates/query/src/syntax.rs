@@ -1,0 +1,161 @@
+//! Parsed queries and expressions, as the server passes them on: what they are made of is known
+//! inside this crate alone.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use freshet_schema::bytes_of_hex;
+use sqlparser::ast::{
+    self, Expr, GroupByExpr, Query, SelectFlavor, SelectItem, SetExpr, UnaryOperator, Visit,
+    helpers::attached_token::AttachedToken, visit_relations,
+};
+
+/// A parsed query: SELECT, VALUES, TABLE, WITH, and their unions.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Select(pub(crate) Box<Query>);
+
+/// A parsed expression outside of a query.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scalar(pub(crate) Expr);
+
+/// The value of an expression that needs no evaluation.
+#[derive(PartialEq, Debug)]
+pub enum Constant<'a> {
+    Null,
+    Bool(bool),
+    /// A number as written, without a sign.
+    Number(&'a str),
+    Text(&'a str),
+    /// The bytes of `x'..'`, `0x..` or `b'..'`, which are a number where one is wanted.
+    Bits(Vec<u8>),
+    /// The bytes of a binary string: `_binary'..'`.
+    Bytes(Vec<u8>),
+}
+
+impl Select {
+    /// `SELECT` of these expressions, without a table.
+    pub fn of(exprs: Vec<Scalar>) -> Self {
+        Self(Box::new(select_of(exprs.into_iter().map(|expr| expr.0).collect())))
+    }
+
+    /// Whether any table is named in it.
+    pub fn reads_tables(&self) -> bool {
+        reads_tables(&self.0)
+    }
+}
+
+impl Scalar {
+    /// Whether any table is named in it.
+    pub fn reads_tables(&self) -> bool {
+        reads_tables(&self.0)
+    }
+
+    /// Its value, if it is a literal.
+    pub fn constant(&self) -> Option<Constant<'_>> {
+        constant(&self.0)
+    }
+}
+
+impl fmt::Display for Select {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn reads_tables(parsed: &impl Visit) -> bool {
+    visit_relations(parsed, |_| ControlFlow::Break(())).is_break()
+}
+
+fn constant(expr: &Expr) -> Option<Constant<'_>> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            ast::Value::Null => Some(Constant::Null),
+            ast::Value::Boolean(on) => Some(Constant::Bool(*on)),
+            ast::Value::Number(digits, _) => Some(Constant::Number(digits)),
+            ast::Value::SingleQuotedString(text) | ast::Value::DoubleQuotedString(text) => {
+                Some(Constant::Text(text))
+            }
+            ast::Value::HexStringLiteral(digits) => bytes_of_hex(digits).map(Constant::Bits),
+            ast::Value::SingleQuotedByteStringLiteral(bits) => {
+                bytes_of_hex(&hex_of_bits(bits)?).map(Constant::Bits)
+            }
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => match constant(expr)? {
+            Constant::Bits(_) | Constant::Bytes(_) => None,
+            other => Some(other),
+        },
+        Expr::Prefixed { prefix, value } if prefix.value.starts_with('_') => {
+            match constant(value)? {
+                Constant::Text(text) => Some(Constant::Bytes(text.as_bytes().to_vec())),
+                Constant::Bits(bytes) => Some(Constant::Bytes(bytes)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The hex digits of the bytes that the digits of `b'101'` fill from the right; `None` where they
+/// are none.
+pub fn hex_of_bits(bits: &str) -> Option<String> {
+    if !bits.bytes().all(|bit| matches!(bit, b'0' | b'1')) {
+        return None;
+    }
+    let nibbles = bits.as_bytes().rchunks(4).rev().map(|digits| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        u8::from_str_radix(digits, 2).ok().map(|nibble| format!("{nibble:X}"))
+    });
+    let mut hex = nibbles.collect::<Option<String>>()?;
+    if hex.len() % 2 == 1 {
+        hex.insert(0, '0');
+    }
+    Some(hex)
+}
+
+fn select_of(exprs: Vec<Expr>) -> Query {
+    let select = ast::Select {
+        select_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection: exprs.into_iter().map(SelectItem::UnnamedExpr).collect(),
+        exclude: None,
+        into: None,
+        from: Vec::new(),
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection: None,
+        connect_by: Vec::new(),
+        group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        window_before_qualify: false,
+        qualify: None,
+        value_table_mode: None,
+        flavor: SelectFlavor::Standard,
+    };
+    Query {
+        with: None,
+        body: Box::new(SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
