@@ -1,4 +1,4 @@
-//! Rows at hand as a table, for the WHERE of SHOW.
+//! Filters rows in memory, for the WHERE clause of SHOW.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::evaluation::Losses;
 use crate::parser::{Statement, parse};
 use crate::session::Session;
 
-/// The rows, asked for by somebody.
+/// The rows as the only table, with the statement's origin.
 struct Listing(Arc<MemTable>, Arc<dyn Origin>);
 
 impl Tables for Listing {
@@ -31,10 +31,10 @@ impl Origin for Listing {
 }
 
 impl QueryEngine {
-    /// The rows of `batch` that a condition over its columns takes.
+    /// The rows of `batch` that satisfy a condition on its columns.
     ///
     /// # Errors
-    /// Unknown columns, and what goes wrong while evaluating.
+    /// Unknown columns, and errors of evaluation.
     pub async fn filter(
         &self,
         batch: &RecordBatch,
