@@ -40,7 +40,7 @@ pub struct Files {
 
 /// The rows to flush: an LSN range without a large load inside.
 pub struct FlushInput {
-    /// The priority, by who waits for it.
+    /// The threads that write it.
     pub lane: Lane,
     /// Provides the tablets. It may have been altered after the range.
     pub table: Arc<Table>,
