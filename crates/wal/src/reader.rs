@@ -130,7 +130,7 @@ pub(crate) enum Form {
     /// Consecutive frames of the same term as the last one; their batch's head or adjacent frames
     /// are damaged.
     Frames {
-        /// The log time, derived from an adjacent head.
+        /// The log time of their batch or, if its head is damaged, of the next one.
         time_micros: i64,
     },
 }
