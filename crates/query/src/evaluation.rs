@@ -205,7 +205,8 @@ impl Evaluation {
         }))
     }
 
-    /// The context in a configuration; without one, a context without limits.
+    /// The context in a configuration; without one, a context with default limits and unlimited
+    /// memory.
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_else(|| {
             let pool = Arc::new(UnboundedMemoryPool::default());

@@ -168,7 +168,7 @@ impl Measure<'_> {
             FunctionArguments::Subquery(_) => 1,
             FunctionArguments::List(list) => list.args.len(),
         };
-        // A name without a position in the text was added by the parser and is allowed.
+        // A name without a position in the text was not written by the user, and is allowed.
         let written =
             |part: &ObjectNamePart| part.as_ident().is_none_or(|ident| ident.span != Span::empty());
         if function.name.0.iter().any(written) {
@@ -205,7 +205,7 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a chain of this expression is planned without recursion.
+/// Whether a chain of such expressions is planned to the same depth however long it is.
 fn is_chain(expr: &Expr) -> bool {
     use BinaryOperator::{And, Or, Xor};
     matches!(expr, Expr::BinaryOp { op: And | Or | Xor, .. } | Expr::Nested(_))
@@ -336,7 +336,7 @@ mod tests {
         let twice = size_of("WITH c AS (SELECT a + 1 FROM t) SELECT 1 FROM c x JOIN c y");
         assert_eq!((once.terms, twice.terms), (2, 4));
         assert_eq!((once.tables, twice.tables), (4, 7));
-        // A name in an outer query does not affect a subquery.
+        // A common table expression of a subquery is not visible outside of it.
         let inner = size_of("SELECT 1 FROM (WITH c AS (SELECT 1) SELECT 1 FROM c) d JOIN c");
         assert_eq!(inner.tables, 6);
         let signed = size_of("SELECT 1 WHERE a IN (-1, +2, -3.5)");

@@ -16,8 +16,8 @@
 //! Invariant: a run that fails prints a command that repeats it, and a seed always gives the same
 //! run.
 //!
-//! Test it with `cargo test -p freshet-sim`; search more seeds with `cargo run -p freshet-sim --
-//! --seeds 1000`.
+//! Test it with `cargo test -p freshet-sim`; search more seeds with
+//! `cargo run -p freshet-sim -- --seeds 1000`.
 
 pub mod actors;
 pub mod executor;

@@ -1,6 +1,6 @@
 //! Benchmarks of the stages between the log and files, on keys like lineitem's: push into a delta,
-//! the sort of a memtable compared with alternatives, writing a segment, a merge. `cargo bench -p
-//! freshet-storage`.
+//! the sort of a memtable compared with alternatives, writing a segment, a merge.
+//! `cargo bench -p freshet-storage`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::ops::ControlFlow;

@@ -56,7 +56,7 @@ pub fn week(days: i32, mode: i64) -> (i32, i64) {
     let monday_first = mode & 1 != 0;
     let mut of_year = mode & 2 != 0;
     // Bit 2 means that week 1 starts at the first weekday of the year; without bit 0 (Monday first)
-    // it is inverted.
+    // its meaning is inverted.
     let starts_week = (mode & 4 != 0) == monday_first;
     let (mut year, month, day) = temporal::civil(days);
     let days_in = |year: i32| if temporal::is_leap(year) { 366_i64 } else { 365 };

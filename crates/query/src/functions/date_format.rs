@@ -99,7 +99,7 @@ struct Reading {
     date: bool,
     pm: Option<bool>,
     day_of_year: Option<u32>,
-    /// The week, and whether weeks start on Monday; next, the year of `%X` or `%x`.
+    /// The week, and whether weeks start on Monday. Its year, from `%X` or `%x`, is `week_year`.
     week: Option<(u32, bool)>,
     week_year: Option<i32>,
     weekday: Option<u32>,

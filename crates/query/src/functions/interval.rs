@@ -180,7 +180,7 @@ impl Does for DateAdd {
     }
 }
 
-/// Adds to a date in text; the result has a time only if the text or the unit has one.
+/// Adds a span to a date in text form; the result has a time only if the text or the unit has one.
 fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> {
     let Some(micros) = temporal::parse_datetime(text) else {
         losses::note_no_date(text);
@@ -213,7 +213,7 @@ fn amount(amounts: &ArrayRef, units: &StringViewArray) -> Result<ArrayRef> {
     Ok(if units.value(0) == "SECOND" { number } else { Arc::new(convert::int(&number)?) })
 }
 
-/// Converts numbers, as the values that something is added to, to dates: 127 is 2000-01-27.
+/// Converts numbers that an interval is added to to the dates that they denote: 127 is 2000-01-27.
 fn dates_of_numbers(values: &ArrayRef) -> Result<ArrayRef> {
     let ty = values.data_type();
     if !ty.is_numeric() && *ty != DataType::Boolean {

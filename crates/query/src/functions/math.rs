@@ -75,7 +75,7 @@ fn positive(value: f64) -> bool {
     value > 0.0
 }
 
-/// The domain of ASIN and ACOS.
+/// Whether a value is in the domain of ASIN and ACOS.
 fn is_sine(value: f64) -> bool {
     (-1.0..=1.0).contains(&value)
 }

@@ -171,9 +171,6 @@ fn typed() -> Vec<ScalarUDF> {
 }
 
 /// Bytes for bytes, text for any other type.
-///
-/// # Errors
-/// None.
 pub fn text_or_bytes(types: &[DataType]) -> datafusion::common::Result<DataType> {
     Ok(if is_binary(&types[0]) { DataType::BinaryView } else { DataType::Utf8View })
 }

@@ -84,7 +84,7 @@ pub enum Out {
     /// Microseconds.
     Time(i64),
     Bool(bool),
-    /// A text or bytes longer than `max_allowed_packet`, which were not computed: results in NULL
+    /// Text or bytes longer than `max_allowed_packet`, which were not computed: results in NULL
     /// and a warning.
     TooLong,
 }

@@ -22,7 +22,7 @@ const POWER: u8 = 44;
 const SIGN: u8 = 46;
 const PATH: u8 = 50;
 
-/// The dialect of `sqlparser`, with the effects of `sql_mode` and with corrections.
+/// The MySQL dialect of `sqlparser`, with the effects of `sql_mode` and with corrections.
 #[derive(Debug)]
 pub struct MySql {
     pub mode: SqlMode,
