@@ -1,6 +1,6 @@
-//! Functions that act on the session instead of giving a value of their arguments: SLEEP, GET_LOCK
-//! and its kin. No plan has them. The server carries out those of a SELECT from nothing one by
-//! one, in the order of the text, and puts what they gave where they stood.
+//! Functions with side effects on the session, such as SLEEP and GET_LOCK. They never appear in a
+//! plan: for a SELECT without FROM, the server runs them one by one in the order of the text and
+//! substitutes their results for the calls.
 
 use std::ops::ControlFlow;
 
@@ -12,24 +12,23 @@ use sqlparser::ast::{
 
 use crate::syntax::{Scalar, Select};
 
-/// What acts, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// `SLEEP(seconds)`: 0.
+    /// `SLEEP(seconds)`: returns 0.
     Sleep,
-    /// `GET_LOCK(name, seconds)`: 1, or 0 when the time is over.
+    /// `GET_LOCK(name, seconds)`: 1, or 0 on timeout.
     GetLock,
-    /// `RELEASE_LOCK(name)`: 1, 0 where another session has it, NULL where nobody has.
+    /// `RELEASE_LOCK(name)`: 1, 0 if another session holds it, NULL if no session does.
     ReleaseLock,
-    /// `RELEASE_ALL_LOCKS()`: how many there were.
+    /// `RELEASE_ALL_LOCKS()`: the number of locks released.
     ReleaseAllLocks,
     /// `IS_FREE_LOCK(name)`: 1 or 0.
     IsFreeLock,
-    /// `IS_USED_LOCK(name)`: the connection that has it, or NULL.
+    /// `IS_USED_LOCK(name)`: the id of the connection that holds it, or NULL.
     IsUsedLock,
 }
 
-/// Every action, its name, and how many arguments it has.
+/// Each action with its function name and number of arguments.
 const ACTIONS: [(Action, &str, usize); 6] = [
     (Action::Sleep, "sleep", 1),
     (Action::GetLock, "get_lock", 2),
@@ -39,16 +38,14 @@ const ACTIONS: [(Action, &str, usize); 6] = [
     (Action::IsUsedLock, "is_used_lock", 1),
 ];
 
-/// A call of an action.
+/// A call of one of these functions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// Of which.
     pub action: Action,
-    /// With what.
     pub arguments: Vec<Scalar>,
 }
 
-/// Whether a query selects from nothing and calls an action.
+/// Whether a query is a SELECT without FROM that calls one of these functions.
 pub fn acts(query: &Select) -> bool {
     let SetExpr::Select(select) = &*query.0.body else { return false };
     select.from.is_empty()
@@ -59,10 +56,10 @@ pub fn acts(query: &Select) -> bool {
         .is_break()
 }
 
-/// The calls of a query, in the order of its text.
+/// The calls in a query, in the order of its text.
 ///
 /// # Errors
-/// Wrong counts of arguments, and a call among the arguments of another.
+/// Wrong numbers of arguments, and a call nested in the arguments of another.
 pub fn calls(query: &Select) -> Result<Vec<Call>> {
     let mut calls = Vec::new();
     let failed = visit_expressions(&query.0, |expr| match call(expr) {
@@ -79,7 +76,7 @@ pub fn calls(query: &Select) -> Result<Vec<Call>> {
     }
 }
 
-/// The query with these values, `None` for NULL, where its calls stood.
+/// Replaces the query's calls by these values, in order; `None` is NULL.
 ///
 /// # Panics
 /// When there are fewer values than calls.

@@ -1,5 +1,5 @@
-//! DataFusion's passes, each of which looks whether its plan is still wanted: those over logical
-//! plans at every node, those over physical ones before they begin.
+//! Wraps DataFusion's passes with checks for cancellation: logical plan passes check at every node,
+//! physical ones before each pass.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::top_rows::WholeOrders;
 use crate::wide::SliceWide;
 use crate::yielding::YieldBehindJoins;
 
-/// The passes that give expressions their types, behind ours.
+/// The analyzer rules: ours first, then DataFusion's.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
     let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
@@ -31,7 +31,8 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     ours.into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 
-/// The passes over logical plans, and ours before the one that would lose what it looks for.
+/// DataFusion's logical optimizer rules, with [`KeysOfColumns`] inserted before join reordering,
+/// which would lose the keys that it looks for.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn OptimizerRule + Send + Sync>;
     let mut rules = Optimizer::new().rules;
@@ -41,8 +42,8 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.into_iter().map(checked).collect()
 }
 
-/// The passes over physical plans, and ours: one before filters are learned in the order that it
-/// changes.
+/// DataFusion's physical optimizer rules and ours. [`WholeOrders`] goes before the pass that sets
+/// up dynamic filters, because it changes the sort order that they depend on.
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let learns = rules.iter().position(|rule| rule.name() == LEARN_FILTERS);
@@ -55,7 +56,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.into_iter().flat_map(|rule| [look(), rule]).collect()
 }
 
-/// A pass that looks whether it is still wanted.
+/// A rule that checks for cancellation before it runs.
 #[derive(Debug)]
 struct Checked<R: ?Sized>(Arc<R>);
 
@@ -92,7 +93,7 @@ impl OptimizerRule for Checked<dyn OptimizerRule + Send + Sync> {
     }
 }
 
-/// What stands before each pass over a physical plan.
+/// A rule that only checks for cancellation, inserted before each physical rule.
 #[derive(Debug)]
 struct Look;
 
@@ -114,16 +115,16 @@ impl PhysicalOptimizerRule for Look {
     }
 }
 
-/// DataFusion's pass that hands on what is learned while a query runs.
+/// DataFusion's rule that pushes down dynamic filters.
 const LEARN_FILTERS: &str = "FilterPushdown(Post)";
-/// DataFusion's pass that orders inner joins by their keys.
+/// DataFusion's rule that reorders inner joins by their keys.
 const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
-/// DataFusion's pass that moves conditions towards the tables.
+/// DataFusion's rule that moves conditions towards the scans.
 const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
-/// Whether a condition stands over an aggregate of all rows, without groups or of ROLLUP, whose one
-/// row is there even when none is aggregated: below it, where DataFusion moves a condition without
-/// columns, a condition that is false would leave that row.
+/// Whether the plan is a filter over an aggregate without groups or with ROLLUP, which returns one
+/// row even for empty input. DataFusion pushes a condition without columns below the aggregate,
+/// where a false condition would still leave that row.
 fn is_over_one_group(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else { return false };
     match &*filter.input {

@@ -1,11 +1,11 @@
-//! What windows, aggregates and orders are made of, computed below them.
+//! Moves expressions that DataFusion cannot evaluate inside windows, aggregates and sorts into a
+//! projection below them.
 //!
-//! DataFusion finds out whether rows come in the order of a window's keys from what it knows of the
-//! ranges of their values: of a comparison with what it knows no range of, such as a CASE or a call
-//! of ours, it finds that no order will do, and refuses its own plan. And it makes joins of
-//! subqueries that depend on the row only where they are selected or are conditions. So keys of
-//! windows that are no columns, and subqueries that stand in windows, aggregates and orders,
-//! are columns of a projection below.
+//! For window keys, DataFusion derives the sort order from value ranges. For a comparison with an
+//! expression of unknown range, such as a CASE or one of our functions, it concludes that no order
+//! is sufficient and rejects its own plan. And it turns correlated subqueries into joins only in
+//! select lists and conditions. So window keys that are not plain columns, and subqueries in
+//! windows, aggregates and sorts, become columns of a projection below.
 
 use std::sync::Arc;
 
@@ -17,10 +17,9 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, Sort, Window};
 use datafusion::optimizer::AnalyzerRule;
 
-/// The name of what is computed, before a number: no column is called so.
+/// Prefix of the computed columns' names, followed by a number; no user column is named like this.
 const COMPUTED: &str = "#computed";
 
-/// The pass that computes them.
 #[derive(Debug)]
 pub struct ComputedBelow;
 
@@ -73,7 +72,7 @@ fn below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     LogicalPlanBuilder::from(changed).project(items)?.build().map(Transformed::yes)
 }
 
-/// Whether anything of a plan's node is computed below it.
+/// Whether a node contains expressions to move below it.
 fn computes(node: &LogicalPlan) -> bool {
     match node {
         LogicalPlan::Window(window) => window.window_expr.iter().any(|expr| {
@@ -102,7 +101,7 @@ fn is_key_with_subquery(key: &Expr) -> bool {
     !matches!(key, Expr::GroupingSet(_)) && has_subquery(key)
 }
 
-/// Columns of the projection below.
+/// The columns of the projection below.
 #[derive(Default)]
 struct Columns {
     exprs: Vec<Expr>,
@@ -117,7 +116,7 @@ impl Columns {
         Expr::Column(Column::from_name(format!("{COMPUTED}{at}")))
     }
 
-    /// A key of a window.
+    /// A key of a window, replaced by a computed column where necessary.
     fn key(&mut self, expr: Expr) -> Expr {
         if is_computed(&expr) { self.of(expr) } else { expr }
     }
@@ -126,7 +125,7 @@ impl Columns {
         if is_key_with_subquery(&expr) { self.of(expr) } else { expr }
     }
 
-    /// What a window or an aggregate is of.
+    /// Replaces the keys and arguments of a window function, and subqueries.
     fn in_part(&mut self, part: Expr) -> Result<Transformed<Expr>> {
         Ok(match part {
             Expr::WindowFunction(mut window) => {
@@ -156,7 +155,7 @@ impl Columns {
         })
     }
 
-    /// The rows of `input` with these columns behind its own.
+    /// A projection of `input` with the computed columns appended to its own.
     fn below(&self, input: Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
         let own = input.schema().columns().into_iter().map(Expr::Column);
         let exprs = self.exprs.iter().enumerate();

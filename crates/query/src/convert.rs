@@ -1,5 +1,5 @@
-//! Columns converted as MySQL converts values: text that starts with a number is that
-//! number, a date in a number is its digits, and nothing is an error.
+//! Conversion of columns by MySQL's rules: text that starts with a number converts to that number,
+//! a date to the number of its digits (20240102), and conversions never fail.
 
 mod numbers;
 
@@ -27,7 +27,7 @@ pub use numbers::{
     decimal_prefix, integer_prefix, is_decimal, is_integer, is_number, number_prefix, wide_prefix,
 };
 
-/// Whether a type is one of Arrow's three texts.
+/// Whether a type is one of Arrow's three text types.
 pub fn is_text(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
@@ -37,23 +37,23 @@ pub fn is_binary(ty: &DataType) -> bool {
     matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Digits of a date and time as a number.
+/// Precision of a date and time as a number.
 const TEMPORAL_DIGITS: u8 = 20;
-/// Digits that a DECIMAL of 256 bits has at most.
+/// Maximum precision of a 256-bit DECIMAL.
 const WIDE_DIGITS: u8 = DECIMAL256_MAX_PRECISION;
 
-/// Microseconds without zone, which is what DATETIME is.
+/// The Arrow type of DATETIME: microseconds without time zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
-/// Microseconds with a sign, which is what TIME is.
+/// The Arrow type of TIME: signed microseconds.
 pub const TIME: DataType = DataType::Duration(TimeUnit::Microsecond);
 
-/// A column as text; a time shows the digits of the second that it needs.
+/// Converts to text; times show fractional digits only if they have a fraction.
 pub fn text(array: &ArrayRef) -> Result<StringViewArray> {
     text_showing(array, None)
 }
 
-/// A column as text; a time shows so many digits of the second, and a double behind the point,
-/// where they are known.
+/// Converts to text. `digits`, where known, is the number of fractional digits of times and
+/// doubles.
 pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
     let known = digits;
     let digits = |micros: i64| digits.unwrap_or_else(|| format::fsp_of(micros));
@@ -115,7 +115,7 @@ pub fn text_showing(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewAr
     })
 }
 
-/// A column as bytes, as [`text_showing`].
+/// Converts to bytes; `digits` as in [`text_showing`].
 pub fn bytes(array: &ArrayRef, digits: Option<u8>) -> Result<BinaryViewArray> {
     match array.data_type() {
         DataType::BinaryView => Ok(array.as_binary_view().clone()),
@@ -129,10 +129,10 @@ pub fn bytes(array: &ArrayRef, digits: Option<u8>) -> Result<BinaryViewArray> {
     }
 }
 
-/// A column as 64-bit integers: numbers rounded, dates as their digits.
+/// Converts to 64-bit integers: numbers are rounded, dates become their digits.
 pub fn int(array: &ArrayRef) -> Result<Int64Array> {
     Ok(match array.data_type() {
-        // Of a text above the largest integer with a sign the bits count.
+        // Text above `i64::MAX` keeps the bits of the unsigned integer.
         ty if is_text(ty) || is_binary(ty) => {
             unsigned(array)?.iter().map(|value| value.map(u64::cast_signed)).collect()
         }
@@ -161,7 +161,7 @@ pub fn int(array: &ArrayRef) -> Result<Int64Array> {
     })
 }
 
-/// An integer held inside 64 bits.
+/// Clamps to 64 bits; a clamped value is recorded as truncated.
 fn held(value: i128) -> i64 {
     i64::try_from(value).unwrap_or_else(|_| {
         losses::note_truncated("DECIMAL", &value.to_string());
@@ -169,7 +169,7 @@ fn held(value: i128) -> i64 {
     })
 }
 
-/// Times rounded to the second; all else as it is.
+/// Rounds times to seconds; other types are unchanged.
 fn to_the_second(array: &ArrayRef) -> Result<ArrayRef> {
     let rounded = |micros: i64| (micros + SECOND / 2).div_euclid(SECOND) * SECOND;
     Ok(match array.data_type() {
@@ -184,15 +184,15 @@ fn to_the_second(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Decimals of 256 bits rounded to integers, inside of 128 bits.
+/// Rounds 256-bit decimals to integers, clamped to 128 bits.
 fn whole_of_wide(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
     let whole = cast(array, &DataType::Decimal256(WIDE_DIGITS, 0))?;
     let held = |v: i256| v.to_i128().unwrap_or(if v < i256::ZERO { i128::MIN } else { i128::MAX });
     Ok(whole.as_primitive::<Decimal256Type>().iter().map(|value| value.map(held)).collect())
 }
 
-/// A column as integers of 64 bits without sign: of what is below zero an integer has bits, and a
-/// decimal is zero.
+/// Converts to unsigned 64-bit integers: negative integers keep their bits, negative decimals
+/// become zero.
 pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
     let held = |value: i128| match i64::try_from(value) {
         Ok(value) => value.cast_unsigned(),
@@ -225,7 +225,7 @@ pub fn unsigned(array: &ArrayRef) -> Result<UInt64Array> {
     })
 }
 
-/// An integer held inside 64 bits without sign.
+/// Clamps to unsigned 64 bits; a clamped value is recorded as truncated.
 fn without_sign(value: i128) -> u64 {
     u64::try_from(value).unwrap_or_else(|_| {
         losses::note_truncated("DECIMAL", &value.to_string());
@@ -251,7 +251,7 @@ pub fn round_half_up_wide(value: i256, digits: u32) -> i256 {
     if value < i256::ZERO { magnitude.wrapping_neg() } else { magnitude }
 }
 
-/// A column as doubles.
+/// Converts to doubles.
 pub fn double(array: &ArrayRef) -> Result<Float64Array> {
     Ok(match array.data_type() {
         ty if is_text(ty) || is_binary(ty) => {
@@ -277,9 +277,8 @@ pub fn double(array: &ArrayRef) -> Result<Float64Array> {
     })
 }
 
-/// The double that is nearest to a decimal. A quotient is rounded once where both sides of it are
-/// doubles already.
-#[allow(clippy::cast_precision_loss)] // below 2^53 nothing is lost
+/// The double nearest to a decimal. A division rounds only once if both operands are exact doubles.
+#[allow(clippy::cast_precision_loss)] // lossless below 2^53
 fn nearest(unscaled: i128, scale: u32) -> f64 {
     const EXACT: u128 = 1 << f64::MANTISSA_DIGITS;
     const EXACT_POWER: u32 = 15;
@@ -289,13 +288,12 @@ fn nearest(unscaled: i128, scale: u32) -> f64 {
     read(unscaled, scale)
 }
 
-/// The same by way of its text.
+/// The double nearest to a decimal, parsed from its text.
 fn read(unscaled: impl std::fmt::Display, scale: u32) -> f64 {
     format!("{unscaled}e-{scale}").parse().expect("digits and an exponent are a number")
 }
 
-/// 20240102 of a date, 20240102030405.6 of a date and time: decimals with six digits behind the
-/// point.
+/// 20240102 for a date, 20240102030405.6 for a date and time: decimals of scale six.
 fn temporal_digits(array: &ArrayRef) -> Result<Decimal128Array> {
     const UNIT: i128 = 1_000_000;
     let day =
@@ -329,7 +327,7 @@ fn time_digits(micros: i64) -> i128 {
     if micros < 0 { -value } else { value }
 }
 
-/// A column as dates and times; what is none becomes NULL.
+/// Converts to DATETIME; invalid values become NULL.
 pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
     Ok(match array.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
@@ -362,7 +360,7 @@ pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
     })
 }
 
-/// Notes the texts that are no date and time, or not as a whole.
+/// Records the texts that are not a date and time, or only start with one.
 fn note_texts_without_date(texts: &StringViewArray) {
     if !losses::are_heard() {
         return;
@@ -378,7 +376,7 @@ fn note_texts_without_date(texts: &StringViewArray) {
     }
 }
 
-/// Notes the values of which nothing came.
+/// Records the values that were converted to NULL.
 fn note_lost(array: &ArrayRef, made: &dyn Array, note: impl Fn(&str)) -> Result<()> {
     if losses::are_heard() {
         let texts = text(array)?;
@@ -388,7 +386,7 @@ fn note_lost(array: &ArrayRef, made: &dyn Array, note: impl Fn(&str)) -> Result<
     Ok(())
 }
 
-/// Times of numbers, from what is before the point and the millionths behind it.
+/// Converts numbers to times by `time`, whose arguments are the integer part and millionths.
 fn of_numbers(
     array: &ArrayRef,
     time: fn(i64, i64) -> Option<i64>,
@@ -403,12 +401,11 @@ fn of_numbers(
         .map(move |row| values.is_valid(row).then(|| values.value(row)).and_then(time)))
 }
 
-/// Numbers as the texts of the times that they are, or of dates and times where they are too large
-/// for one.
+/// Converts numbers to the text of a time, or of a date and time if they are too large for a time.
 pub fn time_text(array: &ArrayRef) -> Result<StringViewArray> {
     #[allow(clippy::cast_precision_loss)] // it is small
     const FIRST_WITH_DATE: f64 = temporal::FIRST_WITH_DATE as f64;
-    // Only those too large for a time are read as dates.
+    // Only numbers too large for a time are read as dates.
     let (times, moments) = (time(array)?, losses::unheard(|| datetime(array))?);
     let whole = double(array)?;
     let text = |row: usize| {
@@ -429,7 +426,7 @@ pub fn time_text(array: &ArrayRef) -> Result<StringViewArray> {
     Ok((0..array.len()).map(text).collect())
 }
 
-/// A column as dates; what is none becomes NULL.
+/// Converts to DATE; invalid values become NULL.
 pub fn date(array: &ArrayRef) -> Result<Date32Array> {
     match array.data_type() {
         DataType::Date32 => Ok(array.as_primitive::<Date32Type>().clone()),
@@ -437,7 +434,7 @@ pub fn date(array: &ArrayRef) -> Result<Date32Array> {
     }
 }
 
-/// A column as TIME; what is none becomes NULL.
+/// Converts to TIME; invalid values become NULL.
 pub fn time(array: &ArrayRef) -> Result<arrow::array::DurationMicrosecondArray> {
     Ok(match array.data_type() {
         DataType::Duration(_) => {
@@ -465,28 +462,28 @@ pub fn time(array: &ArrayRef) -> Result<arrow::array::DurationMicrosecondArray> 
     })
 }
 
-/// Doubles as the texts of their digits; a FLOAT has more than it shows.
+/// The text of doubles; a FLOAT keeps more digits than MySQL displays.
 fn digits_of_double(array: &ArrayRef) -> Result<ArrayRef> {
     let doubles: ArrayRef = Arc::new(double(array)?);
     Ok(Arc::new(text(&doubles)?))
 }
 
-/// Notes the texts that are numbers in part only. Bytes of a literal are a number as they are.
+/// Records the texts that are numbers only in part. Binary literals are numbers and not recorded.
 fn note_parts(from: &DataType, texts: &StringViewArray, ty: &str, is_whole: fn(&str) -> bool) {
     if *from != DataType::Binary {
         losses::note_texts(texts, ty, is_whole);
     }
 }
 
-/// Texts that become decimals.
+/// The texts of values to convert to decimals; partial numbers are recorded.
 fn noted_decimals(array: &ArrayRef) -> Result<StringViewArray> {
     let texts = text(array)?;
     note_parts(array.data_type(), &texts, "DECIMAL", is_decimal);
     Ok(texts)
 }
 
-/// A column as decimals of this precision and scale, rounded half away from zero; what does
-/// not fit becomes the largest that does.
+/// Converts to decimals of this precision and scale, rounded half away from zero and clamped to the
+/// largest value.
 pub fn decimal(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
     let target = DataType::Decimal128(precision, scale);
     if array.data_type() == &target {
@@ -546,7 +543,7 @@ fn rescaled(value: i128, from: u32, to: u32, limit: i128) -> i128 {
     scaled.unwrap_or(value.signum() * limit).clamp(-limit, limit)
 }
 
-/// A column as decimals of 256 bits and this scale, rounded half away from zero.
+/// Converts to 256-bit decimals of this scale, rounded half away from zero.
 pub fn wide_decimal(array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
     let wanted = DataType::Decimal256(WIDE_DIGITS, scale);
     let source = match array.data_type() {

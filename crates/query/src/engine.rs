@@ -1,4 +1,4 @@
-//! Planning and running queries.
+//! Planning and execution of queries.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -46,90 +46,90 @@ use crate::syntax::Select;
 use crate::tables::Tables;
 use crate::threads::{Lane, Rows, Threads};
 
-/// Bytes that a sort keeps to merge what it has spilled.
+/// Memory reserved per sort for merging its spilled runs.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
 
-/// What queries may take.
+/// Resources of the query engine.
 #[derive(Clone, Debug)]
 pub struct QueryConfig {
-    /// Memory of all queries together, in bytes; what needs more spills.
+    /// Memory of all queries together, in bytes; operators that need more spill to disk.
     pub memory_bytes: usize,
-    /// Where it spills to.
+    /// The directory of spill files.
     pub spill_dir: PathBuf,
-    /// How many threads run queries, and work for one of them.
+    /// The number of threads that execute queries, and the parallelism of one query.
     pub threads: usize,
-    /// How many threads plan large statements.
+    /// The number of threads that plan large statements.
     pub plan_threads: usize,
 }
 
-/// Where a statement comes from: what it may name and what it is told of its session.
+/// The context of a statement: the tables it may use and its session.
 pub trait Origin: Tables + 'static {
-    /// The session as planning sees it.
+    /// The session as seen by the planner.
     fn session(&self) -> Session<'_>;
 }
 
-/// A query that is to be planned.
+/// A request to plan a query.
 pub struct Asked {
-    /// What it says.
     pub query: Select,
-    /// The items of its outermost select as written.
+    /// The text of each item in the outermost select list.
     pub texts: Vec<String>,
-    /// The types of its placeholders, `None` for those not known yet.
+    /// The types of placeholders, `None` where not known yet.
     pub parameters: Vec<Option<DataType>>,
-    /// Where it comes from.
     pub origin: Arc<dyn Origin>,
-    /// What is done about what its values lose.
+    /// How lossy conversions and divisions by zero are handled.
     pub losses: Losses,
 }
 
-/// Plans and runs queries, on threads of its own.
+/// Plans and executes queries on its own threads.
 pub struct QueryEngine {
     planner: Arc<Planner>,
     threads: Threads,
 }
 
-/// What DataFusion plans and runs with.
+/// DataFusion's state for planning and execution.
 struct Planner {
     state: SessionState,
     task: Arc<TaskContext>,
 }
 
-/// A planned query: optimised, with placeholders, good for any snapshot with the same columns.
+/// An optimized query plan with placeholders; it can be bound to any snapshot with the same
+/// columns.
 #[derive(Clone, Debug)]
 pub struct Plan {
     logical: LogicalPlan,
-    /// Whether it waits for values whose types were not known: it is optimised with them.
+    /// Whether types of placeholders are unknown, so that it is only optimized once they have
+    /// values.
     untyped: bool,
-    /// Where its execution is planned.
+    /// The threads on which its execution is planned.
     lane: Lane,
-    /// Its result columns.
     pub columns: Vec<ResultColumn>,
-    /// Whether it holds values of the session or of the moment it was planned, so that it is
-    /// good for one execution only.
+    /// Whether it contains values of the session or of the current time, so that it cannot be
+    /// reused for another execution.
     pub of_session: bool,
-    /// Bounds on its results.
+    /// Limits on its results.
     bounds: Bounds,
-    /// What is done about what its values lose.
+    /// How lossy conversions and divisions by zero are handled.
     losses: Losses,
-    /// What folding its constants had to say.
+    /// Warnings from constant folding.
     warnings: Warnings,
 }
 
 impl Plan {
-    /// The plan without the snapshot it was made on, to be kept: it is executed on another one.
+    /// Removes the snapshot that the plan was made on, for caching; it must be bound to another one
+    /// before execution.
     ///
     /// # Errors
-    /// When the plan cannot be taken apart.
+    /// When the plan cannot be rewritten.
     pub fn unbound(self) -> Result<Self> {
         let logical = on_tables(self.logical, |provider| Ok(snapshot::unbound(provider)));
         Ok(Self { logical: logical.map_err(mapped)?, ..self })
     }
 
-    /// The plan over the tables of another snapshot; `None` where one of them has other columns
-    /// there than those it was made for, which it names by their places.
+    /// Binds the plan to the tables of another snapshot; `None` if the columns of a table have
+    /// changed, since plans refer to columns by position.
     ///
     /// # Errors
-    /// When a table is not there, or not for this session.
+    /// When a table does not exist or the session may not access it.
     pub fn bound(&self, tables: &dyn Tables) -> Result<Option<Self>> {
         let fits = Cell::new(true);
         let logical = on_tables(self.logical.clone(), |provider| {
@@ -145,10 +145,10 @@ impl Plan {
 }
 
 impl QueryEngine {
-    /// An engine with a budget of its own.
+    /// Creates an engine with its own memory budget.
     ///
     /// # Errors
-    /// When the directory to spill to cannot be used.
+    /// When the spill directory cannot be used.
     pub fn new(config: &QueryConfig) -> Result<Self> {
         let spill = DiskManagerMode::Directories(vec![config.spill_dir.clone()]);
         let runtime = RuntimeEnvBuilder::new()
@@ -170,20 +170,18 @@ impl QueryEngine {
         Ok(Self { planner: Arc::new(Planner { state, task }), threads })
     }
 
-    /// Plans a query.
-    ///
     /// # Errors
-    /// Unknown names, wrong types, what is not supported.
+    /// Unknown names, wrong types, unsupported features.
     pub async fn plan(&self, asked: Asked) -> Result<Plan> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
         self.threads.plan(lane, async move { planner.plan(asked, lane) }).await
     }
 
-    /// Plans a query and runs it.
+    /// Plans a query and executes it.
     ///
     /// # Errors
-    /// As [`Self::plan`] and [`Self::execute`].
+    /// Those of [`Self::plan`] and [`Self::execute`].
     pub async fn select(
         &self,
         asked: Asked,
@@ -201,10 +199,10 @@ impl QueryEngine {
         Ok((columns, rows.of(evaluation)))
     }
 
-    /// Runs a plan on the tables that it is bound to, with values in place of its placeholders.
+    /// Executes a plan on the tables it is bound to, with `values` for its placeholders.
     ///
     /// # Errors
-    /// Wrong number of values; what goes wrong while planning the execution.
+    /// A wrong number of values, and errors of physical planning.
     pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
         let planner = Arc::clone(&self.planner);
         let (lane, plan) = (plan.lane, plan.clone());
@@ -213,10 +211,10 @@ impl QueryEngine {
         Ok(rows.of(evaluation))
     }
 
-    /// The plan as EXPLAIN shows it, line by line.
+    /// The lines of EXPLAIN.
     ///
     /// # Errors
-    /// As [`Self::select`].
+    /// Those of [`Self::select`].
     pub async fn explain(&self, asked: Asked) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
@@ -229,10 +227,11 @@ impl QueryEngine {
         self.threads.plan(lane, shown).await.map(lines)
     }
 
-    /// Runs a query, and tells what each of its steps did, as EXPLAIN ANALYZE shows it.
+    /// Executes a query and returns the lines of EXPLAIN ANALYZE, with the metrics of each
+    /// operator.
     ///
     /// # Errors
-    /// As [`Self::select`], and what goes wrong while executing.
+    /// Those of [`Self::select`], and errors of execution.
     pub async fn analyze(&self, asked: Asked) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
@@ -250,10 +249,11 @@ impl QueryEngine {
         Ok(lines(shown.to_string()))
     }
 
-    /// Computes what is neither a plan nor a query apart from whoever waits for it.
+    /// Runs a CPU-intensive computation other than a query on the threads for large plans, so that
+    /// it does not block the caller's thread.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Those of `work`.
     pub async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -261,21 +261,21 @@ impl QueryEngine {
         self.threads.plan(Lane::Large, async move { work() }).await
     }
 
-    /// Memory for what becomes of results, of the budget of queries.
+    /// A reservation of query memory, for results that are kept.
     pub fn memory(&self) -> Memory {
         Memory::of(&self.planner.state.runtime_env().memory_pool)
     }
 
-    /// Bytes of memory that queries hold now.
+    /// Bytes of memory currently reserved by queries.
     pub fn memory_bytes(&self) -> usize {
         self.planner.state.runtime_env().memory_pool.reserved()
     }
 }
 
-/// Where a query is planned.
+/// The threads on which a query is planned, by its size.
 ///
 /// # Errors
-/// 1116, 1117, 1436 and 3170 where it is too large to be planned at all.
+/// 1116, 1117, 1436 and 3170 if it is too large to be planned.
 fn lane(asked: &Asked) -> Result<Lane> {
     let size = limits::measure(&asked.query.0, &asked.origin.session().limits)?;
     Ok(if size.is_small() { Lane::Small } else { Lane::Large })
@@ -312,7 +312,7 @@ impl Planner {
         Ok(Plan { logical, untyped, lane, columns, of_session, bounds, losses, warnings })
     }
 
-    /// The rows of a plan with values in place of its placeholders.
+    /// Starts the execution of a plan with `values` for its placeholders.
     async fn stream(
         &self,
         plan: Plan,
@@ -344,7 +344,7 @@ impl Planner {
         execute_stream(Arc::clone(physical), Arc::clone(&self.task)).map_err(mapped)
     }
 
-    /// What one statement is planned with, so that its functions find `evaluation`.
+    /// A session state for one statement, in which functions find `evaluation`.
     fn state_of(&self, evaluation: &Evaluation) -> SessionState {
         let mut state = self.state.clone();
         state.config_mut().options_mut().extensions.insert(evaluation.clone());
@@ -375,8 +375,8 @@ fn session_config(config: &QueryConfig) -> SessionConfig {
         .with_information_schema(false);
     let execution = &mut session.options_mut().execution;
     execution.parquet.pushdown_filters = false;
-    // A plan says of a UNION's columns what all its parts say of them, and its execution what any
-    // part says: the two agree in names and types, which is what groups of them need.
+    // In a UNION's plan a column has the metadata that all branches agree on, in its execution that
+    // of any branch. Names and types agree in both, which is all that grouping needs.
     execution.skip_physical_aggregate_schema_check = true;
     session
 }
@@ -387,8 +387,8 @@ fn planners() -> Vec<Arc<dyn ExprPlanner>> {
     all
 }
 
-/// MySQL: names as they are (the rewriter has made columns lower case), decimals for digits
-/// with a point, NULL before everything.
+/// MySQL's conventions: identifiers as they are (the rewriter has already lowercased columns),
+/// numbers with a decimal point are decimals, NULL sorts first.
 fn options() -> ParserOptions {
     ParserOptions::new()
         .with_parse_float_as_decimal(true)
@@ -404,7 +404,7 @@ fn planner_context(parameters: &[Option<DataType>]) -> datafusion::sql::planner:
     datafusion::sql::planner::PlannerContext::new().with_prepare_param_data_types(types)
 }
 
-/// The same plan with casts of values done, so that LIMIT finds a number and files a bound.
+/// Evaluates casts of literals, so that LIMIT sees a number and pruning sees a bound.
 fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
     let fold = |expr: Expr| match &expr {
         Expr::Cast(Cast { expr: inner, field }) => match &**inner {
@@ -420,7 +420,7 @@ fn folded(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
         .map(|transformed| transformed.data)
 }
 
-/// The same plan with other tables, where `change` gives one for the one there is.
+/// Replaces the tables of a plan by those that `change` returns.
 fn on_tables(
     plan: LogicalPlan,
     change: impl Fn(&dyn TableProvider) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError>,
@@ -515,7 +515,7 @@ impl ContextProvider for Context<'_> {
     }
 }
 
-/// The error of a name without database where none is selected.
+/// The error for a table name without database when no database is selected.
 pub fn no_database() -> Error {
     err!(NoDatabase, "No database selected")
 }

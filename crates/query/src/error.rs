@@ -1,16 +1,16 @@
-//! Errors of DataFusion in MySQL's words and numbers.
+//! Maps DataFusion's errors to MySQL's error codes and messages.
 
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
 use crate::evaluation::TooWide;
 
-/// An error of ours on its way through DataFusion.
+/// Wraps one of our errors to pass it through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// What a client sees of an error of planning or executing.
+/// Maps an error of planning or execution to the error that the client sees.
 pub fn mapped(error: DataFusionError) -> Error {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
@@ -41,7 +41,7 @@ pub fn mapped(error: DataFusionError) -> Error {
     }
 }
 
-/// An error that several readers share cannot be taken apart: it is made anew.
+/// Like [`mapped`], for an error that is shared and cannot be moved out of.
 fn shared(error: &DataFusionError) -> Error {
     match error.find_root() {
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
@@ -105,14 +105,14 @@ fn schema(error: &SchemaError) -> Error {
     }
 }
 
-/// Whether a column is one that statements are given before they are planned: what reads it does
-/// not see it where DataFusion makes no join of a subquery.
+/// Whether a column or its relation is one that is added to statements before planning; their names
+/// start with `#`. DataFusion reports it as unknown where it cannot turn a subquery into a join.
 fn is_ours(field: &Column) -> bool {
     let name = field.relation.as_ref().map_or(&*field.name, |relation| relation.table());
     name.starts_with('#')
 }
 
-/// Whether words of DataFusion are about a subquery that it does not run where it stands.
+/// Whether a message of DataFusion is about an unsupported subquery.
 fn is_of_subquery(message: &str) -> bool {
     let is = |part: &str| message.contains(part);
     (is("Physical plan does not support logical expression") && (is("Subquery") || is("Exists")))
@@ -129,12 +129,12 @@ fn subquery() -> Error {
     )
 }
 
-/// The text between the first pair of `quote`s.
+/// The text between the first two `quote`s.
 fn quoted(message: &str, quote: char) -> &str {
     message.split(quote).nth(1).unwrap_or("")
 }
 
-/// The number that ORDER BY or GROUP BY gave for a column that is not there.
+/// The position in ORDER BY or GROUP BY that is out of range.
 fn place_out_of_bounds(message: &str) -> Option<&str> {
     let (_, rest) = message
         .split_once("Order by column out of bounds, specified: ")
@@ -142,7 +142,7 @@ fn place_out_of_bounds(message: &str) -> Option<&str> {
     rest.split(|c: char| !c.is_ascii_digit()).next()
 }
 
-/// Errors that DataFusion tells apart by their words only.
+/// Maps errors that DataFusion distinguishes only by their messages.
 fn worded(message: &str) -> Error {
     let first = message.lines().next().unwrap_or(message);
     let is = |part: &str| message.contains(part);

@@ -1,9 +1,9 @@
-//! What evaluating the expressions of one execution may take, and what it has to say.
+//! Limits, memory and warnings of the expressions in one execution.
 //!
-//! Functions find it in the configuration that DataFusion hands them. Each takes the memory of a
-//! wide result from the budget of queries, which gets it back when the last array that shares the
-//! result is gone. A result that would be too wide for the batch that it is made for is not made:
-//! [`TooWide`] asks whoever evaluates to try again with fewer rows.
+//! Functions find it in the configuration that DataFusion passes to them. Each reserves memory for
+//! a large result from the query memory; it is released with the last array that shares the
+//! result's buffers. A result that would be too wide for its batch is not computed: [`TooWide`]
+//! asks the caller to retry with fewer rows.
 
 use std::any::Any;
 use std::fmt;
@@ -25,18 +25,18 @@ use crate::error::mapped;
 use crate::interrupt::{self, Interrupt, Shown};
 use crate::session::Session;
 
-/// Bytes that one expression makes of a batch at most; of a single row it may make more.
+/// Maximum size of an expression's result for a batch; for a batch of one row it may be larger.
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
-/// Bytes of a constant that a plan holds at most: longer ones are made when they are wanted.
+/// Maximum size of a constant that is folded into a plan; larger ones are computed when needed.
 pub const CONSTANT_BYTES_MAX: usize = 4 << 10;
-/// What is smaller is not worth asking the budget for.
+/// Smaller results are not accounted for.
 const UNCOUNTED_BYTES: usize = 64 << 10;
-/// Memory is taken in steps of so many bytes.
+/// Memory is reserved in steps of this size.
 const STEP_BYTES: usize = 256 << 10;
-/// Warnings that are kept in words; the others are counted.
+/// Warnings kept with their text; further ones are only counted.
 const WARNINGS_MAX: usize = 64;
 
-/// Bounds on results, of the session that a plan was made in.
+/// Limits on results, from the session in which a plan was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// `max_allowed_packet`: a longer text is NULL, with a warning.
@@ -52,7 +52,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Those of a session.
+    /// The limits of a session.
     pub fn of(session: &Session<'_>) -> Self {
         let default = Self::default();
         let packet = session.number("max_allowed_packet");
@@ -66,50 +66,50 @@ impl Bounds {
     }
 }
 
-/// What becomes of a statement whose expressions lose something.
+/// How a lossy conversion or a division by zero is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLoss {
-    /// Nothing.
+    /// It is ignored.
     #[default]
     Ignore,
-    /// It has a warning.
+    /// The statement gets a warning.
     Warn,
-    /// It fails.
+    /// The statement fails.
     Refuse,
 }
 
-/// What a statement does about what its expressions lose.
+/// How a statement handles what its expressions lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
-    /// About values that are converted.
+    /// Lossy conversions of values.
     pub values: OnLoss,
-    /// About divisions by zero.
+    /// Divisions by zero.
     pub divisions: OnLoss,
 }
 
 impl Losses {
-    /// Whether anybody wants to know of any.
+    /// Whether losses have to be detected at all.
     pub fn matter(self) -> bool {
         self != Self::default()
     }
 
-    /// What it does about a loss of this kind.
+    /// How a loss with this error code is handled.
     pub fn on(self, code: ErrorCode) -> OnLoss {
         if code == ErrorCode::DivisionByZero { self.divisions } else { self.values }
     }
 }
 
-/// What evaluating had to say.
+/// Warnings from evaluating expressions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Warnings {
-    /// The first ones.
+    /// The first ones, with their text.
     pub first: Vec<(ErrorCode, String)>,
-    /// How many there were.
+    /// The number of all warnings.
     pub count: u64,
 }
 
 impl Warnings {
-    /// Takes up those of a later part.
+    /// Appends the warnings of a later phase.
     pub fn append(&mut self, later: Self) {
         self.count += later.count;
         let room = WARNINGS_MAX - self.first.len();
@@ -117,47 +117,45 @@ impl Warnings {
     }
 }
 
-/// Memory taken from the budget of queries, given back on drop.
+/// A reservation of query memory, released on drop.
 pub struct Memory(MemoryReservation);
 
 impl Memory {
-    /// None yet, of the budget of `pool`.
+    /// An empty reservation from `pool`.
     pub fn of(pool: &Arc<dyn MemoryPool>) -> Self {
         Self(MemoryConsumer::new("results").register(pool))
     }
 
-    /// Takes more.
-    ///
     /// # Errors
-    /// 1038 when there is not that much.
+    /// 1038 when the memory is exhausted.
     pub fn grow(&self, bytes: usize) -> freshet_base::Result<()> {
         self.0.try_grow(bytes).map_err(mapped)
     }
 
-    /// What was taken so far, to be given back apart from what is taken later.
+    /// Moves the memory reserved so far into a reservation of its own.
     #[must_use]
     pub fn split(&mut self) -> Self {
         Self(self.0.take())
     }
 }
 
-/// One execution, as its functions see it.
+/// The context of one execution for its functions; clones share it.
 #[derive(Clone)]
 pub struct Evaluation(Arc<Shared>);
 
 struct Shared {
     pool: Arc<dyn MemoryPool>,
     bounds: Bounds,
-    /// What the statement does about what its values lose.
+    /// How the statement handles what its values lose.
     losses: Losses,
-    /// Whether rows are made; before that constants are folded into the plan.
+    /// Whether the query is executing; before that, constants are folded during planning.
     running: AtomicBool,
-    /// Whether nobody wants the rows any more.
+    /// Set when the execution is cancelled.
     stopped: Interrupt,
     warnings: Mutex<Warnings>,
 }
 
-/// A result would take more than a batch may: with fewer rows it may fit.
+/// An expression's result would exceed [`BATCH_BYTES_MAX`]; it may fit with fewer rows.
 #[derive(Debug)]
 pub struct TooWide;
 
@@ -170,12 +168,11 @@ impl fmt::Display for TooWide {
 impl std::error::Error for TooWide {}
 
 impl TooWide {
-    /// As DataFusion carries it.
+    /// The error as passed through DataFusion.
     pub fn error() -> DataFusionError {
         DataFusionError::External(Box::new(Self))
     }
 
-    /// Whether an error is this one.
     pub fn is(error: &DataFusionError) -> bool {
         match error.find_root() {
             DataFusionError::External(inner) => inner.is::<Self>(),
@@ -191,7 +188,7 @@ impl fmt::Debug for Evaluation {
 }
 
 impl Evaluation {
-    /// A new one that begins with these warnings.
+    /// A context that starts with these warnings.
     pub fn new(
         pool: Arc<dyn MemoryPool>,
         bounds: Bounds,
@@ -208,7 +205,8 @@ impl Evaluation {
         }))
     }
 
-    /// The one that a configuration belongs to.
+    /// The context in a configuration; without one, a context with default limits and unlimited
+    /// memory.
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_else(|| {
             let pool = Arc::new(UnboundedMemoryPool::default());
@@ -216,35 +214,34 @@ impl Evaluation {
         })
     }
 
-    /// Bounds on results.
     pub fn bounds(&self) -> Bounds {
         self.0.bounds
     }
 
-    /// What the statement does about what its values lose.
+    /// How the statement handles what its values lose.
     pub fn losses(&self) -> Losses {
         self.0.losses
     }
 
-    /// Rows are made from now on.
+    /// Marks the start of execution.
     pub fn run(&self) {
         self.0.running.store(true, Ordering::Release);
     }
 
-    /// Whether rows are made.
+    /// Whether execution has started.
     pub fn is_running(&self) -> bool {
         self.0.running.load(Ordering::Acquire)
     }
 
-    /// Nobody wants its rows any more.
+    /// Cancels the execution.
     pub fn stop(&self) {
         self.0.stopped.set();
     }
 
-    /// Ends a computation whose result nobody wants any more.
+    /// Checks for cancellation of the execution.
     ///
     /// # Errors
-    /// 1317, which nobody reads.
+    /// 1317 after cancellation; it does not reach a client.
     pub fn check(&self) -> Result<()> {
         match self.0.stopped.is_set() {
             true => interrupt::interrupted(),
@@ -252,17 +249,17 @@ impl Evaluation {
         }
     }
 
-    /// Lets what this thread computes find out by `interrupt::check` that nobody wants it any
-    /// more, wherever DataFusion runs it.
+    /// Makes `interrupt::check` on this thread see the cancellation of this execution, on whatever
+    /// thread DataFusion runs it, until the guard is dropped.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// Those of [`Self::check`].
     pub fn show(&self) -> Result<Shown> {
         self.check()?;
         Ok(self.0.stopped.show())
     }
 
-    /// Keeps a warning.
+    /// Adds a warning.
     pub fn warn(&self, code: ErrorCode, message: impl FnOnce() -> String) {
         let mut warnings = self.0.warnings.lock();
         warnings.count += 1;
@@ -271,15 +268,15 @@ impl Evaluation {
         }
     }
 
-    /// All warnings so far.
+    /// All warnings up to now.
     pub fn warnings(&self) -> Warnings {
         self.0.warnings.lock().clone()
     }
 
-    /// Takes memory from the budget of queries.
+    /// Reserves query memory.
     ///
     /// # Errors
-    /// When it has not that much.
+    /// When the memory is exhausted.
     pub fn take(&self, bytes: usize) -> Result<MemoryReservation> {
         let reservation = MemoryConsumer::new("expressions").register(&self.0.pool);
         reservation.try_grow(bytes)?;
@@ -313,7 +310,7 @@ impl ExtensionOptions for Evaluation {
     }
 }
 
-/// Counts the bytes of one result while it is made.
+/// Accounts for the memory of one result while it is computed.
 pub struct Meter<'a> {
     evaluation: &'a Evaluation,
     function: &'a str,
@@ -322,7 +319,7 @@ pub struct Meter<'a> {
     held: Option<MemoryReservation>,
 }
 
-/// Keeps memory taken for as long as a buffer of it is shared.
+/// Holds a reservation for as long as a buffer that refers to it is shared.
 struct Held(MemoryReservation);
 
 impl AsRef<[u8]> for Held {
@@ -333,15 +330,15 @@ impl AsRef<[u8]> for Held {
 }
 
 impl<'a> Meter<'a> {
-    /// The meter of a result of so many rows, of this function.
+    /// The meter for the result of `function` with this number of rows.
     pub fn new(evaluation: &'a Evaluation, function: &'a str, rows: usize) -> Self {
         Self { evaluation, function, rows, bytes: 0, held: None }
     }
 
-    /// Whether a value of so many bytes may be made; it is NULL if not.
+    /// Whether a value of this size may be added; if not, it is NULL.
     ///
     /// # Errors
-    /// [`TooWide`], or no memory for a single row.
+    /// [`TooWide`]; when memory is exhausted for a single row, that error.
     pub fn add(&mut self, bytes: usize) -> Result<bool> {
         if bytes > self.evaluation.bounds().packet_bytes_max {
             self.too_long();
@@ -358,7 +355,7 @@ impl<'a> Meter<'a> {
         Ok(true)
     }
 
-    /// Warns of a value that is NULL because it would be too long.
+    /// Adds a warning for a value that is NULL because it would be too long.
     pub fn too_long(&self) {
         let name = self.function.trim_start_matches("mysql_").trim_end_matches("_text");
         let bytes_max = self.evaluation.bounds().packet_bytes_max;
@@ -374,11 +371,11 @@ impl<'a> Meter<'a> {
             Some(held) => held.try_resize(bytes),
             None => self.evaluation.take(bytes).map(|taken| self.held = Some(taken)),
         };
-        // With fewer rows there may be room.
+        // Fewer rows may fit.
         taken.map_err(|error| if self.rows > 1 { TooWide::error() } else { error })
     }
 
-    /// A buffer to be put among those of the result, so that its memory is given back with it.
+    /// A buffer to attach to the result, so that its memory is released with it.
     pub fn finish(self) -> Option<Buffer> {
         self.held.map(|held| Buffer::from(Bytes::from_owner(Held(held))))
     }

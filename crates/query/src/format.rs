@@ -1,4 +1,4 @@
-//! Values as MySQL prints them.
+//! Text format of values, as in MySQL.
 
 use std::fmt::Write;
 
@@ -7,12 +7,12 @@ use freshet_base::number_text::NumberText;
 
 use crate::temporal::{Parts, SECOND};
 
-/// A DOUBLE: its shortest digits that read back the same.
+/// A DOUBLE with the fewest digits that read back as the same value.
 pub fn double(out: &mut String, value: f64) {
     out.push_str(NumberText::double(value).as_str());
 }
 
-/// A DOUBLE with so many digits behind the point: those that it has not are zeros.
+/// A DOUBLE with exactly this number of digits after the decimal point.
 pub fn fixed(out: &mut String, value: f64, digits: u8) {
     let digits = usize::from(digits);
     let start = out.len();
@@ -29,7 +29,7 @@ pub fn fixed(out: &mut String, value: f64, digits: u8) {
     out.extend(std::iter::repeat_n('0', digits - has));
 }
 
-/// A FLOAT: six digits, as MySQL prints it.
+/// A FLOAT with six significant digits, as in MySQL.
 pub fn float(out: &mut String, value: f32) {
     out.push_str(NumberText::float(value).as_str());
 }
@@ -40,7 +40,7 @@ pub fn decimal(out: &mut String, unscaled: i128, scale: u32) {
     out.push_str(NumberText::decimal(unscaled, scale).as_str());
 }
 
-/// The same of 256 bits.
+/// A 256-bit DECIMAL with all digits of its scale.
 pub fn large(out: &mut String, unscaled: i256, scale: u32) {
     let digits = unscaled.wrapping_abs().to_string();
     let width = scale as usize + 1;
@@ -53,14 +53,14 @@ pub fn large(out: &mut String, unscaled: i256, scale: u32) {
     }
 }
 
-/// A DATE of days since 1970.
+/// A DATE from days since 1970.
 pub fn date(out: &mut String, days: i32) {
     let parts = Parts::of_day(days);
     write!(out, "{:04}-{:02}-{:02}", parts.year, parts.month, parts.day)
         .expect("a String takes everything");
 }
 
-/// A DATETIME of microseconds since 1970, with `fsp` digits of the second.
+/// A DATETIME from microseconds since 1970, with `fsp` fractional digits.
 pub fn datetime(out: &mut String, micros: i64, fsp: u8) {
     let p = Parts::of(micros);
     write!(
@@ -72,7 +72,7 @@ pub fn datetime(out: &mut String, micros: i64, fsp: u8) {
     fraction(out, p.micros, fsp);
 }
 
-/// A TIME of microseconds, with `fsp` digits of the second.
+/// A TIME from microseconds, with `fsp` fractional digits.
 pub fn time(out: &mut String, micros: i64, fsp: u8) {
     if micros < 0 {
         out.push('-');
@@ -92,7 +92,7 @@ fn fraction(out: &mut String, micros: u32, fsp: u8) {
     }
 }
 
-/// The digits of the second that a value needs when its type does not say.
+/// The fractional digits to display for a value whose type does not define them.
 pub fn fsp_of(micros: i64) -> u8 {
     if micros % SECOND == 0 { 0 } else { 6 }
 }

@@ -1,4 +1,4 @@
-//! What functions and operators mean in MySQL, on DataFusion.
+//! MySQL's functions and operators on top of DataFusion.
 
 pub mod clock;
 pub mod date;
@@ -38,10 +38,11 @@ use std::sync::{Arc, OnceLock};
 use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::{AggregateUDF, Expr, ScalarUDF};
 
-/// Names of DataFusion's functions that ours of the same name are made of.
+/// DataFusion's functions that are also kept under `df_` names, because our functions of the same
+/// name call them.
 const KEPT: [&str; 3] = ["coalesce", "greatest", "least"];
 
-/// Every scalar function by name: DataFusion's, and ours in place of those of the same name.
+/// All scalar functions by name; ours override DataFusion's.
 pub fn scalars() -> &'static HashMap<String, Arc<ScalarUDF>> {
     static ALL: OnceLock<HashMap<String, Arc<ScalarUDF>>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -66,7 +67,7 @@ pub fn scalars() -> &'static HashMap<String, Arc<ScalarUDF>> {
     })
 }
 
-/// The aggregate of this name that DataFusion has not, or has otherwise.
+/// Our aggregate of this name, where DataFusion has none or a different one.
 pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     static ALL: OnceLock<Vec<Arc<AggregateUDF>>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
@@ -77,7 +78,7 @@ pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     all.iter().find(|function| function.name() == name).cloned()
 }
 
-/// The functions of the values of a row that statements may call, by name.
+/// The names of scalar functions that statements may call.
 pub fn names() -> impl Iterator<Item = &'static str> {
     list::scalars()
 }
@@ -106,10 +107,10 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
     .flatten()
 }
 
-/// A call of the function of this name.
+/// A call of a scalar function.
 ///
 /// # Panics
-/// When there is none: callers name functions of this crate.
+/// When there is no function of this name: callers use constant names.
 pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     let function = scalars().get(name).unwrap_or_else(|| panic!("function '{name}' exists"));
     function.call(args)

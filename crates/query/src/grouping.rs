@@ -1,6 +1,6 @@
-//! Numbers that have more digits than they show, where rows are put together: rows are of one
-//! group, and stand side by side in an order, when they show the same, and a derived table that is
-//! computed before it is read holds what is shown, as in MySQL.
+//! Rounds numbers with hidden digits to what they display before rows are grouped, ordered or
+//! materialized: as in MySQL, rows are in the same group if they display the same value, and a
+//! materialized derived table contains the displayed values.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 
 use crate::functions::meaning;
 
-/// The same plan, its groups made of what values show.
+/// Rounds group keys, sort keys and materialized columns to what they display.
 pub fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|node| {
@@ -42,7 +42,7 @@ pub fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
                 let input = Arc::new(columns_as_shown(alias.input)?);
                 LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input, alias.alias)?)
             }
-            // What stands above has other types now.
+            // The types of the inputs have changed.
             node if changed => node.recompute_schema()?,
             node => return Ok(Transformed::no(node)),
         };
@@ -51,7 +51,7 @@ pub fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.data)
 }
 
-/// Whether MySQL computes a derived table before it reads it.
+/// Whether MySQL materializes a derived table with this plan.
 fn is_computed_first(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(_)
@@ -71,7 +71,7 @@ fn hides(key: &Expr, schema: &DFSchema) -> bool {
     key.to_field(schema).is_ok_and(|(_, field)| meaning::hides_digits(&field))
 }
 
-/// What a key shows.
+/// Rounds a key to what it displays.
 fn shown(key: Expr, schema: &DFSchema) -> Result<Expr> {
     let (_, field) = key.to_field(schema)?;
     Ok(if meaning::hides_digits(&field) { meaning::as_shown(key, &field) } else { key })
@@ -87,7 +87,7 @@ fn hides_parts(aggregate: &Aggregate) -> bool {
         || aggregate.aggr_expr.iter().any(|call| call.exists(distinct).unwrap_or(false))
 }
 
-/// Keys, and values of which each counts once, as they show.
+/// Rounds group keys and the arguments of DISTINCT aggregates to what they display.
 fn parts_as_shown(aggregate: Aggregate) -> Result<Aggregate> {
     let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
     let schema = Arc::clone(input.schema());

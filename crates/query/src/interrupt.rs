@@ -1,8 +1,8 @@
-//! Telling computations that nobody wants their result any more.
+//! Cancellation of computations.
 //!
-//! DataFusion computes without ever asking whether it still should: a pass of its planner, a
-//! function over a batch. What runs on threads of queries therefore carries a mark, which the
-//! thread shows to whoever asks with [`check`]: the parts of ours that DataFusion calls back.
+//! DataFusion's planner passes and functions do not check for cancellation. So a computation on the
+//! query threads has a flag, which is made available to the thread while it runs, and our code that
+//! DataFusion calls checks it with [`check`].
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -15,32 +15,32 @@ use freshet_base::err;
 use crate::error::external;
 
 thread_local! {
-    /// The mark of what this thread computes.
+    /// The flag of the computation that this thread runs.
     static CURRENT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
 }
 
-/// The mark of one computation.
+/// The cancellation flag of one computation.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// The computation is to end.
+    /// Cancels the computation.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
+    /// Whether the computation was cancelled.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Shows the mark to what this thread computes until it is dropped.
+    /// Makes this the flag of the current thread until the guard is dropped.
     #[must_use]
     pub fn show(&self) -> Shown {
         Shown::new(self.clone())
     }
 
-    /// The same computation, which finds the mark wherever it is polled.
+    /// Makes this the flag of whatever thread polls `work`.
     pub async fn around<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = Box::pin(work);
         poll_fn(|context| {
@@ -51,7 +51,7 @@ impl Interrupt {
     }
 }
 
-/// A mark while the thread shows it.
+/// The guard of [`Interrupt::show`].
 pub struct Shown(Option<Interrupt>);
 
 impl Shown {
@@ -66,10 +66,10 @@ impl Drop for Shown {
     }
 }
 
-/// Ends the computation that this thread is in, if nobody wants it any more.
+/// Fails if the computation on this thread was cancelled.
 ///
 /// # Errors
-/// 1317, which nobody reads.
+/// 1317; it does not reach a client.
 pub fn check() -> Result<(), DataFusionError> {
     let set = |mark: &Option<Interrupt>| mark.as_ref().is_some_and(Interrupt::is_set);
     match CURRENT.with_borrow(set) {
@@ -78,18 +78,18 @@ pub fn check() -> Result<(), DataFusionError> {
     }
 }
 
-/// Looks now and then whether a long computation is still wanted.
+/// Checks for cancellation at intervals during a long computation.
 #[derive(Debug, Default)]
 pub struct Work(usize);
 
 impl Work {
-    /// Steps of a computation between two looks.
+    /// Steps between checks.
     const STEPS: usize = 1 << 20;
 
-    /// So many steps were done.
+    /// Counts steps and checks for cancellation when due.
     ///
     /// # Errors
-    /// As [`check`].
+    /// Those of [`check`].
     pub fn done(&mut self, steps: usize) -> Result<(), DataFusionError> {
         self.0 += steps;
         if self.0 < Self::STEPS {
@@ -100,10 +100,10 @@ impl Work {
     }
 }
 
-/// What a computation ends with that nobody wants.
+/// Returns the error of a cancelled computation.
 ///
 /// # Errors
-/// 1317.
+/// 1317, always.
 pub fn interrupted() -> Result<(), DataFusionError> {
     Err(external(err!(Interrupted, "Query execution was interrupted")))
 }

@@ -1,8 +1,9 @@
-//! Keys of joins that are none any more.
+//! Repairs join keys without columns.
 //!
-//! DataFusion takes equalities of both sides of a join for its keys, and simplifies them later: one
-//! side of a key may become a constant. Its pass that orders inner joins anew finds no table for
-//! such a key and leaves it out, and with it a condition. Before that pass it is a condition again.
+//! DataFusion uses equalities between both sides of a join as its keys and simplifies them later,
+//! when one side of a key may become a constant. The rule that reorders inner joins finds no table
+//! for such a key and drops it, and thus a condition. So before that rule it becomes a condition
+//! again.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{NullEquality, Result};
@@ -10,7 +11,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Operator, binary_expr};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// The pass that makes conditions of keys without columns.
+/// Moves join keys without columns to the join's filter.
 #[derive(Debug)]
 pub struct KeysOfColumns;
 

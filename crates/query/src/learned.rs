@@ -1,5 +1,5 @@
-//! What a join or a sort with a limit learns while it runs about the rows that it wants, as
-//! conditions on the files that are not yet opened.
+//! Dynamic filters: conditions that a join or a top-k sort derives during execution, used to prune
+//! files that are not yet opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use freshet_storage::segment::{Containers, Prune, ScanRequest};
 use crate::prune::Condition;
 use freshet_schema::Zone;
 
-/// Filters that change while a query runs.
+/// The dynamic filters of a scan.
 #[derive(Clone)]
 pub struct Learned {
     filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// The columns of the scan, which filters name.
+    /// The schema that the filters refer to.
     scanned: SchemaRef,
     zone: Zone,
 }
@@ -34,17 +34,17 @@ impl fmt::Display for Learned {
 }
 
 impl Learned {
-    /// Filters over the columns of a scan.
+    /// Filters on columns of the scan's schema `scanned`.
     pub fn new(filters: Vec<Arc<dyn PhysicalExpr>>, scanned: SchemaRef, zone: Zone) -> Self {
         Self { filters, scanned, zone }
     }
 
-    /// A number that grows whenever something was learned.
+    /// A number that grows with each change of a filter.
     pub fn generation(&self) -> u64 {
         self.filters.iter().map(snapshot_generation).sum()
     }
 
-    /// The request with what is known by now.
+    /// Adds the current filters to the request's pruning conditions.
     pub fn narrowed(&self, request: &ScanRequest) -> ScanRequest {
         let mut request = request.clone();
         if let Some(condition) = self.condition(&request.schema) {
@@ -59,13 +59,13 @@ impl Learned {
 
     fn condition(&self, schema: &TableSchema) -> Option<Condition> {
         let known = self.filters.iter().map(|filter| snapshot_physical_expr(Arc::clone(filter)));
-        // A filter that cannot say what it knows leaves everything in.
+        // A filter whose current state is unavailable is left out.
         let known = conjunction(known.filter_map(Result::ok));
         Condition::new(&known, &self.scanned, schema, self.zone)
     }
 }
 
-/// Two conditions, of which both must hold.
+/// The conjunction of two pruning conditions.
 struct Both {
     parts: [Arc<dyn Prune>; 2],
     columns: Vec<ColumnId>,

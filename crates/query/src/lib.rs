@@ -1,19 +1,19 @@
-//! SQL: from the text of a client to rows, with MySQL's meaning, on DataFusion.
+//! SQL with MySQL's semantics on DataFusion, from the text of a statement to its rows.
 //!
-//! It is: the parser of every statement (`parser`), the planner of queries (`rewrite` makes of
-//! MySQL's syntax tree one that DataFusion plans, `functions` says what functions and operators
-//! mean, `engine` plans and runs), the tables of a snapshot with pruning and statistics
-//! (`provider`, `scan`, `prune`), the description and the text of results (`result`, `format`),
-//! and the tables of `information_schema` (`system`).
+//! It contains: the parser of all statements (`parser`), the query planner (`rewrite` turns MySQL's
+//! syntax tree into one that DataFusion can plan, `functions` implements functions and operators,
+//! `engine` plans and executes), the tables of a snapshot with pruning and statistics (`provider`,
+//! `scan`, `prune`), metadata and text format of results (`result`, `format`), and the tables of
+//! `information_schema` (`system`).
 //!
-//! It is not: a place that writes, keeps sessions or speaks the protocol. It is the only crate
-//! that knows DataFusion.
+//! It does not write, manage sessions or implement the protocol. It is the only crate that uses
+//! DataFusion.
 //!
-//! Invariants: a query reads one snapshot, whatever its tables; a plan of values of the
-//! session is used once; names of columns are lower case inside, and as written outside;
-//! memory above the budget of queries is spilled or refused by name (1038).
+//! Invariants: a query reads one snapshot of all its tables; a plan that contains values of the
+//! session is used once; column names are lower case internally and as written in results; memory
+//! above the query budget is spilled or refused with error 1038.
 //!
-//! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` has what MySQL answers.
+//! Test it with `cargo test -p freshet-query`; `tests/semantics.rs` contains MySQL's results.
 
 pub mod actions;
 mod checked;

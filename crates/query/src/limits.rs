@@ -1,9 +1,9 @@
-//! How large a query may be, and what it may call.
+//! Limits on the size of queries, and on the functions they call.
 //!
-//! What plans a query takes time and memory by the number of its parts, more than in proportion
-//! where they stand inside one another, and a pass that has begun goes on. So the parts are
-//! counted before anything is planned. A common table expression counts as often as it is read,
-//! since that is how often it is planned.
+//! The time and memory of planning grow with the number of a query's parts, and faster than
+//! linearly for nested ones, and a planner pass cannot be interrupted everywhere. So parts are
+//! counted before planning. A common table expression counts once per reference, because it is
+//! planned that often.
 
 use std::ops::ControlFlow;
 
@@ -16,18 +16,18 @@ use sqlparser::tokenizer::Span;
 
 use crate::functions::list;
 
-/// How large a query may be.
+/// Limits on the size of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// `max_statement_terms`: expressions that are no literals.
+    /// `max_statement_terms`: expressions other than literals.
     pub terms: usize,
-    /// `max_statement_tables`: tables, derived tables and parts of set operations.
+    /// `max_statement_tables`: tables, derived tables and operands of set operations.
     pub tables: usize,
-    /// `max_join_tables`: tables of one FROM.
+    /// `max_join_tables`: tables in one FROM clause.
     pub joined: usize,
-    /// `max_select_columns`: items of one SELECT.
+    /// `max_select_columns`: items in one select list.
     pub columns: usize,
-    /// `max_expression_depth`: expressions inside one another, AND, OR and XOR left out.
+    /// `max_expression_depth`: nesting of expressions, not counting AND, OR and XOR.
     pub depth: usize,
     /// `max_function_arguments`: arguments of one call.
     pub arguments: usize,
@@ -46,24 +46,23 @@ impl Default for Limits {
     }
 }
 
-/// How large a query is.
+/// The size of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size {
-    /// Expressions that are no literals.
+    /// Expressions other than literals.
     pub terms: usize,
-    /// Literals.
     pub literals: usize,
-    /// Tables, derived tables and parts of set operations.
+    /// Tables, derived tables and operands of set operations.
     pub tables: usize,
-    /// The most expressions inside one another.
+    /// The maximum nesting of expressions.
     pub depth: usize,
 }
 
 impl Size {
-    /// Up to which a query is planned within some milliseconds.
+    /// Queries up to this size are planned within a few milliseconds.
     const SMALL: Self = Self { terms: 256, literals: 1_024, tables: 12, depth: 24 };
 
-    /// Whether a query of this size is planned within some milliseconds.
+    /// Whether a query of this size is planned within a few milliseconds.
     pub fn is_small(&self) -> bool {
         self.terms <= Self::SMALL.terms
             && self.literals <= Self::SMALL.literals
@@ -79,10 +78,10 @@ impl Size {
     }
 }
 
-/// The size of a query.
+/// Measures a query.
 ///
 /// # Errors
-/// 1116, 1117, 1436 and 3170 above a limit; 1064, 1305 and 1582 for a call of what is no function.
+/// 1116, 1117, 1436 and 3170 above a limit; 1064, 1305 and 1582 for a call that is not allowed.
 pub fn measure(query: &Query, limits: &Limits) -> Result<Size> {
     let mut measure = Measure { limits, open: Vec::new(), known: Vec::new(), depth: 0 };
     measure.open.push(Open::default());
@@ -92,27 +91,27 @@ pub fn measure(query: &Query, limits: &Limits) -> Result<Size> {
     }
 }
 
-/// A query that the visitor is inside of.
+/// A query that the visitor has entered.
 #[derive(Default)]
 struct Open {
-    /// What it holds so far.
+    /// The size up to now.
     size: Size,
-    /// Its common table expressions that were not visited yet: where they are, and their names.
+    /// Its common table expressions that are not yet visited: address and name.
     ctes: Vec<(*const Query, String)>,
-    /// The name under which it is read, where it is a common table expression.
+    /// The query's name, if it is a common table expression.
     name: Option<String>,
-    /// How many names were known when it began.
+    /// The length of `known` when it was entered.
     known: usize,
-    /// How deep in expressions it stands.
+    /// The expression depth at which it was entered.
     depth: usize,
 }
 
 struct Measure<'a> {
     limits: &'a Limits,
     open: Vec<Open>,
-    /// Common table expressions that can be read here, the innermost last.
+    /// Visible common table expressions, the innermost last.
     known: Vec<(String, Size)>,
-    /// How many expressions the visitor is inside of.
+    /// The current expression depth.
     depth: usize,
 }
 
@@ -169,7 +168,7 @@ impl Measure<'_> {
             FunctionArguments::Subquery(_) => 1,
             FunctionArguments::List(list) => list.args.len(),
         };
-        // What was put there before it is planned has no place in a text.
+        // A name without a position in the text was not written by the user, and is allowed.
         let written =
             |part: &ObjectNamePart| part.as_ident().is_none_or(|ident| ident.span != Span::empty());
         if function.name.0.iter().any(written) {
@@ -195,7 +194,7 @@ fn refused(error: Error) -> Flow {
     ControlFlow::Break(Box::new(error))
 }
 
-/// Whether an expression is a literal, or the sign of one.
+/// Whether an expression is a literal, possibly with a sign.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Value(_) => true,
@@ -206,7 +205,7 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is planned no deeper however many of it stand in a row.
+/// Whether a chain of such expressions is planned to the same depth however long it is.
 fn is_chain(expr: &Expr) -> bool {
     use BinaryOperator::{And, Or, Xor};
     matches!(expr, Expr::BinaryOp { op: And | Or | Xor, .. } | Expr::Nested(_))
@@ -239,7 +238,7 @@ impl Visitor for Measure<'_> {
         self.known.truncate(closed.known);
         self.depth = closed.depth;
         match closed.name {
-            // It counts where it is read.
+            // It counts where it is referenced.
             Some(name) => self.known.push((name, closed.size)),
             None => return self.add(closed.size),
         }
@@ -272,7 +271,7 @@ impl Visitor for Measure<'_> {
             TableFactor::Table { name, args: Some(_), .. } => {
                 refused(err!(UnknownFunction, "FUNCTION {name} does not exist"))
             }
-            // Its name is visited next.
+            // Counted when its name is visited.
             TableFactor::Table { .. } => ControlFlow::Continue(()),
             _ => self.table(),
         }
@@ -337,7 +336,7 @@ mod tests {
         let twice = size_of("WITH c AS (SELECT a + 1 FROM t) SELECT 1 FROM c x JOIN c y");
         assert_eq!((once.terms, twice.terms), (2, 4));
         assert_eq!((once.tables, twice.tables), (4, 7));
-        // A name of an outer query hides nothing inside of another one.
+        // A common table expression of a subquery is not visible outside of it.
         let inner = size_of("SELECT 1 FROM (WITH c AS (SELECT 1) SELECT 1 FROM c) d JOIN c");
         assert_eq!(inner.tables, 6);
         let signed = size_of("SELECT 1 WHERE a IN (-1, +2, -3.5)");

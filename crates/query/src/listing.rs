@@ -1,4 +1,4 @@
-//! Rows at hand as a table, for the WHERE of SHOW.
+//! Filters rows in memory, for the WHERE clause of SHOW.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::syntax::Scalar;
 use crate::tables::{Table, Tables};
 
-/// The rows, asked for by somebody.
+/// The rows as the only table, with the statement's origin.
 struct Listing(Arc<MemTable>, Arc<dyn Origin>);
 
 impl Tables for Listing {
@@ -32,10 +32,10 @@ impl Origin for Listing {
 }
 
 impl QueryEngine {
-    /// The rows of `batch` that a condition over its columns takes.
+    /// The rows of `batch` that satisfy a condition on its columns.
     ///
     /// # Errors
-    /// Unknown columns, and what goes wrong while evaluating.
+    /// Unknown columns, and errors of evaluation.
     pub async fn filter(
         &self,
         batch: &RecordBatch,

@@ -1,11 +1,11 @@
-//! What values lose where expressions convert them: a text behind its number, digits above a type,
-//! a date that is none, a quotient of zero.
+//! Records what conversions in expressions lose: text after a number, digits beyond a type's
+//! precision, invalid dates, divisions by zero.
 //!
-//! A SELECT converts as well as it can and says nothing. An INSERT refuses what it would store
-//! otherwise than it was written, or warns of it. So what converts a value says here what was lost
-//! ([`note`]), and who evaluates for an INSERT hears it ([`heard`]), batch by batch, on the thread
-//! that evaluates. While constants are folded into a plan a loss is an error, which leaves the
-//! expression in the plan: whether its value is wanted is known only when it runs.
+//! A SELECT converts values as far as possible and ignores losses. An INSERT rejects values that
+//! would not be stored as written, or warns. So conversions report losses here ([`note`]), and the
+//! evaluation for an INSERT collects them ([`heard`]) for each batch, on the evaluating thread.
+//! During constant folding a loss is an error, so that the expression remains in the plan: only
+//! execution shows whether its value is needed.
 
 use std::cell::{Cell, RefCell};
 
@@ -17,19 +17,19 @@ use freshet_base::{Error, ErrorCode};
 use crate::error::external;
 use crate::evaluation::{Evaluation, Losses, OnLoss};
 
-/// Characters of a value that a message shows.
+/// Maximum number of characters of a value in a message.
 const SHOWN_CHARACTERS_MAX: usize = 64;
 
 thread_local! {
-    /// Who hears of losses on this thread.
+    /// Collects the losses on this thread.
     static LISTENER: RefCell<Option<Listener>> = const { RefCell::new(None) };
-    /// Whether losses matter to the statement that is planned on this thread.
+    /// Whether losses matter to the statement that this thread is planning.
     static PLANNED: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Listener {
     evaluation: Evaluation,
-    /// The first loss that is not taken.
+    /// The first loss that must fail.
     refused: Option<Error>,
 }
 
@@ -45,7 +45,7 @@ impl Listener {
     }
 }
 
-/// Gives the thread back to who listened before.
+/// Restores the thread's previous listener on drop.
 struct Listening(Option<Listener>);
 
 impl Listening {
@@ -54,7 +54,7 @@ impl Listening {
         Self(LISTENER.replace(Some(listener)))
     }
 
-    /// The first loss that was not taken.
+    /// The first loss that must fail.
     fn end(self) -> Option<Error> {
         LISTENER.with_borrow_mut(|listener| listener.as_mut()?.refused.take())
     }
@@ -66,10 +66,10 @@ impl Drop for Listening {
     }
 }
 
-/// Evaluates, and hears of what is lost if that matters to the statement that `config` is of.
+/// Evaluates and collects losses, if they matter to the statement to which `config` belongs.
 ///
 /// # Errors
-/// The first loss, where the statement does not take it; those of evaluating.
+/// The first loss, if the statement does not allow it, and errors of evaluation.
 pub fn heard<T>(config: &ConfigOptions, evaluate: impl FnOnce() -> Result<T>) -> Result<T> {
     let evaluation = config.extensions.get::<Evaluation>();
     let Some(evaluation) = evaluation.filter(|evaluation| evaluation.losses().matter()) else {
@@ -83,12 +83,12 @@ pub fn heard<T>(config: &ConfigOptions, evaluate: impl FnOnce() -> Result<T>) ->
     }
 }
 
-/// Whether anybody hears of losses: whoever would look for some asks once a batch.
+/// Whether losses are collected, to be asked once per batch before looking for them.
 pub fn are_heard() -> bool {
     LISTENER.with_borrow(Option::is_some)
 }
 
-/// Converts where what is lost is noted elsewhere, or belongs to nobody.
+/// Converts without collecting losses.
 pub fn unheard<T>(convert: impl FnOnce() -> T) -> T {
     let listener = LISTENER.take();
     let value = convert();
@@ -96,7 +96,7 @@ pub fn unheard<T>(convert: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Something was lost.
+/// Reports a loss.
 pub fn note(code: ErrorCode, message: impl FnOnce() -> String) {
     LISTENER.with_borrow_mut(|listener| {
         if let Some(listener) = listener {
@@ -105,44 +105,44 @@ pub fn note(code: ErrorCode, message: impl FnOnce() -> String) {
     });
 }
 
-/// A value was not one of this type, or not as a whole.
+/// Reports a value that is invalid for this type, or only valid in part.
 pub fn note_truncated(ty: &str, value: &str) {
     note(ErrorCode::WrongValue, || format!("Truncated incorrect {ty} value: '{}'", shown(value)));
 }
 
-/// A value that is no date.
+/// Reports an invalid date.
 pub fn note_no_date(value: &str) {
     note(ErrorCode::WrongValue, || format!("Incorrect datetime value: '{}'", shown(value)));
 }
 
-/// A text that a function does not read as a value of this type.
+/// Reports text that is invalid as an argument of a function.
 pub fn note_argument(ty: &str, value: &str, function: &str) {
     note(ErrorCode::WrongArgument, || {
         format!("Incorrect {ty} value: '{}' for function {function}", shown(value))
     });
 }
 
-/// A value beyond the largest of a DECIMAL, which is taken for it.
+/// Reports a value that was clamped to the largest of a DECIMAL.
 pub fn note_out_of_range(largest: &str) {
     note(ErrorCode::OutOfRange, || format!("Out of range value for a DECIMAL up to {largest}"));
 }
 
-/// A function came to a date that there is not.
+/// Reports a date out of range.
 pub fn note_overflow(function: &str) {
     note(ErrorCode::DateOverflow, || format!("Datetime function: {function} field overflow"));
 }
 
-/// A logarithm of what has none.
+/// Reports the logarithm of an argument out of its domain.
 pub fn note_no_logarithm() {
     note(ErrorCode::NoLogarithm, || "Invalid argument for logarithm".to_owned());
 }
 
-/// A quotient whose divisor is zero.
+/// Reports a division by zero.
 pub fn note_division() {
     note(ErrorCode::DivisionByZero, || "Division by 0".to_owned());
 }
 
-/// Notes those texts that are of this type in part only.
+/// Reports the texts that are only partly of this type.
 pub fn note_texts(texts: &StringViewArray, ty: &str, is_whole: impl Fn(&str) -> bool) {
     if are_heard() {
         let parts = texts.iter().flatten().filter(|text| !is_whole(text));
@@ -154,11 +154,10 @@ fn shown(value: &str) -> String {
     value.chars().take(SHOWN_CHARACTERS_MAX).collect()
 }
 
-/// Tells the passes over a plan, as long as it lives, whether losses matter to its statement.
+/// A guard that tells planner passes on this thread whether losses matter to the statement.
 pub struct Planning(bool);
 
 impl Planning {
-    /// From now on.
     pub fn of(losses: Losses) -> Self {
         Self(PLANNED.replace(losses.matter()))
     }
@@ -170,8 +169,8 @@ impl Drop for Planning {
     }
 }
 
-/// Whether a literal may be converted while it is planned: where it is of the type as a whole, or
-/// nobody wants to know.
+/// Whether a literal may be converted during planning: it is completely of the type, or losses do
+/// not matter.
 pub fn may_fold(is_whole: impl FnOnce() -> bool) -> bool {
     !PLANNED.get() || is_whole()
 }

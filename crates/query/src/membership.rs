@@ -1,10 +1,10 @@
-//! Conditions on membership of a subquery with MySQL's NULL.
+//! IN and NOT IN of subqueries with MySQL's NULL semantics.
 //!
-//! DataFusion makes a join of `a IN (..)` that knows whether there is a match, and says false where
-//! MySQL says NULL: where it cannot be known because `a` or a value of the subquery is NULL. As a
-//! condition of its own that is as good. Under any other expression it is not, and neither is
-//! `NOT IN` of a subquery that depends on the row, or of a left side that is known: there the
-//! cases are spelled out, each as a question that is never NULL.
+//! DataFusion plans `a IN (..)` as a join that yields false where MySQL yields NULL, that is where
+//! a match is unknown because `a` or a value of the subquery is NULL. For a condition of WHERE or
+//! HAVING that makes no difference. It does inside another expression, and for `NOT IN` of a
+//! correlated subquery or with a constant left side: there the cases are written out as conditions
+//! that are never NULL.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ use freshet_base::err;
 use crate::error::external;
 use crate::functions::operators::comparable;
 
-/// The name of the only column of a subquery that depends on the row: it may not be called as a
-/// column that joins it.
+/// The name of the subquery's only column, if it is correlated: it must differ from the columns
+/// that it is correlated by.
 const MEMBER: &str = "#member";
 
-/// So many conditions are spelled out at most. Each asks its subquery up to three times, and each
-/// of those again what stands in it.
+/// Maximum number of conditions that are written out. Each contains its subquery up to three times,
+/// and so on for nested ones.
 const CASES_MAX: usize = 256;
 
-/// The pass that makes conditions on membership know NULL.
+/// The analyzer rule that adds NULL semantics to IN.
 #[derive(Debug)]
 pub struct Membership;
 
@@ -58,7 +58,7 @@ fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
     changed.map(|changed| changed.data)
 }
 
-/// A condition for which false is as good as NULL.
+/// A condition in which false is equivalent to NULL.
 fn condition(part: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
     let membership = match part {
         Expr::InSubquery(membership) => alike(membership, schema)?,
@@ -90,7 +90,7 @@ fn nested(expr: Expr, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
     changed.map(|changed| changed.data)
 }
 
-/// True where there is a match, NULL where there may be one, and false.
+/// TRUE if there is a match, NULL if there may be one, otherwise FALSE.
 fn cases(membership: InSubquery, schema: &DFSchema, count: &mut usize) -> Result<Expr> {
     *count += 1;
     if *count > CASES_MAX {
@@ -123,11 +123,11 @@ fn cases(membership: InSubquery, schema: &DFSchema, count: &mut usize) -> Result
     Ok(if negated { Expr::Not(Box::new(known)) } else { known })
 }
 
-/// The same question with both sides of the types that MySQL compares them as.
+/// Converts both sides to the type in which MySQL compares them.
 fn alike(membership: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
     let InSubquery { expr, subquery, negated } = membership;
     let (Ok(left), right) = (expr.get_type(schema), subquery.subquery.schema().field(0)) else {
-        // The type of a placeholder is not known yet.
+        // The type of a placeholder is not yet known.
         return Ok(InSubquery { expr, subquery, negated });
     };
     let right = right.data_type().clone();
@@ -137,7 +137,7 @@ fn alike(membership: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
     if found.1 == right { Ok(membership) } else { selecting(membership, found.0) }
 }
 
-/// The same question of a subquery whose column has a name of its own.
+/// Renames the column of a correlated subquery.
 fn apart(membership: InSubquery) -> Result<InSubquery> {
     if membership.subquery.outer_ref_columns.is_empty() {
         return Ok(membership);
@@ -147,7 +147,7 @@ fn apart(membership: InSubquery) -> Result<InSubquery> {
     selecting(membership, value)
 }
 
-/// The same question of what is computed for each row of the subquery.
+/// Replaces the selected value of the subquery.
 fn selecting(membership: InSubquery, value: Expr) -> Result<InSubquery> {
     let rows = membership.subquery.subquery.as_ref().clone();
     let rows = LogicalPlanBuilder::from(rows).project([value.alias(MEMBER)])?.build()?;
@@ -155,7 +155,7 @@ fn selecting(membership: InSubquery, value: Expr) -> Result<InSubquery> {
     Ok(InSubquery { subquery, ..membership })
 }
 
-/// Whether a subquery, or what was made of it, has rows.
+/// EXISTS of `rows`, with the subquery's outer references.
 fn exists(subquery: &Subquery, rows: Arc<LogicalPlan>) -> Expr {
     let subquery = Subquery { subquery: rows, ..subquery.clone() };
     Expr::Exists(Exists { subquery, negated: false })

@@ -1,32 +1,28 @@
-//! Values of placeholders, as the protocol brings them.
+//! Values of placeholders in prepared statements, as received by the protocol.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 
 use crate::temporal;
 
-/// The value of a placeholder.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Parameter {
-    /// NULL.
     Null,
-    /// An integer.
     Int(i64),
-    /// An integer without sign.
+    /// An unsigned integer.
     UInt(u64),
-    /// A float or double.
     Double(f64),
-    /// Text where it is UTF-8, bytes where not.
+    /// Text if it is valid UTF-8, otherwise bytes.
     Bytes(Vec<u8>),
     /// Days since 1970.
     Date(i32),
-    /// Microseconds since 1970, wall time.
+    /// Microseconds since 1970, local time.
     DateTime(i64),
     /// Microseconds.
     Time(i64),
 }
 
-/// A date of these fields; what is no date is its text.
+/// A date; if it is invalid, its text.
 pub fn date(year: i32, month: u32, day: u32) -> Parameter {
     match temporal::days_of(year, month, day) {
         Some(days) => Parameter::Date(days),
@@ -34,7 +30,8 @@ pub fn date(year: i32, month: u32, day: u32) -> Parameter {
     }
 }
 
-/// A date with so many microseconds of its day; what is no date is its text.
+/// A date and time from the date and the microseconds of the day; if the date is invalid, its text
+/// without the time.
 pub fn datetime(year: i32, month: u32, day: u32, micros: i64) -> Parameter {
     match temporal::days_of(year, month, day) {
         Some(days) => Parameter::DateTime(i64::from(days) * temporal::DAY + micros),
@@ -53,7 +50,7 @@ pub fn types(parameters: &[Parameter]) -> Vec<Option<DataType>> {
         .collect()
 }
 
-/// Values as the planner takes them.
+/// Values as literals of the planner.
 pub fn values(parameters: Vec<Parameter>) -> Vec<ScalarValue> {
     parameters.into_iter().map(scalar).collect()
 }
@@ -74,7 +71,7 @@ fn scalar(parameter: Parameter) -> ScalarValue {
     }
 }
 
-/// Whether a type is one of instants and wall times.
+/// Whether a type is a timestamp, with or without a time zone.
 pub fn is_datetime(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(TimeUnit::Microsecond, _))
 }

@@ -1,5 +1,5 @@
-//! From text to statements: `sqlparser` for queries and expressions, our own for the rest, on
-//! the same tokens.
+//! Parses text to statements: queries and expressions with `sqlparser`, other statements with our
+//! own parser on the same tokens.
 
 mod alter;
 mod create;
@@ -35,127 +35,93 @@ use crate::actions;
 use crate::session::SqlMode;
 use crate::syntax::Select;
 
-/// How deep a statement may be nested.
+/// Maximum nesting of a statement in `sqlparser`.
 const NESTING_MAX: usize = 200;
-/// The most statements of one text.
+/// Maximum number of statements in one text.
 const STATEMENTS_MAX: usize = 10_000;
 
-/// A statement.
-#[allow(clippy::large_enum_variant)] // One of them lives as long as it is carried out.
+#[allow(clippy::large_enum_variant)] // only one exists at a time, while its statement runs
 #[derive(Clone, PartialEq, Debug)]
 pub enum Statement {
-    /// SELECT, VALUES, TABLE, WITH, and their unions.
+    /// SELECT, VALUES, TABLE, WITH, and set operations of them.
     Query(Select),
-    /// EXPLAIN.
     Explain {
-        /// Of what.
         statement: Box<Statement>,
-        /// ANALYZE: it is run, and what its steps did is shown.
+        /// ANALYZE: executes the statement and displays the metrics of each operator.
         analyze: bool,
     },
-    /// DESCRIBE of a table, or of one of its columns.
+    /// DESCRIBE of a table or of one of its columns.
     Describe(TableName, Option<String>),
-    /// INSERT.
     Insert(Box<Insert>),
-    /// CREATE DATABASE.
     CreateDatabase {
-        /// Its name.
         name: String,
-        /// IF NOT EXISTS.
         if_not_exists: bool,
     },
-    /// DROP DATABASE.
     DropDatabase {
-        /// Its name.
         name: String,
-        /// IF EXISTS.
         if_exists: bool,
     },
-    /// CREATE TABLE.
     CreateTable(Box<CreateTable>),
-    /// DROP TABLE.
     DropTable {
-        /// Which.
         tables: Vec<TableName>,
-        /// IF EXISTS.
         if_exists: bool,
     },
-    /// TRUNCATE TABLE.
     Truncate(TableName),
-    /// ALTER TABLE.
     AlterTable(TableName, AlterAction),
-    /// USE.
     Use(String),
-    /// SET.
     Set(Vec<Assignment>),
-    /// BEGIN or START TRANSACTION.
     Begin {
         /// WITH LABEL.
         label: Option<String>,
-        /// READ ONLY.
         read_only: bool,
     },
-    /// COMMIT.
     Commit,
-    /// ROLLBACK.
     Rollback,
-    /// SHOW.
     Show(Box<Show>),
-    /// KILL.
     Kill {
-        /// QUERY: the connection stays.
+        /// KILL QUERY: the connection remains open.
         query_only: bool,
-        /// Which connection.
+        /// The connection's id.
         id: u64,
     },
-    /// CREATE USER.
     CreateUser {
-        /// Who, and how they are identified.
+        /// The accounts and their authentication.
         users: Vec<(freshet_meta::Account, Identified)>,
-        /// IF NOT EXISTS.
         if_not_exists: bool,
     },
-    /// ALTER USER.
     AlterUser(Vec<(freshet_meta::Account, Identified)>),
-    /// DROP USER.
     DropUser {
-        /// Who.
         users: Vec<freshet_meta::Account>,
-        /// IF EXISTS.
         if_exists: bool,
     },
-    /// GRANT.
     Grant(Granting),
-    /// REVOKE.
     Revoke(Granting),
-    /// FLUSH TABLES; all of them if none are named.
+    /// FLUSH TABLES of these tables, or of all if empty.
     FlushTables(Vec<TableName>),
-    /// DO.
     Do(Select),
-    /// A SELECT from nothing that calls what acts: SLEEP, GET_LOCK and its kin.
+    /// A SELECT without FROM that calls functions with side effects, such as SLEEP or GET_LOCK.
     Act(Select),
-    /// What is accepted and has no effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
+    /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
     Nothing(&'static str),
 }
 
-/// A statement with its text.
+/// A statement and its text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parsed {
-    /// What it says.
     pub statement: Statement,
-    /// Its own text, without the statements around it.
+    /// The text of this statement alone.
     pub text: String,
-    /// How many `?` it has.
+    /// The number of `?`.
     pub parameters: usize,
-    /// The items of its outermost select as written: how its columns are called.
+    /// The text of each item in the outermost select list, from which columns are named.
     pub items: Vec<String>,
 }
 
 /// Parses the statements of a text.
 ///
 /// # Errors
-/// 1064 with the place for what cannot be understood, 1065 for no statement at all, 1235 for
-/// what is understood and not done.
+/// 1064 with the position of a syntax error, 1065 if there is no statement, 1235 for unsupported
+/// features.
 pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
     let dialect = MySql { mode };
     let sql = &*size::compacted(sql, mode);
@@ -192,7 +158,7 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
     Ok(statements)
 }
 
-/// Where a statement begins and ends; `None` where there is none.
+/// The start and end of a statement; `None` if there are no tokens.
 fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
     let mut said =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
@@ -201,8 +167,8 @@ fn bounds(tokens: &[TokenWithSpan]) -> Option<(Location, Location)> {
     Some((first.span.start, last.span.end))
 }
 
-/// Refuses the end of a clause where FROM or JOIN wants a table: `sqlparser` would take the word
-/// for a name.
+/// Rejects FROM or JOIN directly followed by the next clause: `sqlparser` would take the keyword
+/// for a table name.
 fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
     const ENDS: [&str; 8] = ["WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "UNION", "ON", "JOIN"];
     let said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
@@ -221,7 +187,7 @@ fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The tokens without LOCK IN SHARE MODE: nothing changes what is read.
+/// Removes LOCK IN SHARE MODE from the end: it has no effect, since queries read a snapshot.
 fn unlocked(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
     let mut left = tokens;
     for wanted in ["MODE", "SHARE", "IN", "LOCK"] {
@@ -242,7 +208,7 @@ fn unlocked(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
     left
 }
 
-/// The tokens with `?` numbered, so that each names its own value.
+/// Numbers the `?`, so that each refers to its value.
 fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut count = 0;
     let number = |token: &TokenWithSpan| match &token.token {
@@ -255,7 +221,7 @@ fn numbered(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     tokens.iter().map(number).collect()
 }
 
-/// The texts of the items of the outermost select.
+/// The text of each item in the outermost select list.
 fn items(tokens: &[TokenWithSpan], source: &Source<'_>) -> Vec<String> {
     const MODIFIERS: [&str; 12] = [
         "ALL",
@@ -323,7 +289,8 @@ fn items(tokens: &[TokenWithSpan], source: &Source<'_>) -> Vec<String> {
     found
 }
 
-/// LOAD DATA, by the number that clients know where it is of a file of theirs.
+/// The error for LOAD DATA; for LOCAL it has the number by which clients know that a local file is
+/// meant.
 fn load_refused(cursor: &mut Cursor<'_>) -> Error {
     const INSTEAD: &str = "send the file by HTTP: PUT /api/{database}/{table}/_stream_load";
     match cursor.words("LOAD DATA LOCAL") {
@@ -492,7 +459,7 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
 }
 
-/// Transactions, and what has no effect.
+/// Transaction statements, and statements without effect.
 fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
     match word {
         "BEGIN" => {

@@ -1,4 +1,4 @@
-//! A table of a snapshot, as DataFusion plans over it.
+//! A table of a snapshot as DataFusion's [`TableProvider`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -28,10 +28,10 @@ use crate::result::Origin;
 use crate::scan::{BATCH_ROWS, Left, Part, ScanExec, is_instant, spread};
 use freshet_schema::Zone;
 
-/// About how many rows one slice of a file has, so that threads can share a table evenly.
+/// Approximate number of rows in a slice of a file, so that threads share a table evenly.
 const SLICE_ROWS: u64 = 128 * 1024;
-/// A plan waits for footers that are not in memory where the scan will read at most so many.
-/// Bounds make it a better plan; with more files it is made without what is not known.
+/// Planning reads missing footers if the scan needs at most this many. Their bounds improve the
+/// plan; with more files, planning does without the missing ones.
 const FOOTERS_PLANNED_MAX: usize = 64;
 
 /// A table of a snapshot.
@@ -43,7 +43,7 @@ pub struct StoredTable {
 }
 
 impl StoredTable {
-    /// A table as it stands in a snapshot, its instants shown in `zone`.
+    /// A table as of a snapshot; instants are displayed in `zone`.
     pub fn new(database: &str, snapshot: TableSnapshot, zone: Zone) -> Self {
         let schema = planned_schema(database, &snapshot);
         Self { database: database.to_owned(), snapshot: Arc::new(snapshot), zone, schema }
@@ -58,12 +58,12 @@ impl StoredTable {
         &self.snapshot.schema
     }
 
-    /// The rows that these rowsets and those in memory have, and their bounds where all footers
-    /// that say them are in memory: a few are read for that, since the scan needs them next.
+    /// The number of rows in these rowsets and in memory, and the columns' bounds if all necessary
+    /// footers are cached. A few missing footers are read first, since the scan needs them anyway.
     async fn statistics(&self, rowsets: &[Arc<Rowset>], projection: &[usize]) -> Statistics {
         let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
         if segments.clone().count() <= FOOTERS_PLANNED_MAX {
-            // A footer that cannot be read says so when it is scanned.
+            // The error of an unreadable footer is reported by the scan.
             join_all(segments.map(|segment| segment.read_footer())).await;
         }
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -71,7 +71,7 @@ impl StoredTable {
         let columns = projection.iter().map(|&at| self.columns().columns[at].id);
         let ranges = match self.snapshot.delta_rows() {
             0 => known_ranges(rowsets, &columns.collect::<Vec<_>>()),
-            // Nobody keeps the bounds of rows in memory.
+            // There are no bounds for rows in memory.
             _ => vec![None; projection.len()],
         };
         let columns = projection.iter().zip(ranges);
@@ -103,8 +103,8 @@ impl StoredTable {
         statistics
     }
 
-    /// The rowsets that may hold what is wanted, at least about `limit` rows if there is one, the
-    /// oldest first. Rows in memory count first, since they cost nothing to open.
+    /// The rowsets that may contain matching rows, oldest first; with a `limit`, only as many as
+    /// have about that many rows. Rows in memory count first, because reading them needs no file.
     fn rowsets(&self, asked: &AskedFor, limit: Option<usize>) -> (Vec<Arc<Rowset>>, Left) {
         let (table, all) = (&self.snapshot.table, &self.snapshot.rowsets);
         let mut rowsets = all.clone();
@@ -156,22 +156,22 @@ impl StoredTable {
     }
 }
 
-/// What the filters of a scan say of where rows are.
+/// What the filters of a scan imply for pruning.
 #[derive(Default)]
 struct AskedFor {
     prune: Option<Arc<dyn Prune>>,
     tablets: Option<HashSet<TabletId>>,
 }
 
-/// The columns of a table, for a plan that is kept: what it reads is bound when it is run, and
-/// nothing is kept in memory or on disk until then.
+/// A table without a snapshot, for cached plans: it only has columns, is bound to a snapshot before
+/// execution, and pins neither memory nor files.
 pub struct UnboundTable {
     place: (String, String),
     schema: SchemaRef,
 }
 
 impl UnboundTable {
-    /// The same table without its snapshot.
+    /// Removes the snapshot of a table.
     pub fn new(table: &StoredTable) -> Self {
         Self { place: table.place(), schema: Arc::clone(&table.schema) }
     }
@@ -216,7 +216,8 @@ impl TableProvider for UnboundTable {
     }
 }
 
-/// Columns in lower case, since MySQL compares their names so, with where they are from.
+/// Column names in lower case, since they are case-insensitive in MySQL, with their origin as
+/// metadata.
 fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
     let fields = snapshot.schema.columns.iter().enumerate().map(|(at, column)| {
         let ty = match column.ty.arrow() {
@@ -264,7 +265,7 @@ impl TableProvider for StoredTable {
             Some(projection) => projection.clone(),
             None => (0..self.columns().columns.len()).collect(),
         };
-        // Rows that a filter drops do not count against the limit.
+        // Rows removed by a filter do not count towards the limit.
         let limit = limit.filter(|_| filters.is_empty());
         let asked = self.asked(state, filters)?;
         let (rowsets, left) = self.rowsets(&asked, limit);

@@ -1,4 +1,4 @@
-//! Skipping parts of files that cannot hold a row that is wanted.
+//! Pruning: skips parts of tables and files that cannot contain matching rows.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,19 +22,18 @@ use freshet_schema::Zone;
 
 use crate::functions::in_set::SET_FROM;
 
-/// A condition on the columns of a table, as files are asked about it.
+/// A condition on table columns, to be checked against bounds.
 pub struct Condition {
     predicate: PruningPredicate,
-    /// The columns it looks at, by id, with the name they have in it.
+    /// Its columns: id, and name in the condition.
     columns: Vec<(ColumnId, String)>,
     ids: Vec<ColumnId>,
-    /// That of the session, whose wall time the condition means.
+    /// The time zone of the session, to which times in the condition refer.
     zone: Zone,
 }
 
 impl Condition {
-    /// The condition that `expr` is over a table with these columns; `None` where nothing can
-    /// be said about files from it.
+    /// A pruning condition from `expr` on these columns; `None` if bounds do not help.
     pub fn new(
         expr: &Arc<dyn PhysicalExpr>,
         arrow: &SchemaRef,
@@ -112,13 +111,13 @@ impl PruningStatistics for Asked<'_> {
     }
 }
 
-/// No zone was ever so many microseconds away from UTC: the farthest were Manila and Juneau, with
-/// 16 hours, until they changed the side of the date line.
+/// No time zone was ever this many microseconds from UTC: the farthest were Manila and Juneau with
+/// 16 hours, until they moved to the other side of the date line.
 const OFFSET_MAX: i64 = 17 * 3_600 * 1_000_000;
 
 impl Condition {
-    /// Bounds of instants as bounds of wall time. Clocks that are set back show less at a later
-    /// instant, so those of a zone with a history are as far away as any offset.
+    /// Converts bounds of instants to bounds of local time. Local time is not monotonic when clocks
+    /// are set back, so in a zone with a history bounds are widened by the largest offset.
     fn wall_time(&self, bounds: &ArrayRef, widened: i64) -> ArrayRef {
         let instants = bounds.as_primitive_opt::<TimestampMicrosecondType>();
         let (Some(instants), true) = (instants, self.zone != Zone::UTC) else {
@@ -135,11 +134,11 @@ impl Condition {
     }
 }
 
-/// Combinations of values of distribution columns that are hashed at most.
+/// Maximum number of combinations of distribution column values to hash.
 const COMBINATIONS_MAX: usize = 1024;
 
-/// The tablets that may hold rows for which `expr` holds, where it says so much of the columns that
-/// rows are distributed by.
+/// The tablets that may contain rows that satisfy `expr`; `None` if it does not restrict all
+/// distribution columns to few values.
 pub fn tablets(
     expr: &Arc<dyn PhysicalExpr>,
     table: &Table,
@@ -160,7 +159,7 @@ pub fn tablets(
     let mut arrays = Vec::new();
     let mut repeat = count;
     for (column, values) in &values {
-        // The first column changes slowest, the last with every combination.
+        // In the cross product the first column changes slowest.
         repeat /= values.len().max(1);
         let at = (0..count).map(|row| ((row / repeat.max(1)) % values.len()) as u32);
         let of = ScalarValue::iter_to_array(values.iter().cloned()).ok();
@@ -190,27 +189,27 @@ pub fn tablets(
     Some(tablets)
 }
 
-/// The values of a column that a condition leaves, as they are stored.
+/// The values to which a condition restricts a column, in their stored form.
 fn said_values(said: &[LiteralGuarantee], column: &Column, zone: Zone) -> Option<Vec<ScalarValue>> {
     let name = column.name.to_lowercase();
     let is_of =
         |said: &&LiteralGuarantee| said.guarantee == Guarantee::In && said.column.name == name;
     let ty = match column.ty.arrow() {
-        // Zeros with unlike signs are equal, and hash unlike.
+        // -0 and 0 are equal but have different hashes.
         DataType::Float32 | DataType::Float64 => return None,
-        // One wall time may be two instants.
+        // A local time may be two instants.
         DataType::Timestamp(_, Some(_)) if zone != Zone::UTC => return None,
         DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
         other => other,
     };
     let values = said.iter().find(is_of)?.literals.iter();
-    // Nothing is equal to NULL.
+    // NULL is never equal.
     let values = values.filter(|value| !value.is_null()).cloned().collect::<Vec<_>>();
     values.iter().all(|value| value.data_type() == ty).then_some(values)
 }
 
-/// TIMESTAMP is an instant in files and wall time in queries; the caller has seen to it that
-/// the two are the same.
+/// Removes the time zone: a TIMESTAMP is an instant in files and local time in queries; the caller
+/// ensures that both are the same.
 pub fn without_zone(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         arrow::datatypes::DataType::Timestamp(_, Some(_)) => {

@@ -1,8 +1,9 @@
-//! Windows in the order of what DataFusion knows no ranges of.
+//! Window functions ordered by keys that DataFusion does not support in RANGE frames.
 //!
-//! A frame that ends at rows alike, as every window with ORDER BY has that names no frame, wants
-//! nothing but an order. DataFusion refuses it all the same where the first key is bytes or a time
-//! of day, since it could add no distance to one. A constant before that key changes no order.
+//! The default frame of a window with ORDER BY ends at the current row's peers and only needs an
+//! order. But DataFusion rejects it if the first key is bytes or a time of day, because it cannot
+//! add an offset to such a value. A constant inserted as the first key avoids this and does not
+//! change the order.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::convert::is_binary;
 
-/// The pass that lets windows be ordered by anything.
+/// The analyzer rule that inserts the constant.
 #[derive(Debug)]
 pub struct Ranges;
 

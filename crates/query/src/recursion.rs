@@ -1,4 +1,4 @@
-//! Recursive CTEs that do not end are ended: `cte_max_recursion_depth`.
+//! Limits the iterations of recursive CTEs to `cte_max_recursion_depth`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use freshet_base::err;
 use crate::error::external;
 use crate::evaluation::Evaluation;
 
-/// Counts the rounds of recursive CTEs.
+/// Wraps the recursive term of CTEs in a counter of iterations.
 #[derive(Debug)]
 pub struct LimitRecursion;
 
@@ -59,7 +59,7 @@ impl PhysicalOptimizerRule for LimitRecursion {
     }
 }
 
-/// What a recursive CTE carries out for each round.
+/// The recursive term of a CTE with a counter.
 #[derive(Debug)]
 struct CountedExec {
     term: Arc<dyn ExecutionPlan>,
@@ -102,7 +102,7 @@ impl ExecutionPlan for CountedExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // A round is carried out by a copy of the plan: the count is of all of them.
+        // Each iteration executes a copy of the plan, so the counter is shared.
         let rounds = Arc::clone(&self.rounds);
         Ok(Arc::new(Self { term: children.swap_remove(0), rounds, rounds_max: self.rounds_max }))
     }

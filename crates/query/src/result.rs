@@ -1,4 +1,4 @@
-//! What a client is told of result columns, and cells as they are written to it.
+//! Metadata of result columns, and the text format of their values.
 
 use std::sync::Arc;
 
@@ -22,98 +22,78 @@ use crate::convert::{round_half_up, round_half_up_wide};
 use crate::functions::meaning;
 use crate::{convert, format};
 
-/// Types of the MySQL protocol.
+/// Column types of the MySQL protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ResultType {
-    /// TINYINT.
     Tiny = 0x01,
-    /// SMALLINT.
     Short = 0x02,
-    /// INT.
     Long = 0x03,
-    /// FLOAT.
     Float = 0x04,
-    /// DOUBLE.
     Double = 0x05,
-    /// NULL.
     Null = 0x06,
-    /// TIMESTAMP.
     Timestamp = 0x07,
-    /// BIGINT.
     LongLong = 0x08,
-    /// MEDIUMINT.
     Int24 = 0x09,
-    /// DATE.
     Date = 0x0a,
-    /// TIME.
     Time = 0x0b,
-    /// DATETIME.
     DateTime = 0x0c,
-    /// JSON.
     Json = 0xf5,
-    /// DECIMAL.
     Decimal = 0xf6,
     /// TEXT and BLOB.
     Blob = 0xfc,
     /// VARCHAR, VARBINARY and text of expressions.
     VarString = 0xfd,
-    /// CHAR.
     String = 0xfe,
 }
 
-/// Flags of a result column.
+/// Column flags of the MySQL protocol.
 pub mod flags {
-    /// Takes no NULL.
     pub const NOT_NULL: u16 = 1;
-    /// Of the primary key.
+    /// Part of the primary key.
     pub const PRIMARY_KEY: u16 = 2;
-    /// Of a unique key.
+    /// Part of a unique key.
     pub const UNIQUE_KEY: u16 = 4;
-    /// Of a key that is not unique.
+    /// Part of a non-unique key.
     pub const MULTIPLE_KEY: u16 = 8;
     /// TEXT or BLOB.
     pub const BLOB: u16 = 16;
-    /// Without sign.
     pub const UNSIGNED: u16 = 32;
-    /// Compares by bytes.
+    /// Binary collation.
     pub const BINARY: u16 = 128;
-    /// A number.
+    /// Numeric.
     pub const NUMBER: u16 = 32_768;
 }
 
-/// Decimals of a number whose point is anywhere.
+/// The decimals of a floating-point number without a fixed scale.
 const ANY_DECIMALS: u8 = 31;
-/// Digits that MySQL's DECIMAL has at most.
+/// Maximum precision of a DECIMAL in MySQL.
 const DECIMAL_DIGITS_MAX: u8 = 65;
-/// Length said of text whose length nobody knows.
+/// The length reported for text of unknown length.
 const TEXT_LENGTH: u32 = 65_535;
-/// Most bytes of a character.
+/// Maximum length of a character.
 const CHARACTER_BYTES: u32 = 4;
 
-/// The database of the system's tables.
+/// The database of the system tables.
 pub const SYSTEM: &str = "information_schema";
 
-/// The column of a table that a result column is.
+/// The table column that a result column is read from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Origin {
-    /// Database.
     pub database: String,
-    /// Table.
     pub table: String,
-    /// Column, as created.
+    /// The column's name as it was created.
     pub column: String,
-    /// Its type.
     pub ty: ColumnType,
-    /// Its [`flags`] of keys and NULL.
+    /// NOT NULL and key [`flags`].
     pub flags: u16,
 }
 
 impl Origin {
-    /// Where it stands in the metadata of a field.
+    /// The metadata key in a field.
     pub const KEY: &'static str = "freshet";
 
-    /// The origin that is column `at` of a table.
+    /// The origin of column `at` of a table.
     pub fn of(database: &str, table: &Table, schema: &TableSchema, at: usize) -> Self {
         let column = &schema.columns[at];
         let mut set = if column.nullable { 0 } else { flags::NOT_NULL };
@@ -133,60 +113,57 @@ impl Origin {
         }
     }
 
-    /// As the text of a field's metadata.
+    /// The value for a field's metadata.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).expect("names and types are JSON")
     }
 
-    /// The origin that a field's metadata tells, if it tells one.
+    /// The origin in a field's metadata.
     pub fn decode(field: &Field) -> Option<Self> {
         serde_json::from_str(field.metadata().get(Self::KEY)?).ok()
     }
 }
 
-/// A result column as the protocol describes it.
+/// The metadata of a result column in the protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResultColumn {
-    /// Its name.
     pub name: String,
-    /// Its name in its table, empty for expressions.
+    /// The column's name in its table; empty for expressions.
     pub org_name: String,
-    /// The table as the query calls it.
+    /// The alias of the table in the query.
     pub table: String,
-    /// The table.
+    /// The table's name.
     pub org_table: String,
-    /// The table's database.
     pub database: String,
-    /// Its type.
     pub ty: ResultType,
-    /// Length in bytes.
+    /// Display length in bytes.
     pub length: u32,
-    /// Digits behind the point or the second.
+    /// Fractional digits.
     pub decimals: u8,
     /// [`flags`].
     pub flags: u16,
     /// Whether it has no character set: numbers, dates, bytes.
     pub binary: bool,
-    /// How many digits behind the point or the second every value shows; `None` where each shows
-    /// those that it has.
+    /// The number of fractional digits that all values display; `None` if each displays its own.
     pub shown: Option<u8>,
 }
 
 impl ResultColumn {
-    /// A column of text that is no column of a table.
+    /// A text column that is not from a table.
     pub fn text(name: impl Into<String>) -> Self {
         described(name.into(), &DataType::Utf8View)
     }
 
-    /// A column of integers that is no column of a table.
+    /// An integer column that is not from a table.
     pub fn integer(name: impl Into<String>) -> Self {
         described(name.into(), &DataType::Int64)
     }
 }
 
-/// The columns of a plan; `names` are those that were written.
+/// The result columns of a plan; `names` are the names in the text of the query, `None` for a
+/// wildcard.
 pub fn columns(schema: &DFSchema, names: &[Option<String>]) -> Vec<ResultColumn> {
-    // A wildcard stands for as many columns as the other items leave.
+    // A wildcard stands for all columns that the other items leave.
     let wildcards = names.iter().filter(|name| name.is_none()).count();
     let known = wildcards == 0 && names.len() == schema.fields().len();
     let head = names.iter().take_while(|name| name.is_some()).count();
@@ -209,12 +186,12 @@ pub fn columns(schema: &DFSchema, names: &[Option<String>]) -> Vec<ResultColumn>
         .collect()
 }
 
-/// The name inside of a column that has the name of one before it.
+/// The internal name of a column with the same name as an earlier one.
 pub fn copy_name(name: &str, copy: usize) -> String {
     format!("{name}#{copy}")
 }
 
-/// What a column is called that is perhaps a copy in name.
+/// The name of a column without the suffix of [`copy_name`].
 fn called(schema: &DFSchema, at: usize) -> &str {
     let name = schema.field(at).name();
     let mut before = schema.fields()[..at].iter();
@@ -231,14 +208,14 @@ fn called(schema: &DFSchema, at: usize) -> &str {
 fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> ResultColumn {
     let origin = Origin::decode(field).filter(|origin| same(&origin.ty.arrow(), field.data_type()));
     let name = match (&origin, written) {
-        // Columns of the system's tables are called as they are, however they were written.
+        // Columns of system tables keep their own case.
         (Some(origin), Some(written))
             if origin.database == SYSTEM && origin.column.eq_ignore_ascii_case(written) =>
         {
             origin.column.clone()
         }
         (_, Some(written)) => written.to_owned(),
-        // A plain column is called as it was created.
+        // A plain column has the name with which it was created.
         (Some(origin), None) if origin.column.eq_ignore_ascii_case(called) => origin.column.clone(),
         _ => called.to_owned(),
     };
@@ -290,7 +267,7 @@ fn temporal(name: String, ty: ResultType, length: u32, fsp: u8) -> ResultColumn 
     ResultColumn { decimals: fsp, flags: flags::BINARY, binary: true, ..plain(name, ty, length) }
 }
 
-/// The description of an expression.
+/// The metadata of an expression.
 fn computed(name: String, field: &Field) -> ResultColumn {
     if meaning::is_json(field) {
         return typed(name, ColumnType::Json);
@@ -308,7 +285,7 @@ fn computed(name: String, field: &Field) -> ResultColumn {
     }
 }
 
-/// The description of an expression of this type.
+/// The metadata of an expression of this type.
 fn described(name: String, ty: &DataType) -> ResultColumn {
     match ty {
         DataType::Null => ResultColumn { binary: true, ..plain(name, ResultType::Null, 0) },
@@ -336,7 +313,7 @@ fn described(name: String, ty: &DataType) -> ResultColumn {
     }
 }
 
-/// The description of a column of a table.
+/// The metadata of a table column.
 fn typed(name: String, ty: ColumnType) -> ResultColumn {
     let mut column = match ty {
         ColumnType::Boolean => number(name, ResultType::Tiny, 1, 0),
@@ -383,34 +360,30 @@ fn typed(name: String, ty: ColumnType) -> ResultColumn {
     column
 }
 
-/// The values of a result column in one batch, by the few shapes that are written.
+/// The values of a result column in a batch, in one of few types.
 pub enum Cells {
     /// NULL in every row.
     Null,
-    /// Truth values, written as 1 and 0.
+    /// Booleans, written as 1 and 0.
     Bool(BooleanArray),
-    /// Integers with sign.
     Int(Int64Array),
-    /// Integers without sign.
+    /// Unsigned integers.
     UInt(UInt64Array),
-    /// Floats.
     Float(Float32Array),
-    /// Doubles, with the digits behind the point that are shown.
+    /// Doubles, with the number of displayed fractional digits.
     Double(Float64Array, Option<u8>),
-    /// Decimals, with the digits behind their point, and those of them that are shown.
+    /// Decimals, with their scale and displayed scale.
     Decimal(Decimal128Array, [u32; 2]),
-    /// The same of more than 38 digits, and LARGEINT.
+    /// Decimals with a precision above 38 and LARGEINT, with their scale and displayed scale.
     Large(Decimal256Array, [u32; 2]),
     /// Days since 1970.
     Date(Date32Array),
-    /// Microseconds since 1970, with the digits of the second that are shown; `None` where
-    /// each value shows what it needs.
+    /// Microseconds since 1970, with the number of displayed fractional digits; `None` if each
+    /// value displays its own.
     DateTime(TimestampMicrosecondArray, Option<u8>),
-    /// Microseconds, with the digits of the second that are shown.
+    /// Microseconds, with the number of displayed fractional digits.
     Time(DurationMicrosecondArray, Option<u8>),
-    /// Text.
     Text(StringViewArray),
-    /// Bytes.
     Bytes(BinaryViewArray),
 }
 
@@ -418,7 +391,7 @@ impl Cells {
     /// The columns of a batch.
     ///
     /// # Errors
-    /// A type that no expression of MySQL has.
+    /// For an Arrow type that no MySQL expression has.
     pub fn of(batch: &RecordBatch, columns: &[ResultColumn]) -> Result<Vec<Self>> {
         assert_eq!(batch.num_columns(), columns.len(), "a description for each column");
         batch
@@ -449,7 +422,7 @@ impl Cells {
             DataType::Float64 => {
                 Self::Double(array.as_primitive::<Float64Type>().clone(), column.shown)
             }
-            // A product with zero is a zero without the digits that it was said to have.
+            // A product with zero is a zero that may lack its declared scale.
             DataType::Decimal128(_, scale) if scale.unsigned_abs() < column.decimals => {
                 let wanted =
                     DataType::Decimal256(DECIMAL256_MAX_PRECISION, column.decimals.cast_signed());
@@ -499,15 +472,14 @@ impl Cells {
         })
     }
 
-    /// Whether the cell of a row is NULL.
     pub fn is_null(&self, row: usize) -> bool {
         self.array().is_none_or(|array| array.is_null(row))
     }
 
-    /// Appends the cell of a row with all digits that it has behind the point, shown or not.
+    /// Appends a value with all fractional digits, including those that are not displayed.
     ///
     /// # Panics
-    /// When the cell is NULL.
+    /// When the value is NULL.
     pub fn exact(&self, row: usize, out: &mut Vec<u8>) {
         let mut text = String::new();
         match self {
@@ -518,10 +490,10 @@ impl Cells {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Appends the cell of a row as text, exactly as MySQL prints it.
+    /// Appends a value in MySQL's text format.
     ///
     /// # Panics
-    /// When the cell is NULL.
+    /// When the value is NULL.
     pub fn text(&self, row: usize, out: &mut Vec<u8>) {
         assert!(!self.is_null(row), "NULL has no text");
         match self {
@@ -562,16 +534,16 @@ impl Cells {
     }
 }
 
-/// The digits behind the point that values have, and those that their column shows.
+/// The scale of the values, and the displayed scale of their column.
 fn digits(scale: i8, column: &ResultColumn) -> [u32; 2] {
     let has = u32::from(scale.unsigned_abs());
     [has, has.min(column.decimals.into())]
 }
 
-/// A batch whose rows are texts, for the answers of SHOW and the like.
+/// A batch of text rows, for the results of SHOW and similar statements.
 ///
 /// # Panics
-/// When a row has another number of cells than there are columns.
+/// When a row does not have one value per column.
 pub fn text_batch(columns: &[&str], rows: &[Vec<Option<String>>]) -> RecordBatch {
     assert!(rows.iter().all(|row| row.len() == columns.len()), "a cell for each column");
     let fields = columns.iter().map(|name| Field::new(*name, DataType::Utf8View, true));

@@ -1,7 +1,7 @@
-//! From MySQL's syntax tree to one that DataFusion plans with MySQL's meaning.
+//! Rewrites MySQL's syntax tree so that DataFusion plans it with MySQL's semantics.
 //!
-//! Column names become lower case, since MySQL compares them so; functions of the session
-//! become literals; the rest is told by the functions of `functions`.
+//! Column names become lower case, since they are case-insensitive in MySQL; functions of the
+//! session become literals; other differences are left to the functions of `functions`.
 
 mod aggregate;
 mod cast;
@@ -27,21 +27,18 @@ use sqlparser::ast::{
 
 use crate::session::Session;
 
-/// What a rewritten query is besides its tree.
+/// Information about a rewritten query.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rewritten {
-    /// Whether the tree holds values of the session or of this moment, so that a plan of it
-    /// is good for one execution only.
+    /// Whether it contains values of the session or of the current time, so that its plan must not
+    /// be reused.
     pub of_session: bool,
-    /// How columns of the outermost select are called, where it is a select: `None` for a
-    /// wildcard, which is called by the columns that it stands for.
+    /// The column names of the outermost SELECT; `None` for a wildcard.
     pub names: Vec<Option<String>>,
 }
 
-/// Rewrites a query.
-///
 /// # Errors
-/// Unknown variables, and what is not supported.
+/// Unknown variables and unsupported features.
 pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Result<Rewritten> {
     let names = select::outer_names(query, texts);
     let mut rewriter = Rewriter::new(session);
@@ -51,10 +48,10 @@ pub fn query(query: &mut Query, texts: &[String], session: &Session<'_>) -> Resu
     }
 }
 
-/// Rewrites an expression that stands outside of a query.
+/// Rewrites an expression outside of a query.
 ///
 /// # Errors
-/// As for a query.
+/// Those of [`query`].
 pub fn expression(expr: &mut Expr, session: &Session<'_>) -> Result<()> {
     let mut rewriter = Rewriter::new(session);
     match expr.visit(&mut rewriter) {
@@ -66,30 +63,30 @@ pub fn expression(expr: &mut Expr, session: &Session<'_>) -> Result<()> {
 struct Rewriter<'a> {
     session: &'a Session<'a>,
     of_session: bool,
-    /// How many queries the visitor is inside of.
+    /// The nesting of queries at the visitor's position.
     depth: usize,
-    /// How many derived tables that read those beside them it is inside of.
+    /// The nesting of LATERAL derived tables.
     laterals: usize,
-    /// Expressions that were visited, and those that were copied.
+    /// The number of visited and copied expressions.
     seen: usize,
-    /// How high the expressions are that the visitor is inside of, as far as it has come.
+    /// The heights of the enclosing expressions, as far as they have been visited.
     heights: Vec<usize>,
 }
 
-/// An expression that is so high gets a name of its own: DataFusion spells out the names of all
-/// that stands below each expression, again and again.
+/// Expressions of this height get a name of their own: DataFusion repeatedly builds the name of
+/// each expression from all its descendants.
 const PART_HEIGHT: usize = 12;
 
-/// What is written is copied where MySQL's meaning takes more than one expression of
-/// DataFusion's: no more often than this.
+/// Limit on copies: where MySQL's semantics need several expressions of DataFusion, operands are
+/// copied. The total size may grow to this multiple of the limit on terms.
 const COPIES_MAX: usize = 3;
 
-/// Where a query stands.
+/// The position of a query.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Whether it is the whole statement.
     outermost: bool,
-    /// Whether it may name columns that are not those of its own tables.
+    /// Whether it may refer to columns of an outer query.
     has_outer: bool,
 }
 
@@ -105,7 +102,7 @@ impl<'a> Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// Counts expressions: copies of copies double with each level.
+    /// Counts expressions, since copies of copies grow exponentially.
     fn count(&mut self, more: usize) -> Result<()> {
         self.seen = self.seen.saturating_add(more);
         let most = self.session.limits.terms.saturating_mul(COPIES_MAX);
@@ -119,7 +116,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// An expression is copied so many times.
+    /// Counts copies of an expression.
     fn copied(&mut self, expr: &Expr, times: usize) -> Result<()> {
         let most = self.session.limits.terms.saturating_mul(COPIES_MAX);
         self.count(values::nodes(expr, most + 1).saturating_mul(times))
@@ -193,8 +190,8 @@ impl VisitorMut for Rewriter<'_> {
     }
 }
 
-/// Whether an expression has a name that is made of those of its parts, and may have another one:
-/// conditions are taken apart by AND and OR, and aggregates are found where they stand.
+/// Whether an expression's name is built from its parts and may be replaced. Conditions are split
+/// at AND and OR, and aggregates must remain recognizable, so these are excluded.
 fn is_named(expr: &Expr) -> bool {
     use BinaryOperator::{And, Or, Xor};
     match expr {
@@ -205,7 +202,7 @@ fn is_named(expr: &Expr) -> bool {
     }
 }
 
-/// Calls an expression by what its text comes to.
+/// Names an expression by the hash of its text.
 fn name_part(expr: &mut Expr) {
     let mut hash = DefaultHasher::new();
     expr.to_string().hash(&mut hash);

@@ -1,4 +1,4 @@
-//! Reading a table: slices of its files and what is in memory, as partitions of a plan.
+//! Table scan: reads slices of files and rows in memory, distributed to the partitions of a plan.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,20 +37,19 @@ use crate::error::external;
 use crate::learned::Learned;
 use freshet_schema::Zone;
 
-/// Rows of a batch.
+/// Rows per batch.
 pub const BATCH_ROWS: usize = 8192;
 
-/// A piece of a table that one thread reads.
+/// A part of a table that is read by one thread.
 #[derive(Clone)]
 pub enum Part {
-    /// A share of a file.
+    /// A slice of a file.
     File(Slice),
     /// Rows in memory, with all columns.
     Memory(RecordBatch),
 }
 
 impl Part {
-    /// Rows in it.
     pub fn rows(&self) -> u64 {
         match self {
             Self::File(slice) => slice.rows,
@@ -59,8 +58,9 @@ impl Part {
     }
 }
 
-/// Spreads parts over `count` threads, the largest first, each to the thread with the least. What
-/// is not worth a second thread stays in order, as people who look at a small table expect.
+/// Distributes parts over `count` partitions, largest first, each to the partition with the fewest
+/// rows so far. A small table remains one partition, so that its rows keep their order as users
+/// expect.
 pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
     if parts.iter().map(Part::rows).sum::<u64>() <= BATCH_ROWS as u64 {
         return vec![parts];
@@ -76,20 +76,18 @@ pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
     threads.into_iter().map(|(_, parts)| parts).collect()
 }
 
-/// What the filters of a plan left, by what metadata knows: so many, of so many.
+/// What pruning by metadata left: remaining and total numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    /// Tablets.
     pub tablets: [usize; 2],
-    /// Rowsets.
     pub rowsets: [usize; 2],
 }
 
-/// Reads a table.
+/// The scan of a table.
 pub struct ScanExec {
     table: String,
     left: Left,
-    /// Kept, and asked whether it is open, for as long as anything is read.
+    /// Keeps the snapshot pinned, and is checked to be still open, while the scan runs.
     snapshot: Arc<TableSnapshot>,
     partitions: Vec<Vec<Part>>,
     request: Arc<ScanRequest>,
@@ -101,7 +99,7 @@ pub struct ScanExec {
 }
 
 impl ScanExec {
-    /// Reads `partitions` of a table in a database as `request` says, into batches of `schema`.
+    /// A scan of `partitions` of a table; `request` defines what is read, `schema` the batches.
     pub fn new(
         (database, snapshot): (&str, Arc<TableSnapshot>),
         partitions: Vec<Vec<Part>>,
@@ -131,7 +129,7 @@ impl ScanExec {
         }
     }
 
-    /// The same scan, narrowed by filters that are learned while it runs.
+    /// The same scan with dynamic filters.
     fn learning(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> Self {
         Self {
             table: self.table.clone(),
@@ -247,7 +245,7 @@ impl ExecutionPlan for ScanExec {
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
         let filters = child.parent_filters.iter().map(|parent| Arc::clone(&parent.filter));
         let filters = filters.filter(|filter| snapshot_generation(filter) > 0).collect::<Vec<_>>();
-        // Whole parts of files are left out, single rows are not.
+        // The filters only prune files and parts of them, not single rows.
         let result = FilterPushdownPropagation::all_unsupported(child);
         Ok(match filters.is_empty() {
             true => result,
@@ -267,7 +265,7 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-/// What one partition counts.
+/// Metrics of one partition.
 struct Counts {
     rows_read: Count,
     slices: PruningMetrics,
@@ -294,12 +292,12 @@ impl Counts {
     }
 }
 
-/// The batches of one partition.
+/// Reads the batches of one partition.
 struct Reader {
     snapshot: Arc<TableSnapshot>,
     counts: Counts,
     learned: Option<Learned>,
-    /// The request as narrowed last, and by what.
+    /// The narrowed request, and the generation of the dynamic filters that it was made from.
     narrowed: Option<(u64, Arc<ScanRequest>)>,
     parts: VecDeque<Part>,
     scan: Option<Scan>,
@@ -341,14 +339,14 @@ impl Reader {
         }
     }
 
-    /// Nothing follows an error.
+    /// Ends the stream after an error.
     fn stop(&mut self) {
         self.parts.clear();
         self.pending.clear();
         self.scan = None;
     }
 
-    /// What to read, by what is known when a slice is opened.
+    /// The request, narrowed by the current state of the dynamic filters.
     fn request_now(&mut self) -> Arc<ScanRequest> {
         let Some(learned) = &self.learned else { return Arc::clone(&self.request) };
         let generation = learned.generation();
@@ -362,7 +360,7 @@ impl Reader {
         }
     }
 
-    /// Begins to read a slice, unless what was learned since the plan rules its rowset out.
+    /// Opens a slice, unless the dynamic filters now exclude its rowset.
     async fn open_slice(&mut self, slice: &Slice) -> freshet_storage::Result<()> {
         let request = self.request_now();
         let learned = request.prune.as_ref().filter(|_| self.learned.is_some());
@@ -387,7 +385,7 @@ impl Reader {
         }
     }
 
-    /// The batch in the plan's schema, instants as the session's wall time.
+    /// Converts a batch to the plan's schema, with instants as local time of the session.
     fn finished(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         self.counts.rows_read.add(rows);
@@ -402,7 +400,7 @@ impl Reader {
     }
 }
 
-/// Whether a column holds instants.
+/// Whether a column is a TIMESTAMP.
 pub fn is_instant(schema: &TableSchema, at: usize) -> bool {
     matches!(schema.columns[at].ty, ColumnType::Timestamp { .. })
 }

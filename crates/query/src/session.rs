@@ -1,27 +1,22 @@
-//! What planning needs to know of the session that a statement came from.
+//! The session as seen by the planner.
 
 use crate::limits::Limits;
 use freshet_schema::Zone;
 
-/// The value of a variable.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// NULL.
     Null,
-    /// An integer.
     Int(i64),
-    /// An integer without sign.
+    /// An unsigned integer.
     UInt(u64),
-    /// A double.
     Double(f64),
-    /// Text.
     Text(String),
 }
 
-/// Which of a variable's values is meant.
+/// The scope of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// `@@x`: the session's where there is one, else the global one.
+    /// `@@x`: the session's value if there is one, otherwise the global one.
     Any,
     /// `@@session.x`.
     Session,
@@ -29,61 +24,59 @@ pub enum Scope {
     Global,
 }
 
-/// Where variables are looked up.
+/// Looks up variables.
 pub trait Variables: Send + Sync {
-    /// A system variable; `None` when there is none of this name.
+    /// A system variable; `None` if the name is unknown.
     fn system(&self, scope: Scope, name: &str) -> Option<Value>;
 
-    /// A user variable; NULL when it was never set.
+    /// A user variable; NULL if it was not set.
     fn user(&self, name: &str) -> Value;
 }
 
-/// The bits of `sql_mode` that change what a statement means.
+/// The flags of `sql_mode` that affect parsing and planning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SqlMode {
     /// `||` concatenates.
     pub pipes_as_concat: bool,
-    /// `"x"` is a name.
+    /// `"x"` is an identifier.
     pub ansi_quotes: bool,
-    /// A backslash in text is a backslash.
+    /// A backslash in text is not an escape character.
     pub no_backslash_escapes: bool,
 }
 
-/// The session as planning sees it.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
     /// The selected database.
     pub database: Option<&'a str>,
-    /// `user@host` as the client gave it.
+    /// `user@host` of the client.
     pub user: &'a str,
     /// `user@host` of the account.
     pub current_user: &'a str,
-    /// What VERSION() says.
+    /// The result of VERSION().
     pub version: &'a str,
-    /// What CONNECTION_ID() says.
+    /// The result of CONNECTION_ID().
     pub connection_id: u64,
-    /// What LAST_INSERT_ID() says.
+    /// The result of LAST_INSERT_ID().
     pub last_insert_id: u64,
-    /// What ROW_COUNT() says.
+    /// The result of ROW_COUNT().
     pub row_count: i64,
-    /// What FOUND_ROWS() says.
+    /// The result of FOUND_ROWS().
     pub found_rows: u64,
-    /// The start of the statement, microseconds since 1970 UTC.
+    /// The start of the statement in microseconds since 1970 UTC.
     pub now_micros: i64,
     /// `time_zone`.
     pub zone: Zone,
-    /// `time_zone` as functions of zones read it.
+    /// `time_zone` as text, for time zone functions.
     pub zone_name: &'a str,
     /// `sql_mode`.
     pub mode: SqlMode,
-    /// How large statements may be.
+    /// Limits on the size of statements.
     pub limits: Limits,
-    /// Variables.
     pub variables: &'a dyn Variables,
 }
 
 impl Session<'_> {
-    /// A system variable that is a number, zero or more.
+    /// A system variable that is a non-negative integer.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.variables.system(Scope::Any, name)? {
             Value::Int(value) => u64::try_from(value).ok(),

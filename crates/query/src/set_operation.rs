@@ -1,5 +1,5 @@
-//! UNION, INTERSECT and EXCEPT: a result column has the type that holds the values of all parts,
-//! and ALL counts the copies of a row.
+//! UNION, INTERSECT and EXCEPT: the columns have the common type of all operands, and ALL takes
+//! duplicates into account.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::functions::typed::{common_of, converted, exact_digits};
 use crate::result::copy_name;
 use crate::rewrite::set_operation::{is_bare_set_operation, is_nameless, query_of};
 
-/// What numbers the copies of a row: no column is called so.
+/// The column that numbers duplicates; no user column is named like this.
 const COPY: &str = "#copy";
 
-/// Plans set operations, all of which the rewriter makes derived tables, before anything reads
-/// their columns: what operators mean is decided by the types of their operands.
+/// Plans set operations, which the rewriter has made derived tables, before anything refers to
+/// their columns: operators are planned by the types of their operands.
 #[derive(Debug)]
 pub struct SetOperations;
 
@@ -48,8 +48,8 @@ impl RelationPlanner for SetOperations {
     }
 }
 
-/// The plan of a set operation, or of a query in parentheses. A chain of operations is as deep as
-/// it is long, so that no step of it may call the next.
+/// Plans a set operation or a query in parentheses. A chain of operations nests as deep as it is
+/// long, so it is processed by a loop instead of recursion.
 fn planned(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let mut first = body;
     let mut rest = Vec::new();
@@ -59,7 +59,7 @@ fn planned(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<Lo
     }
     let mut plan = part(first, context)?;
     while let Some(&(op, ..)) = rest.last() {
-        // A run of one operation is one: all its parts have common types.
+        // A run of the same operation is planned at once: all its operands have common types.
         let mut run = vec![(true, plan)];
         while let Some((_, all, right)) = rest.pop_if(|(next, ..)| *next == op) {
             run.push((all, part(right, context)?));
@@ -69,7 +69,7 @@ fn planned(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<Lo
     Ok(plan)
 }
 
-/// Whether an operation counts the copies of a row.
+/// Whether an operation has ALL.
 fn is_all(op: SetOperator, quantifier: SetQuantifier) -> Result<bool> {
     match (op, quantifier) {
         (SetOperator::Minus, _) => Err(unknown("MINUS")),
@@ -87,15 +87,15 @@ fn part(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<Logic
     context.plan(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
 }
 
-/// A column that all parts of a set operation have.
+/// A column of a set operation.
 struct Common {
     name: String,
     ty: DataType,
-    /// How many digits of the second its values show, where all parts say it.
+    /// The number of fractional digits of a time, if known for all operands.
     digits: Option<u8>,
 }
 
-/// The columns of a set operation: the names are those of the first part, and unique.
+/// The columns of a set operation, with the names of its first operand, made unique.
 fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
     let count = parts[0].schema().fields().len();
     if parts.iter().any(|part| part.schema().fields().len() != count) {
@@ -127,7 +127,7 @@ fn columns(parts: &[LogicalPlan]) -> Result<Vec<Common>> {
     Ok(columns.collect())
 }
 
-/// A part of a set operation, its columns called and typed as those of the whole.
+/// An operand of a set operation with the common names and types.
 fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
     let items = part.schema().iter().zip(columns).map(|((qualifier, field), common)| {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
@@ -140,7 +140,7 @@ fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
                 call("mysql_datetime_digits", vec![typed, lit(i64::from(wanted))])
             }
             (Some(wanted), _) => call("mysql_time_digits", vec![typed, lit(i64::from(wanted))]),
-            // A cast would show no more digits than its operand.
+            // A cast alone would display as many digits as its operand.
             (None, ty) => match exact_digits(ty) {
                 Some((_, scale)) if hides_digits(field) => {
                     showing(typed, Some(scale.unsigned_abs()))
@@ -154,14 +154,14 @@ fn columns_of(part: LogicalPlan, columns: &[Common]) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(part).project(items)?.build()
 }
 
-/// The plan of one operation over its parts, each with whether ALL stood before it.
+/// Plans one operation; each operand has a flag for ALL before it.
 fn combined(op: SetOperator, parts: Vec<(bool, LogicalPlan)>) -> Result<LogicalPlan> {
     let (alls, parts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let columns = columns(&parts)?;
     let mut parts =
         parts.into_iter().map(|part| columns_of(part, &columns)).collect::<Result<Vec<_>>>()?;
     if op == SetOperator::Union {
-        // The last DISTINCT speaks of all parts before it.
+        // The last DISTINCT applies to all operands before it.
         let distinct = alls.iter().rposition(|all| !all).map_or(0, |last| last + 1);
         let later = parts.split_off(distinct);
         if parts.is_empty() {
@@ -177,7 +177,7 @@ fn combined(op: SetOperator, parts: Vec<(bool, LogicalPlan)>) -> Result<LogicalP
     let mut parts = alls.into_iter().zip(parts);
     let (_, first) = parts.next().expect("an operation has a first part");
     parts.try_fold(first, |left, (all, right)| {
-        // One copy of a row answers one.
+        // With ALL, one copy of a row matches one copy in the other operand.
         let plan = match all {
             true => operation(numbered(left)?, numbered(right)?, true)?,
             false => operation(left, right, false)?,
@@ -188,7 +188,7 @@ fn combined(op: SetOperator, parts: Vec<(bool, LogicalPlan)>) -> Result<LogicalP
     })
 }
 
-/// The rows of all parts.
+/// The rows of all operands, with duplicates.
 fn union(mut parts: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     match parts.len() {
         1 => Ok(parts.remove(0)),
@@ -204,7 +204,7 @@ fn unknown(operation: &str) -> DataFusionError {
     ))
 }
 
-/// The rows, each with its number among those equal to it.
+/// Numbers each row among its duplicates.
 fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut items = columns_in(&plan);
     let number = row_number().partition_by(items.clone()).build()?;

@@ -1,4 +1,4 @@
-//! The tables of one snapshot.
+//! Resolves tables in a snapshot.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use crate::provider::{StoredTable, UnboundTable};
 use crate::tables::{Table, Tables};
 use freshet_schema::Zone;
 
-/// The tables of one snapshot, and what a transaction has put on top of them.
+/// The tables of a snapshot, with the uncommitted rows of a transaction.
 pub struct SnapshotTables<'a> {
-    /// What is read.
     pub snapshot: &'a Snapshot,
-    /// The zone that instants are shown in.
+    /// The time zone in which instants are displayed.
     pub zone: Zone,
-    /// Rows that only this session sees.
+    /// Adds rows that are visible to this session only.
     pub overlay: &'a (dyn Fn(TableSnapshot) -> Result<TableSnapshot> + Send + Sync),
-    /// The tables of `information_schema` and the like.
+    /// The tables of system databases.
     pub system: &'a dyn Tables,
 }
 
@@ -37,13 +36,13 @@ impl Tables for SnapshotTables<'_> {
     }
 }
 
-/// Database and name of a stored table; `None` for others, which hold what they say.
+/// Database and name of a stored table; `None` for other tables.
 pub fn place(provider: &dyn TableProvider) -> Option<(String, String)> {
     let unbound = || provider.downcast_ref::<UnboundTable>().map(UnboundTable::place);
     provider.downcast_ref::<StoredTable>().map(StoredTable::place).or_else(unbound)
 }
 
-/// The same table without its snapshot; `None` where there is none to let go of.
+/// Removes the snapshot of a stored table; `None` for other tables.
 pub fn unbound(provider: &dyn TableProvider) -> Option<Arc<dyn TableProvider>> {
     let table = provider.downcast_ref::<StoredTable>()?;
     Some(Arc::new(UnboundTable::new(table)))

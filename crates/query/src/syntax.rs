@@ -102,8 +102,8 @@ fn constant(expr: &Expr) -> Option<Constant<'_>> {
     }
 }
 
-/// The hex digits of the bytes that the digits of `b'101'` fill from the right; `None` where they
-/// are none.
+/// Converts the digits of `b'101'` to hexadecimal digits, padded with zeros on the left to whole
+/// bytes; `None` if there are other characters.
 pub fn hex_of_bits(bits: &str) -> Option<String> {
     if !bits.bytes().all(|bit| matches!(bit, b'0' | b'1')) {
         return None;

@@ -1,4 +1,4 @@
-//! `information_schema` and the like, as tables that are computed when they are planned.
+//! Tables of `information_schema` and other system databases, computed during planning.
 
 mod catalog;
 mod columns;
@@ -20,16 +20,13 @@ use crate::result::{Origin, SYSTEM};
 use crate::tables::{Table, Tables};
 use freshet_schema::Zone;
 
-/// A value of a system table.
+/// A value in a system table.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
-    /// NULL.
     Null,
-    /// Text.
     Text(String),
-    /// A number.
     Int(i64),
-    /// An instant, microseconds since 1970 UTC.
+    /// An instant in microseconds since 1970 UTC.
     Time(i64),
 }
 
@@ -63,7 +60,7 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
     }
 }
 
-/// A system table whose rows the server knows.
+/// System tables whose rows are provided by the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerTable {
     /// `processlist`: ID, USER, HOST, DB, COMMAND, TIME, STATE, INFO.
@@ -81,40 +78,36 @@ pub enum ServerTable {
     GlobalStatus,
 }
 
-/// What only the server knows.
+/// Information provided by the server.
 pub trait SystemSource: Send + Sync {
-    /// The rows of a table of the server, in the order of its columns.
+    /// The rows of a table, in the order of its columns.
     ///
     /// # Errors
-    /// 1227 where the user may not see them.
+    /// 1227 if the user may not see them.
     fn rows(&self, table: ServerTable) -> Result<Vec<Vec<Cell>>>;
 
-    /// Whether the user may see this account and what it was granted.
+    /// Whether the user may see this account and its grants.
     fn may_see_account(&self, account: &Account) -> bool;
 
-    /// Whether the user may see this database.
     fn may_see(&self, database: &str) -> bool;
 
-    /// Whether the user may see this table.
     fn may_see_table(&self, database: &str, table: &str) -> bool;
 }
 
-/// The system's tables over one snapshot.
+/// The system tables for a snapshot.
 pub struct SystemTables<'a> {
-    /// What is described.
     pub snapshot: &'a Snapshot,
-    /// What only the server knows.
     pub source: &'a dyn SystemSource,
-    /// The zone that instants are shown in.
+    /// The time zone in which instants are displayed.
     pub zone: Zone,
 }
 
-/// Whether a database is one of those that are always there.
+/// Whether a database is a system database.
 pub fn is_system(name: &str) -> bool {
     crate::rewrite::is_system(name)
 }
 
-/// The tables of a system database, in lower case.
+/// The table names of a system database, in lower case.
 pub fn names(database: &str) -> Vec<&'static str> {
     let wanted = database.to_lowercase();
     let tables = columns::TABLES.iter().filter(|table| table.database == wanted);

@@ -21,7 +21,7 @@ impl Table {
     }
 }
 
-/// Where a statement finds its tables: one snapshot for all of them.
+/// Resolves table names for a statement: all its tables come from the same snapshot.
 pub trait Tables: Send + Sync {
     /// The table of this name.
     ///

@@ -1,22 +1,22 @@
-//! Dates and times as MySQL reads them: days since 1970 and microseconds, no zone.
+//! Dates and times by MySQL's rules, without time zone: days since 1970 and microseconds.
 
-/// Microseconds of a second.
+/// Microseconds per second.
 pub const SECOND: i64 = 1_000_000;
-/// Microseconds of a day.
+/// Microseconds per day.
 pub const DAY: i64 = 86_400 * SECOND;
-/// Hours of the longest TIME.
+/// Maximum number of hours of a TIME.
 const HOURS_MAX: u64 = 838;
-/// The longest TIME, 838:59:59.
+/// The maximum TIME, 838:59:59.
 pub const TIME_MAX: i64 = (838 * 3600 + 59 * 60 + 59) * SECOND;
-/// The dates that there are, from 0000-01-01 to 9999-12-31, in days since 1970.
+/// The range of dates, from 0000-01-01 to 9999-12-31, in days since 1970.
 pub const DATES: std::ops::RangeInclusive<i32> = -719_528..=2_932_896;
 
-/// Whether microseconds since 1970 are a moment of a date that there is.
+/// Whether microseconds since 1970 are within the range of dates.
 pub fn is_in_calendar(micros: i64) -> bool {
     i32::try_from(micros.div_euclid(DAY)).is_ok_and(|days| DATES.contains(&days))
 }
 
-/// A calendar date and wall time taken apart.
+/// The fields of a calendar date and time of day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Parts {
     /// 0 to 9999.
@@ -36,7 +36,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The parts of microseconds since 1970.
+    /// The fields of a time in microseconds since 1970.
     pub fn of(micros: i64) -> Self {
         let (days, rest) = (micros.div_euclid(DAY), micros.rem_euclid(DAY));
         let (year, month, day) = civil(i32::try_from(days).unwrap_or(i32::MAX));
@@ -52,13 +52,13 @@ impl Parts {
         }
     }
 
-    /// The parts of a date at midnight.
+    /// The fields of a date at midnight.
     pub fn of_day(days: i32) -> Self {
         let (year, month, day) = civil(days);
         Self { year, month, day, ..Self::default() }
     }
 
-    /// Microseconds since 1970, if the parts are a date and a time.
+    /// Microseconds since 1970, if the fields are valid.
     pub fn micros(self) -> Option<i64> {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
             return None;
@@ -89,7 +89,7 @@ pub fn civil(days: i32) -> (i32, u32, u32) {
     (i32::try_from(year).expect("years of i32 days are small"), small(month), small(day))
 }
 
-/// Days since 1970 of a date, if it is one.
+/// Days since 1970, if the date is valid.
 pub fn days_of(year: i32, month: u32, day: u32) -> Option<i32> {
     if !(0..=9999).contains(&year) || day == 0 || day > days_in_month(year, month)? {
         return None;
@@ -103,7 +103,7 @@ pub fn days_of(year: i32, month: u32, day: u32) -> Option<i32> {
     i32::try_from(era * 146_097 + of_era - 719_468).ok()
 }
 
-/// How many days a month has, if there is such a month.
+/// The number of days in a month; `None` if the month is invalid.
 pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     match month {
         1 | 3 | 5 | 7 | 8 | 10 | 12 => Some(31),
@@ -113,7 +113,6 @@ pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     }
 }
 
-/// Whether a year has 366 days.
 pub fn is_leap(year: i32) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
@@ -123,38 +122,37 @@ pub fn weekday(days: i32) -> u32 {
     u32::try_from((i64::from(days) + 3).rem_euclid(7)).expect("a remainder of seven")
 }
 
-/// Days since 1970 of the first day of a year, whatever year it is.
+/// Days from 1970-01-01 to the first day of a year, for any year.
 pub fn first_day(year: i32) -> i64 {
     let before = i64::from(year) - 1;
     let leaps = before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400);
     i64::from(year) * 365 + leaps - 719_162 - 365
 }
 
-/// Reads a date and time the way MySQL does: `2024-1-2 3:4:5.6`, `20240102030405`, any
-/// punctuation between the numbers, a `T` or a blank before the time. What stands behind is left
-/// out.
+/// Parses a date and time as MySQL does: `2024-1-2 3:4:5.6`, `20240102030405`, with any punctuation
+/// between the numbers and a `T` or blank before the time. Trailing characters are ignored.
 pub fn parse_datetime(text: &str) -> Option<i64> {
     Fields::of(text)?.micros()
 }
 
-/// Whether nothing of a text that is a date and time is left out.
+/// Whether text is a date and time without ignored characters.
 pub fn is_whole_datetime(text: &str) -> bool {
     Fields::of(text).is_some_and(|fields| fields.whole)
 }
 
-/// Numbers of a text, in the order of a date and time.
+/// The numbers in a text, in the order of a date and time.
 struct Fields {
     numbers: [u32; Self::MOST],
-    /// How many there are.
+    /// The number of numbers found.
     found: usize,
     year_digits: usize,
-    /// Whether what stands between them has a blank before the time.
+    /// Whether there is a blank between date and time.
     spaced: bool,
-    /// Whether anything stands between them.
+    /// Whether there are delimiters.
     delimited: bool,
-    /// Whether digits behind the microseconds round them up.
+    /// Whether the digits after the microseconds round up.
     up: bool,
-    /// Whether nothing but digits of a second stands behind them.
+    /// Whether only further fractional digits follow.
     whole: bool,
 }
 
@@ -167,7 +165,8 @@ impl Fields {
         let bytes = text.trim().as_bytes();
         let is_digit = |byte: &&u8| byte.is_ascii_digit();
         let leading = bytes.iter().take_while(|b| b.is_ascii_digit() || **b == b'T').count();
-        // Digits alone, whose number says how wide the year is; others have two each.
+        // Without delimiters the length determines the width of the year; the other fields have two
+        // digits.
         let packed = leading == bytes.len() || bytes[leading] == b'.';
         let packed_year = if matches!(leading, 4 | 8 | 14..) { 4 } else { 2 };
         let (mut fields, mut at) = (Self::none(packed_year), 0);
@@ -213,7 +212,8 @@ impl Fields {
         Some(())
     }
 
-    /// How much stands before the next number: punctuation, and blanks behind the day.
+    /// The number of characters before the next number: punctuation, and blanks after the day.
+    /// `None` if a blank is in another place.
     fn between(&mut self, rest: &[u8]) -> Option<usize> {
         let between = |b: &&u8| b.is_ascii_punctuation() || b.is_ascii_whitespace();
         let count = rest.iter().take_while(between).count();
@@ -232,7 +232,7 @@ impl Fields {
     }
 }
 
-/// The year that one of two digits stands for.
+/// Extends a year of two digits.
 pub fn century(year: u32) -> u32 {
     match year {
         0..70 => 2000 + year,
@@ -245,31 +245,31 @@ fn number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Six digits of a fraction, the rest cut.
+/// The first six digits of a fraction.
 fn fraction(digits: &[u8]) -> u32 {
     (0..6).fold(0, |sum, place| {
         sum * 10 + digits.get(place).map_or(0, |digit| u32::from(digit - b'0'))
     })
 }
 
-/// Reads a date, the time of day left out.
+/// Parses a date, ignoring the time of day.
 pub fn parse_date(text: &str) -> Option<i32> {
     parse_datetime(text).map(days)
 }
 
-/// Whether microseconds since 1970 lie in the years 0 to 9999, which is all that MySQL knows.
+/// Whether microseconds since 1970 are in years 0 to 9999, MySQL's range.
 pub fn is_time(micros: i64) -> bool {
     const FIRST: i64 = -719_528 * DAY;
     const END: i64 = 2_932_897 * DAY;
     (FIRST..END).contains(&micros)
 }
 
-/// The date of a date and time.
+/// The date of a date and time, in days since 1970.
 pub fn days(micros: i64) -> i32 {
     i32::try_from(micros.div_euclid(DAY)).unwrap_or(i32::MAX)
 }
 
-/// Reads a TIME: `[-][D ]h:m:s[.f]`, `h:m`, `hhmmss`, or the time of a date and time.
+/// Parses a TIME: `[-][D ]h:m:s[.f]`, `h:m`, `hhmmss`, or the time of day of a date and time.
 pub fn parse_time(text: &str) -> Option<i64> {
     let text = text.trim();
     let (negative, body) = match text.strip_prefix('-') {
@@ -299,14 +299,14 @@ pub fn parse_time(text: &str) -> Option<i64> {
     if minutes > 59 || seconds > 59 {
         return None;
     }
-    // More hours than a TIME has are as many as it has.
+    // Clamps to the maximum of TIME.
     let hours = days.saturating_mul(24).saturating_add(hours).min(HOURS_MAX + 1).cast_signed();
     let seconds = hours * 3600 + (minutes * 60 + seconds).cast_signed();
     let micros = (seconds * SECOND + i64::from(fraction(part.as_bytes()))).min(TIME_MAX);
     Some(if negative { -micros } else { micros })
 }
 
-/// Whether a text is a TIME, of which nothing is left out.
+/// Whether text is a TIME without ignored characters.
 pub fn is_whole_time(text: &str) -> bool {
     let text = text.trim();
     let body = text.strip_prefix('-').unwrap_or(text);
@@ -320,7 +320,7 @@ pub fn is_whole_time(text: &str) -> bool {
         && parse_time(text).is_some_and(|micros| !is_longest(micros) || reads(body))
 }
 
-/// Reads a date and time where a time is wanted: what is too short for both is a time alone.
+/// Parses a date and time where a TIME is expected; shorter text can only be a TIME.
 pub fn parse_with_time(text: &str) -> Option<i64> {
     const BYTES_MIN: usize = 12;
     let text = text.trim();
@@ -328,8 +328,8 @@ pub fn parse_with_time(text: &str) -> Option<i64> {
     if fields.delimited && !fields.spaced { None } else { fields.micros() }
 }
 
-/// A time without what stands behind it, as MySQL reads `12abc`. A number with an exponent is no
-/// time.
+/// Removes trailing characters that MySQL ignores, as in `12abc`. A number with an exponent is not
+/// a time.
 fn without_tail(body: &str) -> Option<&str> {
     let mut dots = 0;
     let end = body.find(|c: char| {
@@ -343,11 +343,11 @@ fn without_tail(body: &str) -> Option<&str> {
     (!time.is_empty() && exponent != Some(true)).then(|| time.trim_end())
 }
 
-/// The first number that is a date and time where a TIME is wanted.
+/// Numbers from here on are dates and times where a TIME is expected.
 pub const FIRST_WITH_DATE: i64 = 10_000_000_000;
 
-/// A number such as 102030 as a TIME, and so many microseconds; of a number that is too large for
-/// one, the time of the date and time that it is.
+/// Converts a number such as 102030 to a TIME and adds microseconds; a number too large for a TIME
+/// is a date and time, of which the time of day is taken.
 pub fn time_of(value: i64, micros: i64) -> Option<i64> {
     const LONGEST: i64 = 8_385_959;
     if value >= FIRST_WITH_DATE {
@@ -368,13 +368,13 @@ pub fn time_of(value: i64, micros: i64) -> Option<i64> {
 /// The largest number that is a date without a time.
 pub const DATE_NUMBER_MAX: i64 = 99_991_231;
 
-/// A number such as 20240102 or 20240102030405 as a date and time, and so many microseconds, which
-/// a date does not have.
+/// Converts a number such as 20240102 or 20240102030405 to a date and time and adds microseconds,
+/// except to a date alone.
 pub fn datetime_of(value: i64, micros: i64) -> Option<i64> {
     Some(from_number(value)? + if value > DATE_NUMBER_MAX { micros } else { 0 })
 }
 
-/// A number such as 20240102 or 20240102030405 as a date and time.
+/// Converts a number such as 20240102 or 20240102030405 to a date and time.
 pub fn from_number(value: i64) -> Option<i64> {
     const LARGEST: i64 = 99_999_999_999_999;
     let text = match value {

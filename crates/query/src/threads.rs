@@ -1,14 +1,13 @@
-//! The threads that compute for statements.
+//! The threads that plan and execute queries.
 //!
-//! Nothing in DataFusion ends when it is told to: a pass of its planner takes as long as it takes,
-//! and so does a function over a batch. So whoever has to answer at once computes nothing here: a
-//! statement waits on a thread of its server, and is free to give up, whatever the thread that
-//! computes for it does meanwhile.
+//! DataFusion's planner passes and functions over a batch cannot be interrupted. So no computation
+//! runs on the server's threads: a statement waits there and can give up at any time, regardless of
+//! the thread that computes for it.
 //!
-//! Queries, and the planning of small ones, share threads. The planning of large ones has threads
-//! of its own that give way to all others, and what finds none of them free waits in a queue. A
-//! plan that was given up ends at the next look at its [`Interrupt`]; until then another thread
-//! stands in, so that those who wait do not wait for it.
+//! Execution and the planning of small queries share one set of threads. Large queries are planned
+//! on separate threads with a low priority; if none is free, they wait in a queue. A cancelled
+//! planning job ends at its next check of the [`Interrupt`]; until then a substitute thread serves
+//! the queue.
 
 mod plans;
 
@@ -31,33 +30,33 @@ use crate::evaluation::{Evaluation, Warnings};
 use crate::interrupt::Interrupt;
 use plans::Plans;
 
-/// The stack of a thread that parses, plans or runs queries: enough for a statement as deep as
-/// the parser lets through. What is not used takes no memory.
+/// Stack size of threads that parse, plan or execute: sufficient for the deepest statement that the
+/// parser accepts. Unused stack takes no memory.
 pub const STACK_BYTES: usize = 64 << 20;
-/// Batches that wait for whoever reads them.
+/// Number of batches buffered for the reader.
 const BATCHES_WAITING: usize = 1;
 
-/// Which threads plan a statement.
+/// The threads that plan a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// It takes no longer than a batch of a query.
+    /// Planning takes no longer than a batch of a query.
     Small,
-    /// It may take seconds.
+    /// Planning may take seconds.
     Large,
 }
 
-/// The threads of queries and those of large plans.
+/// The threads for queries and for large plans.
 pub struct Threads {
-    /// Absent only while it is dropped.
+    /// `None` only during drop.
     queries: Option<Runtime>,
     plans: Arc<Plans>,
 }
 
 impl Threads {
-    /// Starts so many threads for queries, and for large plans.
+    /// Starts this number of threads for queries and for large plans.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// When threads cannot be created.
     pub fn start(queries: usize, plans: usize) -> Result<Self> {
         let failed = |error| Error::io("start the threads of queries", error);
         let queries = Builder::new_multi_thread()
@@ -72,7 +71,6 @@ impl Threads {
         Ok(Self { queries: Some(queries), plans })
     }
 
-    /// How many threads for large plans live.
     #[cfg(test)]
     fn plans_alive(&self) -> usize {
         self.plans.alive()
@@ -82,7 +80,7 @@ impl Threads {
         self.queries.as_ref().expect("threads are there until they are dropped").handle()
     }
 
-    /// Runs work on the threads of queries. Dropping what it returns gives the work up.
+    /// Runs work on the query threads. Dropping the returned task cancels it.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -92,10 +90,10 @@ impl Threads {
         Task { handle, interrupt }
     }
 
-    /// Plans something. Dropping the future gives it up.
+    /// Runs a planning job. Dropping the future cancels it.
     ///
     /// # Errors
-    /// Those of the work; 1041 where too many wait.
+    /// Those of the job; 1041 if the queue is full.
     pub async fn plan<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -112,10 +110,11 @@ impl Threads {
         }
     }
 
-    /// Begins a query: what `prepare` makes is read on the threads of queries.
+    /// Starts a query: `prepare` returns the stream of batches, which is then read on the query
+    /// threads.
     ///
     /// # Errors
-    /// Those of the preparation; 1041 where too many wait.
+    /// Those of `prepare`; 1041 if the queue is full.
     pub async fn query<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -126,13 +125,13 @@ impl Threads {
             let (head, stream) = self.plan(lane, prepare).await?;
             return Ok((head, Rows::new(batches, self.spawn(pump(stream, sender)))));
         }
-        // One task does both: who asks for little is not sent from thread to thread.
+        // A single task does both, so that a small query does not switch threads.
         let (prepared, head) = oneshot::channel();
         let task = self.spawn(async move {
             let (head, stream) = prepare.await?;
             match prepared.send(head) {
                 Ok(()) => pump(stream, sender).await,
-                // Nobody waits for it any more.
+                // Cancelled.
                 Err(_) => Ok(()),
             }
         });
@@ -150,27 +149,27 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.plans.close();
         if let Some(queries) = self.queries.take() {
-            // What still computes is not waited for.
+            // Does not wait for running computations.
             queries.shutdown_background();
         }
     }
 }
 
-/// Hands over batch after batch.
+/// Sends batches to the reader.
 async fn pump(
     mut stream: SendableRecordBatchStream,
     batches: mpsc::Sender<RecordBatch>,
 ) -> Result<()> {
     while let Some(batch) = stream.next().await {
         if batches.send(batch.map_err(mapped)?).await.is_err() {
-            // Nobody reads any more.
+            // The reader has dropped the query.
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// Work on a thread of queries; dropped, it is given up.
+/// A task on the query threads; dropping it cancels it.
 pub struct Task<T> {
     handle: JoinHandle<Result<T>>,
     interrupt: Interrupt,
@@ -199,14 +198,14 @@ fn ended(error: JoinError) -> Error {
     }
 }
 
-/// The error of a statement whose work panicked.
+/// The error of a statement that panicked.
 pub fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     err!(Internal, "Internal error: {}", text.unwrap_or("of an unknown kind"))
 }
 
-/// The rows of a running query. Dropping it stops the query.
+/// The rows of a running query. Dropping them cancels it.
 pub struct Rows {
     batches: mpsc::Receiver<RecordBatch>,
     task: Option<Task<()>>,
@@ -226,22 +225,22 @@ impl Rows {
         Self { batches, task: Some(task), evaluation: None }
     }
 
-    /// The same as those of an evaluation.
+    /// Attaches the evaluation whose warnings are returned.
     #[must_use]
     pub fn of(mut self, evaluation: Evaluation) -> Self {
         self.evaluation = Some(evaluation);
         self
     }
 
-    /// What evaluating had to say so far.
+    /// All warnings up to now.
     pub fn warnings(&self) -> Warnings {
         self.evaluation.as_ref().map_or_else(Warnings::default, Evaluation::warnings)
     }
 
-    /// The next rows; `None` at the end.
+    /// The next batch; `None` at the end.
     ///
     /// # Errors
-    /// What went wrong while executing; nothing follows it.
+    /// Errors of execution; nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.batches.recv().await {
             return Ok(Some(batch));
@@ -256,10 +255,10 @@ impl Rows {
         }
     }
 
-    /// All rows that are left.
+    /// All remaining rows.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// Those of [`Self::next`].
     pub async fn collect(&mut self) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         while let Some(batch) = self.next().await? {

@@ -1,10 +1,10 @@
-//! The first rows of parts that are put together.
+//! Sorts the inputs of a merge with a limit by all its keys.
 //!
-//! Of `SELECT 'a', x .. UNION ALL SELECT 'b', y .. ORDER BY 1, 2 LIMIT 3` DataFusion sorts each
-//! part by its second column, since the first is the same in all its rows, and merges them by both.
-//! But all parts share what they know of the rows that are wanted still: a part whose second column
-//! is small would rule out rows of another whose first is. So parts of which some rows are wanted
-//! are sorted by all that they are merged by.
+//! For `SELECT 'a', x .. UNION ALL SELECT 'b', y .. ORDER BY 1, 2 LIMIT 3` DataFusion sorts each
+//! branch by its second column only, since the first is constant in it, and merges them by both.
+//! But all branches share one dynamic filter: a branch with small values in the second column would
+//! exclude rows of another one with a smaller first column. So branches with a limit are sorted by
+//! all keys of the merge.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-/// Makes the parts of a merge know its whole order.
+/// Replaces the sort order of a merge's inputs by the full order.
 #[derive(Debug)]
 pub struct WholeOrders;
 

@@ -1,9 +1,9 @@
-//! Expressions whose results are wide, evaluated over as few rows at a time as their bytes ask for.
+//! Evaluates expressions with large results on fewer rows at a time, to limit memory.
 //!
-//! DataFusion evaluates an expression over a whole batch of rows, whatever the values take.
-//! Projections are therefore cut into pieces that fit ([`TooWide`]), and hand each piece on before
-//! they make the next; filters and joins, whose conditions are narrow, evaluate them piece by
-//! piece; and what an aggregate evaluates goes into a projection of its own below it.
+//! DataFusion evaluates an expression on a whole batch, whatever the size of its result. So
+//! projections are split into pieces that fit ([`TooWide`]) and return each piece before computing
+//! the next; filters and joins, whose results are small, evaluate their conditions piece by piece;
+//! and the arguments of an aggregate move to a projection below it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -42,10 +42,10 @@ use crate::convert::{is_binary, is_text};
 use crate::evaluation::{BATCH_BYTES_MAX, TooWide};
 use crate::scan::BATCH_ROWS;
 
-/// Bytes that a value takes besides those of a long text.
+/// Bytes of a value without long text.
 const VALUE_BYTES: usize = 16;
 
-/// Cuts what is wide.
+/// Splits the evaluation of expressions with large results.
 #[derive(Debug)]
 pub struct SliceWide;
 
@@ -101,7 +101,7 @@ fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
     Ok(Transformed::no(plan))
 }
 
-/// The condition of a join, evaluated piece by piece; `None` where it makes nothing wide.
+/// A join condition that is evaluated piece by piece; `None` if it computes nothing large.
 fn piecewise(filter: &JoinFilter) -> Option<JoinFilter> {
     let expr = filter.expression();
     let columns = filter.column_indices().to_vec();
@@ -111,7 +111,7 @@ fn piecewise(filter: &JoinFilter) -> Option<JoinFilter> {
     })
 }
 
-/// What makes the results of expressions wide.
+/// The properties of expressions that determine the size of their results.
 #[derive(Default)]
 struct Shape {
     expressions: usize,
@@ -142,14 +142,14 @@ impl Shape {
         self.makes_text || self.literal_bytes > BATCH_BYTES_MAX / BATCH_ROWS
     }
 
-    /// Rows of which the results take no more than they may, as far as can be told beforehand.
+    /// The number of rows whose results fit, as far as that can be estimated.
     fn rows_max(&self) -> usize {
         let bytes = self.expressions * VALUE_BYTES / 4 + self.literal_bytes;
         (BATCH_BYTES_MAX / bytes.max(1)).clamp(1, BATCH_ROWS)
     }
 }
 
-/// The bytes that a literal takes in every row; those of short ones are none.
+/// The bytes of a literal in each row; 0 if it is short.
 fn text_bytes(value: &ScalarValue) -> usize {
     let bytes = match value {
         ScalarValue::Binary(Some(bytes)) | ScalarValue::LargeBinary(Some(bytes)) => bytes.len(),
@@ -158,7 +158,7 @@ fn text_bytes(value: &ScalarValue) -> usize {
     if bytes <= 4 * VALUE_BYTES { 0 } else { bytes }
 }
 
-/// A projection that hands on as many rows at a time as fit.
+/// A projection that returns as many rows at a time as fit.
 #[derive(Debug)]
 struct SlicedProjectionExec {
     projection: ProjectionExec,
@@ -245,21 +245,21 @@ impl ExecutionPlan for SlicedProjectionExec {
     }
 }
 
-/// The pieces of one partition.
+/// Computes the pieces of one partition.
 struct Slices {
     input: SendableRecordBatchStream,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
     rows_max: usize,
-    /// Rows that the last piece had.
+    /// The number of rows of the last piece.
     rows_now: usize,
-    /// Rows of the batch that was read last.
+    /// Remaining rows of the current batch.
     left: Option<RecordBatch>,
     metrics: BaselineMetrics,
 }
 
 impl Slices {
-    /// The next piece of a batch; the rest of it waits.
+    /// Computes the next piece of a batch and keeps the remaining rows.
     fn piece(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let mut rows = batch.num_rows().min(self.rows_now);
         loop {
@@ -299,7 +299,7 @@ impl Stream for Slices {
         let batch = match self.left.take() {
             Some(batch) => batch,
             None => {
-                // The rows of another batch may be narrow again.
+                // The rows of the next batch may be smaller.
                 self.rows_now = self.rows_max.min(self.rows_now.saturating_mul(4));
                 match ready!(self.input.poll_next_unpin(cx)) {
                     Some(Ok(batch)) => batch,
@@ -321,7 +321,7 @@ impl RecordBatchStream for Slices {
     }
 }
 
-/// An expression with a narrow result, evaluated over as few rows at a time as fit.
+/// An expression with a small result, evaluated on as few rows at a time as necessary.
 #[derive(Debug)]
 struct Piecewise {
     inner: Arc<dyn PhysicalExpr>,
@@ -404,7 +404,7 @@ impl PhysicalExpr for Piecewise {
     }
 }
 
-/// Expressions that become columns of a projection.
+/// Expressions that move to a projection below.
 #[derive(Default)]
 struct Below {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
@@ -434,7 +434,8 @@ impl Below {
     }
 }
 
-/// The aggregate over a projection that evaluates what is wide; `None` where nothing is.
+/// The aggregate on top of a projection that evaluates its large arguments; `None` if there are
+/// none.
 fn lifted(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let groups = aggregate.group_expr();
     let functions = aggregate.aggr_expr();

@@ -1,8 +1,9 @@
-//! Joins that let other work go on.
+//! Makes joins yield their thread.
 //!
-//! A join may make a million batches of one that it read, and DataFusion counts only batches that
-//! are read: whoever gathers what such a join makes would hold its thread to the end, where
-//! neither KILL nor a limit of time could reach it, nor any other statement the thread.
+//! A join may produce a million batches from one input batch, and DataFusion's cooperative
+//! scheduling only counts input batches. An operator that collects the output of such a join would
+//! occupy its thread to the end, so that neither KILL nor a timeout could stop it and no other
+//! statement could use the thread.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
 
-/// Puts a place to yield behind each join.
+/// Inserts a yield point after each join.
 #[derive(Debug)]
 pub struct YieldBehindJoins;
 

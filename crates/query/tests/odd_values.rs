@@ -1,5 +1,5 @@
-//! Every function with values that nobody expects, of every type and number: it answers or
-//! refuses, and never panics.
+//! Calls every function with unusual values of every type: each call must return a result or an
+//! error, and never panic.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,9 +16,9 @@ use common::Bench;
 use freshet_base::ErrorCode;
 use freshet_query::functions;
 
-/// Rows of the table: of each column every value stands beside many of the others.
+/// Rows of the table: each value of a column is combined with many values of the others.
 const ROWS: usize = 70;
-/// Calls of each function for each number of arguments.
+/// Calls per function and number of arguments.
 const CALLS: usize = 6;
 const ARGUMENTS_MAX: usize = 5;
 
@@ -85,7 +85,7 @@ const TEXTS: [&str; 41] = [
 ];
 
 fn cycled<T: Clone>(values: &[T], stride: usize) -> impl Iterator<Item = Option<T>> {
-    // One value more than there are: NULL.
+    // One position beyond the values stands for NULL.
     let at = move |row: usize| (row * stride + row / (values.len() + 1)) % (values.len() + 1);
     (0..ROWS).map(move |row| values.get(at(row)).cloned())
 }
@@ -122,7 +122,7 @@ fn table() -> RecordBatch {
     RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect()).unwrap()
 }
 
-/// What stands as an argument: columns, and literals where a function wants to know them early.
+/// Arguments: columns, and literals for functions that require constants.
 const ARGUMENTS: [&str; 22] = [
     "i",
     "k",
@@ -148,7 +148,7 @@ const ARGUMENTS: [&str; 22] = [
     "''",
 ];
 
-/// Numbers that look random, the same in every run.
+/// Deterministic pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {

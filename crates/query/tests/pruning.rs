@@ -1,5 +1,5 @@
-//! What is pruned is what cannot be wanted: random conditions over files answer as over the same
-//! rows in memory, where nothing is pruned; and EXPLAIN says what was left.
+//! Pruning must not change results: random conditions on files return the same rows as on memory,
+//! where nothing is pruned. And EXPLAIN shows what pruning left.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,10 +37,10 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 const BUCKETS: u64 = 8;
-/// 2024-03-10 06:00 UTC, an hour before clocks in New York go forward.
+/// 2024-03-10 06:00 UTC, an hour before daylight saving time begins in New York.
 const SPRING: i64 = 1_710_050_400;
 
-/// Columns whose values are few and odd.
+/// Columns with few, unusual values.
 const COLUMNS: [(&str, ColumnType); 10] = [
     ("id", ColumnType::Int { unsigned: false }),
     ("i", ColumnType::Int { unsigned: false }),
@@ -54,7 +54,7 @@ const COLUMNS: [(&str, ColumnType); 10] = [
     ("at", ColumnType::Timestamp { fsp: 0 }),
 ];
 
-/// A text, as it is encoded and as SQL says it.
+/// A text, encoded and as a SQL literal.
 fn text(n: usize) -> (Vec<u8>, String) {
     let long = "the same for more bytes than statistics of a column keep of any of them";
     let text = ["", "a", "A", "a ", "ab", "abcdefgh", "abcdefghi", "\u{e9}\u{20ac}", "zzzzzzzzz"];
@@ -67,7 +67,7 @@ fn text(n: usize) -> (Vec<u8>, String) {
     (cell, format!("'{text}'"))
 }
 
-/// What a column holds, as it is encoded and as SQL says it.
+/// A value of a column, encoded and as a SQL literal.
 fn value(ty: ColumnType, n: usize) -> (Vec<u8>, String) {
     let number = |n: i128, width| n.to_le_bytes()[..width].to_vec();
     let width = match ty.layout() {
@@ -118,7 +118,7 @@ fn value(ty: ColumnType, n: usize) -> (Vec<u8>, String) {
         ColumnType::Timestamp { .. } => {
             let hours = [-30 * 24, -2, 0, 1, 2, 30 * 24][n % 6];
             let micros = i128::from(SPRING + hours * 3600) * 1_000_000;
-            // Wall times on both sides of the change, and one that never was.
+            // Local times on both sides of the change, and one that did not exist.
             let text = [
                 "2024-03-10 01:00:00",
                 "2024-03-10 02:30:00",
@@ -163,7 +163,7 @@ fn table(key: usize, distribution: &[usize]) -> Arc<Table> {
     })
 }
 
-/// Rows whose values these numbers choose, NULL for `None`; ids go on from `first`.
+/// Rows with the values that these numbers select, NULL for `None`; ids continue from `first`.
 fn rows(table: &Table, first: usize, chosen: &[Vec<Option<usize>>]) -> RecordBatch {
     let mut bytes = Vec::new();
     let mut rows = RowWriter::new(COLUMNS.len(), &mut bytes);
@@ -183,7 +183,7 @@ fn rows(table: &Table, first: usize, chosen: &[Vec<Option<usize>>]) -> RecordBat
     builder.finish()
 }
 
-/// The batches as rowsets, each a flush of its own.
+/// Flushes each batch to a rowset of its own.
 fn rowsets(table: &Arc<Table>, root: &Path, loads: &[RecordBatch]) -> Vec<Arc<Rowset>> {
     let fs: FsRef = Arc::new(RealFs);
     let segments = SegmentAccess::of_files(&fs);
@@ -231,7 +231,7 @@ fn empty(table: &Arc<Table>) -> TableSnapshot {
     views.pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap()
 }
 
-/// A literal that a column may be compared with.
+/// A literal to compare a column with.
 fn literal(ty: ColumnType) -> BoxedStrategy<String> {
     let own = any::<usize>().prop_map(move |n| value(ty, n).1);
     let odd = match ty {
@@ -337,7 +337,7 @@ proptest! {
     }
 }
 
-/// The numbers of a pruning level in the lines of EXPLAIN ANALYZE: of so many, so many left.
+/// The total and remaining numbers of a pruning level in EXPLAIN ANALYZE.
 fn level(lines: &[String], name: &str) -> (usize, usize) {
     let line = lines.iter().find(|line| line.contains("ScanExec")).unwrap();
     let shown = line.split(&format!("{name}=")).nth(1).unwrap();

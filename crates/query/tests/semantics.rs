@@ -1,4 +1,4 @@
-//! Expressions and queries answer what MySQL answers.
+//! Results of expressions and queries must be those of MySQL.
 
 #![allow(clippy::unwrap_used)]
 

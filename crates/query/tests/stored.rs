@@ -1,4 +1,4 @@
-//! Tables of a snapshot: rows in memory, read in the session's zone, and where columns are from.
+//! Tables of a snapshot: rows in memory, time zones, origins of columns.
 
 #![allow(clippy::unwrap_used)]
 
@@ -61,7 +61,7 @@ fn table() -> Arc<Table> {
     })
 }
 
-/// Rows of ids, named after them, at as many seconds past 1970.
+/// Rows with these ids, whose names and times (in seconds since 1970) are derived from them.
 fn rows(table: &Table, ids: std::ops::Range<i32>) -> RecordBatch {
     let names = ids.clone().map(|id| format!("n{id}")).collect::<Vec<_>>();
     let times = ids.clone().map(|id| i64::from(id) * 1_000_000);
@@ -76,7 +76,7 @@ fn rows(table: &Table, ids: std::ops::Range<i32>) -> RecordBatch {
     .unwrap()
 }
 
-/// The rows of some ids as files on disk, in order of the ids.
+/// Writes rows with these ids to files, ordered by id.
 fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
     let fs: FsRef = Arc::new(RealFs);
     let segments = SegmentAccess::of_files(&fs);
@@ -105,7 +105,7 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
     Arc::new(Rowset::new(&segments, dir, meta, table.schema()))
 }
 
-/// The answer of a query, and how many rows its scans read.
+/// The rows of a query, and the number of rows that its scans read.
 fn read(bench: &Bench, tables: &Arc<One>, sql: &str) -> (Vec<Vec<String>>, usize) {
     let asked = Bench::asked(sql, &[], Arc::clone(tables) as _).unwrap();
     let lines = bench.runtime.block_on(bench.engine.analyze(asked)).unwrap();
@@ -139,7 +139,7 @@ fn snapshot(table: &Arc<Table>) -> TableSnapshot {
     views(table).pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap()
 }
 
-/// A store of one table without rows.
+/// A store with one empty table.
 fn views(table: &Arc<Table>) -> Views {
     let view = TableView::new(Arc::clone(table), Lsn(0), Version(1), Vec::new());
     let mut store = StoreView { catalog: Default::default(), tables: Default::default() };
@@ -196,7 +196,7 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
 #[test]
 fn files_are_read_where_they_may_hold_what_is_asked() {
     const ROWS: i32 = 300_000;
-    /// Rows of one page, which are read or left together.
+    /// Rows per page, the unit of pruning.
     const PAGE: usize = 4096;
     let bench = Bench::new();
     let table = table();
@@ -220,7 +220,7 @@ fn files_are_read_where_they_may_hold_what_is_asked() {
         let sql = format!("SELECT id, name FROM s WHERE {condition}");
         let (answer, rows_read) = read(&bench, &tables, &sql);
         assert_eq!(answer.len(), wanted, "{condition}");
-        // The plan shows three digits of the number.
+        // The plan displays three digits of the number.
         assert!(rows_read <= pages * PAGE * 101 / 100, "{condition} read {rows_read} rows");
     }
     for literals in [21, 99, 100, 1000] {

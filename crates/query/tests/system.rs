@@ -1,4 +1,4 @@
-//! What clients ask `information_schema` at connect and when they look around.
+//! Queries of `information_schema` that clients run when they connect or browse.
 
 #![allow(clippy::unwrap_used)]
 

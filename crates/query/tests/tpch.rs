@@ -1,4 +1,4 @@
-//! The 22 queries of TPC-H plan and run unchanged.
+//! The 22 queries of TPC-H run unchanged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -60,8 +60,8 @@ fn all_queries_answer() {
     let bench = tpch();
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tpch");
     let mut failed = Vec::new();
-    // Rows of the answers at scale 0.01; what they say is compared with another engine's at
-    // a larger one.
+    // Result rows at scale factor 0.01; contents are compared with another engine's at a larger
+    // one.
     let rows = [4, 4, 10, 5, 5, 1, 4, 2, 173, 20, 359, 2, 33, 1, 1, 296, 1, 2, 1, 1, 1, 7];
     for (at, wanted) in rows.into_iter().enumerate() {
         let sql = std::fs::read_to_string(dir.join(format!("q{:02}.sql", at + 1))).unwrap();

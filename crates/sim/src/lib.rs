@@ -1,21 +1,22 @@
-//! The deterministic simulation: nothing acknowledged is ever lost, doubled or torn.
+//! The deterministic simulation, which checks that nothing acknowledged is ever lost, duplicated or
+//! torn.
 //!
-//! It is: a disk that loses and tears what was not synced ([`fs`]), one seeded thread with a
-//! clock of its own ([`executor`]), actors that use and abuse a whole engine ([`actors`]), and
-//! an oracle that knows what every snapshot must show ([`model`]). One seed is one run
-//! ([`harness`]): several lives of one store, each ended by a power cut or the end of the
-//! process, at a random call of the disk or between two steps, or in order.
+//! It contains: a disk that loses and tears unsynced data ([`fs`]), a seeded single-threaded
+//! executor with its own clock ([`executor`]), actors that use and misuse a whole engine
+//! ([`actors`]), and an oracle that knows what every snapshot must show ([`model`]). One seed is
+//! one run ([`harness`]): several lives of one store, each of which ends by a power cut or the end
+//! of the process, at a random call of the disk, between two steps, or by a clean shutdown.
 //!
-//! It is not: a test of SQL, of sockets, or of real threads. Metadata (redb) and everything
-//! else below SQL runs inside; DataFusion does not.
+//! It does not test SQL, sockets, or real threads. Metadata (redb) and everything else below SQL
+//! runs inside; DataFusion does not.
 //!
-//! Time passes only where code waits: jobs may begin late, so that a slow disk delays flushes
-//! and merges, but no single write takes time.
+//! Time passes only while code waits: jobs may start late, so that a slow disk delays flushes and
+//! merges, but a single write takes no time.
 //!
-//! Invariant: a run that fails says the one command that repeats it, and a seed gives the same
-//! run every time.
+//! Invariant: a run that fails prints a command that repeats it, and a seed always gives the same
+//! run.
 //!
-//! Test it with `cargo test -p freshet-sim`; search for more with
+//! Test it with `cargo test -p freshet-sim`; search more seeds with
 //! `cargo run -p freshet-sim -- --seeds 1000`.
 
 pub mod actors;

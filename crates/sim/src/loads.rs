@@ -1,4 +1,4 @@
-//! What clients do, and what they tell the model in the very step that it happens.
+//! Client operations, each of which informs the model in the same step in which it takes effect.
 
 use std::future::Future;
 use std::ops::Range;
@@ -20,29 +20,27 @@ use crate::fs::SimFs;
 use crate::model::{Event, Model, Part, Unknown};
 use crate::rows;
 
-/// What an actor acts on.
+/// The context of an actor.
 #[derive(Clone)]
 pub struct Client {
-    /// The store.
     pub engine: Arc<Engine>,
-    /// Time.
+    /// The clock and scheduler.
     pub executor: Executor,
-    /// The disk.
     pub fs: SimFs,
-    /// What the log must hold.
+    /// The expected contents of the log.
     pub model: Arc<Mutex<Model>>,
-    /// Whether the disk may fail at any time, so that I/O errors are no surprise.
+    /// Whether the disk may fail at any time, so that I/O errors are expected.
     pub disk_fails: bool,
 }
 
-/// What became of a load.
+/// The outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It is durable and readable.
     Acknowledged(Lsn),
-    /// Its label is used by an earlier one.
+    /// Its label was used before.
     LabelUsed,
-    /// It was refused with a clear error, and nothing happened.
+    /// It failed with an expected error, and without effect.
     Refused,
 }
 
@@ -95,12 +93,12 @@ impl Client {
         Ok(self.acknowledge(loaded.lsn).await)
     }
 
-    /// Loads so many pieces of `count` rows through files.
+    /// Loads `pieces` pieces of `count` rows each through files.
     pub async fn load_large(&self, table: &str, count: i64, pieces: i64) -> Outcome {
         self.load_large_beside(table, count, pieces, |_| Box::pin(async {})).await
     }
 
-    /// The same, and `beside` happens before each piece and before the record.
+    /// Like [`Self::load_large`]; `beside` runs before each piece and before the record.
     pub async fn load_large_beside<'a>(
         &self,
         table: &str,
@@ -137,7 +135,7 @@ impl Client {
         Ok(self.acknowledge(loaded.lsn).await)
     }
 
-    /// Takes `count` amounts from one account and gives them to the other, in one transaction.
+    /// Moves `count` amounts from one account to the other, in one transaction.
     pub async fn transfer(&self, count: i64) -> Outcome {
         let outcome = self.try_transfer(count).await;
         self.outcome(outcome)
@@ -162,7 +160,7 @@ impl Client {
         Ok(self.acknowledge(loaded.lsn).await)
     }
 
-    /// Empties tables by name, all at once.
+    /// Truncates tables by name with a single record.
     pub async fn truncate(&self, names: &[&str]) -> Outcome {
         let outcome = self.try_truncate(names).await;
         self.outcome(outcome)
@@ -178,7 +176,6 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a TRUNCATE is a record")))
     }
 
-    /// Changes the columns of a table.
     pub async fn alter(&self, table: &str, change: SchemaChange) -> Outcome {
         let outcome = self.try_alter(table, change).await;
         self.outcome(outcome)
@@ -197,7 +194,6 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
     }
 
-    /// Drops a table.
     pub async fn drop_table(&self, table: &str) -> Outcome {
         let outcome = self.try_drop(table).await;
         self.outcome(outcome)
@@ -212,7 +208,7 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
     }
 
-    /// Drops the database and all its tables.
+    /// Drops the database with all its tables.
     pub async fn drop_database(&self) -> Outcome {
         let outcome = self.try_drop_database().await;
         self.outcome(outcome)
@@ -228,7 +224,6 @@ impl Client {
         Ok(self.acknowledged(lsn.expect("a DROP is a record")))
     }
 
-    /// Sets a property of a table.
     pub async fn set(&self, table: &str, property: &str, value: u64) -> Outcome {
         let outcome = async {
             let id = self.engine.target("d", table)?.id();
@@ -238,7 +233,6 @@ impl Client {
         self.outcome(outcome.await.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
     }
 
-    /// Renames a table.
     pub async fn rename(&self, table: &str, name: &str) -> Outcome {
         let outcome = async {
             let id = self.engine.target("d", table)?.id();
@@ -247,14 +241,14 @@ impl Client {
         self.outcome(outcome.await.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
 
-    /// Creates a table of groups with these ceilings.
+    /// Creates a table with these properties, which limit its commit groups.
     pub async fn create(&self, table: &str, properties: &[(&str, u64)]) -> Outcome {
         let spec = rows::table_spec(table, properties);
         let created = self.engine.create_table("d", spec, true).await;
         self.outcome(created.map(|_| Outcome::Acknowledged(Lsn::ZERO)))
     }
 
-    /// Brings a table into files.
+    /// Flushes a table to files.
     pub async fn flush(&self, table: &str) -> Outcome {
         let flushed = match self.engine.target("d", table) {
             Ok(target) => self.engine.flush_table(target.id()).await,
@@ -263,8 +257,8 @@ impl Client {
         self.outcome(flushed.map(|()| Outcome::Acknowledged(Lsn::ZERO)))
     }
 
-    /// Claims a label as a client does: the answer that it is used waits until the record that
-    /// it tells of is durable.
+    /// Claims a label as a client does: the answer that it is used waits until the record of its
+    /// load is durable.
     async fn claim(&self, target: &LoadTarget, label: &str) -> Result<Option<Claim>> {
         match self.engine.claim_label(target.db(), label, LabelKind::Streaming).await? {
             ClaimOutcome::New(claim) => {
@@ -287,7 +281,7 @@ impl Client {
         WaitLimit::For(self.engine.config().load_patience)
     }
 
-    /// Tells the model of a load, in the very step in which it got its place in the log.
+    /// Informs the model of a load, in the same step in which it was appended to the log.
     pub fn loaded(&self, parts: Vec<Part>, loaded: &Loaded, label: Option<String>) {
         self.appended(loaded.lsn, Event::Load(parts, label));
     }
@@ -307,7 +301,7 @@ impl Client {
         Outcome::Acknowledged(lsn)
     }
 
-    /// Drives a statement that appends one barrier, and tells the model in that step.
+    /// Runs a statement that appends one barrier, and informs the model in the same step.
     async fn watched<T>(
         &self,
         statement: impl Future<Output = T>,
@@ -344,7 +338,7 @@ impl Client {
         }
     }
 
-    /// Whether a client may meet this error here.
+    /// Whether a client may get this error here.
     fn is_clear(&self, error: &Error) -> bool {
         use ErrorCode::{DiskFull, Io, NoSuchTable, OutOfRoom, SnapshotTooOld};
         let ordinary = [OutOfRoom, DiskFull, NoSuchTable, SnapshotTooOld];
@@ -355,7 +349,7 @@ impl Client {
     }
 }
 
-/// Rows of a table as a client sends them.
+/// Rows of a table as sent by a client.
 pub fn encoded(target: &LoadTarget, ids: &Range<i64>, negative: bool) -> LoadBuffer {
     let mut buffer = LoadBuffer::default();
     rows::encode(ids.clone(), negative, target.schema(), buffer.begin());
@@ -363,7 +357,7 @@ pub fn encoded(target: &LoadTarget, ids: &Range<i64>, negative: bool) -> LoadBuf
     buffer
 }
 
-/// What the model is told of a load.
+/// A load as the model records it.
 pub fn part_of(target: &LoadTarget, ids: Range<i64>, loaded: &Loaded) -> Part {
     Part {
         table: target.id(),
@@ -375,7 +369,7 @@ pub fn part_of(target: &LoadTarget, ids: Range<i64>, loaded: &Loaded) -> Part {
     }
 }
 
-/// Where data files stand, which may fail without harm to the log.
+/// The directory of data files, which may fail without affecting the log.
 pub fn data_files() -> PathBuf {
     PathBuf::from(crate::harness::STORE).join("data")
 }

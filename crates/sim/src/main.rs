@@ -1,4 +1,4 @@
-//! Searches seeds for a broken promise.
+//! Runs seeds in search of violations.
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
-//! Random runs: 200 seeds, and the same seed twice.
+//! Random runs: 200 seeds, and one seed twice.
 
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use freshet_sim::actors::run_seed;
 
-/// Seeds of each commit; `make sim SEEDS=n` runs more.
+/// Seeds per commit; `make sim SEEDS=n` runs more.
 const SEEDS: u64 = 200;
 
 #[test]

@@ -1,5 +1,6 @@
-//! The stages between the log and files, on rows with keys like lineitem's: push into a delta,
-//! the sort of a memtable beside its rivals, a segment, a merge. `cargo bench -p freshet-storage`.
+//! Benchmarks of the stages between the log and files, on keys like lineitem's: push into a delta,
+//! the sort of a memtable compared with alternatives, writing a segment, a merge.
+//! `cargo bench -p freshet-storage`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -33,7 +34,7 @@ use freshet_storage::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::sort::Rows;
 use futures::executor::block_on;
 
-/// Rows that are sorted, written and merged.
+/// Rows to sort, write and merge.
 const ROWS: usize = 1 << 18;
 const BATCH_ROWS: usize = 8192;
 const MERGED_RUNS: usize = 8;
@@ -41,7 +42,7 @@ const COMPACTED_RUNS: usize = 12;
 
 type Key = (i64, i64, i64, i32);
 
-/// Keys in the order in which thirty writers would bring them: nearly rising, interleaved.
+/// Keys in the order of thirty concurrent writers: nearly ascending, interleaved.
 fn lineitem_keys(count: usize) -> Vec<Key> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move |below: u64| {
@@ -81,7 +82,7 @@ fn batch(schema: &TableSchema, keys: &[Key]) -> RecordBatch {
     RecordBatch::try_new(Arc::clone(schema.arrow()), columns).unwrap()
 }
 
-/// What Doris kept its memtable in before.
+/// The memtable of earlier versions of Doris.
 fn skip_list(keys: &[Key]) -> Vec<u32> {
     let map = SkipMap::new();
     for (key, row) in keys.iter().zip(0u32..) {
@@ -96,7 +97,7 @@ fn row_wise(keys: &[Key]) -> Vec<u32> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// What Doris does now.
+/// The memtable sort of current versions of Doris.
 fn column_first(keys: &[Key]) -> Vec<u32> {
     let mut rows = (0..keys.len() as u32).collect::<Vec<_>>();
     let key = |row: &u32| keys[*row as usize];
@@ -185,7 +186,7 @@ fn delta_push(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]
     group.finish();
 }
 
-/// Keys in order, cut into batches.
+/// Sorted keys, divided into batches.
 fn sorted(schema: &TableSchema, keys: &[Key]) -> Vec<RecordBatch> {
     let mut keys = keys.to_vec();
     keys.sort_unstable();
@@ -218,7 +219,7 @@ fn segment_write(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) 
     group.finish();
 }
 
-/// Sixteen columns with values like lineitem's, in the order in which thirty writers bring them.
+/// Sixteen columns with values like lineitem's, in the order of thirty concurrent writers.
 fn lineitem(rows: usize) -> (Arc<Table>, Vec<RecordBatch>) {
     let int = ColumnType::Int { unsigned: false };
     let big = ColumnType::BigInt { unsigned: false };
@@ -306,7 +307,7 @@ fn table(schema: TableSchema) -> Table {
     }
 }
 
-/// Rows of ten tablets, from columns to synced files.
+/// Flush of ten tablets, from columns to synced files.
 fn files(root: &Path) -> Files {
     let fs: FsRef = Arc::new(RealFs);
     let segments = SegmentAccess::of_files(&fs);
@@ -345,7 +346,7 @@ fn flushed(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Rowsets of one tablet become one, from file to file, compared afterwards.
+/// Compaction of one tablet's rowsets from file to file, including verification.
 fn compacted(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let files = files(dir.path());

@@ -1,4 +1,4 @@
-//! Reads every byte of a table's files and says what does not hold: `freshet check`.
+//! Verifies all files of a table, for `freshet check`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::rowset::Rowset;
 use crate::segment::{ScanRequest, Segment, Share};
 use crate::view::TabletFiles;
 
-/// Everything that does not hold in these tablets: checksums, row counts, order, key ranges.
+/// All violations in these tablets: of checksums, row counts, sort order, key ranges.
 pub fn check(tablets: &[TabletFiles]) -> Vec<Finding> {
     let rowsets = tablets.iter().flat_map(|tablet| &tablet.rowsets);
     rowsets.flat_map(|rowset| check_rowset(rowset)).collect()
@@ -21,7 +21,7 @@ fn check_rowset(rowset: &Rowset) -> Vec<Finding> {
     segments.filter_map(|segment| check_segment(rowset, segment).err()).map(Finding::from).collect()
 }
 
-/// Stops at the first thing that does not hold in a file: what follows may follow from it.
+/// Stops at the first violation in a file, since others may be its consequences.
 fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     segment.verify()?;
     let schema = rowset.schema();

@@ -1,4 +1,5 @@
-//! Keeps the rowsets of a tablet few: what to merge is decided apart from merging it.
+//! Keeps the number of rowsets per tablet small; the decision what to merge is separate from
+//! merging.
 
 pub mod picker;
 pub mod worker;

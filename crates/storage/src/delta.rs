@@ -1,9 +1,9 @@
-//! A table's records above its flushed LSN: an append-only list that all views share.
+//! A table's records above its flushed LSN: an append-only list shared by all views.
 //!
-//! Records are pushed under the log's append lock, so pushing copies bytes into an arena and
-//! does nothing else. A node is sealed when it is full, when a flush cuts there, or when a
-//! query needs it; a sealed node becomes columns once, whoever comes first, and every reader
-//! sees a prefix of it by LSN.
+//! Records are pushed under the log's append lock, so a push only copies bytes into an arena. A
+//! node is sealed when it is full, when a flush cuts there, or when a query needs it. A sealed node
+//! is converted to columns once, by whoever needs them first, and every reader sees a prefix of it
+//! by LSN.
 
 use std::sync::Arc;
 
@@ -27,49 +27,48 @@ pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::rowset::Rowset;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// A node is sealed at this many bytes.
+/// Size at which a node is sealed.
 const NODE_BYTES: usize = 1 << 20;
-/// A node is sealed at this many rows.
+/// Number of rows at which a node is sealed.
 const NODE_ROWS: u32 = 64 << 10;
-/// A query seals the open node when it has this many rows; fewer it copies.
+/// A query seals the open node if it has at least this many rows; otherwise it copies it.
 const QUERY_SEAL_ROWS: u32 = 1024;
-/// A query seals the open node when it has this many bytes; fewer it copies.
+/// A query seals the open node if it has at least this size; otherwise it copies it.
 const QUERY_SEAL_BYTES: usize = 64 << 10;
 
-/// The rows of one record in one table.
+/// The rows of one record for one table.
 pub(crate) struct DeltaEntry<'a> {
-    /// Its place in the log.
+    /// The record's LSN.
     pub lsn: Lsn,
-    /// The transaction of its group.
+    /// The transaction of its commit group.
     pub txn: TxnId,
-    /// Whether the record ends its own group.
+    /// Whether the record ends its own commit group.
     pub ends_group: bool,
-    /// What the rows were encoded under.
+    /// The schema version that the rows are encoded under.
     pub schema_version: SchemaVersion,
-    /// How many rows.
     pub rows: u32,
-    /// The rows, encoded.
+    /// The encoded rows.
     pub payload: Payload<'a>,
 }
 
-/// Encoded rows on their way into a delta.
+/// Encoded rows to push into a delta.
 pub enum Payload<'a> {
     /// To be copied: for small loads.
     Copied(&'a [u8]),
-    /// To be shared: for loads whose copy would be felt under the lock, 64 KiB and more.
+    /// To be shared: for loads of 64 KiB and more, whose copy would hold the lock too long.
     Shared(Bytes),
 }
 
-/// What the flush policy looks at.
+/// The input of the flush policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeltaStats {
     /// Rows above the flushed LSN.
     pub rows: u64,
-    /// Their bytes as encoded.
+    /// Size of these rows as encoded.
     pub bytes: u64,
-    /// Loads and events.
+    /// The number of loads and events.
     pub entries: u64,
-    /// Loads whose rows are files already.
+    /// The number of loads whose rows are already in files.
     pub large_loads: u64,
     /// The first LSN that is not in files.
     pub oldest: Option<Lsn>,
@@ -93,19 +92,19 @@ struct Stats {
 }
 
 struct Tail {
-    /// The first node that is not wholly in files.
+    /// The first node that is not completely in files.
     head: Arc<Node>,
-    /// The open node; what goes into it is in `arena` until it is sealed.
+    /// The open node; its contents are in `arena` until it is sealed.
     node: Arc<Node>,
     arena: Arena,
-    /// The arena as a query last copied it.
+    /// The last copy of the arena made by a query.
     copy: Option<Arc<Chunk>>,
-    /// Every schema that rows may name, oldest first.
+    /// All schemas that rows may refer to, oldest first.
     schemas: Vec<Arc<TableSchema>>,
 }
 
 impl Delta {
-    /// An empty delta of a table whose rows may name these schemas, oldest first.
+    /// An empty delta; rows may refer to these schemas, oldest first.
     pub fn new(table: TableId, schemas: &[Arc<TableSchema>]) -> Self {
         let node = Arc::new(Node::default());
         let tail = Tail {
@@ -118,22 +117,21 @@ impl Delta {
         Self { table, tail: Mutex::new(tail), stats: Stats::default(), last: AtomicU64::new(0) }
     }
 
-    /// The table.
     pub fn table(&self) -> TableId {
         self.table
     }
 
-    /// The first node that is not wholly in files: the head of a new view.
+    /// The first node that is not completely in files: the head of a new view.
     pub fn head(&self) -> Arc<Node> {
         Arc::clone(&self.tail.lock().head)
     }
 
-    /// The LSN of the newest record, zero when there never was one.
+    /// The LSN of the newest record; zero if there was none.
     pub fn last(&self) -> Lsn {
         Lsn(self.last.load(Ordering::Acquire))
     }
 
-    /// What the flush policy looks at.
+    /// The input of the flush policy.
     pub fn stats(&self) -> DeltaStats {
         let oldest = self.stats.oldest.load(Ordering::Relaxed);
         DeltaStats {
@@ -145,16 +143,16 @@ impl Delta {
         }
     }
 
-    /// The columns of a schema version that rows may name.
+    /// The columns of a schema version that rows may refer to.
     pub(crate) fn schema(&self, version: SchemaVersion) -> Option<Arc<TableSchema>> {
         self.tail.lock().schema(version).cloned()
     }
 
-    /// Adds the rows of a record, with the memory they take. Returns the chunk that became
-    /// full, if one did: to be rolled on another thread, in good time before a query asks.
+    /// Adds the rows of a record; `permit` is their memory. Returns a chunk that became full, to be
+    /// converted to columns on another thread before a query needs them.
     ///
     /// # Panics
-    /// When the record is older than the newest, or names a schema nobody made known.
+    /// When the record is not newer than the last one, or refers to an unknown schema version.
     pub(crate) fn push_rows(&self, entry: DeltaEntry<'_>, permit: Permit) -> Option<Arc<Chunk>> {
         let mut tail = self.tail.lock();
         self.advance(entry.lsn);
@@ -165,40 +163,41 @@ impl Delta {
         full.then(|| tail.seal())
     }
 
-    /// Adds the files of a large load, which are synced.
+    /// Adds the synced files of a large load.
     pub(crate) fn push_rowsets(&self, lsn: Lsn, rowsets: Vec<Arc<Rowset>>) {
         self.stats.large_loads.fetch_add(1, Ordering::Relaxed);
         self.push_event(lsn, Event::Rowsets(rowsets));
     }
 
-    /// Adds a TRUNCATE: what is older is gone for readers at or above it.
+    /// Adds a TRUNCATE: readers at or above `lsn` do not see older records.
     pub(crate) fn push_cut(&self, lsn: Lsn) {
         self.push_event(lsn, Event::Cut);
     }
 
-    /// Adds an ALTER: readers at or above it see these columns.
+    /// Adds an ALTER: readers at or above `lsn` see these columns.
     pub(crate) fn push_schema(&self, lsn: Lsn, schema: Arc<TableSchema>) {
         self.tail.lock().know(&schema);
         self.push_event(lsn, Event::Schema(schema));
     }
 
-    /// Adds a DROP: readers at or above it see no table.
+    /// Adds a DROP: readers at or above `lsn` do not see the table.
     pub(crate) fn push_drop(&self, lsn: Lsn) {
         self.push_event(lsn, Event::Drop);
     }
 
-    /// Adds the end of the group of `txn`.
+    /// Adds the end of the commit group of `txn`.
     pub(crate) fn end_group(&self, txn: TxnId, lsn: Lsn) {
         self.push_event(lsn, Event::GroupEnd(txn));
     }
 
-    /// Adds the end of the group of `txn` that its run left open: there is no record of it.
+    /// Adds the end of a commit group that was open when its process ended: there is no record of
+    /// it.
     pub(crate) fn end_run(&self, txn: TxnId, lsn: Lsn) {
         self.push_event(lsn, Event::RunEnd(txn));
     }
 
-    /// Cuts here: what is pushed from now on is behind the cut. Returns the last LSN before it,
-    /// zero when nothing was ever pushed.
+    /// Seals the open node, so that later records go to new nodes. Returns the last LSN before the
+    /// cut, zero if there was none.
     pub fn cut(&self) -> Lsn {
         let mut tail = self.tail.lock();
         if !tail.arena.is_empty() {
@@ -207,8 +206,9 @@ impl Delta {
         self.last()
     }
 
-    /// Takes note that everything up to `lsn`, where it was cut, is in files. Snapshots keep what
-    /// they pinned, whose memory moves to the budget of `kept`. Returns the head of a new view.
+    /// Marks everything up to `lsn`, where a cut was made, as being in files. Nodes pinned by
+    /// snapshots remain, and their memory moves to the budget `kept`. Returns the head of a new
+    /// view.
     pub(crate) fn flushed(&self, lsn: Lsn, kept: &Budget) -> Arc<Node> {
         let mut tail = self.tail.lock();
         while let Some(chunk) = tail.head.chunk()
@@ -232,7 +232,7 @@ impl Delta {
         Arc::clone(&tail.head)
     }
 
-    /// All chunks from `head` on, the open one last: sealed if large, else copied.
+    /// All chunks from `head`; the open node is last and is sealed if large, otherwise copied.
     pub fn chunks(&self, head: &Arc<Node>) -> Vec<Arc<Chunk>> {
         let mut chunks = Vec::new();
         let mut node = head;
@@ -243,7 +243,7 @@ impl Delta {
                 continue;
             }
             let mut tail = self.tail.lock();
-            // A node that was sealed meanwhile is read as such on the next turn.
+            // A node that was sealed meanwhile is read as such in the next iteration.
             if Arc::ptr_eq(&tail.node, node) {
                 chunks.extend(tail.read());
                 return chunks;
@@ -251,7 +251,7 @@ impl Delta {
         }
     }
 
-    /// The files of all large loads from `head` on, whoever sees them.
+    /// The files of all large loads from `head`, visible or not.
     pub fn rowsets(&self, head: &Arc<Node>) -> Vec<Arc<Rowset>> {
         let chunks = self.chunks(head);
         let events = chunks.iter().flat_map(|chunk| &chunk.events);
@@ -290,7 +290,7 @@ impl Tail {
         self.schemas.iter().rfind(|schema| schema.version == version)
     }
 
-    /// The arena's index of a schema.
+    /// The index of a schema in the arena.
     fn schema_index(&mut self, version: SchemaVersion) -> u16 {
         let in_arena = self.arena.schemas.iter().rposition(|schema| schema.version == version);
         let index = in_arena.unwrap_or_else(|| {
@@ -333,7 +333,7 @@ impl Tail {
         let successor = self.arena.successor();
         let chunk = Arc::new(std::mem::replace(&mut self.arena, successor).seal());
         let next = Arc::new(Node::default());
-        // In this order, so that whoever sees the chunk also finds the way on.
+        // In this order, so that a reader that sees the chunk also finds the next node.
         assert!(self.node.next.set(Arc::clone(&next)).is_ok(), "a node has one successor");
         assert!(self.node.chunk.set(Arc::clone(&chunk)).is_ok(), "a node is sealed once");
         self.node = next;
@@ -341,7 +341,7 @@ impl Tail {
         chunk
     }
 
-    /// What the open node holds.
+    /// A chunk with the contents of the open node.
     fn read(&mut self) -> Option<Arc<Chunk>> {
         if self.arena.is_empty() {
             return None;

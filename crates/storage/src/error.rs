@@ -1,4 +1,4 @@
-//! What can go wrong between memory and files.
+//! Errors of this crate.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,42 +6,37 @@ use std::path::{Path, PathBuf};
 use arrow::error::ArrowError;
 use freshet_base::{ErrorCode, error};
 
-/// `Result` of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong between memory and files.
 #[derive(Debug)]
 pub enum Error {
-    /// The file system refused; the same file is not tried again under its name.
+    /// The file system failed; a file is not retried under the same name.
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// To which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
         source: std::io::Error,
     },
-    /// A file is not what was written: it alone is refused, everything else is served.
+    /// A file is damaged: only this file is refused, all others are served.
     Corruption {
-        /// Which file.
         file: PathBuf,
-        /// Where the first bad block begins, in bytes.
+        /// Offset of the first damaged block in bytes.
         offset: u64,
-        /// What does not hold.
+        /// The violation.
         what: String,
     },
-    /// Rows or columns that contradict their schema: a broken invariant of a caller, named
+    /// Rows or columns that contradict their schema: a broken invariant of a caller, reported
     /// instead of served.
     Internal(String),
 }
 
 impl Error {
-    /// An I/O error of `doing` something to `path`.
     pub fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
 
-    /// Damage in `file`, first seen at `offset`.
+    /// Damage in `file`, first detected at `offset`.
     pub fn corruption(file: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corruption { file: file.to_path_buf(), offset, what: what.into() }
     }

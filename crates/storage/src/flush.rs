@@ -1,4 +1,4 @@
-//! A table's rows up to a cut, to synced files.
+//! Flushes a table's rows up to a cut to synced files.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,43 +20,42 @@ use crate::sort::Rows;
 
 /// How often a segment is written before its flush fails.
 const ATTEMPTS: u32 = 2;
-/// Segments that are written before the first of them is synced.
+/// Maximum number of segments that are written but not yet synced.
 const OPEN_FILES_MAX: usize = 64;
-/// Rows gathered at once: what a job needs of memory besides its rows and their encoding, and
-/// what it computes before others get the core. A page of the file holds as many.
+/// Rows gathered at once. It bounds the memory of a job besides its rows and their encoding, and
+/// the time before it yields the core. A page of the file has as many rows.
 const GATHER_ROWS: usize = 4096;
 
-/// Where files go and who writes them.
+/// Where files are written, and on which threads.
 #[derive(Clone)]
 pub struct Files {
-    /// The file system.
     pub fs: FsRef,
     /// The directory of all data files.
     pub dir: DataDir,
     /// Threads that may block.
     pub pool: PoolRef,
-    /// What its segments are read through.
+    /// Through which new segments are opened.
     pub segments: Arc<SegmentAccess>,
 }
 
-/// What to flush: rows of one LSN range, without a large load between them.
+/// The rows to flush: an LSN range without a large load inside.
 pub struct FlushInput {
-    /// Who waits for it.
+    /// The threads that write it.
     pub lane: Lane,
-    /// Where its tablets stand. It may have been altered behind the range.
+    /// Provides the tablets. It may have been altered after the range.
     pub table: Arc<Table>,
-    /// Its columns at the end of the range, or those that a large load began with; the batches
-    /// have them, and so will the files.
+    /// The columns at the end of the range, or those with which a large load began. Both the
+    /// batches and the files have them.
     pub schema: Arc<TableSchema>,
-    /// The rows, in the order of the log.
+    /// The rows in log order.
     pub batches: Vec<RecordBatch>,
-    /// First and last LSN.
+    /// The first and last LSN.
     pub lsns: (Lsn, Lsn),
-    /// Rows flushed before, which spreads rows of RANDOM tables.
+    /// The number of rows flushed before, to distribute rows of RANDOM tables evenly.
     pub turn: u64,
 }
 
-/// The rows of one tablet in order, and the rowset they become.
+/// The sorted rows of one tablet, and the rowset they become.
 struct TabletSort {
     tablet: TabletId,
     rowset: RowsetId,
@@ -64,7 +63,7 @@ struct TabletSort {
     keys: Option<KeyRange>,
 }
 
-/// A segment to be written.
+/// A segment to write.
 #[derive(Clone)]
 struct Job {
     rows: Arc<Rows>,
@@ -73,12 +72,12 @@ struct Job {
     part: Range<usize>,
 }
 
-/// Writes the rows to a rowset for each tablet that has some. When it returns, files and
-/// directories are synced; when it fails, nothing refers to what it wrote, and what it could
-/// not remove is left to the sweep. `next_id` gives ids that were never used.
+/// Writes a rowset for each tablet that has rows. On return, files and directories are synced.
+/// After a failure nothing refers to the written files, and those that could not be removed are
+/// left to the sweep. `next_id` returns ids that were never used.
 ///
 /// # Errors
-/// [`Error::Io`] when a segment could not be written under two names.
+/// [`Error::Io`] when a segment could not be written under either of two names.
 pub async fn flush(
     files: &Files,
     input: FlushInput,
@@ -105,7 +104,7 @@ pub async fn flush(
     Ok(rowsets)
 }
 
-/// Divides the rows by tablet and sorts those of each, tablets side by side.
+/// Divides the rows by tablet and sorts each tablet in parallel.
 async fn sort_tablets(
     files: &Files,
     input: &Arc<FlushInput>,
@@ -131,7 +130,7 @@ async fn sort_tablets(
     Ok((rows, join_all(sorts).await))
 }
 
-/// The segments, in order; ids are given here, before any is written.
+/// The segments to write, in order; ids are assigned here, before anything is written.
 fn jobs(rows: &Arc<Rows>, tablets: &[Arc<TabletSort>], segment_rows: usize) -> Vec<Job> {
     let mut jobs = Vec::new();
     for tablet in tablets {
@@ -147,8 +146,8 @@ fn jobs(rows: &Arc<Rows>, tablets: &[Arc<TabletSort>], segment_rows: usize) -> V
     jobs
 }
 
-/// Writes segments side by side, then syncs one after the other: the first sync takes the file
-/// system's journal along for all of them, so that the log, on the same device, meets fewer.
+/// Writes segments in parallel, then syncs one after the other: the first sync commits the file
+/// system's journal for all of them, so that fewer syncs interfere with the log on the same device.
 async fn write_and_sync(
     files: &Files,
     input: &Arc<FlushInput>,
@@ -168,7 +167,7 @@ async fn write_and_sync(
 }
 
 impl Job {
-    /// Syncs what was written; writes it once more under another name when that failed.
+    /// Syncs a segment; after a failure, writes it once more under another name.
     fn sync(
         &self,
         mut written: Result<Unsynced>,
@@ -180,7 +179,7 @@ impl Job {
             match written.and_then(Unsynced::sync) {
                 Ok(meta) => return Ok((self.sorted.rowset, meta)),
                 Err(error) => {
-                    // If even this fails, the sweep of orphans finds it.
+                    // If this fails as well, the sweep removes the file.
                     let _ = files.fs.remove_file(&self.path(attempt, files, input));
                     attempt += 1;
                     if attempt == ATTEMPTS || !matches!(error, Error::Io { .. }) {
@@ -225,7 +224,7 @@ impl Job {
     }
 }
 
-/// The rowsets, once all segments and the directories they are in are durable.
+/// The rowsets, after all segments and their directories are durable.
 fn settle(
     files: &Files,
     input: &FlushInput,
@@ -237,7 +236,7 @@ fn settle(
     Ok(rowsets(input, tablets, written))
 }
 
-/// The segments if all were written; else the first error, and no file.
+/// The segments if all were written; otherwise removes all and returns the first error.
 fn keep_all_or_none(
     files: &Files,
     input: &FlushInput,
@@ -251,13 +250,13 @@ fn keep_all_or_none(
         let of = tablets.iter().find(|tablet| tablet.rowset == rowset);
         let tablet = of.expect("a segment is of a tablet of its flush").tablet;
         let dir = files.dir.tablet(input.table.id, tablet);
-        // If even this fails, the sweep of orphans finds it.
+        // If this fails as well, the sweep removes the file.
         let _ = files.fs.remove_file(&dir.join(segment.file));
     }
     Err(error)
 }
 
-/// Makes names durable, from the files up to the directory of all data.
+/// Makes file names durable, from the tablet directories up to the data directory.
 fn sync_dirs(files: &Files, input: &FlushInput, tablets: &[Arc<TabletSort>]) -> Result<()> {
     let tablets = tablets.iter().map(|tablet| files.dir.tablet(input.table.id, tablet.tablet));
     let above = [files.dir.table(input.table.id), files.dir.root().to_path_buf()];

@@ -1,32 +1,32 @@
-//! When a table is flushed, and why: never by a clock.
+//! Decides when a table is flushed, and why; never by a timer.
 
 use freshet_base::Lsn;
 
 use crate::delta::DeltaStats;
 
-/// So many large loads wait for a flush at most. Their rows are files that nothing merges before
-/// metadata names them, and that a side file cannot hold, so they are not left to gather.
+/// Maximum number of large loads that wait for a flush. Their files cannot be merged before
+/// metadata lists them, and a side file cannot contain them, so they must not accumulate.
 const LARGE_LOADS_MAX: u64 = 4;
 
 /// Why a table is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlushReason {
-    /// Its delta is large enough to make a good file.
+    /// Its delta is large enough for a file of good size.
     Bytes,
-    /// Large loads have gathered in it.
+    /// Large loads have accumulated.
     LargeLoads,
-    /// It holds back files of the log.
+    /// It prevents log files from being reused.
     LogRoom,
-    /// Memory for writes is short, and no table holds more.
+    /// Write memory is short, and no table uses more.
     Memory,
     /// The last flush failed.
     Retry,
-    /// Somebody asked.
+    /// By request.
     Manual,
 }
 
 impl FlushReason {
-    /// As a metric's label.
+    /// The name as a metric's label.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -39,36 +39,35 @@ impl FlushReason {
     }
 }
 
-/// What there is to flush.
+/// The state of a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableStats {
-    /// Its delta.
     pub delta: DeltaStats,
     /// Its `group_commit_data_bytes`.
     pub group_bytes: u64,
     /// Whether its last flush failed.
     pub failed: bool,
-    /// Whether no other table's delta is larger.
+    /// Whether no other table has a larger delta.
     pub largest: bool,
 }
 
-/// What makes a flush worth it.
+/// The thresholds for a flush.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A delta of so many bytes is flushed.
+    /// A delta of this size is flushed.
     pub flush_bytes: u64,
-    /// A delta of fewer bytes goes to the side file where it holds back the log.
+    /// A smaller delta that prevents reuse of the log goes to the side file instead.
     pub flush_bytes_min: u64,
-    /// Files of the log up to here are wanted for new records.
+    /// Log files up to this LSN are needed for new records.
     pub log_wanted: Option<Lsn>,
-    /// Whether memory for writes is short.
+    /// Whether write memory is short.
     pub memory_short: bool,
 }
 
-/// Why the table should be flushed now, if it should.
+/// The reason to flush the table now, if there is one.
 pub fn why(stats: &TableStats, limits: &Limits) -> Option<FlushReason> {
     let oldest = stats.delta.oldest?;
-    // Until one succeeds: large loads of the table are refused that long.
+    // Repeated until it succeeds, since the table refuses large loads until then.
     if stats.failed {
         return Some(FlushReason::Retry);
     }

@@ -1,11 +1,11 @@
-//! What a record does to a table: one function for all who have the log.
+//! The effect of log records on a table: one implementation for everyone who applies the log.
 //!
-//! A record says one [`Event`] of each table that it names. Applying an event has two halves.
-//! [`TableLog::enter`] takes it at its place in the log: it counts versions, keeps track of the
-//! open group, and adds to the delta what readers shall see. `TableView::settle` takes it when
-//! metadata has it as well: it puts files, columns and tablets into the view. Neither half does
-//! I/O, waits, fails, or asks a clock or a setting, so everybody who applies the same events to
-//! the same table gets the same state: who appends them, and who replays them.
+//! A record yields one [`Event`] for each table that it names. An event is applied in two steps.
+//! [`TableLog::enter`] applies it at its position in the log: it counts versions, tracks the open
+//! commit group, and adds to the delta what readers should see. `TableView::settle` applies it when
+//! metadata reflects it as well: it puts files, columns and tablets into the view. Neither step
+//! does I/O, waits, fails, or reads a clock or a setting, so applying the same events to the same
+//! table always results in the same state, whether they are appended or replayed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,120 +21,114 @@ use crate::rowset::Rowset;
 
 mod settle;
 
-/// What one record says of one table.
+/// The effect of one record on one table.
 pub enum Event<'a> {
-    /// A load.
     Load(Load<'a>),
-    /// The open group ends.
+    /// The open commit group ends.
     GroupEnd {
-        /// Its transaction.
+        /// The group's transaction.
         txn: TxnId,
-        /// The version it gives the table.
+        /// The table's new version.
         version: Version,
     },
-    /// The process that wrote the log ends, and with it the group that it left open. No record
-    /// says so: it stands behind the last one of the run.
+    /// The process that wrote the log ends, and with it the commit group that it left open. There
+    /// is no record of this; it comes after the last record of the process.
     RunEnd,
     /// TRUNCATE, ALTER or DROP.
     Barrier {
-        /// What it does.
         barrier: Barrier,
-        /// The open group that it ends.
+        /// The transaction of the open commit group, which it ends.
         ended: Option<TxnId>,
-        /// The table's version behind that.
+        /// The table's new version.
         version: Version,
     },
     /// A flush: the rows of records up to here are in these files.
     Publish {
         /// The table's version here.
         version: Version,
-        /// Its columns here.
+        /// The table's columns here.
         schema: Arc<TableSchema>,
-        /// The files.
         rowsets: Vec<Arc<Rowset>>,
     },
-    /// A merge: one rowset of a tablet takes the place of some that stand side by side.
+    /// A merge: one rowset of a tablet replaces adjacent ones.
     Replace {
-        /// The tablet.
         tablet: TabletId,
-        /// What was merged.
+        /// The merged rowsets.
         removed: Vec<Arc<Rowset>>,
-        /// What it was merged into.
+        /// The result.
         added: Arc<Rowset>,
     },
-    /// The table has another name or other properties.
+    /// The table's name or properties change.
     Define,
 }
 
-/// One table's part of a load.
+/// The part of a load that belongs to one table.
 pub struct Load<'a> {
-    /// The partition's incarnation at this place of the log.
+    /// The partition's incarnation at this position of the log.
     pub incarnation: Incarnation,
-    /// The transaction it is reported under.
+    /// The transaction under which it is reported.
     pub txn: TxnId,
-    /// The version it gives the table when it ends its group.
+    /// The table's new version, if it ends its commit group.
     pub ends_with: Option<Version>,
-    /// What it brings.
     pub body: Body<'a>,
 }
 
-/// What a load brings.
+/// The contents of a load.
 pub enum Body<'a> {
     /// Encoded rows.
     Rows {
-        /// What they are encoded under.
+        /// The schema version that they are encoded under.
         schema_version: SchemaVersion,
-        /// How many.
+        /// The number of rows.
         rows: u32,
-        /// The rows.
         payload: Payload<'a>,
         /// Their memory.
         permit: Permit,
     },
-    /// Rowsets, whose files are synced.
+    /// Rowsets with synced files.
     Rowsets(Vec<Arc<Rowset>>),
-    /// Rows that [`TableLog::takes`] does not ask for: the load is only counted.
+    /// Rows for which [`TableLog::takes`] is false: the load is only counted.
     Settled,
 }
 
-/// What stands between the records of a table that come before it and those that come behind.
+/// An event that separates a table's earlier records from later ones.
 #[derive(Clone, Debug)]
 pub enum Barrier {
-    /// Everything before it is gone.
+    /// Removes everything before it.
     Truncate {
-        /// The incarnation of the partitions from here on.
+        /// The partitions' incarnation from here on.
         incarnation: Incarnation,
     },
     /// The table has these columns from here on.
     Alter(Arc<TableSchema>),
-    /// The table is gone.
+    /// Removes the table.
     Drop {
-        /// Whether its database is gone with it: metadata then follows for all its tables at once.
+        /// Whether its database is dropped as well: metadata is then updated for all its tables at
+        /// once.
         with_database: bool,
     },
 }
 
-/// A barrier that has entered, and that metadata does not reflect yet.
+/// A barrier that was entered, but is not yet reflected by metadata.
 #[derive(Clone, Debug)]
 pub struct Unsettled {
-    /// Where it stands.
+    /// Its position.
     pub lsn: Lsn,
     /// The table's version there.
     pub version: Version,
-    /// What it does.
     pub barrier: Barrier,
 }
 
-/// Where metadata and files have a table: everything behind that is still to enter.
+/// The state of a table in metadata and files, after which records have to be entered.
 #[derive(Clone, Copy, Debug)]
 pub struct Base {
-    /// Its one partition.
+    /// The only partition.
     pub partition: PartitionId,
-    /// The incarnation of its partition.
+    /// The partition's incarnation.
     pub incarnation: Incarnation,
     /// The newest schema version.
     pub schema_version: SchemaVersion,
-    /// Groups and large loads that have ended up to `counted`.
+    /// The number of commit groups and large loads that have ended up to `counted`.
     pub version: Version,
     /// The rows of records up to here are in files.
     pub filed: Lsn,
@@ -142,8 +136,8 @@ pub struct Base {
     pub counted: Lsn,
 }
 
-/// What the log has made of one table so far. It changes only by [`TableLog::enter`], in the
-/// order of the log.
+/// The state of one table as of the log's end. It changes only by [`TableLog::enter`], in log
+/// order.
 pub struct TableLog {
     delta: Arc<Delta>,
     partition: PartitionId,
@@ -152,7 +146,7 @@ pub struct TableLog {
     version: Version,
     open: Option<TxnId>,
     dropped: bool,
-    /// The last record that entered.
+    /// The last entered record.
     applied: Lsn,
     filed: Lsn,
     counted: Lsn,
@@ -160,10 +154,10 @@ pub struct TableLog {
 }
 
 impl TableLog {
-    /// A table that stands at `base`; what enters is added to `delta`, which is empty.
+    /// A table with the state `base`; events are added to `delta`, which must be empty.
     ///
     /// # Panics
-    /// When versions are counted less far than files reach.
+    /// When versions are counted only to a position before `base.filed`.
     pub fn new(delta: Arc<Delta>, base: Base) -> Self {
         let Base { partition, incarnation, schema_version, version, filed, counted } = base;
         assert!(counted >= filed, "versions are counted as far as files reach");
@@ -183,15 +177,15 @@ impl TableLog {
         }
     }
 
-    /// Applies what the record at `at` says of the table. Returns the chunk of the delta that
-    /// became full, if one did: to be turned into columns outside the lock.
+    /// Applies the event of the record at `at`. Returns a chunk of the delta that became full, to
+    /// be converted to columns outside the lock.
     ///
     /// # Panics
-    /// When the event cannot stand there: events come in the order of the log, versions rise, and
-    /// nothing comes behind a DROP.
+    /// When the event is invalid there: events come in log order, versions ascend, and nothing
+    /// follows a DROP.
     pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
         let table = self.delta.table();
-        // The one that no record says: it is of all tables, at the last record of any.
+        // RunEnd has no record: it comes for all tables, at the last record of any of them.
         let is_record = !matches!(event, Event::RunEnd);
         assert!(!(self.dropped && is_record), "record {at} of table {table} is behind its DROP");
         let is_next = if is_record { self.applied < at } else { self.applied <= at };
@@ -208,14 +202,14 @@ impl TableLog {
                 }
                 self.enter_barrier(at, barrier);
             }
-            // Whoever appends next goes on from the log, not from files and names.
+            // They change only files and definitions, which later appends do not depend on.
             Event::Publish { .. } | Event::Replace { .. } | Event::Define => {}
         }
         None
     }
 
-    /// Whether the rows of a load at `at` are still to be kept: they are neither in files, nor
-    /// of an incarnation that is gone.
+    /// Whether the rows of a load at `at` have to be kept: they are neither in files nor of an
+    /// incarnation that was truncated.
     pub fn takes(&self, at: Lsn, incarnation: Incarnation) -> bool {
         at > self.filed && incarnation >= self.incarnation
     }
@@ -224,8 +218,8 @@ impl TableLog {
         let Load { incarnation, txn, ends_with, body } = load;
         let takes = self.takes(at, incarnation);
         if takes && incarnation > self.incarnation {
-            // Somebody has accepted the loss of a TRUNCATE. Rows behind it tell of it by their
-            // incarnation: it counts, or they would be lost as well.
+            // The record of a TRUNCATE was lost, and an operator accepted that. Later rows reveal
+            // it by their incarnation; it takes effect here, otherwise they would be lost as well.
             self.truncate(Lsn(at.get() - 1), incarnation);
         }
         self.end_lost_group(at, txn, ends_with);
@@ -237,7 +231,8 @@ impl TableLog {
             }
             Body::Rows { schema_version, rows, payload, permit } => {
                 assert!(takes, "the rows of {at} are in files, or gone");
-                // A group that its load filled ends with the note that follows it.
+                // If the load filled the open group, the group ends with the record that follows
+                // it.
                 let ends_group = ends_with.is_some() && !fills_group;
                 let entry = DeltaEntry { lsn: at, txn, ends_group, schema_version, rows, payload };
                 self.delta.push_rows(entry, permit)
@@ -253,14 +248,14 @@ impl TableLog {
         match ends_with {
             Some(version) if fills_group => self.end_group(at, txn, version),
             Some(version) => self.count(at, version),
-            // Also where versions are counted further: the group may end behind that.
+            // Even if versions are counted further: the group may end after that position.
             None => self.open = Some(txn),
         }
         full
     }
 
-    /// Somebody may have accepted the loss of a group's end. What comes behind it tells of it: a
-    /// load opens another group, or has a version behind one that nobody was told of.
+    /// An operator may have accepted the loss of a group's end. Later records reveal it: a load
+    /// opens another group, or its version skips one that was never recorded.
     fn end_lost_group(&mut self, at: Lsn, txn: TxnId, ends_with: Option<Version>) {
         let Some(open) = self.open.filter(|open| *open != txn) else { return };
         let skips = |version| at > self.counted && version > self.version.next();
@@ -293,7 +288,7 @@ impl TableLog {
                 self.delta.push_schema(at, Arc::clone(&schema));
                 self.await_metadata(at, Barrier::Alter(schema));
             }
-            // Metadata had them before the start.
+            // Metadata already had them at the start.
             Barrier::Truncate { .. } | Barrier::Alter(_) => {}
             Barrier::Drop { with_database } => {
                 self.dropped = true;
@@ -321,21 +316,21 @@ impl TableLog {
         }
     }
 
-    /// Metadata reflects the oldest barrier, which stands at `lsn`.
+    /// Called when metadata reflects the oldest barrier, which is at `lsn`.
     ///
     /// # Panics
-    /// When the oldest one stands elsewhere.
+    /// When the oldest barrier is at another position.
     pub fn settled(&mut self, lsn: Lsn) {
         let oldest = self.unsettled.pop_front().map(|unsettled| unsettled.lsn);
         assert_eq!(oldest, Some(lsn), "barriers are settled in the order of the log");
     }
 
-    /// Barriers that metadata does not reflect yet, oldest first.
+    /// Barriers not yet reflected by metadata, oldest first.
     pub fn unsettled(&self) -> impl DoubleEndedIterator<Item = &Unsettled> {
         self.unsettled.iter()
     }
 
-    /// The last barrier that metadata is to be told of for this table alone; zero when there is
+    /// The last barrier for which metadata must be updated for this table alone; zero if there is
     /// none.
     pub fn last_barrier(&self) -> Lsn {
         let is_own =
@@ -343,23 +338,22 @@ impl TableLog {
         self.unsettled.iter().rfind(is_own).map_or(Lsn::ZERO, |unsettled| unsettled.lsn)
     }
 
-    /// The table.
     pub fn table(&self) -> TableId {
         self.delta.table()
     }
 
-    /// Where the DROP of this table alone stands.
+    /// The position of a DROP of this table alone.
     pub fn own_drop(&self) -> Option<Lsn> {
         let last = self.unsettled.back()?;
         matches!(last.barrier, Barrier::Drop { with_database: false }).then_some(last.lsn)
     }
 
-    /// Its one partition.
+    /// The only partition.
     pub fn partition(&self) -> PartitionId {
         self.partition
     }
 
-    /// Raised by TRUNCATE.
+    /// The incarnation, raised by each TRUNCATE.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
@@ -369,22 +363,22 @@ impl TableLog {
         self.schema_version
     }
 
-    /// The columns of a schema version that rows may name.
+    /// The columns of a schema version that rows may refer to.
     pub fn schema(&self, version: SchemaVersion) -> Option<Arc<TableSchema>> {
         self.delta.schema(version)
     }
 
-    /// Groups and large loads that have ended.
+    /// The number of commit groups and large loads that have ended.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The transaction of the group that is open.
+    /// The transaction of the open commit group.
     pub fn open(&self) -> Option<TxnId> {
         self.open
     }
 
-    /// Whether it is dropped: nothing is appended any more.
+    /// Whether it is dropped: nothing more is appended.
     pub fn is_dropped(&self) -> bool {
         self.dropped
     }

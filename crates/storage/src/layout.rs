@@ -1,4 +1,4 @@
-//! Where files are: `{data}/{table}/{tablet}/{rowset}-{segment}.parquet`.
+//! Paths of data files: `{data}/{table}/{tablet}/{rowset}-{segment}.parquet`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,29 +9,25 @@ use freshet_base::{RowsetId, SegmentId, TableId, TabletId};
 pub struct DataDir(PathBuf);
 
 impl DataDir {
-    /// Data files under `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self(root.into())
     }
 
-    /// The directory itself.
     pub fn root(&self) -> &Path {
         &self.0
     }
 
-    /// The directory of a table.
     pub fn table(&self, table: TableId) -> PathBuf {
         self.0.join(table.to_string())
     }
 
-    /// The directory of a tablet.
     pub fn tablet(&self, table: TableId, tablet: TabletId) -> PathBuf {
         self.table(table).join(tablet.to_string())
     }
 }
 
-/// The file name of a segment. A segment that is written anew, because the first file could not
-/// be synced, gets the name of its next attempt.
+/// The file name of a segment. A segment that is written again, because its file could not be
+/// synced, has the name of the next attempt.
 pub fn segment_file(rowset: RowsetId, segment: SegmentId, attempt: u32) -> String {
     match attempt {
         0 => format!("{rowset}-{segment}.parquet"),

@@ -1,16 +1,16 @@
-//! Memory to files and back: deltas, views, segments, flush and compaction.
+//! Storage between memory and files: deltas, views, segments, flush and compaction.
 //!
-//! It is: the delta, a table's records above its flushed LSN, in which rows become columns
-//! once; the views that readers pin; segments, which are plain Parquet with checksums over
-//! every byte; the flush that moves a delta into them; the compaction that keeps them few.
+//! It contains: the delta, a table's records above its flushed LSN, whose rows are converted to
+//! columns once; the views that readers pin; segments, which are plain Parquet with checksums over
+//! every byte; the flush, which moves a delta to segments; the compaction, which keeps them few.
 //!
-//! It is not: a decider of what is committed (the log is), a keeper of names (metadata is), or
-//! anything that knows SQL.
+//! It does not decide what is committed (the log does), does not manage names (metadata does), and
+//! does not know SQL.
 //!
-//! Invariants: a snapshot is exactly the log up to its horizon, each record seen in one place;
-//! rows handed to a flush or a compaction are the rows in its files; a published rowset never
-//! changes, rowsets of a tablet have disjoint LSN ranges; a damaged file is refused by name and
-//! offset and nothing else is; a file is removed only when nothing names it.
+//! Invariants: a snapshot is exactly the log up to its horizon, with each record visible in one
+//! place; the rows given to a flush or a compaction are the rows in its files; a published rowset
+//! never changes, and rowsets of a tablet have disjoint LSN ranges; a damaged file is reported by
+//! name and offset, and only it is refused; a file is removed only when nothing refers to it.
 //!
 //! Test it with `cargo test -p freshet-storage`.
 

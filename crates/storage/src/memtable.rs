@@ -1,5 +1,5 @@
-//! The rows of one flush: everything of a table up to a cut, in the order of the log, divided
-//! by tablet. Nothing is sorted before the flush.
+//! The rows of one flush: everything in a table up to a cut, in log order, divided by tablet.
+//! Nothing is sorted before the flush.
 
 use std::sync::Arc;
 
@@ -12,28 +12,27 @@ use crate::sort::Rows;
 
 /// The rows of one flush.
 pub struct Memtable {
-    /// All rows.
     pub rows: Arc<Rows>,
-    /// Tablets that have rows, with the numbers of theirs, ascending.
+    /// Tablets that have rows.
     pub tablets: Vec<TabletRows>,
 }
 
-/// What a flush has for a tablet.
+/// The rows of one tablet.
 pub struct TabletRows {
-    /// The tablet.
     pub tablet: TabletId,
-    /// The partition it is of.
+    /// The tablet's partition.
     pub partition: PartitionId,
-    /// Numbers of its rows, ascending.
+    /// Indices of its rows, ascending.
     pub rows: Vec<u32>,
 }
 
 impl Memtable {
-    /// Divides `batches`, which have the columns of `schema`: the table may have others by now.
-    /// `turn` is where rows of a RANDOM table begin: the number of rows flushed before.
+    /// Divides `batches`, which have the columns of `schema`; the table may have others by now.
+    /// `turn`, the number of rows flushed before, determines the first tablet for the rows of a
+    /// RANDOM table.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when rows cannot be joined.
+    /// [`crate::Error::Internal`] when batches cannot be concatenated.
     ///
     /// # Panics
     /// When the table has no partition, or a batch has other columns.

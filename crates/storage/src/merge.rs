@@ -1,4 +1,4 @@
-//! Sorted runs to one sorted stream, in memory for a batch a run.
+//! Merges sorted runs to one sorted stream, holding one batch per run in memory.
 
 use std::cmp::Ordering;
 
@@ -13,18 +13,18 @@ use crate::error::Result;
 /// A sorted run: its batches in order.
 pub type Run = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// Merges runs by sort key; among equal keys rows of earlier runs come first.
+/// Merges runs by sort key; rows with equal keys are ordered by run.
 pub struct Merge {
     runs: Vec<Run>,
     schema: TableSchema,
-    /// Where each run stands; `None` at its end.
+    /// The current row of each run; `None` at its end.
     cursors: Vec<Option<Cursor>>,
-    /// Runs that have not ended, by their current row.
+    /// The runs that have not ended, ordered by their current rows.
     order: Vec<usize>,
-    /// Comparison of the batch of one run with that of another, made when first needed.
+    /// Comparators between the batches of two runs, created when first needed.
     comparators: Vec<Option<KeyComparator>>,
     batch_rows: usize,
-    /// Batches that rows of the next batch come from.
+    /// Batches that contain rows of the next result batch.
     held: Vec<RecordBatch>,
     failed: bool,
 }
@@ -33,7 +33,7 @@ struct Cursor {
     batch: RecordBatch,
     keys: KeyWords,
     row: usize,
-    /// Where the batch is in `held`, once a row of it was taken.
+    /// The batch's index in `held`, after a row of it was selected.
     slot: Option<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// Loads the next batch of a run that has rows; false at its end.
+    /// Loads a run's next non-empty batch; false at its end.
     fn refill(&mut self, run: usize) -> Result<bool> {
         self.cursors[run] = None;
         let count = self.runs.len();
@@ -82,7 +82,7 @@ impl Merge {
         Ok(false)
     }
 
-    /// Puts a run where its current row belongs.
+    /// Inserts a run in `order` by its current row.
     fn place(&mut self, run: usize) {
         let (mut low, mut high) = (0, self.order.len());
         while low < high {
@@ -113,7 +113,7 @@ impl Merge {
         whole.then(a.cmp(&b)) == Ordering::Less
     }
 
-    /// The next batch; empty at the end.
+    /// The next batch; `None` at the end.
     fn fill(&mut self) -> Result<Option<RecordBatch>> {
         self.held.clear();
         for cursor in self.cursors.iter_mut().flatten() {
@@ -130,7 +130,7 @@ impl Merge {
             places.push((slot, cursor.row));
             cursor.row += 1;
             let more = cursor.row < cursor.batch.num_rows() || self.refill(run)?;
-            // Most often the run that was first is first again: one comparison.
+            // Usually the first run remains first, which takes a single comparison.
             if more && self.order.get(1).copied().is_none_or(|second| self.before(run, second)) {
                 continue;
             }
@@ -196,7 +196,7 @@ mod tests {
     fn equal_keys_stay_in_the_order_of_the_runs() {
         let mut by_text = schema(1).as_ref().clone();
         by_text.sort_key = vec![1];
-        // Multiples of five have no text, so as sort keys they are all equal.
+        // Every fifth key has no text, so these are equal as sort keys.
         let source = |keys: &[i64]| -> Run { Box::new([Ok(batch(&by_text, keys))].into_iter()) };
         let runs = vec![source(&[10, 5]), source(&[20, 0]), source(&[15])];
         let merged = Merge::new(runs, &by_text, 10).unwrap().map(Result::unwrap);

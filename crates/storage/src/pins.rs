@@ -1,9 +1,9 @@
-//! Open snapshots, and the limit on what only they keep in memory.
+//! Open snapshots, and the limit on memory that only they need.
 //!
-//! Rows above a table's flushed LSN are the memory of writes, whoever reads them. Once they are
-//! in files, those that an open snapshot still sees are kept for it alone: they move from the
-//! budget of writes, which must never wait for a reader, to the one of snapshots. Where that one
-//! is exceeded, the oldest snapshot that keeps something is closed.
+//! Rows above a table's flushed LSN are accounted as write memory, whether or not they are read.
+//! Once they are in files, those that an open snapshot still sees are kept only for it. They move
+//! from the write budget, which must never wait for a reader, to the budget of snapshots. If that
+//! is exceeded, the oldest snapshot that holds such rows is closed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::delta::Chunk;
 use crate::snapshot::{Reach, Snapshot};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
-/// The snapshots that are open.
+/// All open snapshots.
 pub struct Pins {
     memory: Budget,
     open: Mutex<Open>,
@@ -26,26 +26,26 @@ pub struct Pins {
 #[derive(Default)]
 struct Open {
     next: u64,
-    /// By age.
+    /// Ordered by age.
     pins: BTreeMap<u64, (Weak<Pin>, Weak<Mutex<Reach>>)>,
 }
 
-/// An open snapshot, and what it may still look at, unless only its tables are still read.
+/// An open snapshot and its reach; `None` if only single tables of it are still in use.
 type Alive = (Arc<Pin>, Option<Arc<Mutex<Reach>>>);
 
-/// One open snapshot: alive as long as anything of it is held, be it a single table by a scan.
+/// An open snapshot, alive while any part of it is in use, even a single table by a scan.
 pub struct Pin {
     number: u64,
     pins: Arc<Pins>,
     closed: AtomicBool,
-    /// What it was handed of deltas, by address; what is in none of its tables any more is gone.
+    /// The chunks of deltas that were given to it, by address; weak, as its tables own them.
     chunks: Mutex<BTreeMap<usize, Weak<Chunk>>>,
 }
 
-/// Why a snapshot cannot be read: it was closed, because its memory was needed elsewhere.
+/// A snapshot cannot be read because it was closed to free memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooOld {
-    /// What all snapshots together may keep.
+    /// The limit on memory of all snapshots.
     limit_bytes: u64,
 }
 
@@ -70,29 +70,29 @@ impl From<TooOld> for Error {
 }
 
 impl Pins {
-    /// None yet. Rows that only snapshots keep are counted in `memory`, also above its limit
-    /// until those that are closed have let go.
+    /// No snapshots. Rows that only snapshots need are accounted in `memory`, above its limit as
+    /// well until closed snapshots have released theirs.
     pub fn new(memory: Budget) -> Self {
         Self { memory, open: Mutex::default(), closed: AtomicU64::new(0) }
     }
 
-    /// The memory of rows that are in files and that snapshots keep.
+    /// The memory of rows that are in files and that only snapshots need.
     pub fn memory(&self) -> &Budget {
         &self.memory
     }
 
-    /// How many snapshots are open.
+    /// The number of open snapshots.
     pub fn count(&self) -> usize {
         self.open.lock().pins.len()
     }
 
-    /// How many were closed because their memory was needed elsewhere.
+    /// The number of snapshots closed to free memory.
     pub fn closed(&self) -> u64 {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Opens a snapshot of what `reach` finds. It is found under the lock: whoever swaps a view
-    /// and then looks for open snapshots meets all that were opened on the one before.
+    /// Opens a snapshot of what `reach` returns. It is called under the lock, so that after a view
+    /// is replaced, every snapshot of the previous one is found among the open ones.
     pub(crate) fn open(self: &Arc<Self>, reach: impl FnOnce() -> Reach) -> Snapshot {
         let mut open = self.open.lock();
         let number = open.next;
@@ -110,7 +110,7 @@ impl Pins {
         snapshot
     }
 
-    /// Takes tables of all open snapshots off their deltas.
+    /// Detaches tables of all open snapshots from their deltas.
     pub(crate) fn detach(&self, tables: &[TableId]) {
         for (pin, reach) in self.all() {
             let Some(reach) = reach else { continue };
@@ -119,7 +119,7 @@ impl Pins {
         }
     }
 
-    /// Closes the oldest snapshots until the others keep no more than may be.
+    /// Closes the oldest snapshots until the memory is within its limit.
     pub(crate) fn keep_to_limit(&self) {
         let mut over = self.memory.used_bytes().saturating_sub(self.memory.limit_bytes());
         if over == 0 {
@@ -142,7 +142,8 @@ impl Pins {
                 let tables = reach.lock().close();
                 drop(tables);
             }
-            // One that was closed before and is still being read counts: it lets go soon.
+            // A snapshot that was closed before but is still being read counts as well: it will
+            // release its memory soon.
             over = over.saturating_sub(bytes);
             if over == 0 {
                 return;
@@ -150,7 +151,8 @@ impl Pins {
         }
     }
 
-    /// All that are open, the oldest first, out of the lock: the last to hold one takes it.
+    /// All open snapshots, oldest first. They are returned out of the lock, since dropping the last
+    /// reference to a pin takes it.
     fn all(&self) -> Vec<Alive> {
         let open = self.open.lock();
         let alive = |(pin, reach): &(Weak<Pin>, Weak<Mutex<Reach>>)| {
@@ -161,7 +163,7 @@ impl Pins {
 }
 
 impl Pin {
-    /// Whether it may still be read.
+    /// Checks that the snapshot may still be read.
     ///
     /// # Errors
     /// [`TooOld`].
@@ -172,13 +174,14 @@ impl Pin {
         }
     }
 
-    /// Takes note of what it was handed.
+    /// Records chunks given to the snapshot.
     pub(crate) fn keeps<'a>(&self, chunks: impl Iterator<Item = &'a Arc<Chunk>>) {
         let mut known = self.chunks.lock();
         known.extend(chunks.map(|chunk| (Arc::as_ptr(chunk).addr(), Arc::downgrade(chunk))));
     }
 
-    /// Memory of rows that are in files and that it keeps, perhaps with others.
+    /// The memory of rows that are in files and that it holds, possibly together with other
+    /// snapshots.
     fn bytes(&self) -> u64 {
         let chunks = self.chunks.lock().values().filter_map(Weak::upgrade).collect::<Vec<_>>();
         chunks.iter().map(|chunk| chunk.kept_bytes()).sum()

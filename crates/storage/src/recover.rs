@@ -1,4 +1,4 @@
-//! The files of a table as metadata names them, opened after a start.
+//! Opens the files of a table at startup, as listed by metadata.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,14 +16,13 @@ use crate::rowset::Rowset;
 use crate::segment::SegmentAccess;
 use crate::view::TabletFiles;
 
-/// Something about a store's files that does not hold.
+/// A violation found in a store's files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Which file.
     pub file: PathBuf,
-    /// Where in it, in bytes, if at one place.
+    /// The offset in bytes, if the violation is at one place.
     pub offset: Option<u64>,
-    /// What does not hold.
+    /// The violation.
     pub what: String,
 }
 
@@ -48,13 +47,13 @@ impl From<Error> for Finding {
     }
 }
 
-/// Opens the rowsets that metadata names for `table`. Footers are read when first needed; what
-/// is missing or has another length is reported; what is missing or shorter is refused by name when
-/// it is read.
+/// Opens the rowsets that metadata lists for `table`. Footers are read when first needed. Files
+/// that are missing or have another length are reported; those missing or too short are refused by
+/// name when they are read.
 ///
 /// # Errors
-/// [`Error::Internal`] when metadata contradicts itself: overlapping rowsets, or a schema
-/// version or tablet that the table never had.
+/// [`Error::Internal`] when metadata is inconsistent: overlapping rowsets, or a schema version or
+/// tablet that the table never had.
 pub fn open_table(
     fs: &FsRef,
     segments: &Arc<SegmentAccess>,
@@ -109,7 +108,7 @@ fn open_tablet(
     metas.into_iter().map(open).collect()
 }
 
-/// Compares the files of a tablet with what metadata says of them.
+/// Compares the lengths of a tablet's files with metadata.
 fn compare_lengths(
     fs: &FsRef,
     dir: &DataDir,

@@ -15,7 +15,7 @@ use crate::segment::{
     ColumnBounds, ColumnRange, Containers, Prune, Scan, ScanRequest, Segment, SegmentAccess, Share,
 };
 
-/// The files of one LSN range of one tablet; it never changes.
+/// The files of one LSN range of one tablet; immutable.
 pub struct Rowset {
     meta: RowsetMeta,
     schema: Arc<TableSchema>,
@@ -23,24 +23,21 @@ pub struct Rowset {
     segments: Vec<Arc<Segment>>,
 }
 
-/// A share of one segment: what one thread scans.
+/// A share of a segment, scanned by one thread.
 #[derive(Clone)]
 pub struct Slice {
-    /// The rowset it is of.
     pub rowset: Arc<Rowset>,
-    /// The segment.
     pub segment: Arc<Segment>,
-    /// Its share.
     pub share: Share,
-    /// About how many rows are in it; all shares of a segment together have its rows.
+    /// Approximate number of rows; the shares of a segment add up to its rows.
     pub rows: u64,
 }
 
 impl Rowset {
-    /// The rowset whose files are in `dir` and were written in `schema`. Nothing is read yet.
+    /// A rowset with files in `dir` written in `schema`. Nothing is read yet.
     ///
     /// # Panics
-    /// When `schema` is not of the version that `meta` names.
+    /// When the version of `schema` is not that in `meta`.
     pub fn new(
         access: &Arc<SegmentAccess>,
         dir: &Path,
@@ -57,12 +54,12 @@ impl Rowset {
         Self { meta, schema: Arc::clone(schema), access: Arc::clone(access), segments }
     }
 
-    /// What metadata knows of it.
+    /// The rowset's metadata.
     pub fn meta(&self) -> &RowsetMeta {
         &self.meta
     }
 
-    /// The first and the last LSN whose rows may be in it.
+    /// The first and last LSN whose rows may be in it.
     pub fn lsns(&self) -> (Lsn, Lsn) {
         (self.meta.lsn_first, self.meta.lsn_last)
     }
@@ -72,32 +69,31 @@ impl Rowset {
         &self.schema
     }
 
-    /// Its files, in order of their ids.
+    /// Its files, ordered by id.
     pub fn segments(&self) -> &[Arc<Segment>] {
         &self.segments
     }
 
-    /// What it is read through.
+    /// The access through which its files are read.
     pub fn access(&self) -> &Arc<SegmentAccess> {
         &self.access
     }
 
-    /// Its rows.
     pub fn rows(&self) -> u64 {
         self.meta.rows
     }
 
-    /// Bytes of its files.
+    /// Total size of its files.
     pub fn bytes(&self) -> u64 {
         self.meta.bytes()
     }
 
-    /// Reads all of it, segment by segment, each sorted.
+    /// Reads the whole rowset segment by segment; each is sorted.
     pub fn scan(&self, request: ScanRequest) -> RowsetScan {
         RowsetScan { segments: self.segments.clone().into_iter(), request, scan: None }
     }
 
-    /// Divides it into slices of about `rows` rows, by what metadata knows.
+    /// Divides the rowset into slices of about `rows` rows, using only metadata.
     pub fn slices(self: &Arc<Self>, rows: u64) -> impl Iterator<Item = Slice> {
         self.segments.iter().flat_map(move |segment| {
             let all = segment.meta().rows;
@@ -112,8 +108,8 @@ impl Rowset {
     }
 }
 
-/// What metadata knows of rowsets of one table, one container each: bounds of the leading column of
-/// the sort key.
+/// The metadata of rowsets of one table as containers for pruning: bounds of the sort key's leading
+/// column, one container per rowset.
 pub fn key_bounds<'a>(rowsets: impl Iterator<Item = &'a Arc<Rowset>> + Clone) -> Containers {
     let rows = rowsets.clone().map(|rowset| rowset.rows()).collect();
     let Some((id, ty)) = rowsets.clone().find_map(|rowset| leading_column(&rowset.schema)) else {
@@ -133,8 +129,8 @@ pub fn key_bounds<'a>(rowsets: impl Iterator<Item = &'a Arc<Rowset>> + Clone) ->
     Containers::new(rows, vec![(id, bounds)])
 }
 
-/// The bounds of these columns over all rowsets, as far as all their footers are in memory and know
-/// them.
+/// The bounds of these columns over all rowsets; `None` where not all footers are cached or contain
+/// bounds.
 pub fn known_ranges(rowsets: &[Arc<Rowset>], columns: &[ColumnId]) -> Vec<Option<ColumnRange>> {
     let segments = rowsets.iter().flat_map(|rowset| &rowset.segments);
     let known = segments.map(|segment| segment.known_ranges(columns));
@@ -146,12 +142,12 @@ pub fn known_ranges(rowsets: &[Arc<Rowset>], columns: &[ColumnId]) -> Vec<Option
 }
 
 impl Slice {
-    /// Whether metadata lets its rowset hold a row that is wanted.
+    /// Whether by metadata its rowset may contain matching rows.
     pub fn may_hold(&self, prune: &dyn Prune) -> bool {
         prune.keep(&key_bounds(std::iter::once(&self.rowset)))[0]
     }
 
-    /// Reads it, without holding up a thread.
+    /// Opens a scan without blocking a thread.
     ///
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Corruption`]; also from the scan.
@@ -160,7 +156,7 @@ impl Slice {
     }
 }
 
-/// The batches of a rowset.
+/// Iterates over the batches of a rowset.
 pub struct RowsetScan {
     segments: std::vec::IntoIter<Arc<Segment>>,
     request: ScanRequest,

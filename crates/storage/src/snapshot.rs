@@ -1,4 +1,4 @@
-//! What a query reads: exactly the log up to a horizon, whatever is written and flushed meanwhile.
+//! What a query reads: exactly the log up to a horizon, regardless of later writes and flushes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +15,13 @@ use crate::rowset::Rowset;
 use crate::sync::Mutex;
 use crate::view::{StoreView, TableView};
 
-/// Exactly the log up to its horizon.
+/// The state of the log up to its horizon.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// Names, users, definitions.
     pub catalog: Arc<Catalog>,
-    /// Records above it are not seen.
+    /// Records above this LSN are not visible.
     pub horizon: Lsn,
-    /// Whether open groups are seen.
+    /// Whether open commit groups are visible.
     pub freshness: Freshness,
     pin: Arc<Pin>,
     reach: Arc<Mutex<Reach>>,
@@ -39,29 +38,29 @@ impl Snapshot {
         &self.reach
     }
 
-    /// A table as it is at the horizon; `None` where there is none, or no longer.
+    /// A table as of the horizon; `None` if it does not exist there.
     ///
     /// # Errors
-    /// [`TooOld`] when its memory was needed elsewhere.
+    /// [`TooOld`] when the snapshot was closed to free memory.
     pub fn table(&self, id: TableId) -> Result<Option<TableSnapshot>, TooOld> {
         let reach = self.reach.lock();
-        // Under the lock: who closes it says so first and takes its tables second.
+        // Under the lock: closing a snapshot sets the flag first and removes its tables afterwards.
         self.pin.check_open()?;
         Ok(reach.table(id, &self.pin))
     }
 
-    /// The tables that it may look at, the dropped ones among them.
+    /// All tables in its reach, including those dropped at the horizon.
     pub fn table_ids(&self) -> Vec<TableId> {
         let reach = self.reach.lock();
         reach.view.tables.keys().chain(reach.detached.keys()).copied().collect()
     }
 }
 
-/// What a snapshot may look at.
+/// The tables that a snapshot can read.
 pub(crate) struct Reach {
-    /// Tables that had no flush since, read through their deltas, which go on growing.
+    /// Tables without a flush since, read through their deltas, which continue to grow.
     view: StoreView,
-    /// Tables that had one, with just what the snapshot sees of them.
+    /// Tables with a flush since, reduced to what the snapshot sees of them.
     detached: HashMap<TableId, Option<TableSnapshot>>,
     horizon: Lsn,
     freshness: Freshness,
@@ -72,7 +71,7 @@ impl Reach {
         Self { view, detached: HashMap::new(), horizon, freshness }
     }
 
-    /// Takes a table off its delta, so that nothing newer than the horizon is kept alive.
+    /// Detaches a table from its delta, so that nothing newer than the horizon is kept alive.
     pub fn detach(&mut self, id: TableId, pin: &Arc<Pin>) {
         if self.view.tables.contains_key(&id) {
             let table = self.table(id, pin);
@@ -81,7 +80,7 @@ impl Reach {
         }
     }
 
-    /// Lets go of all tables, and returns them: to be dropped when no lock is held.
+    /// Removes and returns all tables, to be dropped when no lock is held.
     pub fn close(&mut self) -> Self {
         let catalog = Arc::clone(&self.view.catalog);
         let nothing = StoreView { catalog, tables: imbl::HashMap::new() };
@@ -97,7 +96,7 @@ impl Reach {
 
     fn read(&self, view: &TableView, pin: &Arc<Pin>) -> Option<TableSnapshot> {
         let flushed = view.flushed;
-        // Files above the horizon cannot be: a flush covers only what the horizon has passed.
+        // Files cannot be above the horizon: a flush only covers what the horizon has passed.
         let horizon = self.horizon.max(flushed);
         let bounds = Bounds { flushed, horizon, freshness: self.freshness };
         let chunks = match view.delta.last() > flushed {
@@ -132,16 +131,13 @@ impl Reach {
     }
 }
 
-/// A table at the horizon of a snapshot.
+/// A table as of a snapshot's horizon.
 #[derive(Clone)]
 pub struct TableSnapshot {
-    /// Its definition.
     pub table: Arc<Table>,
-    /// Its columns.
     pub schema: Arc<TableSchema>,
-    /// What it was read at.
     pub horizon: Lsn,
-    /// Its files, those of large loads included.
+    /// Its files, including those of large loads.
     pub rowsets: Vec<Arc<Rowset>>,
     delta: Vec<DeltaRows>,
     overlay: Vec<RecordBatch>,
@@ -149,45 +145,46 @@ pub struct TableSnapshot {
 }
 
 impl TableSnapshot {
-    /// The same with rows that only this session sees, as columns of `schema`.
+    /// Adds rows that only this session sees, with the columns of `schema`.
     #[must_use]
     pub fn with_overlay(mut self, rows: impl IntoIterator<Item = RecordBatch>) -> Self {
         self.overlay.extend(rows);
         self
     }
 
-    /// Whether it may still be read. A reader that goes on and on asks again and again.
+    /// Checks that it may still be read; long-running readers call this repeatedly.
     ///
     /// # Errors
-    /// [`TooOld`] when its memory was needed elsewhere.
+    /// [`TooOld`] when the snapshot was closed to free memory.
     pub fn check_open(&self) -> Result<(), TooOld> {
         self.pin.check_open()
     }
 
-    /// Rows, exactly.
+    /// The exact number of rows.
     pub fn rows(&self) -> u64 {
         self.file_rows() + self.delta_rows()
     }
 
-    /// Rows in files.
+    /// The number of rows in files.
     pub fn file_rows(&self) -> u64 {
         self.rowsets.iter().map(|rowset| rowset.rows()).sum()
     }
 
-    /// Rows in memory, the session's own included.
+    /// The number of rows in memory, including the session's own.
     pub fn delta_rows(&self) -> u64 {
         let own = self.overlay.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         self.delta.iter().map(DeltaRows::rows).sum::<u64>() + own
     }
 
-    /// About how many bytes, files and memory.
+    /// Approximate size of files and memory.
     pub fn bytes(&self) -> u64 {
         let own = self.overlay.iter().map(|batch| batch.get_array_memory_size() as u64);
         let files = self.rowsets.iter().map(|rowset| rowset.bytes());
         files.chain(self.delta.iter().map(DeltaRows::bytes)).chain(own).sum()
     }
 
-    /// The rows in memory as columns of `schema`. Converts what no query has converted before.
+    /// The rows in memory as columns of `schema`, converting those that have not been converted
+    /// yet.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.

@@ -1,9 +1,8 @@
-//! Rows of many batches in the order of the sort key.
+//! Sorts the rows of a flush by the sort key.
 //!
-//! The first eight bytes of a row's normalised key are sorted by radix, rows beside them as
-//! 32-bit indices; where those tie the rest of the key is compared, and columns only where the
-//! key is longer than its words. Stable, so equal keys stay in the order in which they came,
-//! which is the order of the log.
+//! The first eight bytes of each row's normalised key are radix-sorted together with 32-bit row
+//! indices. Ties are resolved by the rest of the key, and by columns only if the key is longer than
+//! its words. The sort is stable, so rows with equal keys remain in log order.
 
 use std::cmp::Ordering;
 
@@ -14,11 +13,11 @@ use freshet_schema::key::{KeyComparator, KeyWords};
 
 use crate::error::Result;
 
-/// Below this many rows a comparison sort is faster than eight counting passes.
+/// For fewer rows a comparison sort is faster than eight counting passes.
 const RADIX_ROWS_MIN: usize = 512;
 
-/// The rows of a flush, numbered through. They are one batch, though they came as many: rows
-/// taken out of one by number cost half as much as out of a hundred.
+/// The rows of a flush, concatenated to one batch: gathering rows by index from one batch costs
+/// half as much as from a hundred.
 pub struct Rows {
     all: RecordBatch,
 }
@@ -30,23 +29,23 @@ struct Keyed {
     row: u32,
 }
 
-/// Rows in the order of their keys, and what their eight bytes span.
+/// The result of a sort.
 pub struct Sorted {
-    /// Numbers of rows.
+    /// Indices of rows.
     pub rows: Vec<u32>,
-    /// The least and the greatest first word; `None` without rows.
+    /// The smallest and largest first key word; `None` without rows.
     pub keys: Option<(u64, u64)>,
 }
 
 impl Rows {
-    /// Numbers the rows of `batches`, which have the columns of `schema`. Texts are not copied.
+    /// Concatenates `batches`, which have the columns of `schema`. Text is not copied.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when rows cannot be joined.
+    /// [`crate::Error::Internal`] when batches cannot be concatenated.
     ///
     /// # Panics
-    /// When a batch has other columns, or when there are more rows than 32 bits can number: a
-    /// flush is bounded far below.
+    /// When a batch has other columns, or with more rows than 32 bits can number; flushes are far
+    /// smaller.
     pub fn new(schema: &TableSchema, batches: &[RecordBatch]) -> Result<Self> {
         let has_columns = |batch: &RecordBatch| batch.schema_ref() == schema.arrow();
         assert!(batches.iter().all(has_columns), "rows are sorted in one version of their schema");
@@ -59,38 +58,36 @@ impl Rows {
         Ok(Self { all })
     }
 
-    /// How many rows.
     pub fn len(&self) -> usize {
         self.all.num_rows()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, in the order of their numbers.
+    /// All rows in one batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.all
     }
 
-    /// Their sort keys under `schema`.
+    /// Their sort keys by `schema`.
     pub fn keys(&self, schema: &TableSchema) -> Keys {
         let words = KeyWords::new(&self.all, schema);
         let columns = (!words.is_exact()).then(|| (self.all.clone(), schema.clone()));
         Keys { words, columns }
     }
 
-    /// The rows of these numbers as one batch.
+    /// The rows with these indices as one batch.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when a number is of no row.
+    /// [`crate::Error::Internal`] for an index without a row.
     pub fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
         Ok(take_record_batch(&self.all, &UInt32Array::from(rows.to_vec()))?)
     }
 }
 
-/// The sort keys of [`Rows`], made once for all tablets.
+/// The sort keys of [`Rows`], computed once for all tablets.
 pub struct Keys {
     words: KeyWords,
     /// The rows, for keys that are longer than their words.
@@ -98,7 +95,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Sorts the rows of these numbers, which ascend.
+    /// Sorts the rows with these ascending indices.
     pub fn sort(&self, rows: &[u32]) -> Sorted {
         let words = &self.words;
         let first = |&row: &u32| Keyed { key: words.row(row as usize)[0], row };
@@ -111,7 +108,7 @@ impl Keys {
         Sorted { rows: keyed.into_iter().map(|keyed| keyed.row).collect(), keys }
     }
 
-    /// Sorts runs of equal first words by the rest of their keys.
+    /// Sorts rows with equal first words by the rest of their keys.
     fn settle_ties(&self, words: &KeyWords, keyed: &mut [Keyed]) {
         let columns = self.columns.as_ref();
         let columns = columns.map(|(keys, schema)| KeyComparator::new(keys, keys, schema));
@@ -129,7 +126,7 @@ impl Keys {
     }
 }
 
-/// Stable.
+/// A stable sort.
 fn sort_by_first_word(rows: &mut Vec<Keyed>) {
     if rows.is_sorted_by_key(|row| row.key) {
         return;
@@ -140,7 +137,7 @@ fn sort_by_first_word(rows: &mut Vec<Keyed>) {
     }
 }
 
-/// Byte by byte from the last; a byte that all keys share costs nothing.
+/// An LSD radix sort; bytes shared by all keys are skipped.
 fn radix_sort(rows: &mut Vec<Keyed>) {
     let mut counts = [[0u32; 256]; 8];
     for row in rows.iter() {
@@ -174,7 +171,7 @@ mod tests {
     use crate::testing::{batch, keys, schema};
 
     proptest! {
-        /// Whatever the batches, the result is a stably sorted vector.
+        /// The result is a stably sorted vector, however rows are divided into batches.
         #[test]
         fn rows_are_a_stably_sorted_vector(
             loads in prop::collection::vec(prop::collection::vec(-300i64..300, 0..400), 1..8),

@@ -1,4 +1,4 @@
-//! Tables, rows and files for this crate's tests.
+//! Tables, rows and files for tests of this crate.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -18,7 +18,7 @@ use crate::flush::Files;
 use crate::layout::DataDir;
 use crate::segment::SegmentAccess;
 
-/// Files in a directory, written and read on the thread that asks.
+/// Files in a directory, with all I/O on the caller's thread.
 pub fn files(root: &Path) -> Files {
     let fs: FsRef = Arc::new(RealFs);
     let segments = SegmentAccess::of_files(&fs);
@@ -31,7 +31,7 @@ pub fn column(id: u32, name: &str, ty: ColumnType) -> Column {
     Column::new(ColumnId(id), name, ty)
 }
 
-/// `k BIGINT, s VARCHAR(100)`, sorted by `k`; from version 2 on also `extra INT`.
+/// `k BIGINT, s VARCHAR(100)`, sorted by `k`; from version 2 also `extra INT`.
 pub fn schema(version: u32) -> Arc<TableSchema> {
     let mut columns = vec![
         column(1, "k", ColumnType::BigInt { unsigned: false }),
@@ -74,7 +74,7 @@ pub fn table(schemas: &[Arc<TableSchema>], tablets: u64) -> Table {
     }
 }
 
-/// Rows with these keys, encoded; every fifth has no text.
+/// Encoded rows with these keys; every fifth has no text.
 pub fn encode(schema: &TableSchema, keys: &[i64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rows = RowWriter::new(schema.columns.len(), &mut bytes);
@@ -107,7 +107,7 @@ pub fn batch(schema: &TableSchema, keys: &[i64]) -> RecordBatch {
     builder.finish()
 }
 
-/// The keys of batches made by [`batch`], their other columns checked against them.
+/// The keys of batches made by [`batch`]; verifies the other columns.
 pub fn keys<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> Vec<i64> {
     let mut keys = Vec::new();
     for batch in batches {

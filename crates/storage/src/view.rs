@@ -1,4 +1,4 @@
-//! What readers pin: all tables' files and deltas at one instant, swapped whole.
+//! The view that readers pin: files and deltas of all tables at one instant, replaced atomically.
 
 use std::sync::Arc;
 
@@ -19,36 +19,33 @@ use crate::sync::Mutex;
 /// The files of a tablet, up to its table's flushed LSN.
 #[derive(Clone)]
 pub struct TabletFiles {
-    /// The tablet.
     pub id: TabletId,
-    /// The partition it is of.
+    /// The tablet's partition.
     pub partition: PartitionId,
-    /// Its rowsets, in the order of their LSNs, which do not overlap.
+    /// Its rowsets, ordered by LSN and without overlap.
     pub rowsets: Vec<Arc<Rowset>>,
 }
 
-/// A table at one instant: files up to an LSN, delta from there on.
+/// A table at one instant: files up to an LSN, and a delta after it.
 #[derive(Clone)]
 pub struct TableView {
-    /// Its definition.
     pub table: Arc<Table>,
-    /// Its columns at `flushed`; an ALTER above it is in the delta.
+    /// Its columns at `flushed`; an ALTER above is in the delta.
     pub schema: Arc<TableSchema>,
-    /// Records up to here are in `tablets`.
+    /// Records up to this LSN are in `tablets`.
     pub flushed: Lsn,
     /// The table's version at `flushed`.
     pub version: Version,
-    /// Its files.
     pub tablets: Vec<TabletFiles>,
-    /// Records above `flushed`, and perhaps some below that are not looked at.
+    /// Records above `flushed`; older ones in it are not read.
     pub delta: Arc<Delta>,
-    /// Where in the delta to begin.
+    /// The first node of the delta to read.
     pub head: Arc<Node>,
 }
 
 impl TableView {
-    /// A table whose records up to `flushed` are in files, of which `tablets` has those that it
-    /// still has; its delta is empty.
+    /// A table with an empty delta, whose records up to `flushed` are in files; `tablets` has those
+    /// that still exist.
     pub fn new(
         table: Arc<Table>,
         flushed: Lsn,
@@ -60,12 +57,12 @@ impl TableView {
         Self { table, schema, flushed, version, tablets, delta, head }
     }
 
-    /// A table that was just created.
+    /// A newly created table.
     pub fn created(table: &Arc<Table>) -> Self {
         Self::new(Arc::clone(table), Lsn::ZERO, Version(1), Self::empty_tablets(table))
     }
 
-    /// The tablets of a table that has no files.
+    /// The tablets of a table without files.
     pub fn empty_tablets(table: &Table) -> Vec<TabletFiles> {
         let of_partition = |partition: &freshet_schema::Partition| {
             let id = partition.id;
@@ -75,8 +72,8 @@ impl TableView {
         table.partitions.iter().flat_map(of_partition).collect()
     }
 
-    /// All files that it or a snapshot of it may name: those of tablets, and of every large load
-    /// in its delta, also behind a TRUNCATE or a DROP.
+    /// All files that the table or a snapshot of it may use: those of tablets, and of all large
+    /// loads in its delta, including those before a TRUNCATE or DROP.
     pub fn rowsets(&self) -> Vec<Arc<Rowset>> {
         let files = self.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
         files.chain(self.delta.rowsets(&self.head)).collect()
@@ -86,13 +83,12 @@ impl TableView {
 /// All tables at one instant.
 #[derive(Clone)]
 pub struct StoreView {
-    /// Names, users, definitions.
+    /// Names, users and definitions.
     pub catalog: Arc<Catalog>,
-    /// The tables.
     pub tables: HashMap<TableId, Arc<TableView>>,
 }
 
-/// The one place where the current [`StoreView`] is, and the snapshots of earlier ones.
+/// The current [`StoreView`], and snapshots of earlier ones.
 pub struct Views {
     current: ArcSwap<StoreView>,
     writing: Mutex<()>,
@@ -100,26 +96,26 @@ pub struct Views {
 }
 
 impl Views {
-    /// Starts with `view`. Rows that only open snapshots keep are counted in `memory`.
+    /// Starts with `view`. Rows that only open snapshots need are accounted in `memory`.
     pub fn new(view: StoreView, memory: Budget) -> Self {
         let pins = Arc::new(Pins::new(memory));
         Self { current: ArcSwap::from_pointee(view), writing: Mutex::new(()), pins }
     }
 
-    /// The view now.
+    /// The current view.
     pub fn load(&self) -> Arc<StoreView> {
         self.current.load_full()
     }
 
-    /// Shows the catalog as `catalog` finds it.
+    /// Publishes the catalog that `catalog` returns.
     pub fn show(&self, catalog: impl FnOnce() -> Arc<Catalog>) {
         self.replace(|store| store.catalog = catalog());
     }
 
-    /// Shows a table that metadata has just got, and the catalog that names it.
+    /// Publishes a new table and the catalog that contains it.
     ///
     /// # Panics
-    /// When it is shown already.
+    /// When the view has the table already.
     pub fn add(&self, table: TableView, catalog: impl FnOnce() -> Arc<Catalog>) {
         self.replace(|store| {
             store.catalog = catalog();
@@ -128,15 +124,15 @@ impl Views {
         });
     }
 
-    /// Applies events at `at` that metadata reflects now, in one step for all readers: what
-    /// `catalog` finds then is shown with those that change definitions. Tables that are gone
-    /// are passed over. Returns the rowsets that no view has any more.
+    /// Applies the events at `at`, which metadata now reflects, atomically for all readers. If
+    /// definitions change, the catalog that `catalog` returns is published with them. Tables that
+    /// no longer exist are skipped. Returns the rowsets that are no longer in the view.
     ///
-    /// Open snapshots are handed what they may still look at of a table whose delta gives rows
-    /// back, and let go of the rest; what only they keep in memory counts as theirs from now on.
+    /// If a table's delta releases rows, open snapshots get what they may still read of the table
+    /// and drop the rest; rows that only they need are accounted to them from now on.
     ///
     /// # Panics
-    /// When an event does not fit the table: metadata is told first, and refuses what does not.
+    /// When an event does not fit the table: metadata is updated first, and rejects such events.
     pub fn settle(
         &self,
         at: Lsn,
@@ -147,7 +143,7 @@ impl Views {
         let freed = freed.map(|(table, _)| *table).collect::<Vec<_>>();
         let mut gone = Vec::new();
         self.replace(|store| {
-            // Without events a database has gone that had no table.
+            // No events: a database without tables was dropped.
             if events.is_empty() || events.iter().any(|(_, event)| event.defines()) {
                 store.catalog = catalog();
             }
@@ -161,7 +157,7 @@ impl Views {
                 };
             }
         });
-        // In this order: whoever pins behind the swap finds the new view.
+        // In this order: a snapshot opened after the replacement gets the new view.
         if !freed.is_empty() {
             self.pins.detach(&freed);
             self.pins.keep_to_limit();
@@ -169,7 +165,7 @@ impl Views {
         gone
     }
 
-    /// The one place that writes the view. Changes follow each other; none may call back.
+    /// The only function that changes the view. Changes are serialized, and must not call back.
     fn replace(&self, change: impl FnOnce(&mut StoreView)) {
         let _one_at_a_time = self.writing.lock();
         let mut view = StoreView::clone(&self.current.load());
@@ -177,8 +173,8 @@ impl Views {
         self.current.store(Arc::new(view));
     }
 
-    /// Pins a snapshot: the view first and the horizon second, so that the delta of the view
-    /// reaches at least from its files to the horizon, whatever is flushed meanwhile.
+    /// Opens a snapshot. The view is loaded before the horizon, so that its delta covers everything
+    /// between its files and the horizon, regardless of concurrent flushes.
     pub fn pin(&self, freshness: Freshness, horizon: impl FnOnce() -> Lsn) -> Snapshot {
         self.pins.open(|| {
             let view = StoreView::clone(&self.current.load());
@@ -186,7 +182,7 @@ impl Views {
         })
     }
 
-    /// The snapshots that are open.
+    /// The open snapshots.
     pub fn pins(&self) -> &Pins {
         &self.pins
     }

@@ -1,5 +1,5 @@
-//! The log: records that two threads append with some or many under way, and one record alone.
-//! `cargo bench -p freshet-wal`; `WAL_BENCH_DIR` names the disk.
+//! Benchmarks of the log: records appended by two threads with few or many outstanding, and single
+//! records. `cargo bench -p freshet-wal`; `WAL_BENCH_DIR` selects the disk.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::path::Path;
@@ -18,12 +18,12 @@ use futures::executor::block_on;
 use tempfile::TempDir;
 
 const THREADS: u64 = 2;
-/// Records that a thread has under way: what so many connections, each with one, would.
+/// Outstanding records per thread, corresponding to as many connections with one each.
 const UNDER_WAY: [u64; 2] = [15, 250];
 const FILES: u64 = 8;
 const STAMP: [u8; 32] = [1; 32];
 
-/// A log in a folder of its own, and the thread that writes it.
+/// A log in its own directory, and the thread that writes it.
 struct Log {
     wal: Arc<Wal>,
     writer: Option<JoinHandle<()>>,
@@ -59,7 +59,7 @@ impl Log {
         Self { wal, writer: Some(writer), _dir: dir }
     }
 
-    /// Appends records, waits for the last, and lets the log use its files again.
+    /// Appends records, waits for the last, and recycles files when the log is full.
     fn append(&self, payload: &[u8], records: u64) {
         let mut last = Lsn::ZERO;
         for _ in 0..records {
@@ -99,7 +99,7 @@ fn file(fs: &FsRef, dir: &Path, id: u64, options: &WalOptions) -> FileState {
     FileState { file, live: None, leaving: false }
 }
 
-/// The time for `rounds` of `under_way` records on each thread.
+/// The time of `rounds` rounds, in each of which every thread appends `under_way` records.
 fn together(log: &Log, payload: &[u8], under_way: u64, rounds: u64) -> Duration {
     let start = Instant::now();
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Who of one thread waits for the log: however many they are, the log's thread wakes one of them
-//! a batch, which wakes the others.
+//! Waiters for durability in one thread: for each batch the log's thread wakes only one task of the
+//! thread, which wakes the others.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -10,36 +10,35 @@ use freshet_base::Lsn;
 use crate::horizon::{Horizon, HorizonWatch};
 use crate::sync::Mutex;
 
-/// Those of one thread that wait for the horizon, in the order of their LSNs.
+/// The waiters of one thread, ordered by LSN.
 pub struct Acks {
     horizon: Horizon,
     waiting: Mutex<VecDeque<(Lsn, Waker)>>,
 }
 
 impl Acks {
-    /// Nobody waits yet.
     pub fn new(horizon: &Horizon) -> Self {
         Self { horizon: horizon.clone(), waiting: Mutex::default() }
     }
 
-    /// Wakes, for ever, those whose LSN is durable; `watch` is of the same horizon.
+    /// Wakes waiters whose LSN is durable, forever; `watch` must be of the same horizon.
     pub async fn serve(&self, mut watch: HorizonWatch) {
-        // From the beginning: some may have queued before the first look.
+        // From zero: waiters may have queued before the first check.
         let mut seen = Lsn::ZERO;
         loop {
             seen = self.turn(&mut watch, seen).await;
         }
     }
 
-    /// Waits until the horizon is above `seen` and wakes those that it has reached. Returns where
-    /// it stands.
+    /// Waits until the horizon is above `seen`, wakes the waiters that it has reached, and returns
+    /// it.
     pub async fn turn(&self, watch: &mut HorizonWatch, seen: Lsn) -> Lsn {
         let durable = watch.changed(seen).await;
         self.wake_up_to(durable);
         durable
     }
 
-    /// Resolves once `lsn` is durable.
+    /// Resolves when `lsn` is durable.
     pub async fn durable(&self, lsn: Lsn) {
         let mut queued = false;
         poll_fn(|context| {
@@ -49,7 +48,8 @@ impl Acks {
             if !queued {
                 queued = true;
                 self.push(lsn, context.waker().clone());
-                // It may have moved between the look and the push, and then nobody wakes us.
+                // The horizon may have moved between check and push, and then nothing would wake
+                // this future.
                 if self.horizon.get() >= lsn {
                     return Poll::Ready(());
                 }
@@ -59,14 +59,14 @@ impl Acks {
         .await;
     }
 
-    /// How far the log is durable.
+    /// The highest durable LSN.
     pub fn horizon(&self) -> Lsn {
         self.horizon.get()
     }
 
     fn push(&self, lsn: Lsn, waker: Waker) {
         let mut waiting = self.waiting.lock();
-        // Nearly always the newest load is the newest waiter.
+        // Nearly always the newest load is the last to wait.
         if waiting.back().is_none_or(|(last, _)| *last <= lsn) {
             waiting.push_back((lsn, waker));
         } else {

@@ -1,4 +1,5 @@
-//! Batches of small and large records: one write, and what is left of one that was torn.
+//! Tests of batches of small and large records: they are one write, and remains of a torn one are
+//! not read.
 
 use bytes::Bytes;
 use freshet_base::Lsn;
@@ -7,7 +8,8 @@ use crate::WalOptions;
 use crate::scan::{ScanError, Tail};
 use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
 
-/// Records of these sizes, each filled with its number, some of them handed over as they are.
+/// Appends records of these sizes, each filled with its number; large ones are shared instead of
+/// copied.
 fn append_all(running: &Running, sizes: &[usize]) -> Vec<Kept> {
     let append = |(at, size): (usize, &usize)| running.append(1, &vec![at as u8 + 1; *size]);
     sizes.iter().enumerate().map(append).collect()
@@ -58,8 +60,8 @@ fn shared_bytes_are_written_from_where_they_stand() {
     assert_eq!(read_all(&store.scan().unwrap())[0].payload, payload);
 }
 
-/// Whatever became of the blocks of a torn batch, it is there whole or not at all, and nothing of
-/// it returns later.
+/// Whatever happens to the blocks of a torn batch, it is read completely or not at all, and no part
+/// of it reappears later.
 #[test]
 fn a_torn_batch_is_whole_or_not_there() {
     let sizes = [10, 5000, 30, 4200, 4200, 20];
@@ -82,7 +84,7 @@ fn a_torn_batch_is_whole_or_not_there() {
         assert_eq!(records, kept, "{fates:?}");
         let is_torn = kept.len() == 1 && fates[0] == Fate::New;
         assert_eq!(matches!(scan.tail, Tail::Torn { .. }), is_torn, "{fates:?}");
-        // Of the same sizes, so that what is left of the old records would fit.
+        // The same sizes, so that remains of the old records would fit.
         kept.extend(append_all(&running, &sizes[kept.len() - 1..]));
         running.drive();
         drop(running);
@@ -90,12 +92,12 @@ fn a_torn_batch_is_whole_or_not_there() {
     }
 }
 
-/// A start is cut off in any of its writes, after a batch was torn: heads that become zeros, the
-/// last batch again, both blocks of the term.
+/// A start after a torn batch is interrupted in any of its writes: zeroing heads, rewriting the
+/// last batch, both blocks of the term file.
 #[test]
 fn a_start_that_dies_is_done_again() {
     for fate in [Fate::New, Fate::Volatile] {
-        // One write to the log and two of the term.
+        // One write to the log and two to the term file.
         for write in 0..3 {
             let mut store = Store::small();
             let mut running = store.first_start(3);

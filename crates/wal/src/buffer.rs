@@ -1,8 +1,8 @@
-//! Memory whose start is aligned as direct writes demand.
+//! Buffers aligned for direct writes.
 
 use freshet_base::io::DIRECT_ALIGN_BYTES;
 
-/// A buffer of fixed capacity, aligned to [`DIRECT_ALIGN_BYTES`]; reused, never grown.
+/// A buffer of fixed capacity, aligned to [`DIRECT_ALIGN_BYTES`]; it is reused and never grows.
 pub(crate) struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,
@@ -11,7 +11,7 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// An empty buffer for `capacity` bytes, a multiple of the alignment.
+    /// An empty buffer; `capacity` is a multiple of the alignment.
     pub(crate) fn new(capacity: usize) -> Self {
         assert!(capacity.is_multiple_of(DIRECT_ALIGN_BYTES), "a buffer holds whole blocks");
         let memory = vec![0; capacity + DIRECT_ALIGN_BYTES];
@@ -40,7 +40,7 @@ impl AlignedBuffer {
         self.len += bytes.len();
     }
 
-    /// Writes `bytes` over its first ones.
+    /// Overwrites the beginning with `bytes`.
     pub(crate) fn overwrite(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len, "only what is there is written over");
         self.memory[self.start..self.start + bytes.len()].copy_from_slice(bytes);
@@ -58,7 +58,7 @@ impl AlignedBuffer {
         &self.memory[self.start..self.start + self.len]
     }
 
-    /// All `len` bytes to be read into, whatever stands in them.
+    /// Sets the length and returns the contents to be overwritten by a read.
     pub(crate) fn resize_for_read(&mut self, len: usize) -> &mut [u8] {
         assert!(len <= self.capacity, "a buffer is never grown");
         self.len = len;

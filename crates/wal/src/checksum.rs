@@ -1,11 +1,11 @@
-//! CRC-32C seeded with a term's salt, so that no other term's bytes ever check out.
+//! CRC-32C seeded with a term's salt, so that bytes of other terms never match.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Checksums of one term.
+/// Computes the checksums of one term.
 #[derive(Clone, Copy)]
 pub(crate) struct Salted {
-    /// The state after the salt: every checksum goes on from here.
+    /// The state after the salt, from which every checksum continues.
     seeded: Digest,
 }
 
@@ -16,7 +16,7 @@ impl Salted {
         Self { seeded }
     }
 
-    /// The checksum of `parts`, as if they stood one behind the other.
+    /// The checksum of the concatenated `parts`.
     pub(crate) fn of(&self, parts: &[&[u8]]) -> u32 {
         let mut digest = self.seeded;
         for part in parts {

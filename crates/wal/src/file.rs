@@ -1,4 +1,4 @@
-//! One log file: made with zeros, opened for direct writes.
+//! Log files: created with zeros, opened for direct writes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,27 +9,26 @@ use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
 
 /// Zeros are written in pieces of this size: large enough for the device, small enough for the
-/// log's own writes to pass between them.
+/// log's own writes to get in between.
 const ZERO_PIECE_BYTES: usize = 1 << 20;
 
-/// A log file as metadata lists it.
+/// A log file as listed in metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogFile {
-    /// Its number, never used again.
+    /// Its number, never reused.
     pub id: u64,
-    /// Where it stands.
     pub path: PathBuf,
-    /// What it was made with; files of one log may differ.
+    /// The length with which it was created; files of one log may differ.
     pub bytes: u64,
 }
 
-/// Makes a log file of `file_bytes` zeros and returns once it and its name are on the device.
-/// The blocks are written, not only allocated: a synced write to blocks that were never
-/// written costs a file system journal entry each time. And they are written past the page
-/// cache, which would gather the file whole and then keep the device busy for as long.
+/// Creates a log file of `file_bytes` zeros, which is durable with its name on return. The blocks
+/// are written instead of only allocated, because a synced write to unwritten blocks costs a
+/// journal entry of the file system each time. They bypass the page cache, which would collect the
+/// whole file and then keep the device busy for a long time.
 ///
 /// # Errors
-/// What the file system says; a file left behind by an earlier try is made anew.
+/// Those of the file system. A file left by an earlier attempt is replaced.
 pub fn make_file(fs: &dyn Fs, path: &Path, file_bytes: u64) -> io::Result<()> {
     let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     if fs.exists(path) {
@@ -50,7 +49,7 @@ pub fn make_file(fs: &dyn Fs, path: &Path, file_bytes: u64) -> io::Result<()> {
     fs.sync_dir(parent)
 }
 
-/// A log file open for direct writes.
+/// A log file opened for direct writes.
 #[derive(Clone)]
 pub(crate) struct OpenFile {
     pub log_file: LogFile,
@@ -72,7 +71,7 @@ impl OpenFile {
     }
 }
 
-/// The next place at or after `offset` where a batch may start.
+/// The next possible start of a batch at or after `offset`.
 pub(crate) const fn next_block(offset: u64) -> u64 {
     offset.next_multiple_of(BLOCK_BYTES)
 }

@@ -1,11 +1,12 @@
-//! The entry of the fuzzer: any bytes may stand in a log file.
+//! The entry point of the fuzzer: a log file may contain any bytes.
 
 use freshet_base::{Lsn, Term};
 
 use crate::reader::Walk;
 use crate::term::{Secret, Terms};
 
-/// Reads `data` as a log file; it must end, stay in bounds, and return only what checks out.
+/// Reads `data` as a log file; this must terminate, stay in bounds, and return only batches with
+/// valid checksums.
 pub fn fuzz_reader(data: &[u8]) {
     let terms = terms();
     let mut before = 0;
@@ -20,7 +21,7 @@ pub fn fuzz_reader(data: &[u8]) {
     }
 }
 
-/// Those of the inputs that are kept.
+/// The terms used in the corpus.
 fn terms() -> Terms {
     Terms::new(&[Secret { from: Term(1), key: [0, 0] }])
 }

@@ -1,12 +1,12 @@
-//! The head of a batch: what one synced write begins with.
+//! The head of a batch: each synced write begins with one.
 //!
 //! ```text
 //! offset  bytes  little endian
 //!      0      4  magic, which names the format version
-//!      4      4  checksum of the 56 bytes behind it
+//!      4      4  checksum of the 56 bytes after it
 //!      8      8  term
 //!     16      8  index: the number of the batch
-//!     24      8  term of the batch before
+//!     24      8  term of the previous batch
 //!     32      8  LSN of its first record
 //!     40      4  records
 //!     44      4  bytes of its frames
@@ -25,12 +25,12 @@ use crate::term::Terms;
 
 const MAGIC: [u8; 4] = *b"FWB\x02";
 
-/// What a head says.
+/// The contents of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub term: Term,
     pub index: BatchIndex,
-    /// The term of the batch before.
+    /// The term of the previous batch.
     pub previous: Term,
     pub first: Lsn,
     pub records: u32,
@@ -58,7 +58,7 @@ impl Head {
         bytes
     }
 
-    /// The head at the start of `bytes`, if one of `terms` wrote it.
+    /// Parses the head at the start of `bytes`, if it was written in one of `terms`.
     pub(crate) fn read(bytes: &[u8], terms: &Terms) -> Option<(Self, Salted)> {
         let bytes: &[u8; BATCH_HEAD_BYTES] = bytes.first_chunk()?;
         if bytes[..4] != MAGIC {
@@ -84,17 +84,17 @@ impl Head {
         (fits && is_sound && head.index > BatchIndex::ZERO).then_some((head, salted))
     }
 
-    /// Its last record.
+    /// The batch's last record.
     pub(crate) fn last(&self) -> Lsn {
         Lsn(self.first.get() + u64::from(self.records) - 1)
     }
 
-    /// Where the log stands behind it.
+    /// The position of the log's end after the batch.
     pub(crate) fn position(&self) -> LogPosition {
         LogPosition { lsn: self.last(), index: self.index, term: self.term }
     }
 
-    /// Whether it may stand behind a batch that ends at `before`.
+    /// Whether it may follow a batch that ends at `before`.
     pub(crate) fn follows(&self, before: LogPosition) -> bool {
         self.first == before.lsn.next()
             && self.index == before.index.next()
@@ -102,22 +102,22 @@ impl Head {
             && self.term >= before.term
     }
 
-    /// The number of the batch before.
+    /// The index of the previous batch.
     pub(crate) fn previous_index(&self) -> BatchIndex {
         BatchIndex(self.index.get().saturating_sub(1))
     }
 
-    /// Bytes of the batch without the zeros at its end.
+    /// Length of the batch without padding.
     pub(crate) fn batch_bytes(&self) -> usize {
         BATCH_HEAD_BYTES + self.frames_bytes as usize
     }
 
-    /// Bytes of the batch in whole blocks.
+    /// Length of the batch in whole blocks.
     pub(crate) fn block_bytes(&self) -> usize {
         next_block(self.batch_bytes() as u64) as usize
     }
 
-    /// What the batch that `bytes` begin with holds.
+    /// Checks the body of the batch that `bytes` begin with.
     pub(crate) fn body(&self, bytes: &[u8], salted: &Salted) -> Body {
         let Some(frames) = bytes.get(BATCH_HEAD_BYTES..self.batch_bytes()) else {
             return Body::Broken;
@@ -136,19 +136,18 @@ impl Head {
     }
 }
 
-/// What stands behind a head.
+/// The state of a batch's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Body {
-    /// All its records, of which callers have one at least.
+    /// All records are valid, and at least one was appended by a caller.
     Whole,
-    /// All its records, none of a caller.
+    /// All records are valid, and all are the log's own idle records.
     Idle,
-    /// Not all its records.
+    /// A record is missing or damaged.
     Broken,
 }
 
-/// Frames that stand one behind the other, with LSNs from `next` on; ends at the first that does
-/// not check out.
+/// Iterates over consecutive frames with LSNs from `next`; ends at the first invalid one.
 pub(crate) struct Frames<'a, 's> {
     pub bytes: &'a [u8],
     pub next: Lsn,

@@ -1,4 +1,4 @@
-//! How far the log is durable, and who waits for it.
+//! The horizon: the highest durable LSN, and futures that wait for it.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -11,7 +11,7 @@ use futures::task::AtomicWaker;
 
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// The highest LSN that is durable; cloning shares it.
+/// The highest durable LSN; clones share it.
 #[derive(Clone)]
 pub struct Horizon(Arc<Shared>);
 
@@ -21,7 +21,7 @@ struct Shared {
     watches: Mutex<Vec<Arc<AtomicWaker>>>,
 }
 
-/// Futures of [`Horizon::wait`], by LSN and then by arrival.
+/// Futures of [`Horizon::wait`], ordered by LSN and then by arrival.
 #[derive(Default)]
 struct Waiting {
     arrivals: u64,
@@ -42,20 +42,20 @@ impl Horizon {
         Lsn(self.0.durable.load(Ordering::Acquire))
     }
 
-    /// Resolves once `lsn` is durable. Dropping it changes nothing.
+    /// Resolves when `lsn` is durable. It may be dropped at any time.
     pub fn wait(&self, lsn: Lsn) -> WaitDurable {
         WaitDurable { shared: Arc::clone(&self.0), lsn, arrival: None }
     }
 
-    /// A watch with a waker of its own: for a thread that serves many connections and wants to
-    /// be woken once a batch.
+    /// A watch with its own waker, for a thread that serves many connections and should be woken
+    /// once per batch.
     pub fn subscribe(&self) -> HorizonWatch {
         let waker = Arc::new(AtomicWaker::new());
         self.0.watches.lock().push(Arc::clone(&waker));
         HorizonWatch { horizon: self.clone(), waker }
     }
 
-    /// Moves to `durable` and wakes whoever waited for it.
+    /// Advances to `durable` and wakes the waiters that it has reached.
     pub(crate) fn advance(&self, durable: Lsn) {
         let before = self.0.durable.swap(durable.get(), Ordering::AcqRel);
         assert!(before < durable.get(), "the horizon moves forward only");
@@ -95,7 +95,7 @@ impl Future for WaitDurable {
         }
         let shared = Arc::clone(&self.shared);
         let mut waiting = shared.waiting.lock();
-        // `advance` stores before it takes the lock, so that this look misses nothing.
+        // `advance` stores the horizon before it takes the lock, so this check misses nothing.
         if self.is_durable() {
             return Poll::Ready(());
         }
@@ -116,7 +116,7 @@ impl Drop for WaitDurable {
     }
 }
 
-/// One subscriber of the horizon.
+/// A subscriber of the horizon.
 pub struct HorizonWatch {
     horizon: Horizon,
     waker: Arc<AtomicWaker>,
@@ -128,7 +128,7 @@ impl HorizonWatch {
         self.horizon.get()
     }
 
-    /// Resolves with the horizon once it is above `after`. Dropping it changes nothing.
+    /// Resolves with the horizon when it is above `after`. It may be dropped at any time.
     pub fn changed(&mut self, after: Lsn) -> impl Future<Output = Lsn> + '_ {
         poll_fn(move |context| {
             self.waker.register(context.waker());

@@ -1,23 +1,22 @@
-//! The write-ahead log: bytes in, durable, bytes out in the same order.
+//! The write-ahead log: appends bytes, makes them durable, and reads them back in the same order.
 //!
-//! It is: batches with a head each and frames with salted checksums ([`record`]), terms of which
-//! each start is one ([`term`]), a writer that syncs whatever queued while the last sync ran
-//! ([`writer`]), the horizon that says how far the log is durable
-//! ([`horizon`]), the room that admission takes before a record may be appended ([`room`]), and
-//! a reader that tells a torn tail from corruption ([`mod@scan`], [`reader`]).
+//! It contains: batches with a head each and frames with salted checksums ([`record`]); terms, of
+//! which each start begins a new one ([`term`]); a writer that syncs whatever queued while the
+//! previous sync ran ([`writer`]); the horizon, the highest durable LSN ([`horizon`]); the room
+//! that admission reserves before a record is appended ([`room`]); and a reader that distinguishes
+//! a torn tail from corruption ([`mod@scan`], [`reader`]).
 //!
-//! It is not: aware of rows, tables or metadata. What a record means, which files there are and up
-//! to where the log was recycled is told by the caller, who keeps it durable.
+//! It does not know rows, tables or metadata. The caller defines the meaning of records, keeps the
+//! list of files and the recycled position, and makes both durable.
 //!
-//! Invariants: LSNs are dense, from 1, and so are the numbers of batches. A batch names the term
-//! of the one before it, and counts whole or not at all unless it was damaged later. The horizon
-//! never passes a record that is not on the device. A 4 KiB block that was acknowledged is never
-//! written again while the log runs. A record that holds [`Room`] always finds a file. What is
-//! read back is a prefix of what was appended, it contains everything acknowledged, or it is an
-//! error that names the hole.
+//! Invariants: LSNs are dense, from 1, and so are batch indices. A batch names the term of the
+//! previous one, and is valid completely or not at all unless it was damaged later. The horizon
+//! never passes a record that is not on the device. An acknowledged 4 KiB block is never written
+//! again while the log runs. A record that holds [`Room`] always finds a file. What is read back is
+//! a prefix of what was appended that contains everything acknowledged, or an error that names the
+//! hole.
 //!
-//! Test it with `cargo test -p freshet-wal`; measure it with
-//! `cargo bench -p freshet-wal`.
+//! Test it with `cargo test -p freshet-wal`; measure it with `cargo bench -p freshet-wal`.
 
 pub mod acks;
 #[cfg(test)]
@@ -57,5 +56,5 @@ pub use scan::{
 pub use term::{Secret, TermFile, read_term, write_term};
 pub use writer::{NewTerm, Wal, WalOptions, WalStats, WalWorld};
 
-/// Log files, batches and writes are cut in these units.
+/// The unit of log files, batches and writes.
 pub const BLOCK_BYTES: u64 = freshet_base::io::DIRECT_ALIGN_BYTES as u64;

@@ -1,5 +1,5 @@
-//! The log against a `Vec`: whatever is appended, cut off, recycled and restarted, what comes
-//! back is a prefix of what was appended and holds everything acknowledged.
+//! Compares the log with a `Vec`: after any appends, power cuts, recycling and restarts, the
+//! records read are a prefix of those appended and contain everything acknowledged.
 
 use freshet_base::Lsn;
 use freshet_base::io::{Fs, Mode};
@@ -11,19 +11,20 @@ use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A record of so many bytes.
+    /// Appends a record of this size.
     Append(usize),
-    /// A record whose payload holds blocks of a log file where frames could stand.
+    /// Appends a record whose payload contains blocks of a log file, at positions where frames
+    /// could be.
     AppendCopy { file: usize, block: usize, blocks: usize },
-    /// The writer does all it can.
+    /// Runs the writer until it has nothing to do.
     Drive,
-    /// Time passes: an idle log covers its last record.
+    /// Lets time pass, so that an idle log covers its last record.
     Ring,
-    /// The power fails during a write to come; its blocks have these fates.
+    /// Schedules a power cut during a later write; its blocks have these fates.
     Cut { writes: usize, fates: Vec<Fate> },
-    /// Records that far below the horizon are recycled.
+    /// Recycles records at this distance below the horizon.
     Recycle(u64),
-    /// The machine stops and starts.
+    /// Restarts the machine.
     Restart,
 }
 
@@ -46,12 +47,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A store, its running log, and what the log should hold.
+/// A store, its running log, and the expected contents of the log.
 struct Model {
     store: Store,
     running: Running,
     records: Vec<Kept>,
-    /// The highest horizon that anybody has seen.
+    /// The highest horizon that was observed.
     acknowledged: Lsn,
 }
 
@@ -80,7 +81,7 @@ impl Model {
         }
     }
 
-    /// Appends where the log has room; the owner makes files as it is asked to.
+    /// Appends if the log has room; the owner creates files when asked.
     fn append(&mut self, payload: &[u8]) {
         if self.store.fatal.lock().is_some() {
             return;
@@ -96,7 +97,7 @@ impl Model {
         let at = block.min(16 - blocks) * BLOCK;
         let open = self.store.fs.open(&file.path, Mode::Read).unwrap();
         open.read_exact_at(&mut bytes, at as u64).unwrap();
-        // Head, header and stamp stand before it in the first block.
+        // In the first block, head, header and stamp come before the payload.
         [vec![0; BLOCK - 64 - 32 - 8], bytes].concat()
     }
 
@@ -104,7 +105,7 @@ impl Model {
         self.running.drive();
         self.acknowledged = self.acknowledged.max(self.running.durable());
         if self.running.wal.needs_file() && self.store.fatal.lock().is_none() {
-            // A power cut may hit this write, too: then nobody lists the file.
+            // A power cut may hit this write as well: then the file is not listed.
             if let Ok(file) = self.store.try_make_file() {
                 self.running.wal.offer_file(file).unwrap();
             }
@@ -120,7 +121,7 @@ impl Model {
 
     fn restart(&mut self) {
         *self.store.fatal.lock() = None;
-        // When the power fails during recovery, once more.
+        // Again if the power fails during recovery.
         self.running = loop {
             self.store.fs.restart();
             let scan = match self.store.scan() {

@@ -1,4 +1,4 @@
-//! What was appended and is not written yet.
+//! The queue of appended records that are not yet written.
 
 use bytes::Bytes;
 use freshet_base::Lsn;
@@ -7,16 +7,15 @@ use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
 use crate::record::{BATCH_HEAD_BYTES, Payload};
 
-/// Buffers kept for the next batches; more are made in a burst and freed after it.
+/// Buffers kept for the next batches; more are allocated in a burst and freed after it.
 const SPARE_BUFFERS_MAX: usize = 4;
 
-/// A batch: records that go to the device together. A head, frames one behind the other, then
-/// zeros up to a whole block.
+/// A batch: records that are written together. It consists of a head, frames, and zeros up to a
+/// whole block.
 pub(crate) struct Piece {
-    /// The head, small records whole, and of large ones all but the payload.
+    /// The head, complete small records, and large ones without their payloads.
     copied: AlignedBuffer,
-    /// Payloads that are still where their callers made them, each with the number of copied
-    /// bytes that stand before it.
+    /// Payloads that are not copied, each with the number of copied bytes before it.
     shared: Vec<(usize, Bytes)>,
     bytes: usize,
     pub last: Lsn,
@@ -24,7 +23,7 @@ pub(crate) struct Piece {
     /// The log time of its records.
     pub time_micros: i64,
     pub charge_bytes: u64,
-    /// Whether a record of a caller is in it, and not only the log's own idle record.
+    /// Whether it contains a record appended by a caller, and not only the log's own idle record.
     pub of_callers: bool,
 }
 
@@ -43,23 +42,23 @@ impl Piece {
         }
     }
 
-    /// Blocks that it fills.
+    /// Length in whole blocks.
     pub(crate) fn block_bytes(&self) -> u64 {
         (self.bytes as u64).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Its first record.
+    /// The first record.
     pub(crate) fn first(&self) -> Lsn {
         assert!(self.records > 0, "a batch has a record");
         Lsn(self.last.get() + 1 - u64::from(self.records))
     }
 
-    /// Bytes of its frames.
+    /// Total length of its frames.
     pub(crate) fn frames_bytes(&self) -> u32 {
         u32::try_from(self.bytes - BATCH_HEAD_BYTES).expect("a batch is below 4 GiB")
     }
 
-    /// Writes its head and fills the last block with zeros: no record follows.
+    /// Writes the head and pads the last block with zeros; nothing can be added any more.
     pub(crate) fn close(&mut self, head: &[u8; BATCH_HEAD_BYTES]) {
         self.copied.overwrite(head);
         let padding = self.block_bytes() as usize - self.bytes;
@@ -67,12 +66,12 @@ impl Piece {
         self.bytes += padding;
     }
 
-    /// Its bytes where they stand one behind the other: that is, where all were copied.
+    /// The contents if they are contiguous, which means that all were copied.
     pub(crate) fn contiguous(&self) -> Option<&[u8]> {
         self.shared.is_empty().then(|| self.copied.bytes())
     }
 
-    /// Its bytes in order, wherever they stand.
+    /// The contents in order, in several parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         let rest = self.shared.last().map_or(0, |(before, _)| *before);
@@ -83,7 +82,7 @@ impl Piece {
         pairs.chain([&self.copied.bytes()[rest..]])
     }
 
-    /// Its buffer, to be used again.
+    /// Returns the buffer for reuse.
     pub(crate) fn into_buffer(self) -> AlignedBuffer {
         self.copied
     }
@@ -98,21 +97,21 @@ impl Piece {
     }
 }
 
-/// What the queue keeps of a record beside its bytes.
+/// Properties of a record in the queue.
 pub(crate) struct Entry {
     pub lsn: Lsn,
-    /// The log time of the records that queue together.
+    /// The log time of the records that are queued together.
     pub time_micros: i64,
     pub charge_bytes: u64,
     pub of_callers: bool,
 }
 
-/// The frame of one record, in the parts that it is made of.
+/// The parts of a record's frame.
 pub(crate) struct Frame<'a> {
     pub header: &'a [u8],
     pub stamp: &'a [u8],
     pub payload: Payload<'a>,
-    /// Zeros behind the payload.
+    /// The number of zeros after the payload.
     pub padding: usize,
 }
 
@@ -122,7 +121,7 @@ impl Frame<'_> {
     }
 }
 
-/// The pieces of the next batch, in order; the last one may still be open.
+/// The batches to be written next, in order; the last one may still be open.
 pub(crate) struct Queue {
     piece_bytes: usize,
     /// Larger payloads are not copied under the lock.
@@ -132,7 +131,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// An empty queue that gathers records in pieces of `piece_bytes`.
+    /// An empty queue for batches of up to `piece_bytes`.
     pub(crate) fn new(piece_bytes: usize, copied_bytes_max: usize) -> Self {
         assert!(copied_bytes_max <= piece_bytes / 2, "a piece takes several copied records");
         let spares = (0..SPARE_BUFFERS_MAX).map(|_| AlignedBuffer::new(piece_bytes)).collect();
@@ -143,7 +142,7 @@ impl Queue {
         self.pieces.is_empty()
     }
 
-    /// Puts a frame behind the last one. A record larger than a piece is a piece of its own.
+    /// Appends a frame. A record larger than a batch gets a batch of its own.
     pub(crate) fn push(&mut self, entry: &Entry, frame: Frame<'_>) {
         let bytes = frame.bytes();
         let has_room = |piece: &Piece| piece.bytes + bytes <= self.piece_bytes;
@@ -165,14 +164,14 @@ impl Queue {
         piece.count(entry);
     }
 
-    /// Swaps everything queued with `batch`, which must be empty: its memory is used next.
+    /// Moves all queued batches to `batch`, which must be empty; its memory is reused.
     pub(crate) fn take(&mut self, batch: &mut Vec<Piece>) {
         assert!(batch.is_empty(), "the last batch was written");
         std::mem::swap(&mut self.pieces, batch);
     }
 
-    /// Takes back the buffer of a piece that was written, or returns it where there are enough:
-    /// the caller frees it outside the lock.
+    /// Takes back the buffer of a written batch, or returns it if there are enough, to be freed by
+    /// the caller outside the lock.
     #[must_use]
     pub(crate) fn give_back(&mut self, mut buffer: AlignedBuffer) -> Option<AlignedBuffer> {
         if self.spares.len() == SPARE_BUFFERS_MAX {

@@ -1,4 +1,4 @@
-//! Reading: one file at a time in memory, its batches in order.
+//! Reads batches and records in order, with one file at a time in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::record::{BATCH_HEAD_BYTES, FRAME_HEADER_BYTES, Header, KIND_IDLE, Par
 use crate::scan::{Corruption, Hole, Place, ScanError};
 use crate::term::Terms;
 
-/// A batch whose head checks out.
+/// A batch with a valid head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub offset: usize,
@@ -23,23 +23,22 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Whether all its records check out as well.
+    /// Whether all its records are valid as well.
     pub(crate) fn is_whole(&self) -> bool {
         self.body != Body::Broken
     }
 
-    /// Where the next batch would stand.
+    /// The offset of the next batch.
     pub(crate) fn end(&self) -> usize {
         self.offset + self.head.block_bytes()
     }
 }
 
-/// The batches of one file above what was recycled, in the order in which they stand.
+/// Iterates over the batches of a file that were not recycled, by offset.
 ///
-/// A batch stands at a block boundary. Where there is none the search goes on at the next block,
-/// and never inside a batch whose head checks out, so that what users wrote is not even looked
-/// at. Only a recycled batch that is damaged is entered: newer ones may have been written over
-/// its end.
+/// Batches begin at block boundaries. If there is none at a block, the search continues at the next
+/// block, but never inside a batch with a valid head, so that user data is not even examined. Only
+/// a damaged recycled batch is searched: newer ones may have overwritten its end.
 pub(crate) struct Walk<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -73,7 +72,7 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// Whole log files, one at a time.
+/// Reads whole log files into memory, one at a time.
 pub(crate) struct FileReader {
     fs: FsRef,
     buffer: AlignedBuffer,
@@ -91,7 +90,7 @@ impl FileReader {
         &*self.fs
     }
 
-    /// Reads a file whole, from the device if `from_device`, else from where it comes faster.
+    /// Reads a whole file; bypasses the page cache if `from_device`.
     pub(crate) fn load(&mut self, log_file: &LogFile, from_device: bool) -> Result<(), ScanError> {
         let failed = |source: io::Error| ScanError::of_io(log_file, source);
         let file = self.fs.open(&log_file.path, Mode::Read).map_err(failed)?;
@@ -111,10 +110,10 @@ impl FileReader {
     }
 }
 
-/// Records that follow each other in one file.
+/// Consecutive records in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
-    /// Which file, as an index.
+    /// Index of the file.
     pub file: usize,
     pub offset: usize,
     pub end: usize,
@@ -123,57 +122,56 @@ pub(crate) struct Extent {
     pub form: Form,
 }
 
-/// How the records of an extent stand.
+/// How the records of an extent are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
-    /// In whole batches, each with its head.
+    /// In valid batches with their heads.
     Batches,
-    /// Frame behind frame, of the term of the last: their head or their neighbours are damaged.
+    /// Consecutive frames of the same term as the last one; their batch's head or adjacent frames
+    /// are damaged.
     Frames {
-        /// The log time of the batch before.
+        /// The log time of their batch or, if its head is damaged, of the next one.
         time_micros: i64,
     },
 }
 
-/// A record of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// Its place in the log.
     pub lsn: Lsn,
-    /// The term that wrote it.
+    /// The term in which it was written.
     pub term: Term,
     /// The log time of its batch.
     pub time_micros: i64,
-    /// What the caller said it is; never [`KIND_IDLE`].
+    /// The kind given by the caller; never [`KIND_IDLE`].
     pub kind: u8,
-    /// What was written under the append lock.
+    /// The part written under the append lock.
     pub stamp: &'a [u8],
-    /// What was ready before.
+    /// The part prepared before.
     pub payload: &'a [u8],
 }
 
-/// Where in a batch, or in frames without one, the reader stands.
+/// The reader's position in a batch, or in frames without a valid head.
 struct Reading {
     salted: Salted,
     term: Term,
     time_micros: i64,
     next: Lsn,
     last: Lsn,
-    /// Where the next batch stands.
+    /// The offset of the next batch.
     end: usize,
 }
 
-/// The records of a log above what was recycled, in LSN order. Where LSNs are missing there
-/// were idle records or accepted holes. Holds one file in memory.
+/// Reads the records of a log that were not recycled, in LSN order. Missing LSNs are those of idle
+/// records and accepted holes. Holds one file in memory.
 pub struct Records {
     reader: FileReader,
     files: Arc<[LogFile]>,
     terms: Arc<Terms>,
     /// Disjoint, in LSN order.
     extents: Vec<Extent>,
-    /// Somebody has given these up: they are not read, whether or not they can be.
+    /// Holes that were accepted: their records are not returned, even if they are readable.
     accepted_holes: Vec<Hole>,
-    /// The extent being read, and where in it.
+    /// The index of the current extent, and the offset of the next batch.
     extent: usize,
     at: usize,
     reading: Option<Reading>,
@@ -193,10 +191,10 @@ impl Records {
         Self { reader, files, terms, extents, accepted_holes, extent, at, reading, loaded }
     }
 
-    /// The next record, `None` at the end of the log.
+    /// The next record; `None` at the end of the log.
     ///
     /// # Errors
-    /// A file that could be read when the log was scanned and now cannot.
+    /// When a file that was readable during the scan no longer is.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ScanError> {
         let (offset, header, term, time_micros) = loop {
             match self.step()? {
@@ -213,7 +211,7 @@ impl Records {
         Ok(Some(Record { lsn, term, time_micros, kind, stamp, payload }))
     }
 
-    /// The next frame, checked again, and where it stands in the file that is loaded.
+    /// The next frame, verified again, and its offset in the loaded file.
     fn step(&mut self) -> Result<Option<(usize, Header, Term, i64)>, ScanError> {
         loop {
             let Some(extent) = self.extents.get(self.extent).copied() else { return Ok(None) };
@@ -249,7 +247,7 @@ impl Records {
         }
     }
 
-    /// Goes to the first frame of what stands at the place that the reader has come to.
+    /// Starts to read the batch or frames at the current offset.
     fn begin(&mut self, extent: &Extent) -> Result<Reading, ScanError> {
         match extent.form {
             Form::Frames { time_micros } => {

@@ -1,4 +1,4 @@
-//! A frame: how one record stands in a batch.
+//! The format of a frame, which stores one record in a batch.
 //!
 //! ```text
 //! offset  bytes  little endian
@@ -13,29 +13,29 @@
 //!     28      4  checksum of the 28 bytes before and of the stamp
 //!     32         stamp, payload, zeros up to a multiple of 8
 //! ```
-//! Both checksums are CRC-32C seeded with the salt of the term. A frame can be told from other
-//! bytes without the head of its batch, so that a damaged head costs no record.
+//! Both checksums are CRC-32C seeded with the salt of the term. A frame can be recognized without
+//! the head of its batch, so a damaged head does not lose records.
 
 use bytes::Bytes;
 use freshet_base::Lsn;
 
 use crate::checksum::Salted;
 
-/// The first bytes of a frame; the last of them is the format version.
+/// The first bytes of a frame; the last one is the format version.
 pub const MAGIC: [u8; 4] = *b"FWL\x02";
-/// The kind of the records that the log writes by itself when it goes idle.
+/// The kind of idle records, which the log appends itself.
 pub const KIND_IDLE: u8 = 0;
-/// Bytes of a batch before its first frame.
+/// Length of the head of a batch, before its first frame.
 pub const BATCH_HEAD_BYTES: usize = 64;
-/// Bytes of a frame before its stamp.
+/// Length of the header of a frame, before its stamp.
 pub const FRAME_HEADER_BYTES: usize = 32;
-/// The most a stamp may have: the reader checksums a claimed stamp before it knows that the
-/// claim is true, so it must be short.
+/// Maximum length of a stamp. It is limited because the reader checksums a stamp before it knows
+/// that the header's lengths are valid.
 pub const STAMP_BYTES_MAX: usize = 1 << 20;
-/// Frames start at multiples of this.
+/// Frames are aligned to this.
 pub(crate) const FRAME_ALIGN_BYTES: usize = 8;
 
-/// Bytes of a frame with padding.
+/// Length of a frame with padding.
 pub(crate) const fn frame_bytes(stamp_bytes: usize, payload_bytes: usize) -> usize {
     (FRAME_HEADER_BYTES + stamp_bytes + payload_bytes).next_multiple_of(FRAME_ALIGN_BYTES)
 }
@@ -43,10 +43,9 @@ pub(crate) const fn frame_bytes(stamp_bytes: usize, payload_bytes: usize) -> usi
 /// The body of a record.
 #[derive(Clone, Debug)]
 pub enum Payload<'a> {
-    /// Copied during the append.
+    /// Copied by the append.
     Slice(&'a [u8]),
-    /// Shared with the log until it is written, where it is too large to be copied under the
-    /// lock.
+    /// Shared with the log until it is written; for payloads too large to be copied under the lock.
     Shared(Bytes),
 }
 
@@ -70,8 +69,8 @@ impl Payload<'_> {
         }
     }
 
-    /// Makes a slice of more than `copied_bytes_max` shared, so that it need not be copied under
-    /// the lock.
+    /// Converts a slice larger than `copied_bytes_max` to shared bytes, so that it is not copied
+    /// under the lock.
     pub(crate) fn share_large(self, copied_bytes_max: usize) -> Self {
         match self {
             Self::Slice(bytes) if bytes.len() > copied_bytes_max => {
@@ -82,7 +81,7 @@ impl Payload<'_> {
     }
 }
 
-/// What the header of a frame says.
+/// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub kind: u8,
@@ -93,7 +92,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The bytes that stand before the stamp.
+    /// Encodes the bytes before the stamp.
     pub(crate) fn encode(&self, stamp: &[u8], salted: &Salted) -> [u8; FRAME_HEADER_BYTES] {
         assert_eq!(self.stamp_bytes as usize, stamp.len(), "a header counts its stamp");
         let mut bytes = [0; FRAME_HEADER_BYTES];
@@ -109,7 +108,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header without trusting it: magic, version and form are right, no more.
+    /// Decodes a header that is not yet verified: only magic, version and form are checked.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
         let well_formed = bytes[..4] == MAGIC
@@ -124,7 +123,7 @@ impl Header {
         })
     }
 
-    /// Bytes of the frame with padding.
+    /// Length of the frame with padding.
     pub(crate) fn frame_bytes(&self) -> usize {
         frame_bytes(self.stamp_bytes as usize, self.payload_bytes as usize)
     }
@@ -138,7 +137,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("within a header"))
 }
 
-/// A whole frame.
+/// A valid frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frame<'a> {
     pub header: Header,
@@ -146,20 +145,20 @@ pub(crate) struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-/// What stands at a place where a frame may stand.
+/// What was found at a possible start of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parsed<'a> {
     Frame(Frame<'a>),
-    /// The header checks out, the payload does not: what the header says can be told.
+    /// The header is valid, but the payload is not.
     DamagedPayload {
         header: Header,
         stamp: &'a [u8],
     },
-    /// Nothing of this term.
+    /// No frame of this term.
     Nothing,
 }
 
-/// Reads what stands at the start of `bytes`, which the term of `salted` may have written.
+/// Parses a frame of the term of `salted` at the start of `bytes`.
 pub(crate) fn parse<'a>(bytes: &'a [u8], salted: &Salted) -> Parsed<'a> {
     parse_known(bytes, salted).unwrap_or(Parsed::Nothing)
 }
@@ -174,7 +173,7 @@ fn parse_known<'a>(bytes: &'a [u8], salted: &Salted) -> Option<Parsed<'a>> {
     if salted.of(&[&bytes[..28], stamp]) != u32_at(bytes, 28) {
         return None;
     }
-    // From here on the header is what this term wrote: its lengths can be trusted.
+    // The header is verified, so its lengths can be trusted.
     let payload = bytes[FRAME_HEADER_BYTES + stamp_bytes..].get(..payload_bytes)?;
     if salted.of(&[payload]) != header.payload_checksum {
         return Some(Parsed::DamagedPayload { header, stamp });

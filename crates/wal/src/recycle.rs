@@ -1,4 +1,4 @@
-//! The files of the log: those ready to be written, those with records, and their reuse.
+//! The files of the log: ready for writing, with records, and recycling.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,19 @@ use crate::file::{LogFile, OpenFile};
 /// A file with records that were not recycled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LiveFile {
-    /// The file.
     pub file: LogFile,
-    /// Its first record.
     pub first: Lsn,
-    /// Where its last batch ends.
+    /// The end of its last batch.
     pub last: LogPosition,
-    /// Bytes from its start to behind its last record, in whole blocks.
+    /// The used length, in whole blocks.
     pub used_bytes: u64,
 }
 
-/// The file that the writer stands in.
+/// The file that is being written.
 struct Current {
     file: OpenFile,
     position: u64,
-    /// First record and last batch, as soon as there is one.
+    /// The first record and the last batch; `None` if it is empty.
     records: Option<(Lsn, LogPosition)>,
 }
 
@@ -35,34 +33,34 @@ impl Current {
     }
 }
 
-/// A file that the writer has left behind.
+/// A file that the writer has finished.
 struct Full {
     file: OpenFile,
     live: LiveFile,
-    /// Handed back instead of used again.
+    /// Whether it is returned instead of being reused.
     leaving: bool,
 }
 
 /// All files of the log.
 pub(crate) struct Files {
     file_bytes: u64,
-    /// Zeroed or recycled; used from the front.
+    /// Zeroed or recycled files, used from the front.
     ready: VecDeque<OpenFile>,
     current: Option<Current>,
     /// In the order of their records.
     full: VecDeque<Full>,
 }
 
-/// What became of files whose records are elsewhere now.
+/// The result of recycling.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recycled {
-    /// How many are used again.
+    /// The number of files that will be reused.
     pub used_again: u64,
-    /// Those that the log has no use for any more.
+    /// Files that the log no longer uses.
     pub left: Vec<LogFile>,
 }
 
-/// Where a piece goes, and whether the writer left its file for another.
+/// The place of a batch, and whether the writer switched to another file for it.
 pub(crate) struct Slot {
     pub file: OpenFile,
     pub offset: u64,
@@ -74,7 +72,7 @@ impl Files {
         Self { file_bytes, ready: VecDeque::new(), current: None, full: VecDeque::new() }
     }
 
-    /// Adds a file to write in.
+    /// Adds a file to write to.
     pub(crate) fn add_ready(&mut self, file: OpenFile) {
         assert_eq!(file.log_file.bytes, self.file_bytes, "the log writes files of one size");
         self.ready.push_back(file);
@@ -88,8 +86,8 @@ impl Files {
         self.full.push_back(Full { file, live, leaving });
     }
 
-    /// Goes on behind the last record of the last full file, unless that leaves; returns the
-    /// bytes left there.
+    /// Resumes writing after the last record of the last full file, unless that is leaving; returns
+    /// the bytes left in it.
     pub(crate) fn resume_last(&mut self) -> u64 {
         if self.full.back().is_none_or(|last| last.leaving) {
             return 0;
@@ -100,10 +98,10 @@ impl Files {
         self.file_bytes - live.used_bytes
     }
 
-    /// The place of the next piece.
+    /// The place of the next batch.
     ///
     /// # Panics
-    /// When no file is ready: whoever appended held room, and room is counted in ready files.
+    /// When no file is ready: every append holds room, which only counts ready files.
     pub(crate) fn place(&mut self, block_bytes: u64) -> Slot {
         let fits = |current: &Current| current.position + block_bytes <= self.file_bytes;
         let switched = !self.current.as_ref().is_some_and(fits);
@@ -125,7 +123,7 @@ impl Files {
         }
     }
 
-    /// A batch from `first` to `last` was written where [`Files::place`] said.
+    /// Records that a batch from `first` to `last` was written at the place from [`Files::place`].
     pub(crate) fn wrote(&mut self, first: Lsn, last: LogPosition, block_bytes: u64) {
         let current = self.current.as_mut().expect("a piece was placed before it was written");
         let first = current.records.map_or(first, |(first, _)| first);
@@ -133,8 +131,7 @@ impl Files {
         current.position += block_bytes;
     }
 
-    /// Makes files ready again whose batches all stand at or before `up_to`, but for those that
-    /// leave.
+    /// Makes files whose batches all end at or before `up_to` ready again, except leaving ones.
     pub(crate) fn recycle(&mut self, up_to: LogPosition) -> Recycled {
         let mut recycled = Recycled::default();
         while self.full.front().is_some_and(|full| full.live.last.lsn <= up_to.lsn) {
@@ -154,13 +151,13 @@ impl Files {
         self.ready.len()
     }
 
-    /// How many there are, without those that leave.
+    /// The number of files, without leaving ones.
     pub(crate) fn total(&self) -> usize {
         let full = self.full.iter().filter(|full| !full.leaving).count();
         self.ready.len() + full + usize::from(self.current.is_some())
     }
 
-    /// The end of the last file that the writer has left behind.
+    /// The end of the last finished file.
     pub(crate) fn full_to(&self) -> Option<LogPosition> {
         self.full.back().map(|full| full.live.last)
     }

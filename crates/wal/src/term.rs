@@ -1,9 +1,9 @@
-//! Terms: which bytes a start of the store may have written, and the file that counts them.
+//! Terms, which identify the start of the store that wrote some bytes, and the term file.
 //!
-//! A start is a term. Its number stands in a small file before anything of the term is written,
-//! and the checksums of its heads and frames are seeded with a salt that follows from the number
-//! and a secret of the store. So what another term left in a log file, and what stands in the
-//! bytes of a user, is never taken for its batches.
+//! Each start begins a new term. Its number is stored in a small file before anything of the term
+//! is written, and the checksums of its heads and frames are seeded with a salt derived from the
+//! number and a secret of the store. So remains of other terms in a log file, and bytes chosen by a
+//! user, are never taken for its batches.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,31 +19,30 @@ use crate::buffer::AlignedBuffer;
 use crate::checksum::Salted;
 use crate::file::make_file;
 
-/// A secret of the store, from which the salts of its terms follow.
+/// A secret of the store, from which the salts of terms are derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Secret {
-    /// The first term that it is for; the next secret takes over.
+    /// The first term that it applies to, until the next secret.
     pub from: Term,
-    /// Random.
+    /// Random bits.
     pub key: [u64; 2],
 }
 
-/// The salts of terms. Which terms there were the log itself says: a checksum that holds under the
-/// salt of a term is the proof that it wrote the bytes.
+/// The salts of terms. The log itself shows which terms existed: a checksum that matches with the
+/// salt of a term proves that it wrote the bytes.
 pub(crate) struct Terms {
     secrets: Vec<Secret>,
     known: Mutex<HashMap<Term, Salted>>,
 }
 
 impl Terms {
-    /// Terms salted with `secrets`.
     pub(crate) fn new(secrets: &[Secret]) -> Self {
         let mut secrets = secrets.to_vec();
         secrets.sort_by_key(|secret| secret.from);
         Self { secrets, known: Mutex::default() }
     }
 
-    /// The checksums of a term; `None` where no secret is for it.
+    /// The checksums of a term; `None` if no secret applies to it.
     pub(crate) fn salted(&self, term: Term) -> Option<Salted> {
         if let Some(known) = self.known.lock().get(&term) {
             return Some(*known);
@@ -55,13 +54,14 @@ impl Terms {
         Some(salted(secret, term))
     }
 
-    /// Notes that bytes of a term were found. Others are not kept: bytes of a user may name any.
+    /// Caches the salt of a term of which bytes were found. Others are not cached, since user data
+    /// may name any term.
     pub(crate) fn found(&self, term: Term, salted: Salted) {
         self.known.lock().insert(term, salted);
     }
 }
 
-/// The checksums of `term`, which `secret` is for.
+/// The checksums of `term`, to which `secret` applies.
 fn salted(secret: &Secret, term: Term) -> Salted {
     let mut hash = Sha256::new();
     for part in [secret.key[0], secret.key[1], term.get()] {
@@ -74,31 +74,32 @@ fn salted(secret: &Secret, term: Term) -> Salted {
 /// ```text
 /// offset  bytes  little endian
 ///      0      4  magic, which names the format version
-///      4      4  CRC-32C of the 16 bytes behind it
+///      4      4  CRC-32C of the 16 bytes after it
 ///      8      8  term
-///     16      8  who got its vote; 0 where there is but one node
+///     16      8  who got the vote of the term; 0 with a single node
 /// ```
 const MAGIC: [u8; 4] = *b"FRS\x01";
 const STATE_BYTES: usize = 24;
-/// Two blocks of the same content: one of them is whole after a torn write, and after rot.
+/// Two blocks with the same contents: one of them remains intact after a torn write or a damaged
+/// sector.
 const BLOCKS: usize = 2;
 const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// What the file of terms says.
+/// The state of the term file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TermFile {
     /// The highest term that may have written anything.
     Term(Term),
-    /// The same; one of the two blocks cannot be read.
+    /// Like `Term`, but one of the two blocks is unreadable.
     OneBlock(Term),
-    /// There is no file.
+    /// The file does not exist.
     Missing,
-    /// Neither of its blocks can be read.
+    /// Both blocks are unreadable.
     Damaged,
 }
 
 impl TermFile {
-    /// What it says, if it can be read.
+    /// The term, if it is readable.
     pub fn term(self) -> Option<Term> {
         match self {
             Self::Term(term) | Self::OneBlock(term) => Some(term),
@@ -119,11 +120,11 @@ fn encode_state(term: Term) -> [u8; STATE_BYTES] {
 fn decode_state(block: &[u8]) -> Option<Term> {
     let bytes: &[u8; STATE_BYTES] = block.first_chunk()?;
     let term = Term(u64::from_le_bytes(*bytes[8..].first_chunk()?));
-    // Behind the last number there is none to go on with.
+    // The largest number would leave none for the next term.
     (encode_state(term) == *bytes && term.get() < u64::MAX).then_some(term)
 }
 
-/// What each block says.
+/// The contents of each block.
 fn read_blocks(fs: &dyn Fs, path: &Path) -> io::Result<[Option<Term>; BLOCKS]> {
     fs.open(path, Mode::Read)?.drop_cache()?;
     let bytes = fs.read(path)?;
@@ -131,10 +132,10 @@ fn read_blocks(fs: &dyn Fs, path: &Path) -> io::Result<[Option<Term>; BLOCKS]> {
     Ok([block(0), block(1)])
 }
 
-/// Reads the file of terms: the highest term that one of its blocks says.
+/// Reads the term file: the higher term of its blocks.
 ///
 /// # Errors
-/// A file that is there and cannot be read.
+/// When the file exists and cannot be read.
 pub fn read_term(fs: &dyn Fs, path: &Path) -> io::Result<TermFile> {
     match read_blocks(fs, path) {
         Ok([Some(first), Some(second)]) => Ok(TermFile::Term(first.max(second))),
@@ -145,13 +146,13 @@ pub fn read_term(fs: &dyn Fs, path: &Path) -> io::Result<TermFile> {
     }
 }
 
-/// Writes the file of terms, and makes it where there is none. Both blocks are written, the second
-/// once the first is on the device, and only then may the term write anything: whichever of them
-/// is damaged later, the other knows of the term. The block that says less is the first, so that
-/// whichever write is cut off, one block is whole.
+/// Writes the term file, creating it if necessary. Both blocks are written and synced one after the
+/// other, and only then may the term write anything: if one of them is damaged later, the other one
+/// still has the term. The block with the lower term comes first, so that one block is intact if
+/// either write is interrupted.
 ///
 /// # Errors
-/// What the file system says; then the term may not begin.
+/// Those of the file system; the term must not begin then.
 pub fn write_term(fs: &dyn Fs, path: &Path, term: Term) -> io::Result<()> {
     let len = (BLOCKS * BLOCK) as u64;
     let before = match read_blocks(fs, path) {

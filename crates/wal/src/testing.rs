@@ -1,4 +1,4 @@
-//! A machine for tests: a disk that tears writes and loses power, a clock that is pushed.
+//! A simulated machine for tests: a disk with torn writes and power cuts, and a manual clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,15 +26,16 @@ use crate::{
 
 pub const BLOCK: usize = 4096;
 
-/// The file of terms.
+/// The term file.
 pub const TERM_FILE: &str = "/raft.state";
 
-/// What a block of the write that the power cut hit holds afterwards.
+/// The contents of a block after a power cut during its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     Old,
     New,
-    /// Readable after the restart, gone after the next power cut unless written again.
+    /// The new contents until the next power cut, which restores the old ones unless it is written
+    /// again.
     Volatile,
     Garbage,
 }
@@ -42,14 +43,14 @@ pub enum Fate {
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Those whose names the next power cut takes, with all that is in them.
+    /// Files whose names, and contents, are lost at the next power cut.
     unsynced: BTreeSet<PathBuf>,
-    /// The content that the power cut after the next one brings back, by file and block.
+    /// The contents that the power cut after the next one restores, by file and block.
     volatile: BTreeMap<(PathBuf, usize), Vec<u8>>,
-    /// That which the next one brings back.
+    /// The contents that the next power cut restores.
     doomed: BTreeMap<(PathBuf, usize), Vec<u8>>,
     writes: usize,
-    /// The write during which the power fails, and what becomes of its blocks.
+    /// The write during which the power fails, and the fates of its blocks.
     cut: Option<(usize, Vec<Fate>)>,
     dead: bool,
 }
@@ -63,14 +64,14 @@ struct MemFile {
 }
 
 impl MemFs {
-    /// The power fails during the write after `writes` more.
+    /// Schedules a power cut during the write after `writes` more.
     pub fn cut_after(&self, writes: usize, fates: Vec<Fate>) {
         let mut disk = self.0.lock();
         disk.cut = Some((disk.writes + writes, fates));
     }
 
-    /// Turns the machine off, if it still runs, and on again. A power cut that was set and did
-    /// not come yet is still to come.
+    /// Turns the machine off, if it is running, and on again. A scheduled power cut remains
+    /// scheduled.
     pub fn restart(&self) {
         let mut disk = self.0.lock();
         for path in std::mem::take(&mut disk.unsynced) {
@@ -86,7 +87,7 @@ impl MemFs {
         disk.dead = false;
     }
 
-    /// Changes the bytes of a file, as a bad disk would.
+    /// Changes the bytes of a file, as a faulty disk would.
     pub fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
         edit(self.0.lock().files.get_mut(path).unwrap());
     }
@@ -122,12 +123,12 @@ impl Disk {
             match fates[at % fates.len()] {
                 Fate::Old => {}
                 Fate::New => old.copy_from_slice(new),
-                // What a write does not change it does not harm.
+                // A write does not damage bytes that it does not change.
                 Fate::Garbage => {
                     let changed = old.iter_mut().zip(new).filter(|(old, new)| old != new);
                     changed.for_each(|(old, _)| *old ^= 0x5a);
                 }
-                // What was never on the device does not come back from there.
+                // Contents that were never durable are not restored.
                 Fate::Volatile => {
                     let block = (path.to_owned(), begin / BLOCK);
                     let durable = self.volatile.remove(&block).or(self.doomed.remove(&block));
@@ -229,7 +230,7 @@ impl File for MemFile {
     }
 }
 
-/// Sleeps end when [`TestClock::ring`] is called, and time passes when somebody says so.
+/// Sleeps end when [`TestClock::ring`] is called, and time passes only by [`TestClock::set`].
 #[derive(Clone, Default)]
 pub struct TestClock(Arc<TestTime>);
 
@@ -241,13 +242,13 @@ struct TestTime {
 }
 
 impl TestClock {
-    /// Lets time pass for the process, and sets the clock on the wall.
+    /// Sets the monotonic and the wall clock.
     pub fn set(&self, now_micros: u64, wall_micros: i64) {
         self.0.now_micros.store(now_micros, Ordering::Relaxed);
         self.0.wall_micros.store(wall_micros, Ordering::Relaxed);
     }
 
-    /// Ends all sleeps; returns how many there were.
+    /// Ends all sleeps; returns their number.
     pub fn ring(&self) -> usize {
         let sleepers = std::mem::take(&mut *self.0.sleepers.lock());
         sleepers.into_iter().filter_map(|sleeper| sleeper.send(()).ok()).count()
@@ -275,7 +276,7 @@ impl Clock for TestClock {
     }
 }
 
-/// A record as the model keeps it.
+/// A record in the model.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
     pub lsn: Lsn,
@@ -284,7 +285,8 @@ pub struct Kept {
     pub payload: Vec<u8>,
 }
 
-/// A store with a log on a test machine: what metadata would know, over many terms.
+/// A store with a log on the simulated machine, with the state that metadata would have, over many
+/// terms.
 pub struct Store {
     pub fs: MemFs,
     pub clock: TestClock,
@@ -299,16 +301,16 @@ pub struct Store {
     pub metrics: Arc<Metrics>,
 }
 
-/// A log that runs.
+/// A running log.
 pub struct Running {
     pub wal: Arc<Wal>,
     pool: LocalPool,
-    /// Ends of batches that the test has come by.
+    /// The ends of batches after which the test has observed the log.
     positions: Vec<LogPosition>,
 }
 
 impl Store {
-    /// Files of 16 blocks, records of 4 at most.
+    /// Files of 16 blocks, records of up to 4.
     pub fn small() -> Self {
         let options = WalOptions {
             file_bytes: 16 * BLOCK as u64,
@@ -413,17 +415,17 @@ impl Store {
         (self.start_after(&scan), records, scan)
     }
 
-    /// Starts the next term on what a scan has found.
+    /// Starts the next term after a scan.
     pub fn start_after(&self, scan: &Scan) -> Running {
         self.try_start_after(scan).unwrap()
     }
 
-    /// The same, where the power may fail.
+    /// Like [`Self::start_after`]; the power may fail.
     pub fn try_start_after(&self, scan: &Scan) -> io::Result<Running> {
         self.start((scan.end, scan.covered), scan.time_micros, scan.files.clone())
     }
 
-    /// Recovers with files of another size than before.
+    /// Recovers with another file size.
     pub fn recover_with(&mut self, options: WalOptions) -> (Running, Vec<Kept>) {
         let scan = self.scan().unwrap();
         self.options = options;
@@ -447,7 +449,7 @@ pub fn read_all(scan: &Scan) -> Vec<Kept> {
 }
 
 impl Running {
-    /// Appends with the LSN as stamp; the log does not run meanwhile.
+    /// Appends a record with its LSN as stamp; the writer does not run meanwhile.
     pub fn append(&self, kind: u8, payload: &[u8]) -> Kept {
         let room = self.wal.try_reserve(payload.len() + 8).expect("there is room");
         let stamp = |lsn: Lsn, stamp: &mut Vec<u8>| {
@@ -459,7 +461,7 @@ impl Running {
         Kept { lsn, kind, stamp, payload: payload.to_vec() }
     }
 
-    /// Lets the writer do all it can.
+    /// Runs the writer until it has nothing to do.
     pub fn drive(&mut self) {
         self.pool.run_until_stalled();
         self.positions.extend(self.wal.position());
@@ -471,7 +473,7 @@ impl Running {
         below.max_by_key(|position| position.lsn).copied().unwrap_or_default()
     }
 
-    /// Recycles the batches up to `lsn`, as far as they end there.
+    /// Recycles the batches that end at or below `lsn`.
     pub fn recycle(&self, store: &mut Store, lsn: Lsn) -> Recycled {
         store.recycled = self.position(lsn);
         self.wal.recycle(store.recycled)

@@ -1,10 +1,10 @@
-//! Numbers at the starts of texts: what stands behind them is left out, as MySQL leaves it out.
+//! Parsing of numbers at the start of text; whatever follows is ignored, as in MySQL.
 
 use arrow::datatypes::i256;
 
 use super::WIDE_DIGITS;
 
-/// The longest start of `text` that is a number.
+/// The number that `text` starts with; 0 if there is none.
 pub fn number_prefix(text: &str) -> f64 {
     let text = text.trim_start();
     if let Ok(value) = text.trim_end().parse::<f64>()
@@ -16,14 +16,14 @@ pub fn number_prefix(text: &str) -> f64 {
     text[..number_bytes(text)].parse().unwrap_or(0.0)
 }
 
-/// Whether all of `text` but blanks around it is a number that a double holds.
+/// Whether `text`, apart from surrounding blanks, is a finite double.
 pub fn is_number(text: &str) -> bool {
     let text = text.trim();
     let length = number_bytes(text);
     length == text.len() && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Bytes of the number that `text` starts with.
+/// The length in bytes of the number that `text` starts with.
 fn number_bytes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
@@ -42,19 +42,19 @@ fn number_bytes(text: &str) -> usize {
     at
 }
 
-/// Whether all of `text` but blanks around it is a number.
+/// Whether `text`, apart from surrounding blanks, is a number.
 pub fn is_decimal(text: &str) -> bool {
     let text = text.trim();
     number_bytes(text) == text.len() && text.contains(|c: char| c.is_ascii_digit())
 }
 
-/// The longest start of `text` that is an integer.
+/// The integer that `text` starts with, clamped to 64 bits; 0 if there is none.
 pub fn integer_prefix(text: &str) -> i64 {
     let value = whole_prefix(text);
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The longest start of `text` that is an integer, as far as 128 bits reach.
+/// The integer that `text` starts with, clamped to 128 bits; 0 if there is none.
 pub fn whole_prefix(text: &str) -> i128 {
     let text = text.trim_start();
     let length = integer_bytes(text);
@@ -62,14 +62,15 @@ pub fn whole_prefix(text: &str) -> i128 {
     if length == 0 { 0 } else { text[..length].parse().unwrap_or(limit) }
 }
 
-/// Bytes of the integer that `text` starts with.
+/// The length in bytes of the integer that `text` starts with.
 fn integer_bytes(text: &str) -> usize {
     let sign = usize::from(text.starts_with(['+', '-']));
     let digits = text.as_bytes()[sign..].iter().take_while(|b| b.is_ascii_digit()).count();
     if digits == 0 { 0 } else { sign + digits }
 }
 
-/// Whether all of `text` but blanks around it is an integer that 64 bits hold.
+/// Whether `text`, apart from surrounding blanks, is an integer that fits in 64 bits, signed or
+/// unsigned.
 pub fn is_integer(text: &str) -> bool {
     let text = text.trim();
     let (length, value) = (integer_bytes(text), whole_prefix(text));
@@ -77,8 +78,8 @@ pub fn is_integer(text: &str) -> bool {
     length > 0 && length == text.len() && fits
 }
 
-/// The longest start of `text` that is a number, times `10^scale`: whether it is negative, and
-/// its digits, rounded half away from zero by the last.
+/// The number that `text` starts with, times `10^scale`: whether it is negative, its integer
+/// digits, and whether to round up by the next digit.
 fn scaled_digits(text: &str, scale: u32) -> (bool, Vec<u8>, bool) {
     const EXPONENT_MAX: i64 = 1000;
     let text = text.trim_start();
@@ -104,13 +105,13 @@ fn scaled_digits(text: &str, scale: u32) -> (bool, Vec<u8>, bool) {
     let point = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(scale);
     let Ok(kept) = usize::try_from(point) else { return (negative, Vec::new(), false) };
     let up = digits.get(kept).is_some_and(|digit| *digit >= b'5');
-    // What is only zeros has no digits, however large its exponent.
+    // Zero has no digits, however large its exponent.
     let first = digits.iter().position(|digit| *digit != b'0').unwrap_or(kept).min(kept);
     let kept = (first..kept).map(|at| digits.get(at).map_or(0, |digit| digit - b'0'));
     (negative, kept.collect(), up)
 }
 
-/// The longest start of `text` that is a number, as an unscaled decimal.
+/// The number that `text` starts with as an unscaled decimal, clamped to `limit`.
 pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
     let (negative, digits, up) = scaled_digits(text, scale);
     let value = digits
@@ -120,7 +121,7 @@ pub fn decimal_prefix(text: &str, scale: u32, limit: i128) -> i128 {
     if negative { -value } else { value }
 }
 
-/// The same with 256 bits.
+/// The number that `text` starts with as an unscaled 256-bit decimal.
 pub fn wide_prefix(text: &str, scale: u32) -> i256 {
     let (negative, digits, up) = scaled_digits(text, scale);
     let nine = i256::from_i128(9);

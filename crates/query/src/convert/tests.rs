@@ -1,5 +1,3 @@
-//! Tests of conversions.
-
 use super::*;
 
 #[test]

@@ -19,9 +19,9 @@ use freshet_schema::Zone;
 
 const DT: &[Kind] = &[Kind::DateTime];
 const TM: &[Kind] = &[Kind::Time];
-/// Where the instants end that MySQL converts between zones, 3001-01-19 00:00:00 UTC.
+/// End of the range in which MySQL converts between time zones: 3001-01-19 00:00:00 UTC.
 const INSTANTS_END: i64 = 32_536_771_200 * SECOND;
-/// Digits of the second that a time without any shows.
+/// No fractional digits.
 const WHOLE: Digits = Digits::Fixed(0);
 
 fn int(value: impl Into<i64>) -> Option<Out> {
@@ -32,7 +32,7 @@ fn time(micros: i64) -> Option<Out> {
     Some(Out::Time(longest(micros)))
 }
 
-/// A time, or the longest that there is.
+/// Clamps to the range of TIME; a clamped value is recorded as truncated.
 fn longest(micros: i64) -> i64 {
     let held = micros.clamp(-TIME_MAX, TIME_MAX);
     if held != micros {
@@ -41,7 +41,7 @@ fn longest(micros: i64) -> i64 {
     held
 }
 
-/// A text as a time; one that is none is noted.
+/// Parses text as a time; invalid or partial ones are recorded as truncated.
 fn time_of_text(text: &str) -> Option<i64> {
     if losses::are_heard() && !temporal::is_whole_time(text) {
         losses::note_truncated("time", text);
@@ -54,7 +54,7 @@ fn maketime(row: &Row<'_>) -> Option<Out> {
     if !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
         return None;
     }
-    #[allow(clippy::cast_possible_truncation)] // below a minute
+    #[allow(clippy::cast_possible_truncation)] // less than a minute
     let rest = minute * 60 * SECOND + (second * 1e6).round() as i64;
     let magnitude = hour.unsigned_abs().min(839).cast_signed() * 3600 * SECOND + rest;
     time(if hour < 0 { -magnitude } else { magnitude })
@@ -71,8 +71,8 @@ fn from_unixtime(row: &Row<'_>) -> Option<Out> {
     Some(Out::DateTime(Zone::parse(row.text(1))?.to_local(micros)))
 }
 
-/// CONVERT_TZ: a time that is no instant between 1970-01-01 00:00:01 and 3001-01-18 23:59:59 UTC
-/// stays as it is, as in MySQL.
+/// CONVERT_TZ: times outside of 1970-01-01 00:00:01 to 3001-01-18 23:59:59 UTC are returned
+/// unchanged, as in MySQL.
 fn convert_tz(row: &Row<'_>) -> Option<Out> {
     const INSTANTS: std::ops::Range<i64> = SECOND..INSTANTS_END;
     let (from, to) = (Zone::parse(row.text(1))?, Zone::parse(row.text(2))?);
@@ -81,7 +81,7 @@ fn convert_tz(row: &Row<'_>) -> Option<Out> {
     Some(Out::DateTime(if INSTANTS.contains(&utc) { to.to_local(utc) } else { local }))
 }
 
-/// `mysql_extract_date(unit, value)` of units of several parts.
+/// `mysql_extract_date(unit, value)`, for units of several parts.
 fn extract(row: &Row<'_>) -> Option<Out> {
     let p = Parts::of(row.datetime(1));
     if row.text(0) == "YEAR_MONTH" {
@@ -90,13 +90,13 @@ fn extract(row: &Row<'_>) -> Option<Out> {
     int(extracted(row.text(0), i64::from(p.day), p.time_micros())?)
 }
 
-/// The same of a time, which has no days, and a sign.
+/// EXTRACT from a time: it has no days, but a sign.
 fn extract_of_time(row: &Row<'_>) -> Option<Out> {
     let time = row.time(1);
     int(extracted(row.text(0), 0, time.abs())? * time.signum())
 }
 
-/// The same of a text, which is a time unless it has a date.
+/// EXTRACT from text: it is read as a time unless it contains a date.
 fn extract_of_text(row: &Row<'_>) -> Option<Out> {
     let text = row.text(1);
     match temporal::parse_with_time(text) {
@@ -129,13 +129,13 @@ fn extracted(unit: &str, day: i64, time: i64) -> Option<i64> {
     })
 }
 
-/// Microseconds with the last digits rounded away.
+/// Rounds microseconds to this number of fractional digits.
 fn rounded(micros: i64, digits: i64) -> i64 {
     let unit = 10_i64.pow(6 - u32::try_from(digits.clamp(0, 6)).expect("clamped"));
     (micros + unit / 2).div_euclid(unit) * unit
 }
 
-/// ADDTIME of a text, which is a time or a date and time, and stays one.
+/// ADDTIME of text; the result is a time or a date and time like the argument.
 fn add_to_text(row: &Row<'_>) -> Option<Out> {
     let text = row.text(0);
     let mut out = String::new();
@@ -152,7 +152,7 @@ fn add_to_text(row: &Row<'_>) -> Option<Out> {
     Some(Out::Text(out))
 }
 
-/// TIMEDIFF of texts: both are times, or both have a date.
+/// TIMEDIFF of texts: both are times or both have a date, otherwise NULL.
 fn difference_of_texts(row: &Row<'_>) -> Option<Out> {
     let (left, right) = (row.text(0), row.text(1));
     match (temporal::parse_with_time(left), temporal::parse_with_time(right)) {
@@ -162,7 +162,7 @@ fn difference_of_texts(row: &Row<'_>) -> Option<Out> {
     }
 }
 
-/// A text that is a time and has no date.
+/// Text as a time; NULL if it contains a date.
 fn time_alone(row: &Row<'_>) -> Option<Out> {
     let text = row.text(0);
     if temporal::parse_with_time(text).is_some() {
@@ -189,9 +189,9 @@ fn format_of(row: &Row<'_>) -> Option<Out> {
     Some(Out::Text(format.to_owned()))
 }
 
-/// `UNIX_TIMESTAMP(value, zone, digits)`: with a fraction where its argument has one. So many
-/// digits has a text that was written as a literal: one that becomes a literal only when the query
-/// is planned keeps the type that it was foretold.
+/// `UNIX_TIMESTAMP(value, zone, digits)`: has fractional digits if its argument has. `digits` is
+/// given for text literals only: text that becomes a literal by constant folding must keep the type
+/// that was derived before.
 #[derive(Debug)]
 struct UnixTimestamp;
 
@@ -296,7 +296,6 @@ fn of_datetimes() -> Vec<RowFunction> {
     ]
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let rows = of_times().into_iter().chain(of_datetimes()).map(RowFunction::udf);
     let text = Vector::udf(

@@ -1,11 +1,9 @@
-//! Functions of dates.
-
 use datafusion::logical_expr::ScalarUDF;
 
 use super::row::{Kind, Out, Row, RowFunction};
 use crate::temporal;
 
-/// Days from the year 0 to 1970, as TO_DAYS counts.
+/// Days from year 0 to 1970, as counted by TO_DAYS.
 pub const EPOCH_DAYS: i64 = 719_528;
 const DAYS_MAX: i64 = 3_652_424;
 
@@ -26,7 +24,7 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// The English name of a month, from 1.
+/// The English name of a month, 1 = January.
 pub fn month_name(month: u32) -> &'static str {
     MONTHS[month as usize - 1]
 }
@@ -36,7 +34,7 @@ pub fn weekday_name(weekday: u32) -> &'static str {
     WEEKDAYS[weekday as usize]
 }
 
-/// The number of the month or weekday whose name `text` starts with, and the name's length.
+/// The month or weekday whose name `text` starts with, and the name's length.
 pub fn named(text: &str, months: bool, short: bool) -> Option<(u32, usize)> {
     let names: &[&str] = if months { &MONTHS } else { &WEEKDAYS };
     names.iter().enumerate().find_map(|(at, name)| {
@@ -46,19 +44,19 @@ pub fn named(text: &str, months: bool, short: bool) -> Option<(u32, usize)> {
     })
 }
 
-/// Day of the year, from 1.
+/// The day of the year, from 1.
 pub fn day_of_year(days: i32) -> u32 {
     let (year, _, _) = temporal::civil(days);
     let since = i64::from(days) - temporal::first_day(year);
     u32::try_from(since).expect("a day is not before the first of its year") + 1
 }
 
-/// Week and its year under one of MySQL's eight modes.
+/// The year and week by one of the eight modes of WEEK().
 pub fn week(days: i32, mode: i64) -> (i32, i64) {
     let monday_first = mode & 1 != 0;
     let mut of_year = mode & 2 != 0;
-    // Bit 2 asks for a first week that starts with the first weekday; without Monday it is
-    // the other way round.
+    // Bit 2 means that week 1 starts at the first weekday of the year; without bit 0 (Monday first)
+    // its meaning is inverted.
     let starts_week = (mode & 4 != 0) == monday_first;
     let (mut year, month, day) = temporal::civil(days);
     let days_in = |year: i32| if temporal::is_leap(year) { 366_i64 } else { 365 };
@@ -101,7 +99,7 @@ fn last_day(row: &Row<'_>) -> Option<Out> {
     temporal::days_of(year, month, temporal::days_in_month(year, month)?).map(Out::Date)
 }
 
-/// `MAKEDATE(year, day of year)`.
+/// `MAKEDATE(year, day_of_year)`.
 fn makedate(row: &Row<'_>) -> Option<Out> {
     let (year, day) = (row.int(0), row.int(1));
     let year = match year {
@@ -117,7 +115,7 @@ fn makedate(row: &Row<'_>) -> Option<Out> {
     (days <= DAYS_MAX - EPOCH_DAYS).then_some(days).and_then(date)
 }
 
-/// `PERIOD_ADD` and `PERIOD_DIFF` count months of `YYYYMM`.
+/// The number of months in a period `YYYYMM`, for `PERIOD_ADD` and `PERIOD_DIFF`.
 fn period_months(period: i64) -> i64 {
     let (year, month) = (period / 100, period % 100);
     let year = match year {
@@ -178,7 +176,6 @@ fn of_dates() -> Vec<RowFunction> {
     ]
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     of_dates().into_iter().map(RowFunction::udf).collect()
 }

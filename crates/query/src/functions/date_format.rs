@@ -1,5 +1,3 @@
-//! DATE_FORMAT and STR_TO_DATE.
-
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -16,7 +14,7 @@ use super::vector::column;
 use crate::temporal::{self, DAY, Parts, SECOND};
 use crate::{convert, losses};
 
-/// Writes a date and time in MySQL's `format`.
+/// Formats a date and time by MySQL's `format`.
 pub fn formatted(micros: i64, format: &str) -> String {
     let parts = Parts::of(micros);
     let days = temporal::days(micros);
@@ -94,29 +92,29 @@ fn ordinal(day: u32) -> &'static str {
     }
 }
 
-/// What STR_TO_DATE has read so far.
+/// The parts that STR_TO_DATE has parsed.
 #[derive(Default)]
 struct Reading {
     parts: Parts,
     date: bool,
     pm: Option<bool>,
     day_of_year: Option<u32>,
-    /// Week, whether weeks start on Monday, and the year of `%X` or `%x`.
+    /// The week, and whether weeks start on Monday. Its year, from `%X` or `%x`, is `week_year`.
     week: Option<(u32, bool)>,
     week_year: Option<i32>,
     weekday: Option<u32>,
 }
 
-/// The signs of a format that stand for parts of a date.
+/// Format specifiers for parts of a date.
 const DATES: &str = "dejMmcbUuVvWwaXxYy";
 
-/// Reads `text` in MySQL's `format`, as microseconds since 1970 or since midnight.
+/// Parses `text` by MySQL's `format`, as microseconds since 1970 or since midnight.
 pub fn parsed(text: &str, format: &str) -> Option<i64> {
     let mut reading = Reading::default();
     let mut rest = text.trim_start();
     let mut signs = format.chars();
     while let Some(sign) = signs.next() {
-        // What a text that ends early does not give is zero: it may lack its time.
+        // Parts missing at the end of the text are zero: the time may be omitted.
         rest = rest.trim_start();
         if rest.is_empty() {
             reading.date |= sign == '%' && signs.next().is_some_and(|sign| DATES.contains(sign));
@@ -135,7 +133,7 @@ pub fn parsed(text: &str, format: &str) -> Option<i64> {
     Some(value)
 }
 
-/// Up to `width` digits at the start of `text`.
+/// Parses up to `width` digits at the start of `text`.
 fn digits(text: &str, width: usize) -> Option<(u32, &str)> {
     let text = text.trim_start();
     let len = text.bytes().take(width).take_while(u8::is_ascii_digit).count();
@@ -143,7 +141,7 @@ fn digits(text: &str, width: usize) -> Option<(u32, &str)> {
 }
 
 impl Reading {
-    /// Reads what `sign` stands for, and returns what is left.
+    /// Parses the part of specifier `sign`, and returns the remaining text.
     fn take<'a>(&mut self, sign: char, text: &'a str) -> Option<&'a str> {
         let p = &mut self.parts;
         let set = |target: &mut u32, width| {
@@ -257,7 +255,7 @@ impl Reading {
         self.parts.micros()
     }
 
-    /// The date, where it was given as a day of the year or of a week.
+    /// The date, if it was given as day of the year or by week and weekday.
     fn days(&self) -> Option<i32> {
         if let Some(day) = self.day_of_year {
             let first = temporal::days_of(self.parts.year, 1, 1)?;
@@ -268,10 +266,10 @@ impl Reading {
         let first = temporal::days_of(year, 1, 1)?;
         let first_weekday = temporal::weekday(first).cast_signed();
         let start = if monday {
-            // The first week of four and more days of the year.
+            // Week 1 is the first with at least four days in the year.
             first - first_weekday + if first_weekday > 3 { 7 } else { 0 }
         } else {
-            // The first Sunday.
+            // Week 1 starts at the first Sunday.
             first + (6 - first_weekday).rem_euclid(7)
         };
         let offset = if monday { weekday } else { (weekday + 1) % 7 };
@@ -279,8 +277,7 @@ impl Reading {
     }
 }
 
-/// STR_TO_DATE returns what its format has: a date, a time, or both, with a fraction of the second
-/// or without.
+/// STR_TO_DATE returns a date, a time or both, with or without a fraction, depending on its format.
 #[derive(Debug)]
 struct StrToDate;
 
@@ -326,7 +323,7 @@ fn eval_parse(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// TIME_FORMAT: hours may be more than a day has.
+/// TIME_FORMAT: hours may exceed 23.
 fn time_formatted(micros: i64, format: &str) -> String {
     let hours = micros.abs() / (3600 * SECOND);
     let sign = if micros < 0 { "-" } else { "" };
@@ -337,7 +334,6 @@ fn time_formatted(micros: i64, format: &str) -> String {
     formatted(micros.abs() % DAY, &format)
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let date_format =
         RowFunction::new("date_format", &[Kind::DateTime, Kind::Text], (2, 2), Kind::Text, |row| {

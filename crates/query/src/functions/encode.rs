@@ -1,4 +1,4 @@
-//! Bytes as text and back, and sets of flags as text.
+//! Base64 conversion, MAKE_SET and EXPORT_SET.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use datafusion::logical_expr::ScalarUDF;
 use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::string::{joined, of_bytes_at_most};
 
-/// How many characters TO_BASE64 puts on a line.
+/// Characters per line of TO_BASE64.
 const LINE: usize = 76;
 
 fn to_base64(bytes: &[u8]) -> String {
@@ -21,12 +21,12 @@ fn to_base64(bytes: &[u8]) -> String {
     digits
 }
 
-/// The bytes of base 64 text, blanks left out; `None` where it is none.
+/// Decodes base64 without whitespace; `None` if invalid.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text.split_ascii_whitespace().collect::<String>()).ok()
 }
 
-/// `MAKE_SET(bits, text, ...)`: the texts whose bits are set, with commas between.
+/// `MAKE_SET(bits, text, ...)`: the texts whose bits are set, separated by commas.
 fn make_set(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return None;
@@ -37,7 +37,7 @@ fn make_set(row: &Row<'_>) -> Option<Out> {
     joined(row, parts, ",")
 }
 
-/// `EXPORT_SET(bits, on, off[, separator[, count]])`: every bit as one of two texts.
+/// `EXPORT_SET(bits, on, off[, separator[, count]])`: each bit as `on` or `off`.
 fn export_set(row: &Row<'_>) -> Option<Out> {
     let separator = if row.count() > 3 { row.text(3) } else { "," };
     let count =
@@ -47,7 +47,6 @@ fn export_set(row: &Row<'_>) -> Option<Out> {
     joined(row, parts, separator)
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let text: &[Kind] = &[Kind::Text];
     let of_set: &[Kind] = &[Kind::Int, Kind::Text, Kind::Text, Kind::Text, Kind::Int];

@@ -1,4 +1,4 @@
-//! MIN and MAX, whose result shows as many digits behind the point as their argument.
+//! MIN and MAX, whose results have as many fractional digits as their argument.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 
 use super::meaning::{joined_scale, time_digits, with_digits};
 
-/// The function of this name, which is `min` or `max`.
+/// MIN or MAX by name; `None` for other names.
 pub fn extreme(name: &str) -> Option<AggregateUDF> {
     let inner = match name {
         "min" => min_udaf(),
@@ -24,7 +24,7 @@ pub fn extreme(name: &str) -> Option<AggregateUDF> {
     Some(AggregateUDF::from(Extreme { inner }))
 }
 
-/// DataFusion's function in all but the field of its result.
+/// Delegates to DataFusion's function, except for the result's field.
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct Extreme {
     inner: Arc<AggregateUDF>,

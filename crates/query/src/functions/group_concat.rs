@@ -1,6 +1,5 @@
-//! GROUP_CONCAT: it keeps its texts, or bytes, with the bytes of what they are ordered by, and
-//! sorts them when they are wanted. Of what stands behind the longest result it keeps nothing for
-//! long.
+//! GROUP_CONCAT: collects texts (or bytes) with their encoded sort keys and sorts them at the end.
+//! Values beyond the maximum length of the result are pruned at intervals.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,20 +22,19 @@ use super::typed::Typed;
 use crate::convert::{self, is_binary};
 use crate::error::external;
 
-/// Bytes behind the longest result that may gather before texts are sorted and left out.
+/// Memory for values beyond the maximum result length before sorting and pruning.
 const SLACK_BYTES: usize = 64 << 10;
-/// What a text takes besides its bytes.
+/// Memory of a value besides its bytes.
 const ITEM_BYTES: usize = size_of::<(Vec<u8>, Vec<u8>)>();
 
-/// `mysql_group_concat(text, separator, options, key, ...)`: options are the bytes of the longest
-/// result (a longer one says by its length that it is to be cut), `whole` where it must not be
-/// cut, `distinct`, and `asc` or `desc` for each key.
+/// `mysql_group_concat(text, separator, options, key, ...)`. Options: the maximum length of the
+/// result in bytes (a result that has to be truncated is longer than that), `whole` if it must not
+/// be truncated, `distinct`, and `asc` or `desc` for each key.
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct GroupConcat {
     signature: Signature,
 }
 
-/// The function as DataFusion takes it.
 pub fn group_concat() -> AggregateUDF {
     AggregateUDF::from(GroupConcat { signature: Signature::variadic_any(Volatility::Immutable) })
 }
@@ -72,17 +70,17 @@ impl AggregateUDFImpl for GroupConcat {
     }
 }
 
-/// The texts of one group.
+/// The values of one group.
 #[derive(Debug, Default)]
 struct Texts {
     items: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether they are bytes, and not text.
+    /// Whether the values are bytes instead of text.
     of_bytes: bool,
     /// Memory of the items.
     bytes: usize,
-    /// Memory at which they are sorted, and those behind the longest result left out.
+    /// Memory at which items are sorted and pruned.
     bytes_pruned: usize,
-    /// Bytes of the result, as far as nothing is left out.
+    /// Length of the result, if nothing is pruned.
     result_bytes: usize,
     separator: String,
     options: String,
@@ -110,13 +108,13 @@ impl Texts {
         }
     }
 
-    /// Makes keys comparable by their bytes, whatever their types.
+    /// The converter of sort keys to bytes whose order is that of the keys.
     fn converter(&mut self, keys: &[ArrayRef]) -> Result<&RowConverter> {
         if self.converter.is_none() {
             let orders = self.options.split(' ').filter(|word| matches!(*word, "asc" | "desc"));
             let field = |(key, order): (&ArrayRef, &str)| {
                 let descending = order == "desc";
-                // NULL is the smallest of all.
+                // NULL sorts lowest.
                 let options = SortOptions { descending, nulls_first: !descending };
                 SortField::new_with_options(key.data_type().clone(), options)
             };
@@ -131,7 +129,7 @@ impl Texts {
         if in_order && self.is_full(self.result_bytes) {
             return self.check_whole();
         }
-        // What is cut off in any case is not kept.
+        // Bytes beyond the maximum length are not kept.
         let end = self.bytes_max.saturating_add(4).min(text.len());
         let end = if self.of_bytes { end } else { whole_characters(text, end) };
         self.bytes += ITEM_BYTES + key.len() + end;
@@ -143,7 +141,7 @@ impl Texts {
         Ok(())
     }
 
-    /// Sorts the texts, and leaves out those behind the longest result.
+    /// Sorts the items and removes those beyond the maximum length of the result.
     fn prune(&mut self) -> Result<()> {
         self.items.sort_by(|(a, _), (b, _)| a.cmp(b));
         let separator_bytes = self.separator.len();
@@ -169,13 +167,13 @@ impl Texts {
         self.check_whole()
     }
 
-    /// Whether a result of so many bytes, with a separator behind it, is longer than it may be.
+    /// Whether a result of this length, including a final separator, exceeds the maximum.
     fn is_full(&self, result_bytes: usize) -> bool {
         result_bytes > self.bytes_max.saturating_add(self.separator.len())
     }
 
     /// # Errors
-    /// 1301 for a result that must not be cut, and would have to be.
+    /// 1301 when a `whole` result would have to be truncated.
     fn check_whole(&self) -> Result<()> {
         if !self.whole || !self.is_full(self.result_bytes) {
             return Ok(());
@@ -273,14 +271,14 @@ impl Accumulator for Texts {
     }
 }
 
-/// The end of the last character of a text that ends at or before `end`.
+/// The last character boundary at or before `end`.
 fn whole_characters(text: &[u8], end: usize) -> usize {
     let starts = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
     (0..=end).rev().find(starts).unwrap_or(0)
 }
 
-/// `mysql_group_cut_text(text, bytes_max, separator)`: the result of GROUP_CONCAT, cut with a
-/// warning where it is too long.
+/// `mysql_group_cut_text(text, bytes_max, separator)`: truncates a result of GROUP_CONCAT that is
+/// too long, with a warning.
 fn cut(row: &Row<'_>) -> Option<Out> {
     let (text, separator) = (row.text(0), row.text(2));
     let bytes_max = usize::try_from(row.int(1)).unwrap_or(usize::MAX);
@@ -293,7 +291,7 @@ fn cut(row: &Row<'_>) -> Option<Out> {
     Some(Out::Text(text.to_owned()))
 }
 
-/// The same of bytes.
+/// [`cut`] for bytes.
 fn cut_bytes(row: &Row<'_>) -> Option<Out> {
     let bytes = row.bytes(0);
     let bytes_max = usize::try_from(row.int(1)).unwrap_or(usize::MAX);
@@ -303,7 +301,6 @@ fn cut_bytes(row: &Row<'_>) -> Option<Out> {
     Some(Out::Bytes(bytes[..bytes_max.min(bytes.len())].to_vec()))
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let text: &[Kind] = &[Kind::Text, Kind::Int, Kind::Text];
     let bytes: &[Kind] = &[Kind::Bytes, Kind::Int, Kind::Text];

@@ -1,4 +1,4 @@
-//! `value IN (items)`, where items may be of any types.
+//! `value IN (items)` with items of any types.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNode;
@@ -11,11 +11,11 @@ use super::typed::{common_of, converted, exact_digits, shared};
 use crate::convert::is_text;
 use crate::interrupt;
 
-/// `value IN (items)`, each item compared as MySQL compares it with the value; those that are
-/// compared alike are one list.
+/// `value IN (items)`, each item compared to the value by MySQL's rules; items compared in the same
+/// way are combined into one list.
 ///
 /// # Errors
-/// An expression that cannot be walked through.
+/// When an expression cannot be traversed.
 pub fn in_list(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
     let mut lists = Lists::default();
     for item in items {
@@ -38,11 +38,11 @@ pub fn in_list(value: Operand<'_>, items: Vec<Operand<'_>>) -> Result<Expr> {
     lists.test()
 }
 
-/// `FIELD(value, items)`: the place of the item that equals the value. Texts and times are compared
-/// as texts where all are such, and everything as numbers where one is.
+/// `FIELD(value, items)`: the position of the item that equals the value. If any argument is a
+/// number, all are compared as numbers, otherwise as text.
 ///
 /// # Errors
-/// What cannot be computed once where it is used for each item.
+/// When arguments that are used repeatedly cannot be turned into a function.
 pub fn field(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let is_number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
     if !types.iter().any(is_number) {
@@ -61,26 +61,27 @@ pub fn field(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     })
 }
 
-/// Whether a value of one type is compared with all literals of another as both are.
+/// Whether a value can be compared with literals of this type without conversion.
 fn is_as_it_is(value: &DataType, literal: &DataType) -> bool {
     value == literal
         || (is_text(value) && is_text(literal))
         || (value.is_integer() && literal.is_integer())
 }
 
-/// What a value is compared with, item by item.
+/// The comparisons of a value with its items.
 #[derive(Default)]
 struct Lists {
     tests: Vec<Expr>,
-    /// The value as it is compared, and items of one type.
+    /// The converted value, the type of the items and the items.
     alike: Vec<(Typed, DataType, Vec<Expr>)>,
 }
 
 impl Lists {
     fn put(&mut self, value: Operand<'_>, item: Operand<'_>) {
         let (value, (item, ty)) = comparable(value, item);
-        // DataFusion finds out whether a list is the same for all rows by asking for no rows, for
-        // which CASE answers with a constant; a subquery may become one that reads columns.
+        // DataFusion checks whether a list is constant by evaluating it on a batch without rows,
+        // for which CASE returns a constant; and a subquery may be replaced by an expression that
+        // reads columns.
         if item.any_column_refs() || has_subquery(&item) {
             self.tests.push(value.0.eq(item));
             return;

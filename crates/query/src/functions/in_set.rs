@@ -1,8 +1,8 @@
-//! `value IN (..)` of many literals.
+//! `value IN (..)` with many literals.
 //!
-//! Every pass over a plan looks at every node of it, and a list of 200,000 would be as many. So the
-//! literals of a long list are one literal from the first, and what is made of them is a function
-//! of the value that holds them as a set, which is made once.
+//! Every planner pass visits every node of a plan, and a list of 200,000 literals would be that
+//! many nodes. So the literals of a long list are parsed into a single literal, and the list
+//! becomes a function of the value that contains them as a set, which is built once.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -25,15 +25,15 @@ use datafusion::physical_expr::expressions::{Column, InListExpr};
 
 use super::once::computed;
 
-/// A list of so many literals is rather a set: files are asked for each literal of a shorter one,
-/// and for a set whether they reach from its least to its greatest.
+/// Lists from this length on become sets. For a shorter list, pruning tests each literal; for a
+/// set, only its minimum and maximum.
 pub const SET_FROM: usize = 100;
 
-/// So many literals of a list are shown, and so many characters of each.
+/// Literals displayed by EXPLAIN, and characters of each.
 const SHOWN_MAX: usize = 3;
 const SHOWN_CHARACTERS_MAX: usize = 32;
 
-/// Many literals as one, those of one type together.
+/// Combines many literals into one, grouped by type.
 pub fn literals_as_one(literals: Vec<Expr>) -> Result<Expr> {
     let mut lists = BTreeMap::<DataType, Vec<ScalarValue>>::new();
     for literal in literals {
@@ -51,13 +51,13 @@ pub fn literals_as_one(literals: Vec<Expr>) -> Result<Expr> {
     Ok(lit(one.build()?))
 }
 
-/// The lists of what [`literals_as_one`] made.
+/// The lists in a literal made by [`literals_as_one`], one per type.
 pub fn literals_of(expr: &Expr) -> Option<Vec<ArrayRef>> {
     let Expr::Literal(ScalarValue::Struct(lists), _) = expr else { return None };
     Some(lists.columns().iter().map(|list| list.as_list::<i32>().value(0)).collect())
 }
 
-/// What tells an argument from others in the name of a column.
+/// The text that identifies an argument in the name of a column.
 pub fn shown(arg: &Expr) -> String {
     match arg {
         Expr::Literal(one @ ScalarValue::Struct(_), _) => format!("#{:016x}", hash_of(one)),
@@ -65,7 +65,7 @@ pub fn shown(arg: &Expr) -> String {
     }
 }
 
-/// The values of literals of one type, if that is what they are.
+/// The values of these literals, all of the same type; `None` if some are not literals.
 pub fn literal_values(literals: &[Expr], ty: &DataType) -> Option<ArrayRef> {
     let value = |literal: &Expr| match literal {
         Expr::Literal(value, _) => Some(value.clone()),
@@ -80,10 +80,10 @@ pub fn literal_values(literals: &[Expr], ty: &DataType) -> Option<ArrayRef> {
     ScalarValue::iter_to_array(values).ok().filter(|_| alike)
 }
 
-/// `value IN (list)`, where both can be compared as they are.
+/// `value IN (list)`, where both have a common type for comparison.
 ///
 /// # Errors
-/// When they cannot.
+/// When they have none.
 pub fn in_set(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
     let (value, ty) = value;
     let Some(common) = comparison_coercion(ty, list.data_type()) else {
@@ -105,7 +105,7 @@ pub fn in_set(value: (Expr, &DataType), list: &ArrayRef) -> Result<Expr> {
     Ok(bounds.into_iter().fold(among, Expr::and))
 }
 
-/// The first literals of a list, and how many there are.
+/// The first literals of a list, and their total number, for display.
 fn first_of(list: &dyn Array) -> Result<String> {
     let shown = (0..list.len().min(SHOWN_MAX)).map(|at| ScalarValue::try_from_array(list, at));
     let short = |literal: ScalarValue| -> String {
@@ -115,7 +115,7 @@ fn first_of(list: &dyn Array) -> Result<String> {
     Ok(format!("{}, .. {} values", shown.join(", "), list.len()))
 }
 
-/// That a column lies between the least and the greatest literal, which files can be asked.
+/// The condition that a column lies between the minimum and maximum of the list, for pruning.
 fn bounds(value: &Expr, list: &dyn Array) -> Result<Option<Expr>> {
     let column = match value {
         Expr::Cast(cast) => &*cast.expr,
@@ -144,15 +144,15 @@ fn hash_of(value: &ScalarValue) -> u64 {
     hasher.finish()
 }
 
-/// Whether a value is among those of a list.
+/// Tests whether a value is in a list.
 #[derive(Debug)]
 struct InSet {
-    /// The function with its first literals, as EXPLAIN shows it.
+    /// The function with its first literals, for EXPLAIN.
     name: String,
     of: ScalarValue,
     hash: u64,
     set: Arc<dyn PhysicalExpr>,
-    /// The value as `set` names it.
+    /// The schema of the value as the argument of `set`.
     schema: SchemaRef,
     signature: Signature,
 }

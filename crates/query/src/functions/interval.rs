@@ -1,4 +1,4 @@
-//! Units of time: adding them to dates, and counting them between dates.
+//! Intervals: DATE_ADD and TIMESTAMPDIFF.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::convert::{self, DATETIME};
 use crate::temporal::{self, DAY, Parts, SECOND};
 use crate::{format, losses};
 
-/// An amount of time: months, whose length varies, and microseconds.
+/// An amount of time: months, whose length varies, plus microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     months: i64,
     micros: i64,
 }
 
-/// Whether a unit keeps a DATE a DATE.
+/// Whether adding this unit to a DATE results in a DATE.
 pub fn is_date_unit(unit: &str) -> bool {
     ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "YEAR_MONTH"].contains(&unit)
 }
 
-/// `amount` of `unit`, the amount as MySQL reads it: a number, or `'1:30'` for MINUTE_SECOND.
+/// Parses `amount` of `unit` as MySQL does: a number, or for example `'1:30'` for MINUTE_SECOND.
 pub fn span(amount: &str, unit: &str) -> Option<Span> {
     let months = |count: i64| Some(Span { months: count, micros: 0 });
     let micros = |count: i64| Some(Span { months: 0, micros: count });
-    // Of a text the integer at its start: a number was rounded before it became one.
+    // Text is read as the integer it starts with; numbers were already rounded.
     let whole = || {
         if losses::are_heard() && !convert::is_integer(amount) {
             losses::note_truncated("INTEGER", amount);
@@ -56,8 +56,7 @@ pub fn span(amount: &str, unit: &str) -> Option<Span> {
     }
 }
 
-/// Units of two and more parts, such as DAY_SECOND of `'1 02:03:04'`: the amounts of their parts,
-/// of which those on the left may be missing.
+/// Compound units, such as DAY_SECOND for `'1 02:03:04'`. Leading parts may be missing.
 fn compound(amount: &str, unit: &str) -> Option<Span> {
     const UNITS: [(&str, Span); 7] = [
         ("YEAR", Span { months: 12, micros: 0 }),
@@ -76,7 +75,7 @@ fn compound(amount: &str, unit: &str) -> Option<Span> {
     let missing = units.len().checked_sub(parts.len())?;
     let fraction;
     if missing == 0 && last == "MICROSECOND" {
-        // With all its parts there, the last one is a fraction: '1.5' is a second and a half.
+        // If all parts are present, the last one is a fraction: '1.5' is a second and a half.
         fraction = format!("{:0<6}", parts.pop()?);
         parts.push(&fraction);
     }
@@ -90,7 +89,7 @@ fn compound(amount: &str, unit: &str) -> Option<Span> {
     Some(span)
 }
 
-/// A date and time moved by a span; NULL outside the years 0 to 9999.
+/// Adds a span to a date and time; NULL outside of years 0 to 9999.
 pub fn add(micros: i64, span: Span, sign: i64) -> Option<i64> {
     let moved = match span.months {
         0 => micros,
@@ -101,7 +100,7 @@ pub fn add(micros: i64, span: Span, sign: i64) -> Option<i64> {
     (0..=9999).contains(&year).then_some(moved)
 }
 
-/// The same, noting that there is no such date.
+/// Like [`add`]; an overflow is recorded.
 fn added(micros: i64, span: Span, sign: i64) -> Option<i64> {
     let moved = add(micros, span, sign);
     if moved.is_none() {
@@ -119,7 +118,7 @@ fn add_months(micros: i64, months: i64) -> Option<i64> {
     Parts { year, month, day, ..parts }.micros()
 }
 
-/// How many whole units lie between two instants.
+/// The number of whole units between two instants.
 pub fn difference(unit: &str, from: i64, to: i64) -> Option<i64> {
     let months = || {
         let (a, b) = (Parts::of(from.min(to)), Parts::of(from.max(to)));
@@ -147,8 +146,8 @@ fn literal_text(literal: Option<&ScalarValue>) -> Option<&str> {
     literal.and_then(|value| value.try_as_str().flatten())
 }
 
-/// `mysql_date_add(value, amount, unit, sign)`: a DATE stays one under units of days and longer,
-/// and what is no time becomes text.
+/// `mysql_date_add(value, amount, unit, sign)`: a DATE stays a DATE for units of days and longer; a
+/// value that is not of a temporal type results in text.
 #[derive(Debug)]
 struct DateAdd;
 
@@ -181,7 +180,7 @@ impl Does for DateAdd {
     }
 }
 
-/// A date moved, as text: without a time where it had none and no unit brings one.
+/// Adds a span to a date in text form; the result has a time only if the text or the unit has one.
 fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> {
     let Some(micros) = temporal::parse_datetime(text) else {
         losses::note_no_date(text);
@@ -198,8 +197,8 @@ fn add_to_text(text: &str, span: Span, sign: i64, unit: &str) -> Option<String> 
     Some(out)
 }
 
-/// The amount of a unit of one part is a number, also that of a date, and but for seconds it is
-/// rounded. A text stays as it is.
+/// Normalises the amount: for units of one part it is a number, even if given as a date, and
+/// rounded except for seconds. Text is unchanged.
 fn amount(amounts: &ArrayRef, units: &StringViewArray) -> Result<ArrayRef> {
     let ty = amounts.data_type();
     let one_part = !units.is_empty() && !units.value(0).contains('_');
@@ -214,7 +213,7 @@ fn amount(amounts: &ArrayRef, units: &StringViewArray) -> Result<ArrayRef> {
     Ok(if units.value(0) == "SECOND" { number } else { Arc::new(convert::int(&number)?) })
 }
 
-/// Numbers that a date is added to as the dates that they are: 127 is 2000-01-27.
+/// Converts numbers that an interval is added to to the dates that they denote: 127 is 2000-01-27.
 fn dates_of_numbers(values: &ArrayRef) -> Result<ArrayRef> {
     let ty = values.data_type();
     if !ty.is_numeric() && *ty != DataType::Boolean {
@@ -273,7 +272,6 @@ fn eval_add(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     vec![Udf::scalar("mysql_date_add", (4, 4), Volatility::Immutable, DateAdd)]
 }

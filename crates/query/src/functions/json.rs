@@ -1,5 +1,3 @@
-//! Functions of JSON text.
-
 use std::fmt::{self, Write};
 use std::io;
 
@@ -14,23 +12,23 @@ use crate::interrupt::Work;
 
 const T: &[Kind] = &[Kind::Text];
 
-/// What a value of a tree takes, with its place in an array.
+/// Memory of a value in a tree, including its slot in an array.
 const VALUE_BYTES: usize = 2 * size_of::<Value>();
-/// What an object takes at least: the first leaf of a tree of members.
+/// Minimum memory of an object: the first leaf of its B-tree.
 const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + VALUE_BYTES;
-/// Text that grows up to a limit, and then refuses to.
+/// A string writer with a maximum length.
 pub struct Limited {
     text: String,
     bytes_max: usize,
 }
 
 impl Limited {
-    /// An empty one, for the result of a row.
+    /// An empty text with the length limit of results.
     pub fn of(row: &Row<'_>) -> Self {
         Self { text: String::new(), bytes_max: row.bytes_max() }
     }
 
-    /// What was written, or that it was too much.
+    /// The written text, or [`Out::TooLong`] if the limit was exceeded.
     pub fn out(self, written: fmt::Result) -> Option<Out> {
         Some(match written {
             Ok(()) => Out::Text(self.text),
@@ -61,8 +59,8 @@ impl io::Write for Limited {
     }
 }
 
-/// Writes JSON as MySQL prints it: a blank behind colons and commas, keys by length and then
-/// bytes.
+/// Prints JSON in MySQL's format: a space after colons and commas, keys ordered by length and then
+/// by bytes.
 fn print(out: &mut impl Write, value: &Value) -> fmt::Result {
     match value {
         Value::Array(items) => print_array(out, items.iter()),
@@ -96,7 +94,7 @@ fn print_array<'v>(out: &mut impl Write, items: impl Iterator<Item = &'v Value>)
     out.write_char(']')
 }
 
-/// A text in quotes; piece by piece, so that nothing is held twice.
+/// Prints a quoted string, piece by piece to avoid a copy.
 fn print_text(out: &mut impl Write, text: &str) -> fmt::Result {
     out.write_char('"')?;
     let mut plain = 0;
@@ -123,14 +121,14 @@ fn print_text(out: &mut impl Write, text: &str) -> fmt::Result {
     out.write_char('"')
 }
 
-/// What the tree of a text takes at most, so that it can be asked for beforehand.
+/// An upper bound for the memory of the parsed tree, to reserve it before parsing.
 fn tree_bytes(text: &str) -> usize {
     let mut bytes = VALUE_BYTES + text.len();
     for byte in text.bytes() {
         bytes += match byte {
             b'{' => OBJECT_BYTES,
             b'[' => 4 * VALUE_BYTES,
-            // Leaves of members may be half empty.
+            // B-tree leaves may be half empty.
             b':' => OBJECT_BYTES / 5,
             b',' => VALUE_BYTES,
             _ => 0,
@@ -139,20 +137,20 @@ fn tree_bytes(text: &str) -> usize {
     bytes
 }
 
-/// Reads a text as JSON, once there is memory for its tree.
+/// Parses JSON after reserving memory for its tree.
 pub fn parsed(row: &Row<'_>, text: &str) -> Result<serde_json::Result<Value>> {
     row.hold_more(tree_bytes(text))?;
     Ok(serde_json::from_str(text))
 }
 
-/// Reads an argument as JSON.
+/// Parses an argument as JSON.
 pub fn document(row: &Row<'_>, arg: usize) -> Result<Value> {
     parsed(row, row.text(arg))?
         .map_err(|error| exec_datafusion_err!("Invalid JSON text in argument {}: {error}", arg + 1))
 }
 
-/// An argument as a JSON value: its JSON where it is JSON, else the text, number or truth value
-/// that it is.
+/// An argument as a JSON value: JSON is parsed; text, numbers and booleans become the corresponding
+/// value.
 fn value(row: &Row<'_>, arg: usize) -> Result<Value> {
     if row.null(arg) {
         return Ok(Value::Null);
@@ -171,7 +169,7 @@ fn path(row: &Row<'_>, arg: usize) -> Result<Path> {
         .ok_or_else(|| exec_datafusion_err!("Invalid JSON path expression '{}'", row.text(arg)))
 }
 
-/// A value as the result of a function.
+/// A JSON value as the result of a function.
 pub fn json(row: &Row<'_>, value: &Value) -> Option<Out> {
     let mut out = Limited::of(row);
     let written = print(&mut out, value);
@@ -214,7 +212,7 @@ fn unquote(row: &Row<'_>) -> Result<Option<Out>> {
     })
 }
 
-/// The part of a document that an optional path names.
+/// The part of the document in argument 0 that the optional path in `arg` selects.
 fn at_path(row: &Row<'_>, arg: usize) -> Result<Option<Value>> {
     let document = document(row, 0)?;
     if row.count() <= arg {
@@ -263,7 +261,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Whether `target` holds all of `candidate`, as JSON_CONTAINS means it.
+/// Whether `target` contains `candidate`, in the sense of JSON_CONTAINS.
 fn contains(target: &Value, candidate: &Value, work: &mut Work) -> Result<bool> {
     work.done(1)?;
     Ok(match (target, candidate) {
@@ -332,7 +330,7 @@ fn object(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(json(row, &Value::Object(members)))
 }
 
-/// `JSON_SET`, `JSON_INSERT`, `JSON_REPLACE` and `JSON_REMOVE` change what a path names.
+/// `JSON_SET`, `JSON_INSERT` and `JSON_REPLACE`: set the values at paths.
 fn change(row: &Row<'_>, insert: bool, replace: bool) -> Result<Option<Out>> {
     each_pair(row, |path, document, value| path.set(document, value, insert, replace))
 }
@@ -345,12 +343,12 @@ fn remove(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(json(row, &document))
 }
 
-/// `JSON_ARRAY_APPEND` and `JSON_ARRAY_INSERT` put values at the end of, or inside, arrays.
+/// `JSON_ARRAY_APPEND` and `JSON_ARRAY_INSERT`: add values to arrays.
 fn extend(row: &Row<'_>, put: fn(&Path, &mut Value, Value)) -> Result<Option<Out>> {
     each_pair(row, put)
 }
 
-/// A document, changed by one pair of path and value after the other.
+/// Applies `put` to the document for each pair of path and value.
 fn each_pair(row: &Row<'_>, put: impl Fn(&Path, &mut Value, Value)) -> Result<Option<Out>> {
     if row.null(0) {
         return Ok(None);
@@ -373,7 +371,7 @@ fn merge(row: &Row<'_>, both: fn(Value, Value) -> Value) -> Result<Option<Out>> 
     Ok(json(row, &merged))
 }
 
-/// `JSON_MERGE_PATCH`: members of the second win, and NULL removes (RFC 7396).
+/// `JSON_MERGE_PATCH`: members of the second document win, and NULL removes (RFC 7396).
 fn patched(target: Value, patch: Value) -> Value {
     let Value::Object(changes) = patch else { return patch };
     let mut members = match target {
@@ -391,7 +389,7 @@ fn patched(target: Value, patch: Value) -> Value {
     Value::Object(members)
 }
 
-/// `JSON_MERGE_PRESERVE`: what both have becomes an array of both.
+/// `JSON_MERGE_PRESERVE`: members with the same key are combined in an array.
 fn merged(left: Value, right: Value) -> Value {
     let items = |value| match value {
         Value::Array(items) => items,
@@ -416,7 +414,7 @@ fn merged(left: Value, right: Value) -> Value {
     }
 }
 
-/// `JSON_OVERLAPS`: whether two documents have a member, an item or themselves in common.
+/// `JSON_OVERLAPS`: whether two documents have a member or an item in common or are equal.
 fn overlaps(left: &Value, right: &Value) -> Result<bool> {
     let mut work = Work::default();
     Ok(match (left, right) {
@@ -446,7 +444,7 @@ fn same(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A JSON value in a calculation: truth values are 1 and 0, strings the number they start with.
+/// A JSON value as a number: booleans are 1 and 0, strings are converted by their numeric prefix.
 fn number(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(match value(row, 0)? {
         Value::Bool(value) => Some(f64::from(u8::from(value))),
@@ -516,7 +514,6 @@ fn making() -> Vec<RowFunction> {
     ]
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     asking().into_iter().chain(making()).map(RowFunction::udf).collect()
 }

@@ -14,12 +14,11 @@ enum Leg {
     Deep,
 }
 
-/// A parsed path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path(Vec<Leg>);
 
 impl Path {
-    /// Parses a path, if it is one.
+    /// Parses a path; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rest = text.trim().strip_prefix('$')?.trim_start();
         let mut legs = Vec::new();
@@ -37,12 +36,12 @@ impl Path {
         (legs.last() != Some(&Leg::Deep)).then_some(Self(legs))
     }
 
-    /// Whether it may name more than one value.
+    /// Whether it may match more than one value.
     pub fn is_wild(&self) -> bool {
         self.0.iter().any(|leg| matches!(leg, Leg::AnyKey | Leg::AnyIndex | Leg::Deep))
     }
 
-    /// The values it names in a document, each once, in their order.
+    /// The matching values of a document, in order and without duplicates.
     pub fn find<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
         self.0.iter().fold(vec![document], |found, leg| match leg {
             Leg::Deep => {
@@ -55,8 +54,7 @@ impl Path {
         })
     }
 
-    /// Puts a value where the path points: where something is if `replace`, where nothing is
-    /// if `insert`.
+    /// Sets the value at the path: an existing one if `replace`, a missing one if `insert`.
     pub fn set(&self, document: &mut Value, new: Value, insert: bool, replace: bool) {
         let Some((last, parents)) = self.0.split_last() else {
             if replace {
@@ -81,8 +79,7 @@ impl Path {
         }
     }
 
-    /// Puts a value behind the items of the array that the path names; what is no array becomes
-    /// one.
+    /// Appends to the array at the path; another value there is first wrapped in an array.
     pub fn append(&self, document: &mut Value, new: Value) {
         match descend(document, &self.0) {
             Some(Value::Array(items)) => items.push(new),
@@ -91,7 +88,7 @@ impl Path {
         }
     }
 
-    /// Puts a value before the item that the path names, or behind the last.
+    /// Inserts a value before the array item at the path, or at the end of the array.
     pub fn insert(&self, document: &mut Value, new: Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         if let Some(Value::Array(items)) = descend(document, parents) {
@@ -100,7 +97,7 @@ impl Path {
         }
     }
 
-    /// Removes what the path names.
+    /// Removes the value at the path.
     pub fn remove(&self, document: &mut Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         match (descend(document, parents), last) {
@@ -157,7 +154,7 @@ fn position(len: usize, leg: &Leg) -> Option<usize> {
     }
 }
 
-/// A value and all that is in it; what was seen was seen with all that is in it.
+/// Collects a value and its descendants, skipping values that were already visited.
 fn below<'a>(value: &'a Value, seen: &mut HashSet<*const Value>, all: &mut Vec<&'a Value>) {
     if !seen.insert(std::ptr::from_ref(value)) {
         return;
@@ -178,7 +175,7 @@ fn step<'a>(value: &'a Value, leg: &Leg) -> Vec<&'a Value> {
         (Leg::Index(_) | Leg::FromEnd(_), Value::Array(items)) => {
             position(items.len(), leg).map(|at| &items[at]).into_iter().collect()
         }
-        // A scalar is its own first element.
+        // A scalar acts as an array of itself.
         (Leg::Index(0) | Leg::FromEnd(0), other) => vec![other],
         _ => Vec::new(),
     }
@@ -192,7 +189,7 @@ fn descend<'a>(mut value: &'a mut Value, legs: &[Leg]) -> Option<&'a mut Value> 
                 let at = position(items.len(), leg)?;
                 &mut items[at]
             }
-            // A scalar is its own first element.
+            // A scalar acts as an array of itself.
             (scalar, Leg::Index(0) | Leg::FromEnd(0)) => scalar,
             _ => return None,
         };

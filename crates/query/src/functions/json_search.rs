@@ -1,5 +1,3 @@
-//! JSON_SEARCH.
-
 use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
@@ -10,8 +8,8 @@ use super::like::Pattern;
 use super::regexp;
 use super::row::{Out, Row};
 
-/// `JSON_SEARCH(document, 'one' | 'all', text[, escape[, path, ...]])`: where strings stand that
-/// are like the text.
+/// `JSON_SEARCH(document, 'one' | 'all', text[, escape[, path, ...]])`: the paths of strings that
+/// match the LIKE pattern `text`.
 pub fn search(row: &Row<'_>) -> Result<Option<Out>> {
     if (0..3).any(|arg| row.null(arg)) || (4..row.count()).any(|arg| row.null(arg)) {
         return Ok(None);
@@ -45,7 +43,7 @@ struct Search<'a> {
     pattern: Pattern,
     below: Vec<&'a str>,
     one: bool,
-    /// Bytes that places may still take.
+    /// The remaining limit on the total length of the paths.
     bytes_left: usize,
     found: Vec<String>,
 }
@@ -58,7 +56,7 @@ enum Full {
     Unwanted(DataFusionError),
 }
 
-/// Whether the place `at` is the one that `path` names, or inside it.
+/// Whether the path `at` equals `path` or is below it.
 fn is_below(at: &str, path: &str) -> bool {
     at.strip_prefix(path.trim()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
@@ -104,7 +102,7 @@ impl Search<'_> {
     }
 }
 
-/// A key as the leg of a path, in quotes where it is no name.
+/// A key as a path component, quoted where necessary.
 fn leg(key: &str) -> String {
     let is_name = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_');
     if is_name { format!(".{key}") } else { format!(".{}", Value::String(key.to_owned())) }

@@ -1,6 +1,6 @@
-//! LIKE where a pattern has more than a text with `%` before or behind it: such patterns are
-//! matched part by part, each where it is found first, so that no number of `%` costs more than
-//! one look at the text.
+//! LIKE for patterns that are not just a text with `%` before or after it. They are matched part by
+//! part, each at its first occurrence, so that the text is scanned only once whatever the number of
+//! `%`.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use crate::convert;
 use crate::evaluation::Evaluation;
 use crate::interrupt::Work;
 
-/// A pattern of `%`, `_` and `\`, taken apart at `%`.
+/// A pattern of `%`, `_` and `\`, split at `%`.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     first: Part,
-    /// What stands behind each `%`; none where there is no `%`.
+    /// The part after each `%`; empty if there is no `%`.
     others: Vec<Part>,
 }
 
-/// What stands between two `%`: characters, and `None` for `_`.
+/// The part between two `%`.
 #[derive(Clone, Debug)]
 enum Part {
-    /// What finds it: it is made ready once for all texts.
+    /// Without `_`, a prepared substring search.
     Text(Box<Finder<'static>>),
     Signs(Vec<Option<char>>),
 }
@@ -43,7 +43,7 @@ impl Part {
         }
     }
 
-    /// The text behind the part, where it begins with it.
+    /// The rest of the text after the part, if the text starts with it.
     fn strip<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Self::Text(part) => {
@@ -62,7 +62,7 @@ impl Part {
         }
     }
 
-    /// The text behind the first place where the part stands.
+    /// The rest of the text after the first occurrence of the part.
     fn find<'t>(&self, text: &'t str, work: &mut Work) -> Result<Option<&'t str>> {
         let signs = match self {
             Self::Text(part) => {
@@ -92,7 +92,6 @@ impl Part {
 }
 
 impl Pattern {
-    /// Takes a pattern apart.
     pub fn new(pattern: &str) -> Self {
         let mut parts = Vec::new();
         let mut part = Vec::new();
@@ -111,10 +110,10 @@ impl Pattern {
         Self { first, others: parts.collect() }
     }
 
-    /// Whether a text is like it.
+    /// Whether a text matches.
     ///
     /// # Errors
-    /// 1317 where nobody wants to know any more.
+    /// 1317 after cancellation.
     pub fn matches(&self, text: &str) -> Result<bool> {
         let Some(mut rest) = self.first.strip(text) else { return Ok(false) };
         let Some((last, between)) = self.others.split_last() else { return Ok(rest.is_empty()) };
@@ -128,7 +127,8 @@ impl Pattern {
         Ok(last.ends(rest))
     }
 
-    /// Whether DataFusion has something faster, which may leave out whole files.
+    /// Whether DataFusion's LIKE is better for this pattern: it is faster and can be used for
+    /// pruning.
     fn is_plain(&self) -> bool {
         let is_text = |part: &Part| matches!(part, Part::Text(_));
         let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.needle().is_empty());
@@ -181,7 +181,6 @@ impl Does for MySqlLike {
     }
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     vec![Udf::scalar("mysql_like", (2, 2), Volatility::Immutable, MySqlLike)]
 }
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What LIKE says, sign by sign.
+    /// LIKE by definition, character by character.
     fn by_definition(text: &[char], pattern: &[char]) -> bool {
         match (pattern, text) {
             ([], text) => text.is_empty(),

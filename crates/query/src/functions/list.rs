@@ -1,7 +1,7 @@
-//! The functions that statements may call, by the names that MySQL has for them. Everything else
-//! that DataFusion knows, and what the rewriter makes of calls, is nobody's to name.
+//! The functions that statements may call, by their MySQL names. Other functions known to
+//! DataFusion and internal ones that the rewriter uses cannot be called.
 //!
-//! `docs/functions.md` is made from these lists, and a test holds the two together.
+//! `docs/functions.md` is generated from these lists, and a test checks that it is up to date.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,20 +9,19 @@ use std::sync::OnceLock;
 
 use freshet_base::{Result, bail};
 
-/// Any number of arguments.
 const MANY: usize = usize::MAX;
 
-/// A function: its name, and how many arguments it has at least and at most.
+/// A function's name, and its minimum and maximum number of arguments.
 type Callable = (&'static str, usize, usize);
 
-/// What a function is, as far as where it may stand.
+/// Where a function may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Of the values of a row.
+    /// On the values of a row.
     Scalar,
-    /// Of the rows of a group, or of a window.
+    /// As an aggregate of a group or over a window.
     Aggregate,
-    /// Of the rows of a window only.
+    /// Over a window only.
     Window,
 }
 
@@ -33,7 +32,7 @@ struct Shape {
     arguments: (usize, usize),
 }
 
-/// A family of functions.
+/// A section of the documentation.
 struct Family {
     title: &'static str,
     kind: Kind,
@@ -341,22 +340,22 @@ fn shapes() -> &'static HashMap<&'static str, Shape> {
     })
 }
 
-/// The names of the functions of the values of a row.
+/// The names of all scalar functions.
 pub fn scalars() -> impl Iterator<Item = &'static str> {
     let families = FAMILIES.iter().filter(|family| family.kind == Kind::Scalar);
     families.flat_map(|family| family.functions.iter().map(|(name, ..)| *name))
 }
 
-/// Whether a function is an aggregate, by its name in lower case.
+/// Whether a lower-case name is that of an aggregate.
 pub fn is_aggregate(name: &str) -> bool {
     shapes().get(name).is_some_and(|shape| shape.kind == Kind::Aggregate)
 }
 
-/// Refuses a call that is none of those that statements may make.
+/// Checks that a call is allowed.
 ///
 /// # Errors
-/// 1305 for a name that is no function's, 1582 for a wrong number of arguments, 1064 and 3593 for
-/// OVER where it must not stand, or where it is missing.
+/// 1305 for an unknown function, 1582 for a wrong number of arguments, 1064 and 3593 for an OVER
+/// clause that is not allowed or missing.
 pub fn check(name: &str, arguments: usize, over: bool) -> Result<()> {
     let Some(Shape { kind, arguments: (least, most) }) = shapes().get(name) else {
         bail!(UnknownFunction, "FUNCTION {name} does not exist");
@@ -378,7 +377,7 @@ pub fn check(name: &str, arguments: usize, over: bool) -> Result<()> {
     }
 }
 
-/// The page of documentation of these lists.
+/// The text of `docs/functions.md`.
 pub fn document() -> String {
     let mut page = "# Functions\n\n\
         Made from the lists in `crates/query/src/functions/list.rs` by `make docs`; a test holds \

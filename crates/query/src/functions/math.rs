@@ -1,4 +1,4 @@
-//! Functions of numbers whose result type is fixed.
+//! Functions of numbers with a fixed result type.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{convert, losses};
 const D: &[Kind] = &[Kind::Double];
 const I: &[Kind] = &[Kind::Int];
 
-/// A result as MySQL gives it: what a double cannot hold is an error (1690), not NULL.
+/// Infinite and NaN results are an error (1690) as in MySQL, not NULL.
 fn in_range(function: &str, value: f64) -> Result<Option<Out>> {
     if value.is_finite() {
         return Ok(Some(Out::Double(value)));
@@ -23,7 +23,7 @@ fn in_range(function: &str, value: f64) -> Result<Option<Out>> {
     exec_err!("DOUBLE value is out of range in '{function}'")
 }
 
-/// A function of a double, which is NULL outside of its domain.
+/// A function of a double; NULL outside of its domain.
 macro_rules! double {
     ($name:literal, $domain:expr, $body:expr) => {
         RowFunction::fallible($name, D, (1, 1), Kind::Double, |row| {
@@ -48,7 +48,7 @@ macro_rules! bitwise {
     };
 }
 
-/// A shift by 64 and more leaves nothing.
+/// Shifting by 64 or more results in 0.
 fn shift(value: u64, by: u64, shift: fn(u64, u32) -> Option<u64>) -> u64 {
     u32::try_from(by).ok().and_then(|by| shift(value, by)).unwrap_or(0)
 }
@@ -67,7 +67,7 @@ fn log(row: &Row<'_>) -> Option<Out> {
     (positive(value) && positive(base)).then(|| Out::Double(value.ln() / base.ln()))
 }
 
-/// Whether a value has a logarithm.
+/// Whether a value has a logarithm; if not, it is recorded.
 fn positive(value: f64) -> bool {
     if value <= 0.0 {
         losses::note_no_logarithm();
@@ -75,7 +75,7 @@ fn positive(value: f64) -> bool {
     value > 0.0
 }
 
-/// Where the inverses of sine and cosine are defined.
+/// Whether a value is in the domain of ASIN and ACOS.
 fn is_sine(value: f64) -> bool {
     (-1.0..=1.0).contains(&value)
 }
@@ -85,8 +85,7 @@ fn conv(row: &Row<'_>) -> Option<Out> {
     in_other_base(row.text(0), row.int(1), row.int(2))
 }
 
-/// The number at the start of a text of digits to one base, as digits to another one. A number
-/// that is no text is the text that it shows.
+/// Converts the number that `text` starts with from one base to another.
 fn in_other_base(text: &str, from: i64, to: i64) -> Option<Out> {
     let base =
         |base: i64| u32::try_from(base.unsigned_abs()).ok().filter(|base| (2..=36).contains(base));
@@ -103,7 +102,7 @@ fn in_other_base(text: &str, from: i64, to: i64) -> Option<Out> {
     let value = digits.try_fold(0_u64, |value, digit| {
         value.checked_mul(from_base.into())?.checked_add(digit.into())
     });
-    // What does not fit is all bits, whatever its sign.
+    // On overflow all bits are set, regardless of the sign.
     let value = match value {
         Some(value) if negative => value.wrapping_neg(),
         value => value.unwrap_or(u64::MAX),
@@ -205,7 +204,6 @@ fn of_numbers() -> [RowFunction; 9] {
     ]
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let numbers = of_numbers().map(RowFunction::udf);
     let unsigned = Vector::udf(
@@ -220,7 +218,7 @@ pub fn all() -> Vec<ScalarUDF> {
         |_, _| Ok(DataType::Float32),
         |args, _| {
             let values = convert::double(&args[0])?;
-            #[allow(clippy::cast_possible_truncation)] // what does not fit is refused below
+            #[allow(clippy::cast_possible_truncation)] // overflow is an error below
             let floats: Float32Array = values.iter().map(|v| v.map(|v| v as f32)).collect();
             match floats.iter().flatten().all(f32::is_finite) {
                 true => Ok(Arc::new(floats)),

@@ -1,5 +1,5 @@
-//! What a column or a result is beyond its Arrow type: JSON among texts, and how many digits
-//! behind the point it shows.
+//! Properties of a column or result beyond its Arrow type, kept in field metadata: whether text is
+//! JSON, and the number of fractional digits to display.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,44 +18,44 @@ use crate::convert::{TIME, is_binary, is_text};
 use crate::result::Origin;
 use crate::temporal;
 
-/// Where the metadata of a field says that its texts are JSON.
+/// Metadata key for text that is JSON.
 const JSON: &str = "freshet.json";
-/// Where it says how many digits behind the point its values show.
+/// Metadata key for the number of fractional digits to display.
 const DIGITS: &str = "freshet.digits";
-/// The most digits of a second.
+/// Maximum number of fractional digits of a time.
 pub const DIGITS_MAX: u8 = 6;
-/// The most digits behind the point of a number.
+/// Maximum number of fractional digits of a number.
 const SCALE_MAX: u8 = 30;
 
-/// The field of a result that is JSON.
+/// The field of a JSON result.
 pub fn json(name: &str) -> Field {
     let metadata = HashMap::from([(JSON.to_owned(), String::new())]);
     Field::new(name, DataType::Utf8View, true).with_metadata(metadata)
 }
 
-/// Whether a field's texts are JSON.
+/// Whether a field's text is JSON.
 pub fn is_json(field: &Field) -> bool {
     field.metadata().contains_key(JSON)
         || Origin::decode(field).is_some_and(|origin| origin.ty == ColumnType::Json)
 }
 
-/// How many digits behind the point the values of a result show.
+/// How many fractional digits the results of a function display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Digits {
-    /// Each those that it has.
+    /// As many as each value has.
     Each,
-    /// So many.
+    /// A constant number.
     Fixed(u8),
-    /// As many as this argument has.
+    /// As many as this argument.
     Of(usize),
-    /// As many as one of the arguments has at most.
+    /// The maximum of the arguments.
     Most,
-    /// As many as this argument says.
+    /// The value of this argument.
     Said(usize),
 }
 
 impl Digits {
-    /// The number for a call, where there is one.
+    /// The number for a call, if known.
     fn number(self, args: &ReturnFieldArgs<'_>, wanted: &DataType) -> Option<u8> {
         match self {
             Self::Each => None,
@@ -92,8 +92,8 @@ impl Digits {
     }
 }
 
-/// How many digits of the second show values that are joined of these, each a field and its
-/// literal, of which a text is a time; `None` where there is none but NULL.
+/// The maximum number of fractional digits of times that are combined from these fields and their
+/// literals; text counts as a time. `None` if all are NULL.
 pub fn most_digits<'a>(
     joined: impl Iterator<Item = (&'a FieldRef, Option<&'a ScalarValue>)>,
 ) -> Option<u8> {
@@ -103,28 +103,28 @@ pub fn most_digits<'a>(
         .max()
 }
 
-/// How many digits a field says that its values show.
+/// The displayed fractional digits in a field's metadata.
 pub fn shown_digits(field: &Field) -> Option<u8> {
     field.metadata().get(DIGITS)?.parse().ok()
 }
 
-/// The field, its values showing so many digits behind the point where that is known.
+/// Sets the displayed fractional digits, if known.
 pub fn with_digits(field: Field, digits: Option<u8>) -> Field {
     let Some(digits) = digits else { return field };
     let metadata = HashMap::from([(DIGITS.to_owned(), digits.to_string())]);
     field.with_metadata(metadata)
 }
 
-/// The same values, showing so many digits of the second, where that is known: an expression that
-/// others stand for once types are known would forget it.
+/// Attaches the displayed fractional digits to an expression, if known: an expression that is
+/// replaced during type coercion would lose them.
 pub fn showing(expr: Expr, digits: Option<u8>) -> Expr {
     let Some(digits) = digits else { return expr };
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::new_from_impl(Showing { digits, signature }).call(vec![expr])
 }
 
-/// The same expression without what only says how values show, which would hide columns from
-/// what looks for them.
+/// Removes the calls that only attach displayed digits to an expression, which would hide columns
+/// from the optimizer.
 pub fn bare(expr: Expr) -> Result<Expr> {
     let changed = expr.transform_up(|expr| match expr {
         Expr::ScalarFunction(mut call) if call.func.name() == SHOWING => {
@@ -135,10 +135,10 @@ pub fn bare(expr: Expr) -> Result<Expr> {
     changed.map(|changed| changed.data)
 }
 
-/// The name of the function that says how values show.
+/// A function that only attaches displayed digits to its argument.
 const SHOWING: &str = "mysql_showing";
 
-/// A function whose result is its argument.
+/// The identity function, with the displayed digits in its result field.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Showing {
     digits: u8,
@@ -168,20 +168,20 @@ impl ScalarUDFImpl for Showing {
     }
 }
 
-/// How many digits behind the point of an exact number are shown: those it has, or fewer.
+/// The displayed scale of an exact number: its scale, or less.
 pub fn scale(field: &Field) -> Option<u8> {
     let (_, has) = exact_digits(field.data_type())?;
     let has = has.unsigned_abs();
     Some(shown_digits(field).map_or(has, |shown| shown.min(has)))
 }
 
-/// Whether the values of a field are exact and have more digits behind the point than they show.
+/// Whether a field's values are exact and have more fractional digits than are displayed.
 pub fn hides_digits(field: &Field) -> bool {
     let has = exact_digits(field.data_type()).map(|(_, scale)| scale.unsigned_abs());
     has.is_some() && has > scale(field)
 }
 
-/// The field, its exact values showing so many digits behind the point of those that they have.
+/// Sets the displayed scale of an exact number, if it is less than its scale.
 pub fn with_scale(field: Field, shown: u8) -> Field {
     let hides = |(_, has): (u8, i8)| has.unsigned_abs() > shown;
     let hidden =
@@ -189,7 +189,7 @@ pub fn with_scale(field: Field, shown: u8) -> Field {
     with_digits(field, hidden.then_some(shown))
 }
 
-/// The type that holds what the values of a field show.
+/// The type with the displayed scale.
 pub fn shown_type(field: &Field) -> DataType {
     match (exact_digits(field.data_type()), scale(field)) {
         (Some((precision, has)), Some(shown)) if hides_digits(field) => {
@@ -199,12 +199,12 @@ pub fn shown_type(field: &Field) -> DataType {
     }
 }
 
-/// An expression of a field, its values rounded to the digits that they show.
+/// Rounds the values of an expression to their displayed scale.
 pub fn as_shown(expr: Expr, field: &Field) -> Expr {
     converted(expr, field.data_type(), &shown_type(field))
 }
 
-/// The field of exact values that are joined of these, showing as many digits as any of them.
+/// Sets the displayed scale of a value that is combined from these fields: their maximum.
 pub fn joined_scale<'a>(field: Field, joined: impl Iterator<Item = &'a FieldRef> + Clone) -> Field {
     if !joined.clone().any(|joined| hides_digits(joined)) {
         return field;
@@ -215,20 +215,19 @@ pub fn joined_scale<'a>(field: Field, joined: impl Iterator<Item = &'a FieldRef>
     }
 }
 
-/// How many digits of the second values show, where they are times and all show as many.
+/// The fractional digits of a time, if all values display the same number.
 pub fn time_digits(field: &Field) -> Option<u8> {
     let time = matches!(field.data_type(), DataType::Timestamp(_, _) | DataType::Duration(_));
     if time { digits(field, None, field.data_type()) } else { None }
 }
 
-/// How many digits behind the point values show as texts, where all show as many.
+/// The fractional digits of a value in text form, if all values display the same number.
 pub fn text_digits(field: &Field) -> Option<u8> {
     if field.data_type().is_floating() { shown_digits(field) } else { time_digits(field) }
 }
 
-/// How many digits of the second the values of an argument have where a value of this type is made
-/// of them: of a text, or of a number whose point is anywhere, nobody knows, so all. `None` where
-/// each value says it.
+/// The fractional digits of an argument that is converted to `wanted`. Unknown ones, of text
+/// columns and floating-point numbers, count as the maximum. `None` if each value displays its own.
 pub fn digits(field: &Field, literal: Option<&ScalarValue>, wanted: &DataType) -> Option<u8> {
     if let Some(said) = shown_digits(field).filter(|_| !is_decimal(field.data_type())) {
         return Some(said);
@@ -244,15 +243,14 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>, wanted: &DataType) -
             Some(Some(Some(text))) => digits_of_text(text, wanted),
             _ => DIGITS_MAX,
         }),
-        // A literal of digits to the base 2 or 16.
+        // A hexadecimal or bit literal.
         DataType::Binary => Some(0),
         ty if ty.is_floating() || is_binary(ty) => Some(DIGITS_MAX),
         _ => None,
     }
 }
 
-/// How many digits of the second a text has that is made a value of this type. One that is none
-/// may have any.
+/// The fractional digits of text that is converted to this type; the maximum if it is invalid.
 pub fn digits_of_text(text: &str, wanted: &DataType) -> u8 {
     let is_one = match wanted {
         DataType::Duration(_) => temporal::parse_time(text).is_some(),

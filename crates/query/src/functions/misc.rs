@@ -1,4 +1,4 @@
-//! Functions of no family, and the other names that functions have.
+//! Miscellaneous functions, and aliases.
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
@@ -8,7 +8,7 @@ use super::row::{Kind, MANY, Out, Row, RowFunction};
 use super::typed::{Typed, converted, is_decimal};
 use crate::convert::{is_binary, is_text};
 
-/// Other names of functions, as MySQL has them.
+/// MySQL's aliases of functions.
 pub const ALIASES: &[(&str, &str)] = &[
     ("adddate", "mysql_date_add"),
     ("atan2", "atan"),
@@ -36,7 +36,7 @@ fn uuid(_: &Row<'_>) -> Option<Out> {
     Some(Out::Text(parts.join("-")))
 }
 
-/// Whether text is 32 hexadecimal digits with dashes where a UUID has them, or none at all.
+/// Whether text is a UUID: 32 hexadecimal digits, with dashes at their positions or without dashes.
 fn is_uuid(text: &str) -> bool {
     let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
     let dashes = text.match_indices('-').map(|(at, _)| at).collect::<Vec<_>>();
@@ -46,7 +46,7 @@ fn is_uuid(text: &str) -> bool {
         && (dashes.is_empty() || dashes == [8, 13, 18, 23])
 }
 
-/// `INTERVAL(n, n1, n2, ...)`: how many of the ascending numbers are not above the first.
+/// `INTERVAL(n, n1, n2, ...)`: how many of the ascending numbers are at most `n`.
 fn interval(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return Some(Out::Int(-1));
@@ -65,7 +65,6 @@ fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let mut all = [
         RowFunction::new("uuid", &[Kind::Int], (0, 0), Kind::Text, uuid).volatile(),
@@ -92,7 +91,7 @@ pub fn all() -> Vec<ScalarUDF> {
     all
 }
 
-/// `HEX(value)`: of a number, or of the bytes of anything else.
+/// `HEX(value)`: of a number, or of the bytes of any other value.
 fn hex(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let name = match &types[0] {
         ty if is_decimal(ty) || ty.is_floating() => "mysql_hex_number",
@@ -102,8 +101,8 @@ fn hex(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     Ok(super::call(name, args))
 }
 
-/// `FORMAT(number, digits)`: a time is the number of its digits, a text is read as it is, and a
-/// decimal has also the digits that it does not show.
+/// `FORMAT(number, digits)`: a time is converted to the number of its digits; a decimal is passed
+/// as text, to keep the digits that are not displayed.
 fn format_number(mut args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let number = args.remove(0);
     let number = match &types[0] {
@@ -117,7 +116,7 @@ fn format_number(mut args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     Ok(super::call("mysql_format", args))
 }
 
-/// Functions that are one thing for numbers or times and another for text.
+/// Functions whose implementation depends on the types of their arguments.
 fn typed() -> Vec<ScalarUDF> {
     vec![
         Typed::udf("hex", (1, 1), |_| Ok(DataType::Utf8View), hex),
@@ -171,15 +170,12 @@ fn typed() -> Vec<ScalarUDF> {
     ]
 }
 
-/// Bytes of bytes, text of all else.
-///
-/// # Errors
-/// None.
+/// Bytes for bytes, text for any other type.
 pub fn text_or_bytes(types: &[DataType]) -> datafusion::common::Result<DataType> {
     Ok(if is_binary(&types[0]) { DataType::BinaryView } else { DataType::Utf8View })
 }
 
-/// Bytes have no case.
+/// UPPER or LOWER; bytes are unchanged.
 fn in_case(name: &str, mut args: Vec<Expr>, types: &[DataType]) -> Expr {
     if is_binary(&types[0]) { args.remove(0) } else { super::call(name, args) }
 }
@@ -192,7 +188,8 @@ fn time_type(types: &[DataType]) -> datafusion::common::Result<DataType> {
     })
 }
 
-/// What extracts a unit of this value: a number or a text is a time, unless a date is asked for.
+/// The function that implements EXTRACT for this type: numbers and text are times, unless
+/// YEAR_MONTH is extracted.
 fn extracting(unit: &Expr, value: &DataType) -> &'static str {
     let date =
         matches!(unit, Expr::Literal(unit, _) if unit.try_as_str() == Some(Some("YEAR_MONTH")));
@@ -205,7 +202,7 @@ fn extracting(unit: &Expr, value: &DataType) -> &'static str {
     }
 }
 
-/// What is added to a time: a text that has a date is none.
+/// The time that is added; text with a date is NULL.
 fn time_alone(time: Expr, ty: &DataType) -> Expr {
     match is_text(ty) || is_binary(ty) {
         true => super::call("mysql_time_alone", vec![time]),

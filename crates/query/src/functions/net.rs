@@ -1,4 +1,4 @@
-//! Addresses of networks.
+//! Functions of IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 use super::row::{Kind, Out, Row, RowFunction};
 
-/// `INET_ATON(text)`; the last part of a short address takes all bits that are left.
+/// `INET_ATON(text)`; the last part of a short address is its low byte.
 fn aton(row: &Row<'_>) -> Option<Out> {
     let parts = row.text(0).split('.').map(|part| part.parse::<u8>().ok());
     let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| parts.len() <= 4)?;
@@ -36,13 +36,12 @@ fn ntoa6(row: &Row<'_>) -> Option<Out> {
     <[u8; 16]>::try_from(bytes).ok().map(|octets| Out::Text(Ipv6Addr::from(octets).to_string()))
 }
 
-/// Whether an address of 16 bytes is one of IPv4 behind this prefix of 12.
+/// Whether a value is a 16-byte address with this prefix of 12 bytes.
 fn has_prefix(row: &Row<'_>, prefix: [u8; 12]) -> Option<Out> {
     let bytes = row.bytes(0);
     Some(Out::Int((bytes.len() == 16 && bytes[..12] == prefix).into()))
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let (text, bytes): (&[Kind], &[Kind]) = (&[Kind::Text], &[Kind::Bytes]);
     let one = (1, 1);

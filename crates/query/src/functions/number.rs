@@ -1,9 +1,9 @@
-//! Arithmetic whose result type depends on its operands: `/`, DIV, MOD, and the rest of it where
-//! it needs more than DataFusion's.
+//! Arithmetic whose result type depends on its operands: `/`, DIV, MOD, and `+`, `-`, `*` where
+//! DataFusion's are not sufficient.
 //!
-//! A DECIMAL may have more digits behind the point than it shows, as MySQL keeps them inside an
-//! expression: its type says what it has, its field (`meaning`) what it shows. They are rounded
-//! where the value leaves the expression.
+//! As in MySQL, a DECIMAL inside an expression may have more fractional digits than are displayed:
+//! its type has the actual scale, its field (`meaning`) the displayed one. It is rounded when the
+//! value leaves the expression.
 
 use std::sync::Arc;
 
@@ -24,20 +24,20 @@ use super::typed::{decimal_of_digits, integer_digits};
 use super::udf::{Does, Udf};
 use crate::{convert, losses};
 
-/// MySQL's `div_precision_increment`: digits that `/` adds behind the point.
+/// MySQL's `div_precision_increment`: fractional digits that `/` adds.
 const DIVISION_DIGITS: i8 = 4;
-/// The most digits behind the point of a computed DECIMAL that are shown, as in MySQL.
+/// Maximum displayed scale of a computed DECIMAL, as in MySQL.
 pub(super) const SCALE_MAX: i8 = 30;
-/// The most digits behind the point that a product keeps, as in MySQL.
+/// Maximum scale of a product, as in MySQL.
 const PRODUCT_SCALE_MAX: i8 = 31;
-/// MySQL keeps the digits of a quotient in words of so many.
+/// MySQL stores the digits of a quotient in words of this many digits.
 const WORD_DIGITS: i8 = 9;
-/// Digits of a date and time to the second.
+/// Digits of a date and time without a fraction.
 pub(super) const CLOCK_DIGITS: u8 = 14;
-/// The most digits of a DECIMAL of 128 bits.
+/// Precision of a 128-bit DECIMAL.
 const NARROW_DIGITS: i16 = 38;
 
-/// What numbers an operand takes part with.
+/// The numeric kind of an operand.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Number {
     Int { digits: u8, unsigned: bool },
@@ -48,11 +48,11 @@ pub(super) enum Number {
 /// Digits of a decimal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Digits {
-    /// Before the point.
+    /// Before the decimal point.
     pub whole: i16,
-    /// Behind it.
+    /// After the decimal point.
     pub scale: i8,
-    /// Those behind it that are shown.
+    /// Fractional digits that are displayed.
     pub shown: i8,
 }
 
@@ -89,7 +89,7 @@ impl Number {
         }
     }
 
-    /// The digits as a decimal.
+    /// The number as a decimal.
     pub fn digits(self) -> Digits {
         match self {
             Self::Int { digits, .. } => Digits { whole: digits.into(), scale: 0, shown: 0 },
@@ -99,7 +99,7 @@ impl Number {
     }
 }
 
-/// The type of a result, and how many digits behind the point of it are shown.
+/// The type of a result and its displayed scale.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Typed {
     pub ty: DataType,
@@ -116,12 +116,12 @@ pub(super) fn decimal(whole: i16, scale: i8, shown: i8) -> Typed {
     Typed { ty: decimal_of_digits(whole.max(0), scale), shown: Some(shown.min(scale)) }
 }
 
-/// The type of a result, from the operands and those that are literals.
+/// Derives the result type from the operands and those of them that are literals.
 pub(super) type Returns = fn(&[Number], &[Option<&ScalarValue>]) -> Result<Typed>;
-/// What it does to columns of equal length.
+/// Computes the result for columns of equal length.
 pub(super) type Eval = fn(&[ArrayRef], &DataType) -> Result<ArrayRef>;
 
-/// A function of numbers.
+/// An arithmetic function.
 #[derive(Debug)]
 pub(super) struct Arithmetic {
     returns: Returns,
@@ -157,8 +157,7 @@ impl Does for Arithmetic {
     }
 }
 
-/// A column of times as the exact numbers of their digits, where it is known how many of the
-/// second they show.
+/// Converts times to the exact number of their digits, if the number of fractional digits is known.
 fn exact(array: ArrayRef, field: &Field) -> Result<ArrayRef> {
     match meaning::time_digits(field) {
         None => Ok(array),
@@ -167,13 +166,13 @@ fn exact(array: ArrayRef, field: &Field) -> Result<ArrayRef> {
     }
 }
 
-/// Whether so many bits are needed that only 256 will do.
+/// Whether the computation needs 256 bits.
 pub(super) fn is_wide(args: &[ArrayRef], ty: &DataType) -> bool {
     let wide = |ty: &DataType| matches!(ty, DataType::Decimal256(_, _));
     wide(ty) || args.iter().any(|arg| wide(arg.data_type()))
 }
 
-/// A column as decimals of the scale that it has, and that scale.
+/// Converts to decimals without changing the scale; returns the scale as well.
 pub(super) fn decimals<T: DecimalType>(array: &ArrayRef) -> Result<(PrimitiveArray<T>, u32)> {
     let scale = Number::of_type(array.data_type()).digits().scale;
     let wanted = T::TYPE_CONSTRUCTOR(T::MAX_PRECISION, scale);
@@ -185,7 +184,7 @@ pub(super) fn decimals<T: DecimalType>(array: &ArrayRef) -> Result<(PrimitiveArr
     Ok((values.as_primitive::<T>().clone(), scale.unsigned_abs().into()))
 }
 
-/// A column of integers.
+/// Converts to integers.
 pub(super) fn whole_numbers(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
     Ok(match array.data_type() {
         DataType::UInt64 => {
@@ -196,12 +195,12 @@ pub(super) fn whole_numbers(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
     })
 }
 
-/// Both columns as decimals of the scales they have.
+/// Converts both columns to decimals of their own scale.
 fn both<T: DecimalType>(args: &[ArrayRef]) -> Result<[(PrimitiveArray<T>, u32); 2]> {
     Ok([decimals::<T>(&args[0])?, decimals::<T>(&args[1])?])
 }
 
-/// Both columns as decimals of one scale.
+/// Converts both columns to decimals of a common scale.
 fn aligned<T: DecimalType>(args: &[ArrayRef], scale: u32) -> Result<[PrimitiveArray<T>; 2]> {
     let at_scale = |array: &ArrayRef| -> Result<PrimitiveArray<T>> {
         let (values, from) = decimals::<T>(array)?;
@@ -223,7 +222,7 @@ pub(super) fn typed<T: DecimalType>(values: PrimitiveArray<T>, ty: &DataType) ->
     Ok(Arc::new(values.with_precision_and_scale(precision, scale)?))
 }
 
-/// The values of two columns, pair by pair.
+/// Combines two columns value by value.
 fn zipped<T: DecimalType>(
     left: &PrimitiveArray<T>,
     right: &PrimitiveArray<T>,
@@ -244,8 +243,8 @@ pub(super) fn pairs<'a, A, B, R>(
     left.into_iter().zip(right).map(move |(l, r)| each(l?, r?))
 }
 
-/// The digits of a quotient: those that are shown are four more than the dividend's, those that
-/// it is used with inside an expression fill MySQL's words.
+/// The type of a quotient: its displayed scale is that of the dividend plus four; its scale inside
+/// an expression is rounded up to MySQL's words.
 fn divide_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
     let [left, right] = [operands[0], operands[1]];
     if left == Number::Double || right == Number::Double {
@@ -271,7 +270,7 @@ fn divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// A result of 256 bits as the type that was foretold.
+/// Converts a 256-bit result to the derived type.
 fn held(values: PrimitiveArray<Decimal256Type>, ty: &DataType) -> Result<ArrayRef> {
     if let DataType::Decimal256(_, _) = ty {
         return typed(values, ty);
@@ -283,7 +282,7 @@ fn held(values: PrimitiveArray<Decimal256Type>, ty: &DataType) -> Result<ArrayRe
     typed(values.try_unary::<_, Decimal128Type, ArrowError>(narrow)?, ty)
 }
 
-/// What comes of two columns as doubles; what a double cannot hold is refused.
+/// Computes on doubles; results that are infinite or NaN are an error.
 fn doubles(
     args: &[ArrayRef],
     sign: &str,
@@ -292,16 +291,16 @@ fn doubles(
     let (left, right) = (convert::double(&args[0])?, convert::double(&args[1])?);
     let values: Float64Array = pairs(&left, &right, each).collect();
     match values.iter().flatten().all(f64::is_finite) {
-        // Adding zero takes the sign from a zero, which is one value.
+        // Adding zero turns -0 into 0.
         true => Ok(Arc::new(values.unary::<_, Float64Type>(|value| value + 0.0))),
         false => exec_err!("DOUBLE value is out of range in '{sign}'"),
     }
 }
 
-/// A quotient of 128 bits, the digits that it has no room for cut off; NULL over zero.
+/// A quotient truncated to an integer; NULL if the divisor is zero.
 type Quotient<N> = fn(N, N, Raise) -> Result<Option<N>, ArrowError>;
 
-/// By how many digits both sides of a quotient are raised before it is taken.
+/// The powers of ten by which both operands of a division are multiplied first.
 #[derive(Clone, Copy)]
 struct Raise {
     left: u32,
@@ -320,7 +319,7 @@ fn quotients<T: DecimalType>(
     zipped(&left, &right, |left, right| quotient(left, right, raise))
 }
 
-/// `left / right`, both raised, cut; NULL when `right` is zero.
+/// `left / right` after scaling both, truncated; NULL if `right` is zero.
 fn quotient(left: i128, right: i128, raise: Raise) -> Result<Option<i128>, ArrowError> {
     if right == 0 {
         return Ok(None);
@@ -346,14 +345,14 @@ fn wide_quotient(left: i256, right: i256, raise: Raise) -> Result<Option<i256>, 
     left.div_checked(right).map(Some)
 }
 
-/// BIGINT, without a sign where an operand has none.
+/// BIGINT, unsigned if any operand is.
 pub(super) fn int_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
     let unsigned = |number: &Number| matches!(number, Number::Int { unsigned: true, .. });
     let unsigned = operands.iter().any(unsigned);
     Ok(if unsigned { DataType::UInt64 } else { DataType::Int64 }.into())
 }
 
-/// Operands of DIV: a double is the decimal that it shows.
+/// DIV: doubles are converted to the decimal that they display as.
 fn integer_divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let doubles = args.iter().any(|arg| Number::of_type(arg.data_type()) == Number::Double);
     if doubles || is_wide(args, ty) {
@@ -374,7 +373,7 @@ fn integer_divide(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     integers(quotients, ty, "DIV")
 }
 
-/// Values as integers of 64 bits; what does not fit is refused.
+/// Converts to 64-bit integers; an overflow is an error.
 pub(super) fn integers(
     values: impl Iterator<Item = Option<i128>>,
     ty: &DataType,
@@ -430,7 +429,7 @@ fn rests<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     typed(rests?, ty)
 }
 
-/// The type of what comes of doubles, or of integers alone.
+/// The result type if an operand is a double or all are integers.
 fn plain_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Option<Typed>> {
     if operands.contains(&Number::Double) {
         return Ok(Some(DataType::Float64.into()));
@@ -439,7 +438,7 @@ fn plain_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<
     integers.then(|| int_type(operands, literals)).transpose()
 }
 
-/// `+` and `-`.
+/// The result type of `+` and `-`.
 fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
     if let Some(ty) = plain_type(operands, literals)? {
         return Ok(ty);
@@ -449,7 +448,7 @@ fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Ty
     Ok(decimal(left.whole.max(right.whole) + 1, scale, shown))
 }
 
-/// `*`.
+/// The result type of `*`.
 fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
     if let Some(ty) = plain_type(operands, literals)? {
         return Ok(ty);
@@ -460,7 +459,7 @@ fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Resul
     Ok(decimal(left.whole + right.whole, scale, shown))
 }
 
-/// `+` or `-`, on numbers of each kind.
+/// `+` or `-` for each kind of number.
 struct Adds {
     sign: &'static str,
     narrow: fn(i128, i128) -> Result<i128, ArrowError>,
@@ -481,7 +480,7 @@ const MINUS: Adds = Adds {
     double: |left, right| left - right,
 };
 
-/// `+` or `-`: on doubles, on integers that may not fit 64 bits, or on decimals.
+/// `+` or `-` on doubles, integers with possible overflow, or decimals.
 fn added(args: &[ArrayRef], ty: &DataType, adds: &Adds) -> Result<ArrayRef> {
     let Adds { sign, narrow, wide, double } = adds;
     let scale = Number::of_type(ty).digits().scale.unsigned_abs().into();
@@ -495,7 +494,7 @@ fn added(args: &[ArrayRef], ty: &DataType, adds: &Adds) -> Result<ArrayRef> {
             let [left, right] = aligned::<Decimal128Type>(args, scale)?;
             typed(zipped(&left, &right, |l, r| narrow(l, r).map(Some))?, ty)
         }
-        // Operands of 64 bits at most: nothing overflows 128.
+        // Operands have at most 64 bits, so 128 cannot overflow.
         _ => {
             let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
             integers(pairs(left, right, |l, r| narrow(l, r).ok()), ty, sign)
@@ -522,7 +521,7 @@ fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef
     typed(zipped(&left, &right, |l, r| l.mul_checked(r)?.div_checked(cut).map(Some))?, ty)
 }
 
-/// What comes of dividing; rows that divide by zero are noted behind what the operands lost.
+/// Divides, and records divisions by zero after the losses of the operands.
 fn divided(args: &[ArrayRef], ty: &DataType, divide: Eval) -> Result<ArrayRef> {
     let values = divide(args, ty)?;
     if losses::are_heard() {
@@ -541,7 +540,6 @@ fn note_divisions(args: &[ArrayRef]) -> Result<()> {
     Ok(())
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     vec![
         Arithmetic::udf("mysql_divide", (2, 2), divide_type, |args, ty| divided(args, ty, divide)),

@@ -1,8 +1,8 @@
-//! Expressions that use a part twice and compute it once.
+//! Expressions that use a subexpression repeatedly but compute it once.
 //!
-//! `x BETWEEN a AND b` is `x >= a AND x <= b`, and where `x` is itself such an expression each
-//! level would be twice the one before, to plan as to compute. So where a part is more than a few
-//! nodes, what is made of it is a function of it.
+//! `x BETWEEN a AND b` is `x >= a AND x <= b`; if `x` is itself such an expression, planning and
+//! evaluation double with each level. So if a subexpression has more than a few nodes, the whole
+//! becomes a function with it as an argument.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 
 use crate::losses;
 
-/// Nodes of an expression that is rather computed twice than by another function.
+/// Expressions up to this number of nodes are duplicated instead.
 const SHORT_NODES_MAX: usize = 8;
 
-/// Whether an expression may be used twice.
+/// Whether an expression is small enough to be duplicated.
 pub fn is_short(expr: &Expr) -> bool {
     let mut count = 0;
     let counted = expr.apply(|_| {
@@ -40,10 +40,10 @@ pub fn is_short(expr: &Expr) -> bool {
     counted.is_ok() && count <= SHORT_NODES_MAX
 }
 
-/// What `body` makes of the arguments, each of which is computed once.
+/// The result of `body` on these arguments, each of which is computed once.
 ///
 /// # Errors
-/// When the body cannot be computed with values of these types.
+/// When the body cannot be evaluated on these types.
 pub fn once(
     args: Vec<Expr>,
     types: &[DataType],
@@ -72,13 +72,13 @@ pub fn once(
     Ok(ScalarUDF::new_from_impl(once).call(args))
 }
 
-/// A function of its arguments.
+/// A function whose body is a physical expression.
 #[derive(Debug)]
 struct Once {
     shown: String,
     returns: DataType,
     computed: Arc<dyn PhysicalExpr>,
-    /// The arguments as `computed` names them.
+    /// The arguments as columns of `computed`.
     schema: SchemaRef,
     signature: Signature,
 }
@@ -115,7 +115,7 @@ impl ScalarUDFImpl for Once {
     }
 }
 
-/// What an expression makes of arguments, which are its columns; of constants a constant.
+/// Evaluates an expression with the arguments as its columns; constants give a constant.
 pub fn computed(
     expr: &dyn PhysicalExpr,
     schema: &SchemaRef,
@@ -126,7 +126,8 @@ pub fn computed(
     let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?;
-    // Functions inside of it know of no statement: their losses are heard here.
+    // Functions inside the expression have no access to the statement, so their losses are
+    // collected here.
     let values = losses::heard(&args.config_options, || expr.evaluate(&batch))?;
     match (constant, values) {
         (true, ColumnarValue::Array(array)) => {

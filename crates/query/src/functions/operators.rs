@@ -1,4 +1,4 @@
-//! What operators mean between operands of these types.
+//! Operators by the types of their operands.
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -15,7 +15,7 @@ use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
 use crate::{interrupt, losses};
 
-/// Plans binary operators as MySQL means them.
+/// Plans binary operators with MySQL's semantics.
 #[derive(Debug)]
 pub struct MySqlOperators;
 
@@ -40,8 +40,8 @@ impl ExprPlanner for MySqlOperators {
             let number = |expr| as_exact_number(expr, schema, op == BinaryOperator::Divide);
             (left, right) = (number(left)?, number(right)?);
         }
-        // Conditions keep their names, since what is hidden in them prunes no files; their
-        // operands are columns where it could.
+        // Conditions keep their names, because pruning does not see what is hidden by a short name;
+        // the operands that pruning can use are columns.
         if !matches!(op, BinaryOperator::And | BinaryOperator::Or) {
             (left, right) = (named_shortly(left), named_shortly(right));
         }
@@ -58,7 +58,7 @@ impl ExprPlanner for MySqlOperators {
         })
     }
 
-    // The rewriter makes one of the literals of a long list, and nobody else may.
+    // Only the rewriter creates array literals, for the literals of a long list.
     fn plan_array_literal(
         &self,
         literals: Vec<Expr>,
@@ -68,7 +68,7 @@ impl ExprPlanner for MySqlOperators {
     }
 }
 
-/// Whether the operands are numbers.
+/// Whether the operator is arithmetic.
 fn is_arithmetic(op: &BinaryOperator) -> bool {
     use BinaryOperator::{
         Divide, DuckIntegerDivide, Minus, Modulo, Multiply, MyIntegerDivide, Plus,
@@ -76,8 +76,8 @@ fn is_arithmetic(op: &BinaryOperator) -> bool {
     matches!(op, Divide | DuckIntegerDivide | Minus | Modulo | Multiply | MyIntegerDivide | Plus)
 }
 
-/// A date, a date and time, or a time as the exact number of its digits, where it is known how
-/// many of the second there are. A quotient is made of all six where there are any.
+/// Converts a temporal value to the exact number of its digits, if the number of fractional digits
+/// is known. For division, a value with any fractional digits is converted with all six.
 fn as_exact_number(expr: Expr, schema: &DFSchema, divided: bool) -> Result<Expr> {
     let (_, field) = expr.to_field(schema)?;
     let shown = match field.data_type() {
@@ -100,13 +100,13 @@ fn as_exact_number(expr: Expr, schema: &DFSchema, divided: bool) -> Result<Expr>
     })
 }
 
-/// Whether the operator gives a truth.
+/// Whether the operator's result is a boolean.
 fn is_condition(op: &BinaryOperator) -> bool {
     use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship, Xor};
     matches!(op, And | Eq | Gt | GtEq | Lt | LtEq | NotEq | Or | Spaceship | Xor)
 }
 
-/// Operands of which one is JSON: with text it is compared as JSON, and with numbers as one.
+/// Operands of which one is JSON: it is compared to text as JSON, and to numbers as a number.
 fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryExpr {
     let RawBinaryExpr { op, mut left, mut right } = expr;
     let (json, plain) = if on_left { (&mut left, &mut right) } else { (&mut right, &mut left) };
@@ -132,12 +132,12 @@ fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryE
 /// An expression and its type.
 pub type Operand<'a> = (Expr, &'a DataType);
 
-/// What all digits of a date and time are as a number.
+/// The type of a date and time as a number with all its digits.
 pub const TEMPORAL_NUMBER: DataType = DataType::Decimal128(20, 6);
-/// The most digits behind the point of a product that DataFusion makes.
+/// Maximum scale of a product computed by DataFusion.
 const PRODUCT_SCALE_MAX: i8 = 30;
 
-/// The expression of `left op right`, or the operands back when DataFusion's is right.
+/// Plans `left op right`, or returns the operands if DataFusion's operator is correct.
 fn planned(
     op: &BinaryOperator,
     (left, right): (Operand<'_>, Operand<'_>),
@@ -191,11 +191,11 @@ fn is_temporal(ty: &DataType) -> bool {
 /// An expression and its type.
 pub type Typed = (Expr, DataType);
 
-/// `left op right`, where text meets numbers as a double and dates as a date.
+/// `left op right`: text is compared to numbers as a double and to dates as a date.
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     let (left, right) = comparable(left, right);
     match op {
-        // What is NULL in every row has no other value that a NULL could be told from.
+        // If one side is always NULL, `<=>` is IS NULL of the other.
         Operator::IsNotDistinctFrom if left.1 == DataType::Null => right.0.is_null(),
         Operator::IsNotDistinctFrom if right.1 == DataType::Null => left.0.is_null(),
         Operator::IsNotDistinctFrom if is_of_rows(&left.0) && is_of_rows(&right.0) => {
@@ -205,14 +205,14 @@ pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     }
 }
 
-/// Whether a value is another one in each row, and always the same in one.
+/// Whether an expression depends on the row and is deterministic.
 fn is_of_rows(expr: &Expr) -> bool {
     expr.any_column_refs() && !expr.is_volatile()
 }
 
-/// `left <=> right` as equalities of what is never NULL. A plan knows one meaning of NULL for all
-/// keys of a join, and does not keep it when joins are put together; equalities mean the same
-/// wherever a plan moves them.
+/// `left <=> right` as equalities of expressions that are never NULL. A join has one NULL semantics
+/// for all its keys, and loses it when joins are merged; equalities keep their meaning wherever the
+/// optimizer moves them.
 fn same_or_both_null(left: Typed, right: Typed) -> Expr {
     let defaults = (ScalarValue::new_default(&left.1), ScalarValue::new_default(&right.1));
     let (Ok(left_default), Ok(right_default)) = defaults else {
@@ -225,11 +225,12 @@ fn same_or_both_null(left: Typed, right: Typed) -> Expr {
     left.0.is_null().eq(right.0.is_null()).and(equal)
 }
 
-/// Both operands of a comparison, converted to what MySQL compares them as.
+/// Converts both operands of a comparison to the type in which MySQL compares them.
 pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
     let (left_type, right_type) = (left.1, right.1);
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
-    // A truth value is a number beside everything but integers, which it is one of.
+    // A boolean is converted to an integer, unless compared to integers, which it is compatible
+    // with.
     let truth = |ty: &DataType, other: &DataType| {
         let integer = other.is_integer() || matches!(other, DataType::Boolean | DataType::Null);
         *ty == DataType::Boolean && !integer
@@ -274,7 +275,7 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
             let (left, right) = (as_number(left, b), as_number(right, a));
             comparable((left.0, &left.1), (right.0, &right.1))
         }
-        // A double has values that no decimal holds.
+        // Doubles can have values that no decimal can represent.
         (a, b) if number(a) && number(b) && a.is_floating() != b.is_floating() => {
             (to(left, &DataType::Float64), to(right, &DataType::Float64))
         }
@@ -292,8 +293,8 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
     }
 }
 
-/// The text that a literal behind `_binary` is. Texts are in the order of their bytes, so that a
-/// column of texts stays bare beside it.
+/// The text of a literal after `_binary`. Text is ordered by its bytes, so a text column can be
+/// compared to it without conversion.
 fn text_of_bytes(expr: &Expr) -> Option<Typed> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == "mysql_binary" => match &call.args[..] {
@@ -310,7 +311,7 @@ fn owned(operand: Operand<'_>) -> Typed {
     (operand.0, operand.1.clone())
 }
 
-/// An operand converted as MySQL converts.
+/// Converts an operand by MySQL's rules.
 fn to(operand: Operand<'_>, ty: &DataType) -> Typed {
     (converted(operand.0, operand.1, ty), ty.clone())
 }
@@ -325,7 +326,7 @@ fn as_bits_or_number(operand: Operand<'_>) -> Typed {
     (number(expr, ty), wanted.clone())
 }
 
-/// Exact numbers: more digits than 128 bits hold are compared in 256.
+/// Exact numbers that need more than 128 bits are compared in 256.
 fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
     let (left_type, right_type) = (left.1, right.1);
     let (left, right) = (small_decimal(left, right_type), small_decimal(right, left_type));
@@ -337,8 +338,8 @@ fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
     }
 }
 
-/// A date and a number: an integer that is written as a date is one, all else is compared as
-/// numbers.
+/// A date and a number: an integer literal that is a valid date is compared as a date; anything
+/// else as numbers.
 fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (Typed, Typed) {
     if let Expr::Literal(value, _) = &number.0
         && number.1.is_integer()
@@ -358,7 +359,8 @@ fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (Typed, Typed) {
     exact_operands((date, &ty), number)
 }
 
-/// A literal beside a date of this type: as a date where it is one, so that the column stays bare.
+/// A literal to compare to a date, converted to its type where possible, so that the column needs
+/// no conversion.
 fn date_literal(micros: Option<i64>, with: &DataType) -> Typed {
     match micros {
         Some(micros) if *with == DataType::Date32 && micros % DAY == 0 => {
@@ -368,8 +370,8 @@ fn date_literal(micros: Option<i64>, with: &DataType) -> Typed {
     }
 }
 
-/// An operand of a comparison with a date: a literal is read at once, so that the column stays
-/// bare and files can be skipped by it.
+/// An operand of a comparison with a date: literals are converted while planning, so that the
+/// column needs no conversion and can be used for pruning.
 fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
     if let Expr::Literal(value, _) = &operand.0
         && let Some(Some(text)) = value.try_as_str()
@@ -380,12 +382,12 @@ fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
     to(operand, &DATETIME)
 }
 
-/// An operand of a comparison of text with a number.
+/// An operand of a comparison of text to a number.
 fn as_number(operand: Operand<'_>, other: &DataType) -> Typed {
     if let (Expr::Literal(value, _), true) = (&operand.0, is_text(operand.1))
         && let Some(Some(text)) = value.try_as_str()
     {
-        // An integer in quotes is compared exactly, and its column stays bare.
+        // An integer in quotes is compared exactly, and the column needs no conversion.
         if other.is_integer()
             && let Ok(number) = text.trim().parse::<i64>()
         {
@@ -402,8 +404,8 @@ fn as_number(operand: Operand<'_>, other: &DataType) -> Typed {
     }
 }
 
-/// An integer literal beside a decimal takes no more digits than it has, so that products of
-/// decimals keep their digits.
+/// An integer literal combined with a decimal gets the precision of its digits, so that products of
+/// decimals keep their precision.
 fn small_decimal(operand: Operand<'_>, other: &DataType) -> Typed {
     if let (Expr::Literal(value, _), DataType::Decimal128(_, _)) = (&operand.0, other)
         && operand.1.is_integer()
@@ -417,10 +419,10 @@ fn small_decimal(operand: Operand<'_>, other: &DataType) -> Typed {
     owned(operand)
 }
 
-/// A literal of digits to the base 2 or 16 is the number that it is, where one is wanted.
+/// Converts a hexadecimal or bit literal to a number.
 fn of_bits(operand: Operand<'_>) -> Operand<'_> {
     match operand {
-        // Bytes that were computed, or bound, are a string: they have another type.
+        // Computed or bound bytes are strings: they have another type.
         (expr @ Expr::Literal(..), DataType::Binary) => {
             (super::call("mysql_bits", vec![expr]), &DataType::UInt64)
         }
@@ -428,8 +430,8 @@ fn of_bits(operand: Operand<'_>) -> Operand<'_> {
     }
 }
 
-/// Whether exact numbers need more than DataFusion's arithmetic: which knows of no digits that are
-/// not shown, and of no more than 38.
+/// Whether exact numbers need our arithmetic: DataFusion's does not know hidden digits and is
+/// limited to a precision of 38.
 fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
     let (Some((p1, s1)), Some((p2, s2))) = (exact_digits(&left.1), exact_digits(&right.1)) else {
         return false;
@@ -441,9 +443,9 @@ fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
     let (p1, s1, p2, s2) = (i16::from(p1), i16::from(s1), i16::from(p2), i16::from(s2));
     match op {
         Operator::Multiply if is_zero_or_one(&left.0) || is_zero_or_one(&right.0) => true,
-        // Products that would be wider than 128 bits are refused if they are, since columns that
-        // are declared wide seldom hold what is; those of full width may, and a constant has the
-        // digits that it says.
+        // If a product's precision exceeds 128 bits, DataFusion fails only if a value overflows.
+        // That is accepted for columns, whose values seldom have their declared precision, but not
+        // for columns of full precision or for constants, whose digits are known.
         Operator::Multiply => {
             let full = i16::from(DECIMAL128_MAX_PRECISION);
             let literal = |operand: &Typed| matches!(operand.0, Expr::Literal(..));
@@ -462,7 +464,7 @@ fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
     }
 }
 
-/// Whether DataFusion leaves a product with this literal out, and its digits with it.
+/// Whether DataFusion would simplify a product with this literal, and lose the scale of the result.
 fn is_zero_or_one(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Decimal128(value, _, scale), _) => {
@@ -473,7 +475,7 @@ fn is_zero_or_one(expr: &Expr) -> bool {
     }
 }
 
-/// `+`, `-` and `*`, of numbers that may hide digits.
+/// `+`, `-` and `*` of numbers that may have hidden digits.
 fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) -> Expr {
     if matches!(left.1, DataType::Interval(_)) || matches!(right.1, DataType::Interval(_)) {
         return binary_expr(left.0, op, right.0);
@@ -501,7 +503,7 @@ fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) 
     }
 }
 
-/// Integers of 32 bits and less cannot overflow in 64; wider ones are checked.
+/// Arithmetic on integers of up to 32 bits cannot overflow 64; with wider ones it is checked.
 fn checked(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     let needs = match op {
         Operator::Multiply => most_digits(&left) + most_digits(&right),
@@ -515,7 +517,7 @@ fn checked(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> E
     if needs > 19 { super::call(name, vec![left, right]) } else { binary_expr(left, op, right) }
 }
 
-/// Integers of which one has no sign, and so has none the result: what is below zero is refused.
+/// Arithmetic with an unsigned integer has an unsigned result; a negative result is an error.
 fn unsigned(name: &str, left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     let needs = match op {
         Operator::Multiply => most_digits(&left) + most_digits(&right),
@@ -537,7 +539,7 @@ fn is_never_negative(operand: &Operand<'_>) -> bool {
     }
 }
 
-/// How many digits an integer operand has at most.
+/// Maximum number of digits of an integer operand.
 fn most_digits(operand: &Operand<'_>) -> u8 {
     match &operand.0 {
         Expr::Literal(value, _) => match value.cast_to(&DataType::Int64) {
@@ -548,7 +550,7 @@ fn most_digits(operand: &Operand<'_>) -> u8 {
     }
 }
 
-/// An operand of arithmetic: text is the double at its start, a date its digits.
+/// An operand of arithmetic: text is converted to a double by its prefix, a date to its digits.
 fn number(expr: Expr, ty: &DataType) -> Expr {
     match ty {
         DataType::Boolean | DataType::Date32 => converted(expr, ty, &DataType::Int64),
@@ -560,10 +562,10 @@ fn number(expr: Expr, ty: &DataType) -> Expr {
     }
 }
 
-/// `-operand`, once types are known and nothing more is converted.
+/// `-operand`, after type coercion.
 pub fn negated(operand: Expr, ty: &DataType) -> Expr {
     match ty {
-        // What has no sign gets one.
+        // An unsigned operand becomes signed.
         ty if ty.is_unsigned_integer() => super::call("mysql_opposite", vec![operand]),
         ty if integer_digits(ty).is_some() => {
             let operand = (cast(operand, DataType::Int64), &DataType::Int64);

@@ -1,5 +1,3 @@
-//! Regular expressions and LIKE.
-
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -9,15 +7,15 @@ use regex::{Regex, RegexBuilder};
 
 use super::row::{Kind, Out, Row, RowFunction};
 
-/// The most memory a compiled pattern may take.
+/// Maximum memory of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 10 << 20;
 
 thread_local! {
-    // Patterns are nearly always literals, so the last one is the next one.
+    // A cache of one pattern: patterns are nearly always literals.
     static LAST: RefCell<Option<(String, String, Regex)>> = const { RefCell::new(None) };
 }
 
-/// Calls `use_it` with the pattern compiled under the flags `c i m n u`.
+/// Calls `use_it` with the compiled pattern; `flags` are `c i m n u`.
 fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T) -> Result<T> {
     LAST.with_borrow_mut(|last| {
         if let Some((text, with, regex)) = last
@@ -41,7 +39,7 @@ fn with_pattern<T>(pattern: &str, flags: &str, use_it: impl FnOnce(&Regex) -> T)
     })
 }
 
-/// The pattern with the classes of POSIX as those of Unicode, which is what they are in MySQL.
+/// Replaces POSIX character classes by Unicode ones, as in MySQL.
 fn with_classes(pattern: &str) -> Cow<'_, str> {
     const CLASSES: [(&str, &str); 7] = [
         ("alpha", r"\p{Alphabetic}"),
@@ -65,7 +63,7 @@ fn text_or<'a>(row: &'a Row<'_>, arg: usize, otherwise: &'a str) -> &'a str {
     if arg < row.count() { row.text(arg) } else { otherwise }
 }
 
-/// The byte at which the character of this position, from 1, starts.
+/// The byte offset of a character position, from 1.
 fn byte_at(text: &str, position: i64) -> usize {
     let skip = usize::try_from(position.saturating_sub(1)).unwrap_or(0);
     text.char_indices().nth(skip).map_or(text.len(), |(at, _)| at)
@@ -77,15 +75,15 @@ fn like(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Bool(matched)))
 }
 
-/// A part of what replaces a match.
+/// A component of a replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Piece {
     Text(String),
     Group(usize),
 }
 
-/// What replaces a match: a group is `$` and digits, whatever letter stands behind them, and a
-/// backslash takes the meaning from the sign that follows it.
+/// Parses a replacement: `$` with digits is a group, regardless of what follows, and a backslash
+/// escapes the next character.
 fn replacement(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut plain = String::new();
@@ -151,7 +149,8 @@ fn substr(row: &Row<'_>) -> Result<Option<Out>> {
     })
 }
 
-/// `REGEXP_INSTR(text, pattern[, position[, occurrence]])`, in characters from 1.
+/// `REGEXP_INSTR(text, pattern[, position[, occurrence]])`: the position in characters, from 1; 0
+/// if not found.
 fn instr(row: &Row<'_>) -> Result<Option<Out>> {
     let body = row.text(0);
     let from = byte_at(body, row.int_or(2, 1));
@@ -163,7 +162,7 @@ fn instr(row: &Row<'_>) -> Result<Option<Out>> {
     Ok(Some(Out::Int(i64::try_from(place).unwrap_or(i64::MAX))))
 }
 
-/// A pattern of LIKE that has another escape than the backslash, with the backslash.
+/// Converts a LIKE pattern with another escape character to one with the backslash.
 pub fn with_escape(pattern: &str, escape: &str) -> String {
     let escape = escape.chars().next();
     let mut out = String::with_capacity(pattern.len());
@@ -181,7 +180,6 @@ pub fn with_escape(pattern: &str, escape: &str) -> String {
     out
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     use Kind::{Int, Text};
     [

@@ -1,4 +1,4 @@
-//! Functions that keep some digits of a number: ROUND, TRUNCATE, FLOOR and the like.
+//! Functions that round numbers: ROUND, TRUNCATE, FLOOR and others.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::number::{
 use crate::convert::{self, round_half_up};
 use crate::losses;
 
-/// The digits that ROUND and TRUNCATE keep, where they are a literal.
+/// The number of digits in ROUND and TRUNCATE, if it is a literal.
 fn kept_digits(literals: &[Option<&ScalarValue>]) -> Option<i64> {
     match literals.get(1) {
         None => Some(0),
@@ -37,7 +37,7 @@ fn round_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<
             let wanted = kept_digits(literals).unwrap_or(digits.shown.into());
             let wanted = wanted.clamp(0, SCALE_MAX.into());
             let wanted = i8::try_from(wanted).expect("clamped to a scale");
-            // Rounding up may take one more digit before the point.
+            // Rounding up may add a digit before the decimal point.
             decimal(digits.whole + 1, wanted, wanted)
         }
     })
@@ -76,10 +76,10 @@ fn rounding(args: &[ArrayRef], ty: &DataType, up: bool) -> Result<ArrayRef> {
     })
 }
 
-/// More digits than any decimal has.
+/// More than the precision of any decimal.
 const DIGITS_MAX: i64 = 80;
 
-/// Decimals with so many digits behind the point kept, as decimals of the scale of `ty`.
+/// Rounds (`up`) or truncates decimals to this number of fractional digits, with the scale of `ty`.
 fn rounded<T: DecimalType>(
     array: &ArrayRef,
     digits: &Int64Array,
@@ -92,7 +92,7 @@ fn rounded<T: DecimalType>(
     let power =
         |digits: i64| ten::<T::Native>(u32::try_from(digits.clamp(0, DIGITS_MAX)).unwrap_or(0));
     let each = |value: T::Native, digits: i64| -> Result<T::Native, ArrowError> {
-        // What is kept has no more digits than there are, nor than the result has.
+        // At most the digits of the value and of the result are kept.
         let kept = digits.max(-DIGITS_MAX).min(from).min(to);
         let Ok(unit) = power(from - kept) else { return Ok(T::Native::ZERO) };
         let cut = if up { half_up(value, unit)? } else { value.div_checked(unit)? };
@@ -110,7 +110,7 @@ fn half_up<N: ArrowNativeTypeOp>(value: N, unit: N) -> Result<N, ArrowError> {
     let (whole, rest) = (value.div_checked(unit)?, value.mod_checked(unit)?);
     let negative = rest.is_lt(N::ZERO);
     let rest = if negative { rest.neg_checked()? } else { rest };
-    // Twice the rest may not fit: what is missing to the unit is compared.
+    // Twice the remainder may overflow, so it is compared to the rest of the unit.
     match (rest.is_ge(unit.sub_checked(rest)?), negative) {
         (false, _) => Ok(whole),
         (true, false) => whole.add_checked(N::ONE),
@@ -122,7 +122,7 @@ fn unit(digits: i64) -> Option<i128> {
     10_i128.checked_pow(u32::try_from(digits.max(0)).ok()?)
 }
 
-/// `value` with its last `places` digits made zero.
+/// Rounds (`up`) or truncates the last `places` digits of `value` to zero.
 fn cut(value: i128, places: i64, up: bool) -> Option<i128> {
     if places <= 0 {
         return Some(value);
@@ -140,7 +140,7 @@ fn round_double(value: f64, digits: i64, up: bool) -> f64 {
         return value;
     }
     let cut = if up { scaled.round_ties_even() } else { scaled.trunc() };
-    // Adding zero takes the sign from a negative one.
+    // Adding zero turns -0 into 0.
     (if digits >= 0 { cut / power } else { cut * power }) + 0.0
 }
 
@@ -242,7 +242,7 @@ fn to_decimal(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// Notes the values that are the largest of their type because they were larger.
+/// Records values that were clamped to the largest of their type.
 fn note_out_of_range(from: &ArrayRef, values: &ArrayRef, precision: u8) -> Result<()> {
     if !losses::are_heard() {
         return Ok(());
@@ -253,7 +253,7 @@ fn note_out_of_range(from: &ArrayRef, values: &ArrayRef, precision: u8) -> Resul
     if !(0..wanted.len()).any(is_limit) {
         return Ok(());
     }
-    // With all digits that there may be, what was cut shows.
+    // With all digits, the clamped values can be identified.
     let scale = wanted.scale();
     let whole = losses::unheard(|| convert::wide_decimal(from, scale))?;
     let whole = whole.as_primitive::<Decimal256Type>();
@@ -264,7 +264,6 @@ fn note_out_of_range(from: &ArrayRef, values: &ArrayRef, precision: u8) -> Resul
     Ok(())
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let ceil = |args: &[ArrayRef], ty: &DataType| whole(args, ty, |value| value.ceil() + 0.0, true);
     let floor = |args: &[ArrayRef], ty: &DataType| whole(args, ty, f64::floor, false);

@@ -1,5 +1,5 @@
-//! Functions given as what they do to one row: arguments are converted column by column as
-//! MySQL converts them, NULL in gives NULL out.
+//! Functions defined by their result for one row. Arguments are converted by column with MySQL's
+//! rules; by default the result is NULL if any argument is NULL.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,39 +27,33 @@ use crate::{convert, temporal};
 
 pub use super::udf::MANY;
 
-/// Whether the values of a batch are still wanted is looked at once for so many rows.
+/// Rows between checks for cancellation.
 const ROWS_BETWEEN_CHECKS: usize = 64;
 
-/// Memory of a row that is not worth asking the budget for.
+/// Memory for a row that is not accounted for.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 
-/// What an argument is converted to, or a result is.
+/// The type of an argument or result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Text.
     Text,
-    /// Bytes.
     Bytes,
-    /// JSON; for results only: arguments are texts that know whether they are JSON.
+    /// JSON, only as a result; an argument has the kind `Text` and reveals by [`Row::source`]
+    /// whether it is JSON.
     Json,
-    /// A 64-bit integer.
     Int,
-    /// A 64-bit integer without sign; for results only.
+    /// Only as a result.
     UInt,
-    /// A double.
     Double,
-    /// A date and time.
     DateTime,
-    /// A date.
     Date,
-    /// A TIME.
     Time,
-    /// A truth value; for results only.
+    /// Only as a result.
     Bool,
 }
 
 impl Kind {
-    /// The Arrow type of the kind.
+    /// The corresponding Arrow type.
     pub fn arrow(self) -> DataType {
         match self {
             Self::Text | Self::Json => DataType::Utf8View,
@@ -75,18 +69,13 @@ impl Kind {
     }
 }
 
-/// The result of one row.
+/// The result of a function for one row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Out {
-    /// Text.
     Text(String),
-    /// Bytes.
     Bytes(Vec<u8>),
-    /// An integer.
     Int(i64),
-    /// An integer without sign.
     UInt(u64),
-    /// A double.
     Double(f64),
     /// Microseconds since 1970.
     DateTime(i64),
@@ -94,21 +83,20 @@ pub enum Out {
     Date(i32),
     /// Microseconds.
     Time(i64),
-    /// A truth value.
     Bool(bool),
-    /// Text or bytes above `max_allowed_packet`, which were not made: NULL, with a warning.
+    /// Text or bytes longer than `max_allowed_packet`, which were not computed: results in NULL
+    /// and a warning.
     TooLong,
 }
 
-/// What a function does to one row; `None` is NULL.
+/// The result for a row; `None` is NULL.
 #[derive(Clone, Copy, Debug)]
 enum Body {
     Plain(fn(&Row<'_>) -> Option<Out>),
-    /// The same for a function that refuses some values.
+    /// Like `Plain`, for a function that fails on some values.
     Try(fn(&Row<'_>) -> Result<Option<Out>>),
 }
 
-/// A function of rows.
 #[derive(Debug)]
 pub struct RowFunction {
     name: &'static str,
@@ -119,7 +107,7 @@ pub struct RowFunction {
 
 #[derive(Debug)]
 struct RowDoes {
-    /// Kinds of the arguments; the last one stands for all further ones.
+    /// The kinds of the arguments; the last one also applies to further arguments.
     args: &'static [Kind],
     result: Kind,
     sees_null: bool,
@@ -141,7 +129,7 @@ impl RowFunction {
         Self { name, arity, volatility: Volatility::Immutable, does }
     }
 
-    /// A function of `arity.0` to `arity.1` arguments.
+    /// A function with `arity.0` to `arity.1` arguments.
     pub fn new(
         name: &'static str,
         args: &'static [Kind],
@@ -152,7 +140,7 @@ impl RowFunction {
         Self::with(name, args, arity, result, Body::Plain(body))
     }
 
-    /// A function that refuses some values.
+    /// Like [`Self::new`], for a function that fails on some values.
     pub fn fallible(
         name: &'static str,
         args: &'static [Kind],
@@ -163,36 +151,35 @@ impl RowFunction {
         Self::with(name, args, arity, result, Body::Try(body))
     }
 
-    /// The same, called for rows with NULL arguments too.
+    /// Also calls the function for rows with NULL arguments.
     #[must_use]
     pub fn sees_null(mut self) -> Self {
         self.does.sees_null = true;
         self
     }
 
-    /// The same; where one of its texts is bytes, all are, each byte is a character, and a text
-    /// that it makes of them is bytes.
+    /// If one of the text arguments is bytes, treats all of them as bytes: each byte is a
+    /// character, and a text result becomes bytes.
     #[must_use]
     pub fn of_bytes(mut self) -> Self {
         self.does.of_bytes = true;
         self
     }
 
-    /// The same, with a new result for each row.
+    /// Evaluates the function anew for each row, even if the arguments are constant.
     #[must_use]
     pub fn volatile(mut self) -> Self {
         self.volatility = Volatility::Volatile;
         self
     }
 
-    /// The same, the values of its result showing so many digits behind the point.
+    /// Sets the number of fractional digits that the results display.
     #[must_use]
     pub fn showing(mut self, digits: Digits) -> Self {
         self.does.digits = digits;
         self
     }
 
-    /// As DataFusion takes it.
     pub fn udf(self) -> ScalarUDF {
         Udf::scalar(self.name, self.arity, self.volatility, self.does)
     }
@@ -204,7 +191,7 @@ impl RowDoes {
         self.args.get(at).copied().unwrap_or(last)
     }
 
-    /// Whether its characters are bytes for arguments of these fields.
+    /// Whether arguments of these fields are treated as bytes.
     fn on_bytes(&self, fields: &[FieldRef]) -> bool {
         let bytes = |(at, field): (usize, &FieldRef)| {
             self.kind(at) == Kind::Text && convert::is_binary(field.data_type())
@@ -212,7 +199,7 @@ impl RowDoes {
         self.of_bytes && fields.iter().enumerate().any(bytes)
     }
 
-    /// The kind of its result for arguments of these fields.
+    /// The kind of the result for arguments of these fields.
     fn result(&self, fields: &[FieldRef]) -> Kind {
         match self.result {
             Kind::Text if self.on_bytes(fields) => Kind::Bytes,
@@ -271,18 +258,13 @@ enum Values {
     Time(DurationMicrosecondArray),
 }
 
-/// What a text was before it was made text.
+/// The type of a text argument before its conversion to text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Text.
     Text,
-    /// JSON.
     Json,
-    /// A truth value.
     Bool,
-    /// A number.
     Number,
-    /// Bytes.
     Bytes,
 }
 
@@ -298,12 +280,12 @@ impl Source {
     }
 }
 
-/// Bytes as a text of as many characters.
+/// Converts bytes to a text with one character per byte.
 fn characters(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The bytes of a text made of [`characters`].
+/// The bytes of a text made by [`characters`].
 fn bytes_of(characters: &str) -> Vec<u8> {
     let byte =
         |character| u8::try_from(character).expect("bytes are put together in new ways only");
@@ -322,7 +304,7 @@ impl Column {
             ColumnarValue::Array(array) => (Arc::clone(array), false),
             ColumnarValue::Scalar(value) => (value.to_array()?, true),
         };
-        // A text is what the number shows, a number all that it is.
+        // Text has the displayed digits only; other conversions use all digits.
         if matches!(kind, Kind::Text | Kind::Bytes | Kind::Json) && meaning::hides_digits(field) {
             array = cast(&array, &meaning::shown_type(field))?;
         }
@@ -362,7 +344,7 @@ pub struct Row<'a> {
     columns: &'a [Column],
     at: usize,
     evaluation: &'a Evaluation,
-    /// Memory taken for the row, until it is done.
+    /// Memory reserved until the row is finished.
     held: RefCell<Option<MemoryReservation>>,
 }
 
@@ -370,8 +352,9 @@ macro_rules! accessor {
     ($(#[$doc:meta])* $name:ident, $kind:ident, $ty:ty) => {
         $(#[$doc])*
         ///
+        ///
         /// # Panics
-        /// When the function did not declare the argument of this kind.
+        /// When the argument was declared with another kind.
         pub fn $name(&self, arg: usize) -> $ty {
             let column = &self.columns[arg];
             let at = if column.scalar { 0 } else { self.at };
@@ -413,20 +396,20 @@ impl Row<'_> {
         time, Time, i64
     );
 
-    /// `max_allowed_packet`: the most bytes of a result.
+    /// `max_allowed_packet`, the maximum length of a result.
     pub fn bytes_max(&self) -> usize {
         self.evaluation.bounds().packet_bytes_max
     }
 
-    /// Keeps a warning of the statement.
+    /// Adds a warning to the statement.
     pub fn warn(&self, code: ErrorCode, message: impl FnOnce() -> String) {
         self.evaluation.warn(code, message);
     }
 
-    /// Takes memory from the budget of queries until the row is done.
+    /// Reserves query memory until the row is finished.
     ///
     /// # Errors
-    /// When there is not that much.
+    /// When the memory is exhausted.
     pub fn hold(&self, bytes: usize) -> Result<()> {
         let mut held = self.held.borrow_mut();
         match &mut *held {
@@ -436,31 +419,30 @@ impl Row<'_> {
         Ok(())
     }
 
-    /// The same where it is worth counting.
+    /// Like [`Self::hold`], but small amounts are not accounted for.
     ///
     /// # Errors
-    /// As [`Self::hold`].
+    /// Those of [`Self::hold`].
     pub fn hold_more(&self, bytes: usize) -> Result<()> {
         if bytes > UNCOUNTED_BYTES { self.hold(bytes) } else { Ok(()) }
     }
 
-    /// How many arguments there are.
+    /// The number of arguments.
     pub fn count(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether an argument is NULL.
     pub fn null(&self, arg: usize) -> bool {
         let column = &self.columns[arg];
         column.array().is_null(if column.scalar { 0 } else { self.at })
     }
 
-    /// What an argument of kind `Text` was before it was made text.
+    /// The original type of an argument of kind `Text`.
     pub fn source(&self, arg: usize) -> Source {
         self.columns[arg].source
     }
 
-    /// An integer argument, or this when it is not given.
+    /// An integer argument, or `otherwise` if it is not given.
     pub fn int_or(&self, arg: usize, otherwise: i64) -> i64 {
         if arg < self.count() { self.int(arg) } else { otherwise }
     }
@@ -515,7 +497,7 @@ impl Sink {
             (Self::Int(sink), Some(Out::Int(value))) => sink.append_value(value),
             (Self::UInt(sink), Some(Out::UInt(value))) => sink.append_value(value),
             (Self::Double(sink), Some(Out::Double(value))) => sink.append_value(value),
-            // Outside of the years 0 to 9999 there is no time.
+            // The result is NULL outside of years 0 to 9999.
             (Self::DateTime(sink), Some(Out::DateTime(value))) => {
                 sink.append_option(Some(value).filter(|value| temporal::is_time(*value)));
             }
@@ -560,7 +542,7 @@ impl Sink {
     }
 }
 
-/// The values, which hold what was taken for them.
+/// The finished array, which holds the memory reserved for it.
 fn metered<T: ByteViewType>(mut sink: GenericByteViewBuilder<T>, meter: Meter<'_>) -> ArrayRef {
     if let Some(held) = meter.finish() {
         sink.append_block(held);

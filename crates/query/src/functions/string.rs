@@ -1,4 +1,4 @@
-//! Functions of text, by characters where MySQL counts characters.
+//! Text functions, which count characters where MySQL does.
 
 use std::fmt::Write;
 
@@ -11,14 +11,14 @@ use crate::losses;
 
 const T: &[Kind] = &[Kind::Text];
 const B: &[Kind] = &[Kind::Bytes];
-/// So many bytes of what is no text a warning shows.
+/// Maximum number of bytes of invalid text displayed in a warning.
 const SHOWN_BYTES_MAX: usize = 6;
 
 fn text(value: impl Into<String>) -> Option<Out> {
     Some(Out::Text(value.into()))
 }
 
-/// The text that `make` makes, unless its bytes are more than a result may have.
+/// The text from `make`, or [`Out::TooLong`] if its length `bytes` exceeds the limit.
 pub fn of_bytes_at_most(row: &Row<'_>, bytes: usize, make: impl FnOnce() -> String) -> Option<Out> {
     if bytes > row.bytes_max() { Some(Out::TooLong) } else { text(make()) }
 }
@@ -31,7 +31,7 @@ fn chars(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-/// The characters `from..from + len`.
+/// The substring of characters `from..from + len`.
 fn slice(text: &str, from: usize, len: usize) -> &str {
     if text.is_ascii() {
         let from = from.min(text.len());
@@ -47,7 +47,7 @@ fn length(value: i64) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
-/// `SUBSTRING(text, position[, length])`, the position from 1, or from the end if negative.
+/// `SUBSTRING(text, position[, length])`; the position starts from 1, or from the end if negative.
 fn substring(row: &Row<'_>) -> Option<Out> {
     let (body, position) = (row.text(0), row.int(1));
     let len = length(row.int_or(2, i64::MAX));
@@ -81,7 +81,6 @@ fn right(row: &Row<'_>) -> Option<Out> {
     text(slice(body, chars(body).saturating_sub(len), usize::MAX))
 }
 
-/// `LPAD` and `RPAD`.
 fn pad(row: &Row<'_>, left: bool) -> Option<Out> {
     let (body, fill) = (row.text(0), if row.count() > 2 { row.text(2) } else { " " });
     let wanted = usize::try_from(row.int(1)).ok()?;
@@ -108,7 +107,7 @@ fn pad(row: &Row<'_>, left: bool) -> Option<Out> {
     })
 }
 
-/// The position, from 1, of `needle` in `body` at or behind the character `from`.
+/// The position, from 1, of `needle` in `body`, searching from character `from`; 0 if not found.
 fn position(body: &str, needle: &str, from: i64) -> Option<Out> {
     let Ok(skip) = usize::try_from(from.saturating_sub(1)) else { return Some(Out::Int(0)) };
     if skip > chars(body) {
@@ -136,7 +135,7 @@ fn substring_index(row: &Row<'_>) -> Option<Out> {
     text(&body[start..])
 }
 
-/// `mysql_trim(text, what, where)` with where one of BOTH, LEADING, TRAILING.
+/// `mysql_trim(text, what, where)`; `where` is BOTH, LEADING or TRAILING.
 fn trim(row: &Row<'_>) -> Option<Out> {
     let (body, what, side) = (row.text(0), row.text(1), row.text(2));
     if what.is_empty() {
@@ -163,7 +162,7 @@ fn insert(row: &Row<'_>) -> Option<Out> {
     joined(row, [head, row.text(3), tail].into_iter(), "")
 }
 
-/// Texts with a separator between them.
+/// Joins texts with a separator.
 pub fn joined<'a>(
     row: &Row<'_>,
     parts: impl Iterator<Item = &'a str> + Clone,
@@ -196,7 +195,7 @@ fn concat_ws(row: &Row<'_>) -> Option<Out> {
     joined(row, parts, row.text(0))
 }
 
-/// `FIELD(text, text1, text2, ...)`: which one it is, from 1; 0 for none.
+/// `FIELD(text, text1, text2, ...)`: the position of the equal text, from 1; 0 if none.
 fn field(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return Some(Out::Int(0));
@@ -216,7 +215,7 @@ fn elt(row: &Row<'_>) -> Option<Out> {
         .and_then(text)
 }
 
-/// `FIND_IN_SET(text, list)`: which part of a list with commas it is, from 1; 0 for none.
+/// `FIND_IN_SET(text, list)`: the position in a comma-separated list, from 1; 0 if none.
 fn find_in_set(row: &Row<'_>) -> Option<Out> {
     let (needle, list) = (row.text(0), row.text(1));
     if list.is_empty() {
@@ -237,7 +236,7 @@ fn replace(row: &Row<'_>) -> Option<Out> {
         return None;
     }
     let (body, from) = (row.text(0), row.text(1));
-    // What replaces nothing is not looked at, and may be NULL.
+    // If there is nothing to replace, the replacement is ignored and may be NULL.
     if from.is_empty() {
         return text(body);
     }
@@ -253,7 +252,7 @@ fn replace(row: &Row<'_>) -> Option<Out> {
     of_bytes_at_most(row, bytes, || body.replace(from, to))
 }
 
-/// Bytes as upper-case hexadecimal digits.
+/// Formats bytes as upper-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut out = String::with_capacity(bytes.len() * 2);
@@ -264,7 +263,7 @@ pub fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Hexadecimal digits as bytes, if they are.
+/// Parses hexadecimal digits; `None` if invalid.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let padded = if text.len() % 2 == 1 { format!("0{text}") } else { text.to_owned() };
     if !padded.is_ascii() {
@@ -291,7 +290,7 @@ fn sha2(row: &Row<'_>) -> Option<Out> {
     )
 }
 
-/// `FORMAT(number, digits)`: with a comma between thousands.
+/// `FORMAT(number, digits)`, with commas between thousands.
 fn format_number(row: &Row<'_>) -> Option<Out> {
     let digits = u32::try_from(row.int(1).clamp(0, 30)).expect("clamped");
     let value = crate::convert::wide_prefix(row.text(0), digits);
@@ -313,18 +312,18 @@ fn format_number(row: &Row<'_>) -> Option<Out> {
     text(out)
 }
 
-/// A number rounded half away from zero, as the 64 bits of an integer with a sign or without; what
-/// does not fit is all bits.
+/// Rounds half away from zero to the 64 bits of a signed or unsigned integer; on overflow all bits
+/// are set.
 fn rounded_bits(value: f64) -> u64 {
     if value <= -(2_f64.powi(63)) || value >= 2_f64.powi(64) {
         return u64::MAX;
     }
-    #[allow(clippy::cast_possible_truncation)] // it fits 65 bits
+    #[allow(clippy::cast_possible_truncation)] // fits in 65 bits
     let whole = value.round() as i128;
     u64::try_from(whole).or(i64::try_from(whole).map(i64::cast_unsigned)).unwrap_or(u64::MAX)
 }
 
-/// The character that stands for another in the other case, where it is one.
+/// The character in the other case, if that is a single character; otherwise unchanged.
 fn single(character: char, mut other: impl Iterator<Item = char>) -> char {
     match (other.next(), other.next()) {
         (Some(only), None) => only,
@@ -332,7 +331,7 @@ fn single(character: char, mut other: impl Iterator<Item = char>) -> char {
     }
 }
 
-/// A text as a literal; NULL is the word.
+/// QUOTE: text as a literal; NULL becomes the text `NULL`.
 fn quote(row: &Row<'_>) -> Option<Out> {
     if row.null(0) {
         return text("NULL");
@@ -460,7 +459,7 @@ fn of_bytes() -> Vec<RowFunction> {
         }),
         RowFunction::new("ord", B, (1, 1), Kind::Int, |row| {
             let bytes = row.bytes(0);
-            // A text has further bytes of a character behind its first.
+            // In text, the continuation bytes belong to the first character.
             let further = bytes.iter().skip(1).take_while(|byte| **byte & 0xc0 == 0x80);
             let further = if row.source(0) == Source::Bytes { 0 } else { further.count() };
             let first = bytes.iter().take(1 + further);
@@ -517,7 +516,6 @@ fn of_bytes() -> Vec<RowFunction> {
     ]
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     simple().into_iter().chain(of_bytes()).map(RowFunction::udf).collect()
 }

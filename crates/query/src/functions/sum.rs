@@ -1,4 +1,4 @@
-//! SUM: DataFusion's, where 128 bits hold it, and with 256 bits where they may not.
+//! SUM: DataFusion's where 128 bits are sufficient, otherwise with 256 bits.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,15 +22,14 @@ use datafusion::logical_expr::{
 use super::meaning::joined_scale;
 use super::typed::NARROW_SUMMAND_DIGITS;
 
-/// Digits that a sum has more than what it adds, as in MySQL.
+/// The precision of a sum exceeds that of its argument by this, as in MySQL.
 const SUM_DIGITS: u8 = 22;
 
-/// The function of this file.
 pub fn sum() -> AggregateUDF {
     AggregateUDF::new_from_impl(Sum { inner: sum_udaf() })
 }
 
-/// DataFusion's function, the digits of its result, and sums that may need more than 128 bits.
+/// DataFusion's SUM with MySQL's result type, and 256-bit sums where necessary.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sum {
     inner: Arc<AggregateUDF>,
@@ -51,7 +50,7 @@ impl Sum {
         }
     }
 
-    /// The sums of an accumulation that adds up in 256 bits what has 128.
+    /// The type of the sum, if 128-bit values are added up in 256 bits.
     fn wide(args: &AccumulatorArgs<'_>) -> Option<DataType> {
         match args.expr_fields.first()?.data_type() {
             ty @ DataType::Decimal128(_, _) if !args.is_distinct => Self::wide_sum(ty),
@@ -150,7 +149,7 @@ impl AggregateUDFImpl for Sum {
     }
 }
 
-/// A sum in 128 bits as long as they hold it, and in 256 once they did not.
+/// A sum that starts with 128 bits and continues in 256 after an overflow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spilling {
     narrow: i128,
@@ -173,7 +172,7 @@ impl Spilling {
     }
 }
 
-/// The sum of a column, and how many values it has.
+/// The sum of a column, and the number of its non-NULL values.
 fn total(array: &ArrayRef) -> (i256, usize) {
     let count = array.len() - array.null_count();
     let sum = match array.data_type() {
@@ -204,11 +203,11 @@ fn scalar(sum: Option<i256>, ty: &DataType) -> Result<ScalarValue> {
     })
 }
 
-/// The sum of all rows, or of those in a frame that moves.
+/// The sum of all rows, or of a sliding window frame.
 #[derive(Debug)]
 struct WideSum {
     sum: i256,
-    /// How many values it is of; of none it is NULL.
+    /// The number of values; the sum of none is NULL.
     count: usize,
     ty: DataType,
 }
@@ -255,13 +254,13 @@ impl Accumulator for WideSum {
     }
 }
 
-/// The sums of groups: in 128 bits, which nearly all sums fit.
+/// Sums by group, in 128 bits, which are sufficient for nearly all sums.
 #[derive(Debug)]
 struct WideSums {
     sums: Vec<i128>,
-    /// What 128 bits did not hold, by group.
+    /// The 256-bit parts of sums that overflowed, by group.
     spilled: BTreeMap<usize, i256>,
-    /// Which groups have had a value.
+    /// Whether each group has had a value.
     seen: Vec<bool>,
     ty: DataType,
 }
@@ -295,7 +294,7 @@ impl WideSums {
         }
     }
 
-    /// Takes what was spilled of the first groups; those behind them move to the front.
+    /// Removes the spilled sums of the first groups, and renumbers the remaining ones from 0.
     fn take_spilled(&mut self, groups: usize) -> BTreeMap<usize, i256> {
         let kept = self.spilled.split_off(&groups);
         let kept = kept.into_iter().map(|(group, sum)| (group - groups, sum)).collect();

@@ -1,6 +1,6 @@
-//! Functions whose meaning follows from the types of their arguments: they stand in a plan
-//! until types are known, and then expand to ordinary expressions, so that the optimiser and
-//! the vectorised kernels see nothing unusual.
+//! Functions whose semantics depend on the types of their arguments. They remain in the plan until
+//! types are known and then expand to ordinary expressions, so that the optimizer and the
+//! vectorized kernels only see these.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field};
@@ -24,15 +24,16 @@ use super::udf::{Does, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
 use crate::error::external;
 
-/// The type of a result, from the types of the arguments.
+/// Derives the result type from the types of the arguments.
 type Returns = fn(&[DataType]) -> Result<DataType>;
-/// The expression that computes it.
+/// Builds the expression that computes the result.
 type Expand = fn(Vec<Expr>, &[DataType]) -> Result<Expr>;
 
-/// Whether an argument at this place, of so many, is one of those that the result is joined of.
+/// Whether the argument at this index, of this many, contributes to the result's value, as the
+/// branches of CASE do.
 type Joins = fn(usize, usize) -> bool;
 
-/// A function that expands once types are known.
+/// A function that expands after types are known.
 #[derive(Debug)]
 pub struct Typed {
     returns: Returns,
@@ -41,7 +42,8 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// A function of `arity.0` to `arity.1` arguments.
+    /// A function with `arity.0` to `arity.1` arguments, all of which contribute to the result's
+    /// value.
     pub fn udf(
         name: &'static str,
         arity: (usize, usize),
@@ -51,7 +53,7 @@ impl Typed {
         Self::joined(name, arity, returns, expand, |_, _| true)
     }
 
-    /// The same for a function whose result is not joined of all its arguments.
+    /// Like [`Self::udf`], for a function whose result is combined from only some of its arguments.
     fn joined(
         name: &'static str,
         arity: (usize, usize),
@@ -64,7 +66,7 @@ impl Typed {
 }
 
 impl Does for Typed {
-    // Of the branches of CASE only the one that is wanted is computed.
+    // Only the selected branch of CASE must be evaluated.
     const SHORT_CIRCUITS: bool = true;
 
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
@@ -77,7 +79,7 @@ impl Does for Typed {
             DataType::Timestamp(_, _) | DataType::Duration(_) => {
                 with_digits(field, most_digits(joined))
             }
-            // The number of a time shows as many digits as the time.
+            // A time converted to a number displays as many fractional digits as the time.
             ty if *ty == TEMPORAL_NUMBER && types.iter().all(is_clock) => {
                 let shown = most_digits(joined).unwrap_or(DIGITS_MAX);
                 with_scale(field, shown)
@@ -101,7 +103,7 @@ impl Does for Typed {
         let wanted = self.field("", &call)?;
         let expanded = (self.expand)(args, &types)?;
         check_nodes(&expanded)?;
-        // The plan was coerced before: what stands here now is coerced by the same rules.
+        // The plan is already coerced, so the expansion is coerced by the same rules here.
         let mut coercion = TypeCoercionRewriter::new(info.schema());
         let expanded = expanded.rewrite(&mut coercion)?.data;
         let expanded = if info.get_data_type(&expanded)? == *wanted.data_type() {
@@ -117,13 +119,13 @@ impl Does for Typed {
     }
 }
 
-/// Decimals of so many digits are added in 128 bits, however many rows there are.
+/// Decimals up to this precision are summed in 128 bits without overflow, however many rows.
 pub const NARROW_SUMMAND_DIGITS: u8 = 28;
 
-/// Nodes of an expression at most, literals left out, once functions are expanded.
+/// Maximum number of nodes of an expanded expression, without literals.
 const NODES_MAX: usize = 50_000;
 
-/// Refuses an expression in which expansions doubled expansions.
+/// Rejects an expression that grew exponentially by nested expansions.
 fn check_nodes(expr: &Expr) -> Result<()> {
     let mut count = 0;
     expr.apply(|node| {
@@ -140,7 +142,7 @@ fn check_nodes(expr: &Expr) -> Result<()> {
     Ok(())
 }
 
-/// The digits a column of an integer type needs.
+/// The maximum number of digits of an integer type.
 pub fn integer_digits(ty: &DataType) -> Option<u8> {
     match ty {
         DataType::Boolean => Some(1),
@@ -153,7 +155,7 @@ pub fn integer_digits(ty: &DataType) -> Option<u8> {
     }
 }
 
-/// The type that holds the values of both, as MySQL joins the branches of CASE or UNION.
+/// The common type of two branches of CASE or UNION, as in MySQL.
 pub fn common(left: &DataType, right: &DataType) -> DataType {
     use DataType::{Boolean, Date32, Decimal128, Float32, Float64, Int64, Null, UInt64};
     match (left, right) {
@@ -182,17 +184,16 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
-/// Whether a type holds times of day, with a date or without.
+/// Whether a type has a time of day, with or without a date.
 fn is_clock(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(_, _) | DataType::Duration(_))
 }
 
-/// Whether a type holds decimals.
 pub fn is_decimal(ty: &DataType) -> bool {
     matches!(ty, DataType::Decimal128(_, _) | DataType::Decimal256(_, _))
 }
 
-/// Precision and scale of an exact number.
+/// Precision and scale of an exact numeric type.
 pub fn exact_digits(ty: &DataType) -> Option<(u8, i8)> {
     match ty {
         DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
@@ -202,7 +203,7 @@ pub fn exact_digits(ty: &DataType) -> Option<(u8, i8)> {
     }
 }
 
-/// The narrowest type of decimals with so many digits before and behind the point.
+/// The smallest decimal type with `whole` digits before the decimal point and `scale` after it.
 pub fn decimal_of_digits(whole: i16, scale: i8) -> DataType {
     let precision = (whole + i16::from(scale)).clamp(1, DECIMAL256_MAX_PRECISION.into());
     let precision = u8::try_from(precision).expect("clamped");
@@ -214,17 +215,17 @@ pub fn decimal_of_digits(whole: i16, scale: i8) -> DataType {
 
 fn wider((p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> DataType {
     let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
-    // What is before the point comes first.
+    // Digits before the decimal point have priority.
     let room = (i16::from(DECIMAL256_MAX_PRECISION) - whole).max(0);
     decimal_of_digits(whole, s1.max(s2).min(i8::try_from(room).unwrap_or(i8::MAX)))
 }
 
-/// The type that holds the values of all.
+/// The common type of all, see [`common`].
 pub fn common_of<'a>(types: impl IntoIterator<Item = &'a DataType>) -> DataType {
     types.into_iter().fold(DataType::Null, |all, ty| common(&all, ty))
 }
 
-/// `expr` of type `from` as `to`, converted as MySQL converts.
+/// Converts `expr` of type `from` to type `to` by MySQL's rules.
 pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
     if from == to {
         return expr;
@@ -233,7 +234,7 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
     if *from == DataType::Boolean && is_decimal(to) {
         return cast(cast(expr, DataType::Int8), to.clone());
     }
-    // Casts of Arrow cut digits that MySQL rounds.
+    // Arrow's casts truncate digits that MySQL rounds.
     let rounds = is_decimal(from) && to.is_integer();
     let plain = *from == DataType::Null
         || (is_text(from) && is_text(to))
@@ -262,14 +263,14 @@ pub fn converted(expr: Expr, from: &DataType, to: &DataType) -> Expr {
     }
 }
 
-/// Whether Arrow's cast to a double rounds more than once: a decimal of more digits than a double
-/// has is rounded before it is divided.
+/// Whether Arrow's cast to a double rounds twice: a decimal with more digits than a double is
+/// rounded before the division by its scale.
 fn rounds_twice(from: &DataType) -> bool {
     is_decimal(from)
         && exact_digits(from).is_some_and(|(digits, _)| u32::from(digits) > f64::DIGITS)
 }
 
-/// `expr` as a truth value: what is not zero is true.
+/// Converts to a boolean: everything but zero is true.
 pub fn truth(expr: Expr, ty: &DataType) -> Expr {
     match ty {
         DataType::Boolean => expr,
@@ -325,7 +326,7 @@ fn expand_case(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     exec_err!("CASE without ELSE reached the planner")
 }
 
-/// SUM takes integers as DECIMAL, so that it does not overflow, and text as DOUBLE.
+/// The type of SUM: integers are summed as DECIMAL to avoid overflow, text as DOUBLE.
 fn sum_type(types: &[DataType]) -> Result<DataType> {
     Ok(match &types[0] {
         ty if is_decimal(ty) => ty.clone(),
@@ -338,7 +339,7 @@ fn sum_type(types: &[DataType]) -> Result<DataType> {
     })
 }
 
-/// The different values of a sum are kept as they are added: with room for their sum.
+/// SUM(DISTINCT) stores its values in the type of the sum, which must have room for it.
 fn distinct_sum_type(types: &[DataType]) -> Result<DataType> {
     Ok(match sum_type(types)? {
         DataType::Decimal128(precision, scale) if precision > NARROW_SUMMAND_DIGITS => {
@@ -348,7 +349,7 @@ fn distinct_sum_type(types: &[DataType]) -> Result<DataType> {
     })
 }
 
-/// The type of `-value`.
+/// The result type of `-value`.
 fn negated_type(types: &[DataType]) -> Result<DataType> {
     Ok(match &types[0] {
         ty if integer_digits(ty).is_some() => DataType::Int64,
@@ -363,7 +364,8 @@ fn text_type(types: &[DataType]) -> Result<DataType> {
     Ok(if is_text(&types[0]) { types[0].clone() } else { DataType::Utf8View })
 }
 
-/// Calls DataFusion's `date_part`, which knows ranges of a column that make a part constant.
+/// Calls DataFusion's `date_part`, for which a condition on a part can become a range of the
+/// column.
 macro_rules! part {
     ($name:literal) => {
         Typed::udf(
@@ -383,7 +385,7 @@ macro_rules! part {
     };
 }
 
-/// The time parts of a date are zero, which `date_part` refuses to say.
+/// Parts of the time; they are zero for a DATE, for which `date_part` would fail.
 macro_rules! clock_part {
     ($name:literal, $divisor:literal, $modulus:literal) => {
         Typed::udf(
@@ -414,15 +416,15 @@ fn greatest_or_least(name: &'static str, kernel: &'static str) -> ScalarUDF {
     Typed::udf(name, (2, MANY), all_common, expand)
 }
 
-/// NULL when any argument is, else the kernel's result.
+/// NULL if any argument is NULL, otherwise the kernel's result.
 fn strict(kernel: &str, args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     shared(args, types, |args| strictly(kernel, args, types))
 }
 
-/// What uses its arguments more than once: those that are long are computed once.
+/// Builds an expression that uses its arguments repeatedly; long arguments are computed once.
 ///
 /// # Errors
-/// Those of the body.
+/// Those of `body`.
 pub fn shared(
     args: Vec<Expr>,
     types: &[DataType],
@@ -448,8 +450,8 @@ fn null_if(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     })
 }
 
-/// `value BETWEEN low AND high`: a text is compared with both as with one of them, as a number if
-/// one is, or with a time of day as a text.
+/// `value BETWEEN low AND high`: text is compared to both bounds as a number if one of them is a
+/// number, or as text if one is a TIME.
 fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
     let time = |ty: &DataType| matches!(ty, DataType::Duration(_));
@@ -472,7 +474,6 @@ fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
     })
 }
 
-/// The functions of this file.
 pub fn all() -> Vec<ScalarUDF> {
     let boolean: Returns = |_| Ok(DataType::Boolean);
     let mut all = vec![
@@ -509,7 +510,7 @@ pub fn all() -> Vec<ScalarUDF> {
             |mut args, types| {
                 let arg = args.remove(0);
                 Ok(match &types[0] {
-                    // Above the largest are the bits of what is below zero.
+                    // Numbers above `i64::MAX` keep their bits, as negative numbers.
                     ty if is_text(ty) || is_binary(ty) || *ty == DataType::UInt64 => {
                         super::call("mysql_int", vec![super::call("mysql_unsigned", vec![arg])])
                     }

@@ -1,5 +1,4 @@
-//! What all functions of ours share as DataFusion sees them: a name, how many arguments there
-//! may be, and that one of them is told from another by its name.
+//! The common part of our scalar functions: name, number of arguments, and equality by name.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
@@ -20,27 +19,26 @@ use super::whole::short_name;
 use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
 use crate::losses;
 
-/// Any number of arguments.
 pub const MANY: usize = usize::MAX;
 
-/// What sets one function apart from another.
+/// The implementation of one function.
 pub trait Does: Debug + Send + Sync + 'static {
-    /// Whether arguments must not be computed before it is known which of them are wanted.
+    /// Whether arguments must only be evaluated when needed.
     const SHORT_CIRCUITS: bool = false;
 
-    /// The field of the result of a call.
+    /// The field of a call's result.
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field>;
 
-    /// The ordinary expression that a call becomes, where it becomes one.
+    /// Replaces a call by an ordinary expression, if possible.
     fn simplify(&self, args: Vec<Expr>, _info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         Ok(ExprSimplifyResult::Original(args))
     }
 
-    /// The values of so many rows.
+    /// Evaluates the function for this number of rows.
     fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef>;
 }
 
-/// A function of `arity.0` to `arity.1` arguments.
+/// A function with `arity.0` to `arity.1` arguments.
 #[derive(Debug)]
 pub struct Udf<D> {
     name: &'static str,
@@ -50,7 +48,6 @@ pub struct Udf<D> {
 }
 
 impl<D: Does> Udf<D> {
-    /// As DataFusion takes it.
     pub fn scalar(
         name: &'static str,
         arity: (usize, usize),
@@ -62,7 +59,7 @@ impl<D: Does> Udf<D> {
         ScalarUDF::new_from_impl(Self { name, arity, signature, does })
     }
 
-    /// Refuses a call with a wrong number of arguments in MySQL's words.
+    /// Fails with MySQL's error for a wrong number of arguments.
     fn check_arity(&self, count: usize) -> Result<()> {
         if count < self.arity.0 || count > self.arity.1 {
             let name = self.name;
@@ -142,7 +139,7 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
         if bytes_of(&values) <= CONSTANT_BYTES_MAX {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }
-        // A plan does not hold what is long, and rows that have it in common share its bytes.
+        // Plans do not contain long constants; during execution rows share one copy.
         match Evaluation::of(&args.config_options).is_running() {
             false => Err(TooWide::error()),
             true => repeated(&values, args.number_rows).map(ColumnarValue::Array),
@@ -150,8 +147,8 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
     }
 }
 
-/// Whether an argument is the same in every row, as far as that is seen at once: a long text that
-/// was made once has one view of its bytes for all rows.
+/// Whether an argument is recognizably the same in every row: a constant long text has the same
+/// view for all rows.
 fn is_constant(arg: &ColumnarValue) -> bool {
     let same = |views: &[u128]| views.len() > 1 && views.iter().all(|view| *view == views[0]);
     match arg {
@@ -165,7 +162,7 @@ fn is_constant(arg: &ColumnarValue) -> bool {
     }
 }
 
-/// The length of the one text that an array holds.
+/// The length of an array's single text.
 fn bytes_of(array: &ArrayRef) -> usize {
     match array.data_type() {
         _ if array.is_null(0) => 0,
@@ -175,7 +172,7 @@ fn bytes_of(array: &ArrayRef) -> usize {
     }
 }
 
-/// So many rows that share one value.
+/// An array of this many rows that share one value.
 pub fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?)
 }

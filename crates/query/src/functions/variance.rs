@@ -1,5 +1,6 @@
-//! Variances and standard deviations. DataFusion's multiply the square of the distance of a first
-//! part from nothing, which for large numbers is infinite, by no rows: that is no number.
+//! Variances and standard deviations. DataFusion's multiply the squared distance between the mean
+//! of a first batch and that of an empty state, which is infinite for large numbers, by zero rows:
+//! the result is NaN.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -12,7 +13,6 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 
-/// The functions of this file.
 pub fn all() -> impl Iterator<Item = AggregateUDF> {
     let of = |(name, sample, root)| {
         let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
@@ -30,9 +30,9 @@ pub fn all() -> impl Iterator<Item = AggregateUDF> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Variance {
     name: &'static str,
-    /// Of a sample, and not of all there is.
+    /// For a sample instead of the whole population.
     sample: bool,
-    /// Its root is wanted.
+    /// Whether the result is the square root, the standard deviation.
     root: bool,
     signature: Signature,
 }
@@ -41,7 +41,7 @@ impl Variance {
     fn result(&self, spread: Spread) -> Result<Option<f64>> {
         let count = spread.count.checked_sub(self.sample.into()).filter(|count| *count > 0);
         let Some(count) = count else { return Ok(None) };
-        #[allow(clippy::cast_precision_loss)] // as all doubles
+        #[allow(clippy::cast_precision_loss)] // precision as of any double
         let variance = spread.squares / count as f64;
         if !variance.is_finite() {
             return exec_err!("DOUBLE value is out of range in '{}'", self.name);
@@ -87,16 +87,16 @@ impl AggregateUDFImpl for Variance {
     }
 }
 
-/// How far numbers lie from their mean (Welford).
+/// The state of Welford's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Spread {
     count: u64,
     mean: f64,
-    /// The sum of the squares of the distances.
+    /// The sum of squared distances from the mean.
     squares: f64,
 }
 
-#[allow(clippy::cast_precision_loss)] // as all doubles
+#[allow(clippy::cast_precision_loss)] // precision as of any double
 impl Spread {
     fn add(&mut self, value: f64) {
         self.count += 1;
@@ -132,7 +132,7 @@ impl Spread {
     }
 }
 
-/// The states of columns.
+/// Reads states from their columns.
 fn spreads(states: &[ArrayRef]) -> impl Iterator<Item = Spread> {
     let counts = states[0].as_primitive::<UInt64Type>();
     let means = states[1].as_primitive::<Float64Type>();
@@ -145,7 +145,7 @@ fn spreads(states: &[ArrayRef]) -> impl Iterator<Item = Spread> {
     (0..counts.len()).map(spread)
 }
 
-/// Columns of states.
+/// Writes states as columns.
 fn states(spreads: &[Spread]) -> Vec<ArrayRef> {
     let counts = spreads.iter().map(|spread| spread.count);
     let means = spreads.iter().map(|spread| spread.mean);
@@ -157,7 +157,7 @@ fn states(spreads: &[Spread]) -> Vec<ArrayRef> {
     ]
 }
 
-/// Of all rows, or of those in a frame that moves.
+/// The state for all rows, or for a sliding window frame.
 #[derive(Debug)]
 struct One {
     spread: Spread,
@@ -200,7 +200,7 @@ impl Accumulator for One {
     }
 }
 
-/// Of the rows of each group.
+/// The states by group.
 struct Groups {
     spreads: Vec<Spread>,
     of: Variance,

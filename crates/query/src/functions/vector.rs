@@ -1,5 +1,5 @@
-//! Functions given as what they do to whole columns, with a result type that follows from
-//! the types, and the literals, of the arguments.
+//! Functions defined on whole columns, with a result type derived from the types and literals of
+//! the arguments.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use datafusion::logical_expr::{
 
 use super::udf::{Does, Udf, repeated};
 
-/// The type of a result, from types and literals of the arguments.
+/// Derives the result type from the types and literals of the arguments.
 pub type Returns = fn(&[&DataType], &[Option<&ScalarValue>]) -> Result<DataType>;
-/// What it does to columns of equal length.
+/// Computes the result for columns of equal length.
 pub type Eval = fn(&[ArrayRef], &DataType) -> Result<ArrayRef>;
 
-/// A function of columns.
 #[derive(Debug)]
 pub struct Vector {
     returns: Returns,
@@ -25,7 +24,7 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// A function of `arity.0` to `arity.1` arguments.
+    /// A function with `arity.0` to `arity.1` arguments.
     pub fn udf(
         name: &'static str,
         arity: (usize, usize),
@@ -49,7 +48,7 @@ impl Does for Vector {
     }
 }
 
-/// An argument as a column; rows share the bytes of a literal.
+/// An argument as a column; the rows of a text literal share its bytes.
 pub fn column(arg: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     match arg {
         ColumnarValue::Array(array) => Ok(Arc::clone(array)),

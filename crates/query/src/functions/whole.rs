@@ -1,10 +1,9 @@
-//! Names of long expressions, which DataFusion makes again and again.
+//! Short names for long expressions.
 //!
-//! To find the type of an expression DataFusion also spells out its name, and the name of every
-//! part of it: a chain of n operators costs n^3 characters until it is planned. A part whose name
-//! has become long is therefore put into a function that does nothing, and has a short name. The
-//! names of calls are made of those of their arguments, which are written once for each call that
-//! stands around them, so calls with long names have short ones too.
+//! To derive the type of an expression, DataFusion also builds its name and that of each of its
+//! parts: planning a chain of n operators costs n^3 characters. So an expression with a long name
+//! is wrapped in an identity function with a short name. Names of calls contain those of their
+//! arguments, once for each enclosing call, so calls with long names also get short ones.
 
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,10 +15,10 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// A name is long from here on.
+/// Names up to this length are kept.
 const NAME_BYTES_MAX: usize = 256;
 
-/// The same expression, with a short name where its own is long.
+/// Wraps an expression with a long name in a function with a short one.
 pub fn named_shortly(expr: Expr) -> Expr {
     let mut name = Name { bytes: 0, hash: DefaultHasher::new() };
     write!(name, "{}", expr.schema_name()).expect("a name can be counted");
@@ -33,7 +32,7 @@ pub fn named_shortly(expr: Expr) -> Expr {
     ScalarUDF::new_from_impl(whole).call(vec![expr])
 }
 
-/// A name, or a short one in its place that differs where it does.
+/// Replaces a long name by a short one with its hash.
 pub fn short_name(name: String) -> String {
     if name.len() <= NAME_BYTES_MAX {
         return name;
@@ -43,8 +42,8 @@ pub fn short_name(name: String) -> String {
     format!("whole#{:016x}", hash.finish())
 }
 
-/// What the rewriter puts around parts of deep expressions: `mysql_part(expression, text)`, which
-/// is the expression and is called by the text, so that no name goes deeper.
+/// `mysql_part(expression, text)`, which the rewriter wraps around parts of deep expressions: an
+/// identity function whose name is `text`, so that names do not nest further.
 pub fn all() -> Vec<ScalarUDF> {
     vec![ScalarUDF::new_from_impl(Part { signature: Signature::any(2, Volatility::Immutable) })]
 }
@@ -80,7 +79,7 @@ impl ScalarUDFImpl for Part {
     }
 }
 
-/// The length of a name and what tells it from others.
+/// The length and hash of a name.
 struct Name {
     bytes: usize,
     hash: DefaultHasher,
@@ -94,7 +93,7 @@ impl Write for Name {
     }
 }
 
-/// A function whose result is its argument.
+/// An identity function with a name of its own.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Whole {
     shown: String,

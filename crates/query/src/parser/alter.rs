@@ -1,5 +1,3 @@
-//! ALTER TABLE.
-
 use freshet_base::Result;
 use freshet_meta::{ColumnPlace, SchemaChange};
 use sqlparser::tokenizer::Token;
@@ -7,18 +5,17 @@ use sqlparser::tokenizer::Token;
 use super::create::column;
 use super::cursor::{Cursor, TableName, refuse};
 
-/// What an ALTER TABLE does.
+/// The action of an ALTER TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterAction {
-    /// ADD, DROP and RENAME COLUMN, in this order.
+    /// ADD, DROP and RENAME COLUMN, in the order of the text.
     Columns(Vec<SchemaChange>),
     /// SET ("key" = "value").
     Set(Vec<(String, String)>),
-    /// RENAME.
     Rename(String),
 }
 
-/// Reads what stands behind ALTER TABLE.
+/// Parses the part after ALTER TABLE.
 pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> {
     let table = cursor.table()?;
     if cursor.words("SET") {

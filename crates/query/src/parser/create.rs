@@ -1,4 +1,4 @@
-//! CREATE TABLE, in the form of Doris and of MySQL.
+//! CREATE TABLE in the syntax of Doris and of MySQL.
 
 use freshet_base::{Result, err};
 use freshet_meta::{
@@ -12,22 +12,18 @@ use super::cursor::{Cursor, TableName, refuse};
 use super::types::column_type;
 use crate::syntax::{Select, hex_of_bits};
 
-/// CREATE TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateTable {
-    /// Database, where one is named.
+    /// `None` for the selected database.
     pub database: Option<String>,
-    /// IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// The table; without columns where `like` or `query` say them.
+    /// The table; its columns are empty if they come from `like` or `query`.
     pub spec: TableSpec,
-    /// LIKE.
     pub like: Option<TableName>,
-    /// AS SELECT.
     pub query: Option<Select>,
 }
 
-/// Reads what stands behind CREATE TABLE.
+/// Parses the part after CREATE TABLE.
 pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
     let if_not_exists = cursor.words("IF NOT EXISTS");
     let name = cursor.table()?;
@@ -63,7 +59,7 @@ pub fn create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable> {
     Ok(create)
 }
 
-/// A column or a key; columns marked KEY go to `keys`.
+/// Parses a column or a key; columns marked KEY are added to `keys`.
 fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>) -> Result<()> {
     let word = cursor.peek_word(0).unwrap_or_default();
     let second = cursor.peek_word(1).unwrap_or_default();
@@ -99,7 +95,7 @@ fn element(cursor: &mut Cursor<'_>, spec: &mut TableSpec, keys: &mut Vec<String>
     }
 }
 
-/// Whether a word is a type, so that the word before it is the name of a column.
+/// Whether a word is a type, so that the preceding word is a column name.
 fn is_type(word: &str) -> bool {
     [
         "INT",
@@ -123,7 +119,7 @@ fn is_type(word: &str) -> bool {
     .contains(&word)
 }
 
-/// PRIMARY KEY, UNIQUE KEY or KEY among the columns.
+/// Parses PRIMARY KEY, UNIQUE KEY or KEY in the column list.
 fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind) -> Result<()> {
     cursor.name()?;
     let _ = cursor.words("KEY") || cursor.words("INDEX");
@@ -160,7 +156,8 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
     Ok(())
 }
 
-/// Reads a column; keys it declares go to `declared`, its name to `keys` if it is marked KEY.
+/// Parses a column; keys that it declares are added to `declared`, and its name to `keys` if it is
+/// marked KEY.
 pub fn column(
     cursor: &mut Cursor<'_>,
     declared: &mut Vec<DeclaredKeySpec>,
@@ -265,8 +262,8 @@ fn default_value(cursor: &mut Cursor<'_>) -> Result<DefaultValue> {
     Ok(DefaultValue::Literal(literal))
 }
 
-/// The digits of a hex or bit literal, if one comes next. An introducer before a literal changes
-/// none of its bytes.
+/// The digits of a hexadecimal or bit literal, if it is the next token. A character set introducer
+/// before it has no effect on its bytes.
 fn bits(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     if matches!(&cursor.peek().token, Token::Word(word) if word.value.starts_with('_')) {
         cursor.parser.advance_token();
@@ -289,7 +286,7 @@ fn optional_parens(cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What stands behind the columns.
+/// Parses the part after the column list.
 fn options(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
     loop {
         cursor.token(&Token::Comma);
@@ -348,7 +345,7 @@ fn distribution(cursor: &mut Cursor<'_>, spec: &mut TableSpec) -> Result<()> {
     Ok(())
 }
 
-/// An option of MySQL's that has no effect here.
+/// Skips a table option of MySQL that has no effect here; false if the next token is none.
 fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
     const OPTIONS: [&str; 16] = [
         "DEFAULT CHARSET",
@@ -378,7 +375,7 @@ fn mysql_option(cursor: &mut Cursor<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Columns marked KEY are the key: the primary one in MySQL's form.
+/// Makes columns marked KEY the key of the table, which is the primary key in MySQL's syntax.
 fn finish(spec: &mut TableSpec, keys: Vec<String>) {
     if keys.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Reading tokens of one statement.
+//! A cursor over the tokens of one statement.
 
 use freshet_base::{Error, ErrorCode, Result, err};
 use sqlparser::parser::{Parser, ParserError};
@@ -6,34 +6,31 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use crate::syntax::{Scalar, Select};
 
-/// How much of a statement an error repeats, in characters.
+/// Maximum number of characters of a statement quoted by an error.
 const NEAR_CHARACTERS_MAX: usize = 80;
 
-/// The database, where one is named, and the name of a table.
+/// A table name, optionally qualified by its database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableName {
-    /// The database, where one is named.
     pub database: Option<String>,
-    /// The table.
     pub table: String,
 }
 
-/// The tokens of one statement.
 pub struct Cursor<'a> {
     pub parser: Parser<'a>,
     source: &'a Source<'a>,
 }
 
-/// The text that tokens are of.
+/// The text of the tokens, with an index of positions.
 pub struct Source<'a> {
     text: &'a str,
-    /// Where each line starts, in bytes and in characters.
+    /// The start of each line, in bytes and in characters.
     lines: Vec<(usize, usize)>,
-    /// The byte of each character whose number is divided by this.
+    /// The byte offset of each character whose number is a multiple of [`MARKED`].
     marks: Vec<usize>,
 }
 
-/// Characters from one that is marked to the next.
+/// Characters between two marks.
 const MARKED: usize = 64;
 
 impl<'a> Source<'a> {
@@ -50,7 +47,7 @@ impl<'a> Source<'a> {
         Self { text, lines, marks }
     }
 
-    /// The byte of a place that the tokenizer tells by line and column.
+    /// The byte offset of a position given by line and column.
     pub fn offset(&self, place: Location) -> usize {
         let line = usize::try_from(place.line.saturating_sub(1)).unwrap_or(0);
         let Some(&(_, start)) = self.lines.get(line) else { return self.text.len() };
@@ -61,13 +58,13 @@ impl<'a> Source<'a> {
         mark + rest.char_indices().nth(count % MARKED).map_or(rest.len(), |(at, _)| at)
     }
 
-    /// The text between two places.
+    /// The text between two positions, without surrounding whitespace.
     pub fn between(&self, from: Location, to: Location) -> &'a str {
         let (from, to) = (self.offset(from), self.offset(to));
         self.text.get(from..to.max(from)).unwrap_or("").trim()
     }
 
-    /// MySQL's error of a statement that is wrong from `place` on.
+    /// MySQL's syntax error at `place`.
     pub fn syntax(&self, place: Location) -> Error {
         let at = self.offset(place);
         let near = self.text[at..].chars().take(NEAR_CHARACTERS_MAX).collect::<String>();
@@ -85,7 +82,7 @@ impl<'a> Cursor<'a> {
         Self { parser, source }
     }
 
-    /// An error at the next token.
+    /// The syntax error at the next token.
     pub fn error(&self) -> Error {
         let token = self.parser.peek_token_ref();
         self.source.syntax(match token.token {
@@ -94,7 +91,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// An error of `sqlparser`, at the place that it names, or else at the next token.
+    /// Converts an error of `sqlparser`, at its position if it has one, otherwise at the next
+    /// token.
     pub fn refused(&self, error: &ParserError) -> Error {
         let message = error.to_string();
         if matches!(error, ParserError::RecursionLimitExceeded) {
@@ -115,7 +113,7 @@ impl<'a> Cursor<'a> {
         self.parser.peek_token_ref()
     }
 
-    /// The next token as a bare word in upper case.
+    /// The token at this distance in upper case, if it is an unquoted word.
     pub fn peek_word(&self, ahead: usize) -> Option<String> {
         match &self.parser.peek_nth_token_ref(ahead).token {
             Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_uppercase()),
@@ -123,7 +121,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the next words are these; they are taken if so.
+    /// Consumes these words if they come next; returns whether they did.
     pub fn words(&mut self, words: &str) -> bool {
         let wanted = words.split(' ').collect::<Vec<_>>();
         let found = wanted
@@ -136,7 +134,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// The word that comes next, if it is one of these; it is taken if so.
+    /// Consumes the next words if they are one of these, and returns them.
     pub fn one_of(&mut self, words: &[&'static str]) -> Option<&'static str> {
         words.iter().find(|word| self.words(word)).copied()
     }
@@ -145,7 +143,7 @@ impl<'a> Cursor<'a> {
         if self.words(words) { Ok(()) } else { Err(self.error()) }
     }
 
-    /// Whether this token comes next; it is taken if so.
+    /// Consumes this token if it comes next; returns whether it did.
     pub fn token(&mut self, token: &Token) -> bool {
         self.parser.consume_token(token)
     }
@@ -162,7 +160,7 @@ impl<'a> Cursor<'a> {
         if self.at_end() { Ok(()) } else { Err(self.error()) }
     }
 
-    /// A name: a word, or anything in backquotes.
+    /// Parses a name: a word, or anything in backquotes.
     pub fn name(&mut self) -> Result<String> {
         match &self.peek().token {
             Token::Word(word) => {
@@ -174,7 +172,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A name, or text in quotes.
+    /// Parses a name or a quoted text.
     pub fn name_or_text(&mut self) -> Result<String> {
         match self.text_opt() {
             Some(text) => Ok(text),
@@ -182,7 +180,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Text in quotes, if it comes next.
+    /// Consumes a quoted text, if it is the next token.
     pub fn text_opt(&mut self) -> Option<String> {
         let text = match &self.peek().token {
             Token::SingleQuotedString(text)
@@ -198,7 +196,7 @@ impl<'a> Cursor<'a> {
         self.text_opt().ok_or_else(|| self.error())
     }
 
-    /// A number without sign or point, if it comes next.
+    /// Consumes an unsigned integer, if it is the next token.
     pub fn number_opt(&mut self) -> Option<u64> {
         let Token::Number(digits, _) = &self.peek().token else { return None };
         let value = digits.parse().ok()?;
@@ -218,7 +216,7 @@ impl<'a> Cursor<'a> {
         Ok(TableName { database: Some(first), table: self.name()? })
     }
 
-    /// One and more of something, with commas between.
+    /// Parses one or more items separated by commas.
     pub fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut all = vec![one(self)?];
         while self.token(&Token::Comma) {
@@ -227,7 +225,7 @@ impl<'a> Cursor<'a> {
         Ok(all)
     }
 
-    /// The same in parentheses.
+    /// [`Self::list`] in parentheses.
     pub fn in_parens<T>(&mut self, one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(&Token::LParen)?;
         let all = self.list(one)?;
@@ -245,7 +243,7 @@ impl<'a> Cursor<'a> {
         parsed.map(Select).map_err(|error| self.refused(&error))
     }
 
-    /// `("key" = "value", ...)`.
+    /// Parses `("key" = "value", ...)`.
     pub fn properties(&mut self) -> Result<Vec<(String, String)>> {
         self.in_parens(|cursor| {
             let key = cursor.name_or_text()?;
@@ -258,7 +256,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Takes everything up to the end, for statements that are accepted without effect.
+    /// Skips to the end, for statements that are accepted without effect.
     pub fn skip(&mut self) {
         while !self.at_end() {
             self.parser.advance_token();
@@ -266,7 +264,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The error of what is known and not done.
+/// The error for a feature that is known but not supported.
 pub fn refuse(what: &str) -> Error {
     Error::new(
         ErrorCode::NotSupported,

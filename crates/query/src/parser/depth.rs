@@ -1,18 +1,18 @@
-//! How deep the operators of a statement stand inside one another. Whatever reads or plans a
-//! statement calls itself for each of them, on a stack that ends.
+//! Limits the nesting of operators. Parser and planner recurse for each level, and their stack is
+//! limited.
 
 use freshet_base::{Result, bail};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The most operators that stand inside one another.
+/// Maximum nesting of operators.
 pub const DEPTH_MAX: usize = 2_000;
 
-/// Operators that bind so loosely that others end where they stand.
+/// Operators with low precedence: they end the expressions of all others.
 const LOOSE: [&str; 7] = ["AND", "OR", "XOR", "UNION", "EXCEPT", "INTERSECT", "JOIN"];
 /// Other operators that are words.
 const TIGHT: [&str; 8] = ["DIV", "MOD", "LIKE", "REGEXP", "RLIKE", "IS", "BETWEEN", "COLLATE"];
 
-/// The operators of one pair of parentheses that may stand inside one another.
+/// The operators within one pair of parentheses that may be nested in each other.
 #[derive(Clone, Copy, Default)]
 struct Level {
     loose: usize,
@@ -25,10 +25,10 @@ impl Level {
     }
 }
 
-/// Refuses a statement that is deeper than there is stack for.
+/// Rejects a statement whose nesting would exceed the stack.
 ///
 /// # Errors
-/// 1436, with what to do instead.
+/// 1436 with a way to rewrite the statement.
 pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut outer = Vec::new();
     let mut outer_operators = 0;

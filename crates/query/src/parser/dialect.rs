@@ -1,4 +1,4 @@
-//! MySQL's dialect under a `sql_mode`.
+//! MySQL's dialect with its `sql_mode`.
 
 use std::any::TypeId;
 
@@ -14,15 +14,15 @@ use crate::session::SqlMode;
 
 const BASE: MySqlDialect = MySqlDialect {};
 
-/// How closely operators bind where `sqlparser` has another order than MySQL; its own are 5 for
-/// OR, 10 for AND, 20 for comparisons, 23 for `&`, 30 for `+` and 40 for `*`.
+/// Precedences that differ between `sqlparser` and MySQL; those of `sqlparser` are 5 for OR, 10 for
+/// AND, 20 for comparisons, 23 for `&`, 30 for `+` and 40 for `*`.
 const XOR: u8 = 7;
 const SHIFT: u8 = 27;
 const POWER: u8 = 44;
 const SIGN: u8 = 46;
 const PATH: u8 = 50;
 
-/// MySQL's dialect, with what its `sql_mode` changes and what `sqlparser` gets wrong.
+/// The MySQL dialect of `sqlparser`, with the effects of `sql_mode` and with corrections.
 #[derive(Debug)]
 pub struct MySql {
     pub mode: SqlMode,
@@ -36,15 +36,16 @@ macro_rules! as_mysql {
     };
 }
 
-/// MOD between two operands; with quotes it is a name.
+/// Whether the word is the operator MOD; if quoted it is a name.
 fn is_mod(word: &Word) -> bool {
     word.keyword == Keyword::MOD && word.quote_style.is_none()
 }
 
-/// So many tokens behind INTERVAL tell whether it is the function.
+/// Maximum number of tokens after INTERVAL that are examined to find out whether it is the
+/// function.
 const ARGUMENT_TOKENS_MAX: usize = 100;
 
-/// Whether the next word is followed by arguments with commas between them.
+/// Whether the next word is followed by more than one argument in parentheses.
 fn has_arguments(parser: &Parser) -> bool {
     let mut depth = 0_u32;
     for at in 1..ARGUMENT_TOKENS_MAX {
@@ -60,7 +61,7 @@ fn has_arguments(parser: &Parser) -> bool {
     false
 }
 
-/// What stands behind INTERVAL: an amount and its unit.
+/// Parses the part after INTERVAL: an amount and its unit.
 fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     let value = Box::new(parser.parse_expr()?);
     let unit = parser.parse_identifier()?;
@@ -74,8 +75,8 @@ fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     }))
 }
 
-/// `IN ((SELECT ..), 2)`: where the first of several items is in parentheses, `sqlparser` takes it
-/// for the subquery that all values are of.
+/// `IN ((SELECT ..), 2)`: if the first of several items is in parentheses, `sqlparser` takes it for
+/// the subquery of IN.
 fn in_list(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, ParserError>> {
     let negated = parser.peek_keyword(Keyword::NOT);
     let at = usize::from(negated);
@@ -95,11 +96,11 @@ fn in_list(parser: &mut Parser, expr: &Expr) -> Option<Result<Expr, ParserError>
     Some(list)
 }
 
-/// Whether a comma stands behind the parentheses that open at this token.
+/// Whether the parentheses that open at this token are followed by a comma.
 fn is_followed_by_comma(parser: &mut Parser, at: usize) -> bool {
     let mut depth = 0_u32;
     let mut comma = false;
-    // What is tried and fails is not consumed.
+    // A failed `try_parse` consumes no tokens, and this one always fails.
     let _ = parser.try_parse(|parser| {
         (0..at).for_each(|_| parser.advance_token());
         loop {
@@ -118,7 +119,7 @@ fn is_followed_by_comma(parser: &mut Parser, at: usize) -> bool {
 }
 
 impl Dialect for MySql {
-    // The parser asks for the type of its dialect in many places.
+    // The parser compares the type of its dialect in many places.
     fn dialect(&self) -> TypeId {
         BASE.dialect()
     }
@@ -155,8 +156,9 @@ impl Dialect for MySql {
         true
     }
 
-    // `sqlparser` binds signs as `*` does and `!` as NOT, and MySQL more closely than `^`; and it
-    // knows no units of two parts, such as DAY_SECOND.
+    // Unary operators: `sqlparser` gives signs the precedence of `*` and `!` that of NOT, while in
+    // MySQL they bind more closely than `^`. And INTERVAL, for which it lacks compound units such
+    // as DAY_SECOND.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let op = match parser.peek_token_ref().token {
             Token::Minus => Some(UnaryOperator::Minus),

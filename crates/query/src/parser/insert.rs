@@ -1,34 +1,29 @@
-//! INSERT.
-
 use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, TableName, refuse};
 use crate::syntax::{Scalar, Select};
 
-/// INSERT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Insert {
-    /// Into which table.
     pub table: TableName,
-    /// Into which columns; all of them in order if none are named.
+    /// The target columns; `None` for all of them in order.
     pub columns: Option<Vec<String>>,
     /// WITH LABEL.
     pub label: Option<String>,
-    /// What.
     pub source: InsertSource,
 }
 
-/// What an INSERT puts in.
+/// The source of the inserted rows.
 #[derive(Clone, PartialEq, Debug)]
 pub enum InsertSource {
-    /// Rows of expressions; `None` is DEFAULT.
+    /// Rows of expressions; `None` stands for DEFAULT.
     Values(Vec<Vec<Option<Scalar>>>),
     /// The rows of a query.
     Query(Select),
 }
 
-/// Reads what stands behind INSERT.
+/// Parses the part after INSERT.
 pub fn insert(cursor: &mut Cursor<'_>) -> Result<Insert> {
     cursor.one_of(&["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY"]);
     if cursor.words("IGNORE") {
@@ -68,7 +63,7 @@ fn is_query(word: Option<String>) -> bool {
     word.is_some_and(|word| word == "SELECT" || word == "WITH")
 }
 
-/// `(a, t.b)`, which may be empty.
+/// Parses `(a, t.b)`, which may be empty.
 fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     cursor.expect(&Token::LParen)?;
     if cursor.token(&Token::RParen) {

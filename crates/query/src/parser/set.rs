@@ -1,5 +1,3 @@
-//! SET.
-
 use freshet_base::Result;
 use sqlparser::ast::{Expr, Value, ValueWithSpan};
 use sqlparser::tokenizer::{Span, Token};
@@ -9,55 +7,49 @@ use super::users::{Account, account};
 use crate::session::Scope;
 use crate::syntax::Scalar;
 
-/// What an assignment of SET is to.
+/// The target of an assignment.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SetTarget {
-    /// A system variable, its name in lower case.
+    /// A system variable.
     System {
-        /// Whose.
         scope: Scope,
-        /// Its name.
+        /// In lower case.
         name: String,
     },
-    /// A user variable, its name in lower case.
+    /// The name of a user variable in lower case.
     User(String),
-    /// SET NAMES; DEFAULT is `None`.
+    /// SET NAMES.
     Names {
-        /// The character set.
+        /// `None` for DEFAULT.
         charset: Option<String>,
-        /// COLLATE.
         collation: Option<String>,
     },
-    /// SET CHARACTER SET; DEFAULT is `None`.
+    /// SET CHARACTER SET; `None` for DEFAULT.
     Charset(Option<String>),
-    /// SET PASSWORD, for the session's own account if none is named.
     Password {
-        /// FOR.
+        /// `None` for the session's own account.
         account: Option<Account>,
-        /// The new one, in clear.
+        /// The new password in clear text.
         password: String,
     },
-    /// SET TRANSACTION.
     Transaction {
-        /// Whose; `Any` is the next transaction alone.
+        /// The scope; `Any` is the next transaction only.
         scope: Scope,
-        /// ISOLATION LEVEL, as `REPEATABLE-READ`.
+        /// For example `REPEATABLE-READ`.
         isolation: Option<String>,
-        /// READ ONLY or READ WRITE.
+        /// READ ONLY (true) or READ WRITE.
         read_only: Option<bool>,
     },
 }
 
-/// One assignment of SET.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Assignment {
-    /// To what.
     pub target: SetTarget,
-    /// What; `None` is DEFAULT, and for targets that say it themselves.
+    /// `None` for DEFAULT, and for targets that contain the value.
     pub value: Option<Scalar>,
 }
 
-/// Reads what stands behind SET.
+/// Parses the part after SET.
 pub fn set(cursor: &mut Cursor<'_>) -> Result<Vec<Assignment>> {
     cursor.list(assignment)
 }
@@ -103,9 +95,9 @@ fn or_default(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     cursor.name_or_text().map(Some)
 }
 
-/// `x`, `@@x`, `@@session.x`, `@@global.x` or `@x`.
+/// Parses `x`, `@@x`, `@@session.x`, `@@global.x` or `@x`.
 fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> {
-    // The name of a user variable may be in quotes of its own.
+    // A quoted name of a user variable is a separate token.
     if cursor.token(&Token::AtSign) {
         return Ok(SetTarget::User(cursor.name_or_text()?.to_lowercase()));
     }
@@ -124,7 +116,8 @@ fn variable(cursor: &mut Cursor<'_>, scope: Option<Scope>) -> Result<SetTarget> 
     Ok(SetTarget::System { scope: scope.unwrap_or(Scope::Session), name })
 }
 
-/// An expression; a word alone, such as ON or `async_mode`, is its text.
+/// Parses a value: an expression, or a single word such as ON or `async_mode`, which stands for its
+/// text.
 fn value(cursor: &mut Cursor<'_>) -> Result<Option<Scalar>> {
     let ends = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::Comma | Token::EOF);
     let Some(word) = cursor.peek_word(0).filter(|_| ends) else { return cursor.expr().map(Some) };
@@ -156,7 +149,7 @@ fn password(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     Ok(of(SetTarget::Password { account, password }))
 }
 
-/// Reads what stands behind SET TRANSACTION.
+/// Parses the part after SET TRANSACTION.
 fn transaction(cursor: &mut Cursor<'_>, scope: Scope) -> Result<Assignment> {
     let (mut isolation, mut read_only) = (None, None);
     loop {

@@ -1,5 +1,3 @@
-//! SHOW.
-
 use freshet_base::Result;
 use freshet_meta::Account;
 
@@ -8,100 +6,80 @@ use super::users::account;
 use crate::session::Scope;
 use crate::syntax::Scalar;
 
-/// Which of the things that there are is shown.
-#[allow(clippy::large_enum_variant)] // One of them lives as long as its statement.
+/// Restricts the rows of SHOW.
+#[allow(clippy::large_enum_variant)] // only one exists at a time, while its statement runs
 #[derive(Clone, PartialEq, Debug)]
 pub enum Filter {
-    /// LIKE.
     Like(String),
-    /// WHERE, over the columns of the answer.
+    /// WHERE, on the columns of the result.
     Where(Scalar),
 }
 
-/// What SHOW shows.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ShowWhat {
     /// DATABASES or SCHEMAS.
     Databases,
-    /// TABLES.
     Tables {
-        /// FULL.
         full: bool,
         /// FROM.
         database: Option<String>,
     },
-    /// TABLE STATUS.
     TableStatus {
         /// FROM.
         database: Option<String>,
     },
-    /// OPEN TABLES.
     OpenTables,
     /// COLUMNS or FIELDS.
     Columns {
-        /// FULL.
         full: bool,
-        /// Of which table.
         table: TableName,
     },
     /// INDEX, INDEXES or KEYS.
     Index(TableName),
-    /// CREATE TABLE or VIEW.
+    /// CREATE TABLE or CREATE VIEW.
     CreateTable(TableName),
-    /// CREATE DATABASE.
     CreateDatabase(String),
-    /// VARIABLES.
     Variables(Scope),
-    /// STATUS.
     Status(Scope),
-    /// WARNINGS, or ERRORS alone.
+    /// WARNINGS or ERRORS.
     Warnings {
         /// ERRORS.
         errors_only: bool,
         /// COUNT(*).
         count: bool,
     },
-    /// PROCESSLIST.
     Processlist {
-        /// FULL.
         full: bool,
     },
-    /// GRANTS, of the session's own account if none is named.
+    /// GRANTS; `None` for the session's own account.
     Grants(Option<Account>),
-    /// CREATE USER, of the session's own account if none is named.
+    /// CREATE USER; `None` for the session's own account.
     CreateUser(Option<Account>),
-    /// PARTITIONS of a table.
     Partitions(TableName),
-    /// TABLETS of a table.
     Tablets(TableName),
-    /// TRANSACTION.
     Transaction {
         /// FROM.
         database: Option<String>,
     },
-    /// LAST INSERT.
     LastInsert,
-    /// ALTER TABLE COLUMN.
     AlterTableColumn {
         /// FROM.
         database: Option<String>,
     },
-    /// A list that `information_schema` or the server has: ENGINES, CHARSET, BACKENDS, ...
+    /// A list without arguments, from `information_schema` or the server: ENGINES, CHARSET,
+    /// BACKENDS, ...
     Plain(&'static str),
 }
 
-/// SHOW.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Show {
-    /// What.
     pub what: ShowWhat,
-    /// Which of it.
     pub filter: Option<Filter>,
-    /// LIMIT: how many, and how many are left out before them.
+    /// LIMIT: the number of rows, and the number of rows skipped before them.
     pub limit: Option<(u64, u64)>,
 }
 
-/// Lists without anything to say of them.
+/// Lists without arguments.
 const PLAIN: [&str; 28] = [
     "ENGINES",
     "STORAGE ENGINES",
@@ -133,7 +111,7 @@ const PLAIN: [&str; 28] = [
     "DATA",
 ];
 
-/// Reads what stands behind SHOW.
+/// Parses the part after SHOW.
 pub fn show(cursor: &mut Cursor<'_>) -> Result<Show> {
     let what = what(cursor)?;
     if let ShowWhat::Plain("TRIGGERS" | "EVENTS" | "LOAD" | "STREAM LOAD" | "VIEWS") = what {
@@ -243,7 +221,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     })
 }
 
-/// An account, `None` for CURRENT_USER.
+/// Parses an account; `None` for CURRENT_USER.
 fn other_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
     if !cursor.words("CURRENT_USER") {
         return account(cursor).map(Some);
@@ -279,12 +257,12 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
     }
 }
 
-/// `FROM db` or `IN db`.
+/// Parses `FROM db` or `IN db`.
 fn from(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     (cursor.words("FROM") || cursor.words("IN")).then(|| cursor.name()).transpose()
 }
 
-/// `FROM t`, `FROM db.t` or `FROM t FROM db`.
+/// Parses `FROM t`, `FROM db.t` or `FROM t FROM db`.
 fn from_table(cursor: &mut Cursor<'_>) -> Result<TableName> {
     if !(cursor.words("FROM") || cursor.words("IN")) {
         return Err(cursor.error());

@@ -1,29 +1,29 @@
-//! What a text takes to be parsed, told before it is: the parser keeps a token of every word, sign
-//! and blank, and a tree of them, hundreds of bytes for each.
+//! Estimates the memory of parsing before it begins: the parser stores a token for each word,
+//! symbol and blank, and builds a tree of them, with hundreds of bytes each.
 
 use std::borrow::Cow;
 
 use crate::session::SqlMode;
 
-/// What a token takes, twice, with its part of the tree that is made of it.
+/// The memory of a token, stored twice, and of its part of the tree.
 const TOKEN_BYTES: usize = 512;
-/// Blanks and comments above this number are left out before a text is parsed; below it they
-/// stay, so that errors name the line that was written.
+/// Above this number, blanks and comments are removed before parsing; below it they are kept, so
+/// that errors report the original line numbers.
 const BLANKS_MAX: usize = 50_000;
 
-/// How large a text is.
+/// The size of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TextSize {
-    /// Words, numbers, literals and signs.
+    /// Words, numbers, literals and symbols.
     pub tokens: usize,
-    /// Single blanks, and comments.
+    /// Blank characters and comments.
     blanks: usize,
-    /// Bytes of the tokens.
+    /// Total length of the tokens.
     bytes: usize,
 }
 
 impl TextSize {
-    /// The size of a text.
+    /// Counts the tokens of a text.
     pub fn of(sql: &str, mode: SqlMode) -> Self {
         let mut size = Self::default();
         let mut pieces = Pieces { sql, at: 0, mode };
@@ -39,14 +39,14 @@ impl TextSize {
         size
     }
 
-    /// The memory that parsing it takes at most.
+    /// An upper bound for the memory of parsing.
     pub fn memory_bytes(&self) -> usize {
         let blanks = if self.blanks > BLANKS_MAX { self.tokens } else { self.blanks };
         (self.tokens + blanks).saturating_mul(TOKEN_BYTES).saturating_add(3 * self.bytes)
     }
 }
 
-/// The text without most of its blanks and comments where it has very many.
+/// Removes blanks and comments from a text that has very many of them.
 pub fn compacted(sql: &str, mode: SqlMode) -> Cow<'_, str> {
     if sql.len() <= BLANKS_MAX || TextSize::of(sql, mode).blanks <= BLANKS_MAX {
         return Cow::Borrowed(sql);
@@ -88,7 +88,7 @@ impl<'a> Pieces<'a> {
         let (length, is_blank) = match bytes {
             [] => return None,
             [byte, ..] if byte.is_ascii_whitespace() || *byte == 0x0b => blank(1),
-            // A hint is read as what it says.
+            // Hints are parsed, so their contents are tokens.
             [b'/', b'*', b'!' | b'+', ..] => Some((3, false)),
             [b'/', b'*', comment @ ..] => {
                 blank(find(comment, b"*/").map_or(bytes.len(), |end| end + 4))
@@ -106,7 +106,7 @@ impl<'a> Pieces<'a> {
         Some(if is_blank { Piece::Blank } else { Piece::Token(text) })
     }
 
-    /// The length of what stands between two quotes, with them.
+    /// The length of a quoted text or name, including the quotes.
     fn quoted(&self, bytes: &[u8], quote: u8) -> usize {
         let escapes = quote != b'`' && !self.mode.no_backslash_escapes;
         let mut at = 1;

@@ -74,7 +74,7 @@ fn what_is_not_done_is_refused_by_name() {
         assert_eq!(errno, 1235, "{sql}: {message}");
         assert!(message.contains(name), "{sql}: {message}");
     }
-    // The model decides about these, which is told by the specification.
+    // The parser accepts these; the table specification decides whether they are supported.
     let unique = table("CREATE TABLE t (a INT) UNIQUE KEY(a) DISTRIBUTED BY HASH(a)");
     assert_eq!(unique.spec.key.unwrap().model, freshet_meta::KeyModelSpec::Unique);
 }

@@ -1,4 +1,4 @@
-//! Types of columns.
+//! Parses the types of columns.
 
 use freshet_base::{Error, Result, err};
 use freshet_schema::ColumnType;
@@ -7,8 +7,8 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 
-/// Reads a type with its length, sign and character set, and whether UNSIGNED stood behind a type
-/// that does not carry it itself.
+/// Parses a type with its length, sign and character set. Also returns whether UNSIGNED was given
+/// for a type that does not represent it itself.
 pub fn column_type(cursor: &mut Cursor<'_>) -> Result<(ColumnType, bool)> {
     let name = cursor.peek_word(0).ok_or_else(|| cursor.error())?;
     let start = cursor.error();
@@ -24,7 +24,7 @@ pub fn column_type(cursor: &mut Cursor<'_>) -> Result<(ColumnType, bool)> {
     Ok((ty, unsigned && fractional))
 }
 
-/// `(10,2)` or `(*)`, which is no number.
+/// Parses `(10,2)`, or `(*)` as no arguments.
 fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     if !cursor.token(&Token::LParen) {
         return Ok(Vec::new());
@@ -37,7 +37,7 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     Ok(all)
 }
 
-/// UNSIGNED, ZEROFILL, CHARACTER SET and COLLATE; returns whether there is no sign.
+/// Parses UNSIGNED, ZEROFILL, CHARACTER SET and COLLATE; returns whether the type is unsigned.
 fn attributes(cursor: &mut Cursor<'_>) -> Result<bool> {
     let mut unsigned = false;
     loop {
@@ -54,7 +54,7 @@ fn attributes(cursor: &mut Cursor<'_>) -> Result<bool> {
     }
 }
 
-/// The type of this name; `None` when there is none.
+/// The type of this name; `None` if it is unknown.
 fn of(name: &str, arguments: &[u64], unsigned: bool) -> Result<Option<ColumnType>> {
     let argument = |at: usize| arguments.get(at).copied();
     let length = |otherwise: u32| -> Result<u32> {

@@ -1,4 +1,4 @@
-//! Users and what they may do.
+//! Parses accounts and privileges.
 
 use freshet_base::{Result, err};
 pub use freshet_meta::Account;
@@ -7,47 +7,44 @@ use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 
-/// How a user proves who they are.
+/// How an account authenticates.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Identified {
-    /// WITH.
+    /// WITH, the authentication plugin.
     pub plugin: Option<String>,
-    /// BY, in clear.
+    /// BY, in clear text.
     pub password: Option<String>,
-    /// AS: what a server stores of the password.
+    /// AS, the stored password hash.
     pub hash: Option<Vec<u8>>,
 }
 
-/// Passwords stay out of logs.
+/// Keeps passwords out of logs.
 impl std::fmt::Debug for Identified {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Identified({:?}, password: {})", self.plugin, self.password.is_some())
     }
 }
 
-/// A grant or the end of one. `None` for the database means the selected one.
+/// The arguments of GRANT or REVOKE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Granting {
-    /// What may be done.
     pub privileges: Privileges,
-    /// To what.
     pub object: GrantTarget,
-    /// By whom.
     pub accounts: Vec<Account>,
 }
 
-/// What a grant is on.
+/// The object of a grant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GrantTarget {
     /// `*.*`, `d.*` or `d.t`.
     Object(GrantObject),
-    /// `*`: all of the selected database.
+    /// `*`: all tables of the selected database.
     SelectedDatabase,
     /// `t`: a table of the selected database.
     SelectedTable(String),
 }
 
-/// `'user'@'host'` in any of its spellings; `user@host` is one word to the tokenizer.
+/// Parses `'user'@'host'` in any of its forms; unquoted `user@host` is a single token.
 pub fn account(cursor: &mut Cursor<'_>) -> Result<Account> {
     if cursor.words("CURRENT_USER") {
         if cursor.token(&Token::LParen) {
@@ -79,7 +76,7 @@ pub fn account(cursor: &mut Cursor<'_>) -> Result<Account> {
     }
 }
 
-/// The rest of an unquoted host with points in it.
+/// Parses the rest of an unquoted host with dots.
 fn host_rest(cursor: &mut Cursor<'_>, start: &str) -> Result<String> {
     let mut host = start.to_owned();
     while cursor.token(&Token::Period) {
@@ -92,7 +89,7 @@ fn host_rest(cursor: &mut Cursor<'_>, start: &str) -> Result<String> {
     Ok(host)
 }
 
-/// `IDENTIFIED [WITH plugin] [BY 'password' | AS 'hash' | BY PASSWORD 'hash']`.
+/// Parses `IDENTIFIED [WITH plugin] [BY 'password' | AS 'hash' | BY PASSWORD 'hash']`.
 pub fn identified(cursor: &mut Cursor<'_>) -> Result<Identified> {
     let mut identified = Identified::default();
     if !cursor.words("IDENTIFIED") {
@@ -111,7 +108,7 @@ pub fn identified(cursor: &mut Cursor<'_>) -> Result<Identified> {
     Ok(identified)
 }
 
-/// A hash as text, or in hexadecimal digits.
+/// Parses a hash given as text or in hexadecimal.
 fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     let Token::HexStringLiteral(digits) = &cursor.peek().token else {
         return Ok(cursor.text()?.into_bytes());
@@ -126,7 +123,7 @@ fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Accounts with how they are identified; options behind them have no effect.
+/// Parses accounts with their authentication; options after them have no effect.
 pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Identified)>> {
     let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
     const OPTIONS: [&str; 9] = [
@@ -146,7 +143,7 @@ pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Iden
     Ok(all)
 }
 
-/// Reads what stands behind GRANT (`to` = "TO") or REVOKE ("FROM").
+/// Parses the part after GRANT (`to` = "TO") or REVOKE ("FROM").
 pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<Granting> {
     let mut privileges = Privileges::NONE;
     for one in cursor.list(privilege)? {

@@ -1,4 +1,4 @@
-//! Aggregates: types of SUM and AVG, lists of GROUP_CONCAT, COUNT of several columns.
+//! Aggregates: argument types of SUM and AVG, GROUP_CONCAT, JSON lists, COUNT of several columns.
 
 use freshet_base::Result;
 use sqlparser::ast::{
@@ -10,7 +10,7 @@ use super::values::{argument, call, int, take, text};
 use crate::evaluation::Bounds;
 use crate::session::Session;
 
-/// The longest results of what lists the values of a group, in bytes.
+/// Maximum length in bytes of results that concatenate the values of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupLimits {
     text_bytes_max: u64,
@@ -18,7 +18,7 @@ pub struct GroupLimits {
 }
 
 impl GroupLimits {
-    /// Those of a session: `group_concat_max_len` and `max_allowed_packet`.
+    /// The limits of a session: `group_concat_max_len` and `max_allowed_packet`.
     pub fn of(session: &Session<'_>) -> Self {
         let packet = Bounds::of(session).packet_bytes_max as u64;
         let text = session.number("group_concat_max_len").unwrap_or(packet);
@@ -26,7 +26,7 @@ impl GroupLimits {
     }
 }
 
-/// Other names that aggregates have, and DataFusion's name for them.
+/// Names of aggregates in MySQL and Doris, and in DataFusion.
 const NAMES: [(&str, &str); 8] = [
     ("std", "stddev_pop"),
     ("stddev", "stddev_pop"),
@@ -62,7 +62,7 @@ fn is_distinct(function: &Function) -> bool {
     }
 }
 
-/// What an aggregate becomes; `None` when it is none, or was changed in its place.
+/// Rewrites an aggregate: in place, or by returning a replacement.
 pub fn replaced(name: &str, function: &mut Function, limits: GroupLimits) -> Result<Option<Expr>> {
     if let Some((_, wanted)) = NAMES.iter().find(|(other, _)| *other == name) {
         rename(function, wanted);
@@ -103,7 +103,7 @@ fn summand(function: &mut Function) {
     }
 }
 
-/// AVG is a sum over a count, with four digits more than the argument has.
+/// AVG is the sum divided by the count, with a scale of four more than the argument's.
 fn average(function: &mut Function) -> Expr {
     let mut count = function.clone();
     rename(&mut count, "count");
@@ -112,7 +112,7 @@ fn average(function: &mut Function) -> Expr {
     call("mysql_divide", vec![Expr::Function(function.clone()), Expr::Function(count)])
 }
 
-/// COUNT(DISTINCT a, b) counts the different rows without NULL.
+/// COUNT(DISTINCT a, b) counts distinct rows without NULL.
 fn count(function: &mut Function) {
     let distinct = is_distinct(function);
     let mut args = exprs(function);
@@ -126,7 +126,7 @@ fn count(function: &mut Function) {
 
 /// `GROUP_CONCAT(DISTINCT a, b ORDER BY c DESC SEPARATOR ';')` becomes
 /// `mysql_group_cut(mysql_group_concat(text, ';', '1024 distinct desc', c), 1024, ';')`: it sorts
-/// by itself, since several of one select may want different orders.
+/// by itself, because several aggregates in one SELECT may have different orders.
 fn group_concat(function: &mut Function, bytes_max: u64) -> Expr {
     let FunctionArguments::List(list) = &mut function.args else {
         return Expr::Function(function.clone());
@@ -155,7 +155,7 @@ fn group_concat(function: &mut Function, bytes_max: u64) -> Expr {
     for order in orders {
         let descending = order.options.asc == Some(false);
         options.push(if descending { "desc" } else { "asc" }.to_owned());
-        // A number is the place of an argument.
+        // A number is the position of an argument.
         let place = order.expr.to_string().parse::<usize>().ok();
         let argument = place.and_then(|place| parts.get(place.checked_sub(1)?)).cloned();
         keys.push(argument.unwrap_or(order.expr));
@@ -166,7 +166,7 @@ fn group_concat(function: &mut Function, bytes_max: u64) -> Expr {
     call("mysql_group_cut", vec![Expr::Function(function.clone()), int(bytes_max), separator])
 }
 
-/// JSON_ARRAYAGG and JSON_OBJECTAGG list the JSON of their items.
+/// JSON_ARRAYAGG and JSON_OBJECTAGG concatenate the JSON of their items.
 fn json_list(function: &mut Function, object: bool, bytes_max: u64) -> Expr {
     let item = |value: &mut Expr| call("mysql_json_item", vec![take(value)]);
     let listed = match (&mut exprs(function)[..], object) {
@@ -186,7 +186,7 @@ fn json_list(function: &mut Function, object: bool, bytes_max: u64) -> Expr {
     call("mysql_json", vec![call("concat", parts)])
 }
 
-/// BIT_AND and its like are of 64 bits without sign, and not NULL where there are no rows.
+/// BIT_AND, BIT_OR and BIT_XOR are unsigned 64-bit integers, and not NULL for an empty group.
 fn bits(name: &str, function: &mut Function) -> Expr {
     for arg in exprs(function) {
         *arg = call("mysql_unsigned", vec![call("mysql_signed", vec![take(arg)])]);

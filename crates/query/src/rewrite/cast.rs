@@ -1,18 +1,16 @@
-//! CAST and CONVERT.
-
 use freshet_base::{Result, bail};
 use sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, Expr};
 
 use super::values::{call, int, number, take};
 
-/// The most digits of a second.
+/// Maximum number of fractional digits of a time.
 const DIGITS_MAX: u64 = 6;
-/// The most binary digits of a FLOAT that is no DOUBLE.
+/// Maximum number of binary digits for a FLOAT; above, it is a DOUBLE.
 const FLOAT_DIGITS_MAX: u64 = 24;
-/// The most digits of a DECIMAL in MySQL; ours are cut to what a column can have.
+/// Maximum precision of a DECIMAL in MySQL; ours is limited to that of a column.
 const PRECISION_MAX: u64 = 65;
 
-/// Rewrites CAST or CONVERT, its operand being rewritten.
+/// Rewrites CAST or CONVERT after its operand.
 pub fn converted(expr: &mut Expr) -> Result<()> {
     let (inner, data_type) = match expr {
         Expr::Cast { expr, data_type, .. } => (expr, Some(data_type.clone())),
@@ -21,7 +19,7 @@ pub fn converted(expr: &mut Expr) -> Result<()> {
     };
     let inner = number(take(inner));
     let Some(data_type) = data_type else {
-        // CONVERT(x USING charset): everything is UTF-8.
+        // CONVERT(x USING charset): all text is UTF-8.
         *expr = call("mysql_char", vec![inner]);
         return Ok(());
     };
@@ -86,7 +84,7 @@ fn cast_to(inner: Expr, data_type: &DataType) -> Result<Expr> {
     })
 }
 
-/// Refuses more digits than there are.
+/// Checks a number of digits.
 pub fn within(digits: u64, most: u64) -> Result<u64> {
     if digits > most {
         bail!(TooBigPrecision, "Too-big precision {digits} specified. Maximum is {most}");

@@ -1,5 +1,3 @@
-//! Expressions.
-
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -16,14 +14,14 @@ use super::{Rewriter, function};
 use crate::session::Scope;
 use crate::syntax::hex_of_bits;
 
-/// How long a chain of AND, OR or XOR stays as it is.
+/// Chains of AND, OR or XOR up to this length remain as they are.
 const CHAIN_MAX: usize = 32;
 
 impl Rewriter<'_> {
-    /// What must happen before the parts of an expression are rewritten.
+    /// Rewrites that come before those of an expression's operands.
     pub(super) fn before(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
-            // Intervals vanish into the function that adds them.
+            // Adding or subtracting an interval becomes a function call.
             Expr::BinaryOp { left, op, right } => {
                 let subtract = match op {
                     BinaryOperator::Plus => false,
@@ -46,7 +44,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Rewrites an expression whose parts are rewritten.
+    /// Rewrites an expression after its operands.
     pub(super) fn after(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
             Expr::Identifier(ident) => {
@@ -99,7 +97,7 @@ impl Rewriter<'_> {
                      inside a query'"
                 );
             }
-            // `row = row` compares the parts.
+            // `row = row` compares component by component.
             BinaryOperator::Eq | BinaryOperator::NotEq => {
                 if let (Expr::Tuple(a), Expr::Tuple(b)) = (&mut **left, &mut **right) {
                     let equal = tuples_equal(std::mem::take(a), std::mem::take(b))?;
@@ -111,7 +109,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// `CASE x WHEN a ...` compares `x` with each.
+    /// `CASE x WHEN a ...` becomes a CASE with conditions `x = a`.
     fn case(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Case { operand, conditions, else_result, .. } = expr else { return Ok(()) };
         let operand = operand.take();
@@ -159,7 +157,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// A literal as MySQL types it.
+/// Gives a literal MySQL's type.
 fn value(expr: &mut Expr) -> Result<()> {
     let Expr::Value(value) = expr else { return Ok(()) };
     let replaced = match &mut value.value {
@@ -168,7 +166,7 @@ fn value(expr: &mut Expr) -> Result<()> {
         | Value::EscapedStringLiteral(body) => text(std::mem::take(body)),
         Value::Boolean(value) => int(u8::from(*value)),
         Value::SingleQuotedByteStringLiteral(bits) => bytes_of_bits(bits)?,
-        // What has an exponent is a DOUBLE, other digits are a DECIMAL or an integer.
+        // A number with an exponent is a DOUBLE, others are DECIMAL or integer.
         Value::Number(digits, _) if digits.contains(['e', 'E']) => double(digits),
         _ => return Ok(()),
     };
@@ -176,14 +174,14 @@ fn value(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The digits of `0b101`, which parses as a name.
+/// The digits of `0b101`, which is parsed as a name.
 fn bits_of(ident: &Ident) -> Option<&str> {
     let digits = ident.value.strip_prefix("0b").filter(|digits| !digits.is_empty())?;
     let plain = ident.quote_style.is_none() && digits.bytes().all(|b| matches!(b, b'0' | b'1'));
     plain.then_some(digits)
 }
 
-/// `b'101'` is the bytes that its digits fill from the right.
+/// `b'101'` becomes bytes, padded with zeros on the left.
 fn bytes_of_bits(bits: &str) -> Result<Expr> {
     let Some(hex) = hex_of_bits(bits) else {
         bail!(Syntax, "You have an error in your SQL syntax; near 'b\'{bits}\'' at line 1");
@@ -191,7 +189,7 @@ fn bytes_of_bits(bits: &str) -> Result<Expr> {
     Ok(literal(Value::HexStringLiteral(hex)))
 }
 
-/// Functions that MySQL lets be written without parentheses, which parse as names.
+/// Functions that may be called without parentheses, which are parsed as names.
 fn niladic(ident: &Ident) -> Option<&'static str> {
     if ident.quote_style.is_some() {
         return None;
@@ -222,8 +220,8 @@ fn compound(idents: &mut [Ident]) {
     }
 }
 
-/// Makes a long chain of AND, OR or XOR a tree that is as high as the logarithm of its length: what
-/// plans and optimises an expression asks each part again about all below it.
+/// Balances a long chain of AND, OR or XOR to a tree of logarithmic height: the passes of planner
+/// and optimizer inspect the whole subtree of each node.
 fn balance(expr: &mut Expr) {
     let Expr::BinaryOp { op: chained, .. } = &*expr else { return };
     let chained = chained.clone();
@@ -290,7 +288,8 @@ fn unary(expr: &mut Expr) {
     }
 }
 
-/// `-inner`: of three signs one is left, since two make a number of what is none, and no more.
+/// `-inner`. Of three signs only one is kept: two have the effect of a conversion to a number, more
+/// add nothing.
 fn negated(mut inner: Expr) -> Expr {
     const NEGATE: &str = "mysql_negate";
     if let Some(once) = argument_of(&mut inner, NEGATE)
@@ -301,7 +300,7 @@ fn negated(mut inner: Expr) -> Expr {
     call(NEGATE, vec![inner])
 }
 
-/// The argument of a call of this function of one.
+/// The argument of a call of this unary function.
 fn argument_of<'a>(expr: &'a mut Expr, name: &str) -> Option<&'a mut Expr> {
     let Expr::Function(Function { name: called, args: FunctionArguments::List(list), .. }) = expr
     else {
@@ -318,7 +317,7 @@ fn argument_of<'a>(expr: &'a mut Expr, name: &str) -> Option<&'a mut Expr> {
 fn between(expr: &mut Expr) {
     let Expr::Between { expr: body, negated, low, high } = expr else { return };
     let body = take(body);
-    // With bounds of one kind each is compared alone, as it is with both.
+    // With literal bounds of one kind, separate comparisons give the same result as a joint one.
     if !is_short(&body) || !of_one_kind(low, high) {
         let within = call("mysql_between", vec![body, take(low), take(high)]);
         *expr = if *negated { not(within) } else { within };
@@ -334,7 +333,7 @@ fn between(expr: &mut Expr) {
     *expr = if *negated { not(both) } else { both };
 }
 
-/// Whether both are literals of one kind, or parameters.
+/// Whether both are literals or parameters of the same kind.
 fn of_one_kind(low: &Expr, high: &Expr) -> bool {
     match (low, high) {
         (Expr::Value(low), Expr::Value(high)) => {
@@ -361,7 +360,7 @@ fn tuples_equal(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
     all.ok_or_else(|| err!(OperandColumns, "Operand should contain 1 column(s)"))
 }
 
-/// `(a, b) IN ((1, 2), (3, 4))` compares the parts.
+/// `(a, b) IN ((1, 2), (3, 4))` compares component by component.
 pub fn in_list(tuple: &[Expr], list: &mut [Expr], negated: bool) -> Result<Option<Expr>> {
     let mut any = None;
     for item in list.iter_mut() {
@@ -381,7 +380,7 @@ pub fn in_list(tuple: &[Expr], list: &mut [Expr], negated: bool) -> Result<Optio
     Ok(any.map(|any| if negated { not(any) } else { any }))
 }
 
-/// The unit of an interval, in MySQL's words.
+/// The MySQL name of an interval unit.
 fn unit(field: &DateTimeField) -> String {
     let name = field.to_string().to_uppercase();
     name.strip_suffix('S').filter(|name| !name.is_empty()).map_or(name.clone(), str::to_owned)
@@ -406,7 +405,7 @@ pub fn extracted(unit: &str, value: Expr) -> Expr {
     call(&unit.to_lowercase(), vec![value])
 }
 
-/// The text of a unit that was written as a name or in quotes.
+/// A unit given as a name or as text.
 pub fn unit_name(expr: &Expr) -> Option<String> {
     let name = match expr {
         Expr::Identifier(ident) => &ident.value,

@@ -1,5 +1,3 @@
-//! Calls of functions.
-
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
     CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
@@ -14,7 +12,7 @@ use crate::convert;
 use crate::functions::meaning::digits_of_text;
 use crate::temporal::SECOND;
 
-/// Functions of the session and of this moment.
+/// Functions that depend on the session or the current time.
 const OF_SESSION: [&str; 31] = [
     "charset",
     "coercibility",
@@ -49,14 +47,14 @@ const OF_SESSION: [&str; 31] = [
     "version",
 ];
 
-/// The name of a function, lower case.
+/// The name of a function in lower case.
 fn name_of(function: &Function) -> String {
     function.name.0.last().map_or_else(String::new, |part| {
         part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.clone()).to_lowercase()
     })
 }
 
-/// The arguments, where they are plain expressions.
+/// The arguments, if all are plain expressions.
 fn args_of(function: &mut Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &mut function.args else { return Some(Vec::new()) };
     list.args
@@ -68,7 +66,7 @@ fn args_of(function: &mut Function) -> Option<Vec<Expr>> {
         .collect()
 }
 
-/// What must happen before the arguments are rewritten: units are not names of columns.
+/// Rewrites that come before those of the arguments: a unit is not a column name.
 pub fn before(function: &mut Function) -> Result<()> {
     let name = name_of(function);
     let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
@@ -88,7 +86,7 @@ pub fn before(function: &mut Function) -> Result<()> {
                 *kind = text(kind.to_string().to_uppercase());
             }
         }
-        // TRUE is the number 1 everywhere else.
+        // In JSON functions TRUE is a boolean, everywhere else the number 1.
         name if name.starts_with("json_") => {
             for arg in args.filter(|arg| is_boolean(arg)) {
                 *arg = call("mysql_truth", vec![take(arg)]);
@@ -126,12 +124,12 @@ fn wrong_count(name: &str) -> Error {
     err!(ParameterCount, "Incorrect parameter count in the call to native function '{name}'")
 }
 
-/// A function, how many arguments it has, and what it becomes with them.
+/// A function's name, its minimum and maximum number of arguments, and its rewrite.
 type Changed = (&'static str, (usize, usize), fn(&str, Vec<Expr>) -> Result<Expr>);
 
 const MANY: usize = usize::MAX;
 
-/// Functions that become another, or the same with other arguments.
+/// Functions that are replaced by another one, or called with other arguments.
 const CHANGED: [Changed; 23] = [
     ("if", (3, 3), if_else),
     ("ifnull", (2, 2), |_, args| Ok(of_numbers("coalesce", args))),
@@ -158,13 +156,13 @@ const CHANGED: [Changed; 23] = [
     ("is_used_lock", (1, 1), acts),
 ];
 
-/// What acts is carried out before a query is planned, and only in one that reads no table.
+/// Functions with side effects are executed before planning, and only in a SELECT without FROM.
 fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
     let name = name.to_uppercase();
     bail!(NotSupported, "This version of Freshet doesn't yet support '{name} inside a query'")
 }
 
-/// Truth values among the arguments are 1 and 0.
+/// Converts boolean arguments to 1 and 0.
 fn of_numbers(name: &str, args: Vec<Expr>) -> Expr {
     call(name, args.into_iter().map(number).collect())
 }
@@ -197,7 +195,7 @@ fn extract(_: &str, mut args: Vec<Expr>) -> Result<Expr> {
     Ok(extracted(&unit, args.remove(1)))
 }
 
-/// Doris has the unit of DATE_TRUNC behind the value, others before it.
+/// The unit of DATE_TRUNC comes second in Doris, first elsewhere.
 fn date_trunc(name: &str, mut args: Vec<Expr>) -> Result<Expr> {
     if as_text(&args[1]).is_some() {
         args.swap(0, 1);
@@ -206,7 +204,7 @@ fn date_trunc(name: &str, mut args: Vec<Expr>) -> Result<Expr> {
 }
 
 impl Rewriter<'_> {
-    /// Rewrites a call whose arguments are rewritten.
+    /// Rewrites a call after its arguments.
     pub(super) fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
         let name = name_of(function);
@@ -231,7 +229,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Scalar functions that become something else.
+    /// Rewrites scalar functions in [`CHANGED`], and conversions of Unix time.
     fn scalar(&mut self, name: &str, function: &mut Function) -> Result<Option<Expr>> {
         if name == "unix_timestamp" || name == "from_unixtime" {
             return match args_of(function) {
@@ -272,7 +270,7 @@ impl Rewriter<'_> {
         })
     }
 
-    /// A function of the session, or of this moment, as a literal.
+    /// The literal value of a function of the session or the current time.
     pub(super) fn session_function(&mut self, name: &str, args: &[Expr]) -> Result<Option<Expr>> {
         self.of_session = true;
         let session = self.session;

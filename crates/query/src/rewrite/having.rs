@@ -1,4 +1,4 @@
-//! HAVING of a select without groups: a condition over its rows that may name its aliases.
+//! HAVING without GROUP BY: a condition on rows, which may refer to aliases.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -11,11 +11,11 @@ use sqlparser::ast::{
 
 use crate::functions::list;
 
-/// Makes a HAVING that has no groups part of WHERE.
+/// Moves a HAVING without groups and aggregates to WHERE.
 ///
 /// # Errors
-/// 3593 and 3594 for a window in HAVING; 1054 for a column that is neither selected nor grouped,
-/// where no outer query can have it.
+/// 3593 and 3594 for a window function in HAVING; 1054 for a column that is neither selected nor
+/// grouped and cannot belong to an outer query.
 pub fn without_groups(select: &mut Select, has_outer: bool) -> Result<()> {
     if let Some(having) = &select.having {
         check_windows(select, having)?;
@@ -46,7 +46,7 @@ pub fn without_groups(select: &mut Select, has_outer: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses windows, which see the rows that HAVING leaves.
+/// Rejects window functions: they are computed after HAVING.
 fn check_windows(select: &Select, having: &Expr) -> Result<()> {
     if let Some(name) = window_in(having) {
         bail!(WindowNotHere, "You cannot use the window function '{name}' in this context.");
@@ -74,7 +74,7 @@ fn check_windows(select: &Select, having: &Expr) -> Result<()> {
     }
 }
 
-/// The name of a window function in an expression.
+/// The name of a window function in the expression.
 fn window_in(expr: &Expr) -> Option<String> {
     find_own(expr, |expr, _| match expr {
         Expr::Function(function) if function.over.is_some() => Some(function.name.to_string()),
@@ -82,8 +82,8 @@ fn window_in(expr: &Expr) -> Option<String> {
     })
 }
 
-/// Refuses columns in HAVING that are neither selected nor grouped. What aggregates and subqueries
-/// in it read is their own.
+/// Rejects columns in HAVING that are neither selected nor grouped. Columns inside aggregates and
+/// subqueries are not checked.
 fn check_names(select: &Select, having: &Expr) -> Result<()> {
     let mut known = units(having).into_iter().map(Name::alias).collect::<HashSet<_>>();
     for item in &select.projection {
@@ -110,7 +110,7 @@ fn check_names(select: &Select, having: &Expr) -> Result<()> {
     }
 }
 
-/// What a column is called, by itself or in a list of items.
+/// The name of a column reference or of an item in the select list.
 #[derive(PartialEq, Eq, Hash)]
 struct Name {
     table: Table,
@@ -119,7 +119,7 @@ struct Name {
 
 #[derive(PartialEq, Eq, Hash)]
 enum Table {
-    /// It is called so in the list, whatever table it is from.
+    /// An alias in the select list, for a column of any table.
     Alias,
     Unnamed,
     Named(String),
@@ -130,7 +130,7 @@ impl Name {
         Self { table: Table::Alias, column: name }
     }
 
-    /// The name of an expression that is a column; a variable is none.
+    /// The name of an expression that is a column, not a variable.
     fn of(expr: &Expr) -> Option<Self> {
         let (table, column) = match expr {
             Expr::Identifier(ident) => (Table::Unnamed, ident),
@@ -148,7 +148,7 @@ impl Name {
         (!is_variable).then(|| Self { table, column: column.value.to_lowercase() })
     }
 
-    /// Whether this item may be what a name in HAVING means.
+    /// Whether this item may be what `name` in HAVING refers to.
     fn is_meant_by(&self, name: &Self) -> bool {
         self.column == name.column
             && match (&self.table, &name.table) {
@@ -159,7 +159,7 @@ impl Name {
     }
 }
 
-/// The words that stand where other functions have a column: `day` of `TIMESTAMPDIFF(day, ..)`.
+/// Units of functions, which are parsed as columns: `day` in `TIMESTAMPDIFF(day, ..)`.
 fn units(having: &Expr) -> HashSet<String> {
     const TAKE_A_UNIT: [&str; 3] = ["timestampdiff", "timestampadd", "get_format"];
     let mut units = HashSet::new();
@@ -175,10 +175,10 @@ fn units(having: &Expr) -> HashSet<String> {
     units
 }
 
-/// Puts what aliases stand for in their place, but for subqueries, whose names are their own.
+/// Replaces aliases by their expressions, except in subqueries.
 struct Unaliased {
     aliases: HashMap<String, Expr>,
-    /// How many queries the visitor is inside of.
+    /// The nesting of queries at the visitor's position.
     depth: usize,
 }
 
@@ -216,13 +216,13 @@ fn aliases(select: &Select) -> HashMap<String, Expr> {
     named.collect()
 }
 
-/// Whether an expression has an aggregate in it, those of its subqueries and windows left out.
+/// Whether an expression contains an aggregate, not counting those in subqueries and windows.
 pub fn has_aggregate(expr: &Expr) -> bool {
     find_own(expr, |expr, _| is_aggregate_call(expr).then_some(())).is_some()
 }
 
-/// What is found first in an expression, its subqueries left out. `find` is told whether it looks
-/// inside of an aggregate.
+/// The first match in an expression, excluding subqueries. The second argument of `find` is whether
+/// the expression is inside an aggregate.
 fn find_own<T>(expr: &Expr, find: impl FnMut(&Expr, bool) -> Option<T>) -> Option<T> {
     match Visit::visit(expr, &mut Own { find, queries: 0, aggregates: 0 }) {
         ControlFlow::Break(found) => Some(found),
@@ -230,12 +230,12 @@ fn find_own<T>(expr: &Expr, find: impl FnMut(&Expr, bool) -> Option<T>) -> Optio
     }
 }
 
-/// Looks at the expressions of one select.
+/// Visits the expressions of one SELECT.
 struct Own<F> {
     find: F,
-    /// How many queries the visitor is inside of: expressions of those are their own.
+    /// The nesting of queries; expressions inside them are not visited.
     queries: usize,
-    /// How many aggregates it is inside of.
+    /// The nesting of aggregates.
     aggregates: usize,
 }
 
@@ -273,7 +273,7 @@ fn is_aggregate_call(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if is_aggregate(function))
 }
 
-/// Whether a function is an aggregate of groups, and not of a window.
+/// Whether a function is an aggregate, not called as a window function.
 pub fn is_aggregate(function: &Function) -> bool {
     function.over.is_none() && list::is_aggregate(&function.name.to_string().to_lowercase())
 }

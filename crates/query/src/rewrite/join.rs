@@ -1,4 +1,4 @@
-//! Joins: their conditions, and what their words mean.
+//! Joins and their conditions.
 
 use std::ops::ControlFlow;
 
@@ -10,8 +10,8 @@ use sqlparser::ast::{
 
 use super::values::{binary, lower, take, truth};
 
-/// Conditions on subqueries: those of inner joins are as good in WHERE, where DataFusion makes
-/// joins of them. `stays` is asked about each condition that has one and stays where it is.
+/// Join conditions with subqueries: those of inner joins move to WHERE, where DataFusion turns
+/// subqueries into joins. `stays` is called for each condition that cannot be moved.
 ///
 /// # Errors
 /// Those of `stays`.
@@ -20,7 +20,8 @@ pub fn subqueries(select: &mut Select, stays: fn(&mut Expr) -> Result<()>) -> Re
     for table in &mut select.from {
         let last_outer = table.joins.iter().rposition(|join| keeps_right(&join.join_operator));
         for (at, join) in table.joins.iter_mut().enumerate() {
-            // Behind a later join that keeps rows of its right side they would leave those out.
+            // Before a RIGHT or FULL join, the condition cannot move: in WHERE it would also remove
+            // rows that the later join adds.
             let movable = is_inner(join) && last_outer.is_none_or(|outer| outer < at);
             let Some(JoinConstraint::On(condition)) = constraint(&mut join.join_operator) else {
                 continue;
@@ -60,7 +61,7 @@ fn keeps_right(operator: &JoinOperator) -> bool {
     )
 }
 
-/// The parts of a condition that all must hold, in their order.
+/// The operands of AND in a condition, in their order.
 fn parts(condition: Expr) -> Vec<Expr> {
     let (mut found, mut open) = (Vec::new(), vec![condition]);
     while let Some(part) = open.pop() {
@@ -92,7 +93,7 @@ fn set_condition(operator: &mut JoinOperator, condition: Option<Expr>) {
     }
 }
 
-/// What a join of two tables wants to hold.
+/// The constraint of a join of two tables.
 fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     match operator {
         JoinOperator::Join(constraint)
@@ -107,7 +108,7 @@ fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// What a join whose condition is rewritten is to DataFusion.
+/// Converts a join with a rewritten condition to DataFusion's form.
 pub fn operator(operator: &mut JoinOperator) {
     let Some(constraint) = constraint(operator) else { return };
     match constraint {
@@ -122,7 +123,7 @@ pub fn operator(operator: &mut JoinOperator) {
         JoinConstraint::Natural | JoinConstraint::None => {}
     }
     let constraint = constraint.clone();
-    // MySQL: JOIN without a condition, CROSS JOIN and STRAIGHT_JOIN are inner joins.
+    // In MySQL, JOIN without a condition, CROSS JOIN and STRAIGHT_JOIN are all inner joins.
     match operator {
         JoinOperator::CrossJoin(_) | JoinOperator::StraightJoin(_)
             if !matches!(constraint, JoinConstraint::None) =>

@@ -1,4 +1,4 @@
-//! Selects: names of columns, conditions, tables.
+//! SELECT: column names, conditions and tables.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use super::set_operation;
 use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
 
-/// Databases whose tables are called without regard to case.
+/// Whether a database has case-insensitive table names.
 pub fn is_system(name: &str) -> bool {
     ["information_schema", "mysql", "performance_schema", "sys"]
         .iter()
         .any(|system| name.eq_ignore_ascii_case(system))
 }
 
-/// Lower case for what is in a system database.
+/// Converts names in system databases to lower case.
 pub fn relation(name: &mut ObjectName) {
     let system = matches!(
         &name.0[..],
@@ -47,7 +47,7 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
     }
 }
 
-/// How the columns of the outermost select are called; `texts` are its items as written.
+/// The column names of the outermost SELECT; `texts` are its items as written.
 pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
     let Some(select) = first_select(&query.body) else { return Vec::new() };
     let written = |at: usize, expr: &Expr| {
@@ -81,7 +81,7 @@ pub fn outer_names(query: &Query, texts: &[String]) -> Vec<Option<String>> {
         .collect()
 }
 
-/// What must happen before the parts of a query are rewritten.
+/// Rewrites that come before those of a query's parts.
 pub fn before(query: &mut Query, place: Place) -> Result<()> {
     if let Some(with) = &mut query.with {
         for cte in &mut with.cte_tables {
@@ -110,7 +110,7 @@ pub fn before(query: &mut Query, place: Place) -> Result<()> {
     before_body(&mut query.body, place.has_outer)
 }
 
-/// In ORDER BY an integer is the place of a column, and other literals order nothing.
+/// In ORDER BY an integer is the position of a column, and other literals are dropped.
 fn ordered(query: &mut Query) -> Result<()> {
     let Some(OrderBy { kind: OrderByKind::Expressions(exprs), .. }) = &mut query.order_by else {
         return Ok(());
@@ -138,7 +138,7 @@ fn ordered(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-/// The place of an item that an integer in ORDER BY or GROUP BY is.
+/// The position that an integer in ORDER BY or GROUP BY refers to.
 fn place(expr: &Expr) -> Option<usize> {
     let Expr::Value(value) = expr else { return None };
     let Value::Number(digits, _) = &value.value else { return None };
@@ -146,7 +146,7 @@ fn place(expr: &Expr) -> Option<usize> {
     plain.then(|| digits.parse().unwrap_or(usize::MAX))
 }
 
-/// Whether an expression is a number with signs, which is no place.
+/// Whether an expression is a number with an explicit sign, which is not a position.
 fn is_signed_number(expr: &Expr) -> bool {
     let mut signs = 0;
     let mut inner = expr;
@@ -160,8 +160,8 @@ fn is_signed_number(expr: &Expr) -> bool {
     signs > 0 && number
 }
 
-/// LIMIT takes integers without sign, and those above what DataFusion counts to are as good as
-/// the largest.
+/// Checks that LIMIT has unsigned integers; those too large for DataFusion are replaced by the
+/// largest.
 fn limited(clause: &mut LimitClause) -> Result<()> {
     let LimitClause::LimitOffset { limit, offset, .. } = clause else { return Ok(()) };
     let counts = limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value));
@@ -186,7 +186,7 @@ fn wrong_limit(count: &Expr) -> Error {
     )
 }
 
-/// Names the columns of a query; names are unique where nobody reads the columns by them.
+/// Names the columns of a query; names are made `unique` if they are not visible to the client.
 fn name_columns(body: &mut SetExpr, unique: bool) {
     match body {
         SetExpr::Select(select) => name_items(select, unique),
@@ -231,7 +231,7 @@ fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
     Ok(())
 }
 
-/// `FROM DUAL` is no table at all.
+/// `FROM DUAL` means no table.
 fn without_dual(select: &mut Select) {
     if let [table] = &select.from[..]
         && table.joins.is_empty()
@@ -242,8 +242,8 @@ fn without_dual(select: &mut Select) {
     }
 }
 
-/// Gives every item that is no column a name of its own: what MySQL calls it in a derived
-/// table, and something unique, where that is wanted, if two would be called the same.
+/// Gives an alias to every item that is not a column: its name in MySQL, as in a derived table,
+/// with a suffix if names must be unique.
 fn name_items(select: &mut Select, unique: bool) {
     let wild = select
         .projection
@@ -269,7 +269,7 @@ fn name_items(select: &mut Select, unique: bool) {
             }
             _ => continue,
         };
-        // A column beside a wildcard is there twice.
+        // With a wildcard, a column appears twice.
         let mut name = wanted.clone();
         let mut copy = 1;
         while !taken.insert(name.clone()) || (wild && column && copy == 1) {
@@ -287,7 +287,7 @@ fn name_items(select: &mut Select, unique: bool) {
     }
 }
 
-/// Places of items as MySQL reads them, and `GROUP BY a, b WITH ROLLUP` is a grouping set.
+/// Validates positions in GROUP BY, and rewrites `GROUP BY a, b WITH ROLLUP` to a grouping set.
 fn group_by(select: &mut Select) -> Result<()> {
     let Select { projection, group_by, .. } = select;
     let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
@@ -297,7 +297,7 @@ fn group_by(select: &mut Select) -> Result<()> {
         check_key(expr, projection)?;
         super::subquery::in_item(expr)?;
         if is_signed_number(expr) {
-            // DataFusion would read a place.
+            // DataFusion would take it for a position.
             *expr = call("mysql_part", vec![take(expr), text("signed")]);
         }
     }
@@ -313,7 +313,7 @@ fn group_by(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to group by an item that is made of groups, and by one that is not there.
+/// Rejects keys that refer to an aggregate or to a position out of range.
 fn check_key(key: &Expr, items: &[SelectItem]) -> Result<()> {
     let wild = |item: &SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
@@ -341,7 +341,7 @@ fn check_key(key: &Expr, items: &[SelectItem]) -> Result<()> {
     }
 }
 
-/// Conditions of a select whose parts are rewritten.
+/// Rewrites the conditions of a SELECT after its parts.
 pub fn after(select: &mut Select) {
     for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
         *condition = truth(take(condition));
@@ -356,7 +356,7 @@ fn lower_columns(alias: &mut TableAlias) {
     alias.columns.iter_mut().for_each(|column| lower(&mut column.name));
 }
 
-/// Aliases of tables keep their case; names of their columns do not. `dual` is no table.
+/// Aliases of tables keep their case, their column names become lower case. `dual` is not a table.
 pub fn table_factor(factor: &mut TableFactor) -> Result<()> {
     match factor {
         TableFactor::Table { alias, index_hints, partitions, .. } => {

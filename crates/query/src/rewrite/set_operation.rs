@@ -1,4 +1,4 @@
-//! UNION, INTERSECT and EXCEPT become derived tables, which `crate::set_operation` plans.
+//! Makes UNION, INTERSECT and EXCEPT derived tables, which `crate::set_operation` plans.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use super::having::is_aggregate;
 use super::subquery::{DERIVED, derived, selecting_all};
 
-/// Whether the rows of a query are those of a set operation.
+/// Whether a query body is a set operation.
 pub fn is_set_operation(body: &SetExpr) -> bool {
     match body {
         SetExpr::SetOperation { .. } => true,
@@ -20,12 +20,12 @@ pub fn is_set_operation(body: &SetExpr) -> bool {
     }
 }
 
-/// Whether a query is a set operation, or one in parentheses, and nothing else.
+/// Whether a query is only a set operation, possibly in parentheses.
 pub fn is_bare_set_operation(query: &Query) -> bool {
     is_bare(query) && is_set_operation(&query.body)
 }
 
-/// Whether a query is its body and nothing else.
+/// Whether a query has only a body.
 fn is_bare(query: &Query) -> bool {
     query.with.is_none()
         && query.order_by.is_none()
@@ -33,22 +33,22 @@ fn is_bare(query: &Query) -> bool {
         && query.fetch.is_none()
 }
 
-/// Whether a derived table is one that nobody gave a name.
+/// Whether a derived table has the alias added by [`derived`].
 pub fn is_nameless(alias: &TableAlias) -> bool {
     alias.name.value == DERIVED && alias.columns.is_empty()
 }
 
-/// The query that is nothing but this body.
+/// A query with only this body.
 pub fn query_of(body: SetExpr) -> Box<Query> {
     let mut query = selecting_all();
     *query.body = body;
     query
 }
 
-/// Makes the set operation of a query a derived table; what stands around it stays where it is.
+/// Makes the set operation in a query a derived table; ORDER BY, LIMIT and WITH remain outside.
 ///
 /// # Errors
-/// An ORDER BY that the rows of a set operation do not have.
+/// An ORDER BY that is invalid for a set operation.
 pub fn as_derived(query: &mut Query) -> Result<()> {
     if is_set_operation(&query.body) {
         query.order_by.as_ref().map_or(Ok(()), ordered)?;
@@ -57,10 +57,10 @@ pub fn as_derived(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
-/// Makes a set operation a derived table wherever a query has more than it.
+/// Makes the set operation in a query a derived table if the query has other clauses.
 ///
 /// # Errors
-/// As [`as_derived`].
+/// Those of [`as_derived`].
 pub fn before(query: &mut Query, outermost: bool) -> Result<()> {
     if outermost || !is_bare(query) { as_derived(query) } else { Ok(()) }
 }
@@ -72,11 +72,11 @@ fn body_as_derived(body: &mut SetExpr) {
     outer.from[0].relation = derived(select, 0);
 }
 
-/// A common table expression is read by name, and so has the types of all its parts; those of a
-/// recursive one are the types of its first part.
+/// A common table expression is referenced by name, so it gets the common types of all operands; a
+/// recursive one has the types of its first operand.
 ///
 /// # Errors
-/// As [`as_derived`], and what DataFusion would ignore in a recursive one.
+/// Those of [`as_derived`], and clauses of a recursive one that DataFusion would ignore.
 pub fn cte(cte: &mut Cte, recursive: bool) -> Result<()> {
     let name = &cte.alias.name.value;
     let names_itself = |relation: &ObjectName| match &relation.0[..] {
@@ -103,7 +103,7 @@ pub fn cte(cte: &mut Cte, recursive: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what MySQL refuses in the ORDER BY of a set operation.
+/// Rejects expressions that MySQL does not allow in the ORDER BY of a set operation.
 fn ordered(order: &OrderBy) -> Result<()> {
     let OrderByKind::Expressions(exprs) = &order.kind else { return Ok(()) };
     for (at, by) in exprs.iter().enumerate() {
@@ -116,9 +116,9 @@ fn ordered(order: &OrderBy) -> Result<()> {
 }
 
 struct Ordering {
-    /// Which expression of ORDER BY it visits, from 1.
+    /// The position of the visited expression in ORDER BY, from 1.
     place: usize,
-    /// How many queries the visitor is inside of: expressions of those are their own.
+    /// The nesting of queries; expressions inside them are not checked.
     depth: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Expressions with syntax of their own.
+//! Expressions with a syntax of their own.
 
 use freshet_base::{Result, bail};
 use sqlparser::ast::{
@@ -9,7 +9,7 @@ use super::expr::{extracted, in_list, not};
 use super::values::{call, int, literal, take, text, truth};
 use crate::functions::in_set::SET_FROM;
 
-/// Rewrites an expression whose parts are rewritten.
+/// Rewrites an expression after its parts.
 pub fn special(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => *expr = take(inner),
@@ -38,8 +38,8 @@ pub fn special(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// A literal behind the name of a character set. Bytes are a string of bytes behind any of them,
-/// and so is text behind `_binary`.
+/// A literal after a character set introducer. A hexadecimal literal becomes bytes after any
+/// introducer, text only after `_binary`.
 fn introduced(charset: &str, value: Expr) -> Expr {
     let binary = charset.eq_ignore_ascii_case("_binary");
     let bytes = match &value {
@@ -53,7 +53,7 @@ fn introduced(charset: &str, value: Expr) -> Expr {
     if bytes { call("mysql_binary", vec![value]) } else { value }
 }
 
-/// IS TRUE and its like, over whatever may be one.
+/// IS TRUE, IS FALSE, IS UNKNOWN and their negations, of any type of operand.
 fn tested(expr: &mut Expr) -> Option<Expr> {
     let test = |inner: &mut Box<Expr>| Box::new(truth(take(inner)));
     Some(match expr {
@@ -97,18 +97,18 @@ fn list(expr: &mut Expr) -> Result<()> {
         return Ok(());
     }
     let body = match take(body) {
-        // A string in JSON is the text in it.
+        // A JSON string is compared by its text.
         json if is_json(&json) => call("json_unquote", vec![json]),
         other => other,
     };
-    // What is compared with what follows from types, item by item.
+    // Each item is compared by its type.
     let items = with_literals_as_one(std::mem::take(list));
     let found = call("mysql_in", std::iter::once(body).chain(items).collect());
     *expr = if *negated { not(found) } else { found };
     Ok(())
 }
 
-/// The items of a list, its literals as one item where they are many.
+/// Combines the literals of a long list into one item.
 fn with_literals_as_one(items: Vec<Expr>) -> Vec<Expr> {
     let is_literal = |item: &Expr| match item {
         Expr::Value(value) => {
@@ -134,7 +134,7 @@ fn is_json(expr: &Expr) -> bool {
     }
 }
 
-/// What has the syntax of an operator, or of keywords in parentheses, and is a function.
+/// Functions with the syntax of an operator or with keywords in parentheses.
 fn called(expr: &mut Expr) -> Option<Expr> {
     Some(match expr {
         Expr::Extract { field, expr, .. } => extracted(&field.to_string(), take(expr)),

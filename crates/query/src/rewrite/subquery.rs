@@ -1,6 +1,6 @@
-//! Conditions on subqueries, as forms that DataFusion runs with MySQL's NULL: `ALL` and `ANY`
-//! compare with MIN or MAX, rows are compared part by part, and in a list of items `EXISTS` and
-//! `IN` count.
+//! Rewrites conditions on subqueries so that DataFusion evaluates them with MySQL's NULL semantics:
+//! `ALL` and `ANY` compare with MIN or MAX, rows are compared component by component, and in a
+//! select list `EXISTS` and `IN` become counts.
 
 use std::ops::ControlFlow;
 
@@ -16,11 +16,11 @@ use super::having::has_aggregate;
 use super::set_operation::as_derived;
 use super::values::{binary, call, case, int, null, take};
 
-/// The name of the derived table that a subquery becomes, and of its columns before a number:
-/// nobody else calls anything so.
+/// The alias of derived tables made from subqueries, and the prefix of their column names; users
+/// cannot have this name.
 pub const DERIVED: &str = "#subquery";
 
-/// Rewrites a condition on a subquery, before its parts are rewritten.
+/// Rewrites a condition on a subquery before its parts.
 pub fn before(expr: &mut Expr) -> Result<()> {
     let new = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => {
@@ -69,7 +69,7 @@ fn member(left: Expr, mut subquery: Box<Query>, negated: bool) -> Result<Expr> {
     };
     let equal = parts.into_iter().enumerate().map(|(at, part)| {
         let equal = binary(column(at), BinaryOperator::Eq, part);
-        // NOT IN is true only where no row could be the one.
+        // NOT IN is true only if no row can be equal.
         if negated { Expr::IsNotFalse(Box::new(equal)) } else { equal }
     });
     let equal = equal.collect::<Vec<_>>();
@@ -82,7 +82,7 @@ fn member(left: Expr, mut subquery: Box<Query>, negated: bool) -> Result<Expr> {
     Ok(Expr::Exists { subquery, negated })
 }
 
-/// What a subquery with one column is like: 0 without rows, 1 without NULL, 2 with NULL.
+/// The state of a subquery with one column: 0 without rows, 1 without NULL, 2 with NULL.
 fn state(subquery: &Query) -> Expr {
     aggregated(subquery, |value| {
         let rows = call("count", vec![int(1)]);
@@ -96,8 +96,9 @@ fn state(subquery: &Query) -> Expr {
     })
 }
 
-/// `left op ALL (subquery)` or `left op ANY (subquery)`: the row that decides is the smallest
-/// or the largest, NULL says nothing, and no row says ALL and not ANY.
+/// `left op ALL (subquery)` or `left op ANY (subquery)`: compares with the minimum or maximum; NULL
+/// in the subquery makes the result NULL unless another row decides; without rows ALL is true and
+/// ANY is false.
 fn quantified(left: Expr, op: &BinaryOperator, subquery: Box<Query>, all: bool) -> Result<Expr> {
     if matches!(left, Expr::Tuple(_)) {
         bail!(OperandColumns, "Operand should contain 1 column(s)");
@@ -125,9 +126,9 @@ fn quantified(left: Expr, op: &BinaryOperator, subquery: Box<Query>, all: bool) 
     })
 }
 
-/// The scalar subquery of an aggregate over the only column of a subquery.
+/// The scalar subquery of an aggregate of a subquery's only column.
 fn aggregated(subquery: &Query, aggregate: impl FnOnce(Expr) -> Expr) -> Expr {
-    // A plain select keeps its conditions where they are, so that they may name outer columns.
+    // A plain SELECT keeps its conditions in place, so that they can refer to outer columns.
     if let Some(select) = plain(subquery)
         && let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
             &select.projection[..]
@@ -141,7 +142,8 @@ fn aggregated(subquery: &Query, aggregate: impl FnOnce(Expr) -> Expr) -> Expr {
     Expr::Subquery(selecting(aggregate(column(0)), from, None))
 }
 
-/// The select of a query that has a row for each row of its tables that meets its condition.
+/// The SELECT of a query without grouping, DISTINCT, LIMIT and the like, so that it has one row for
+/// each matching row of its tables.
 fn plain(query: &Query) -> Option<&Select> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let grouped =
@@ -159,7 +161,7 @@ fn plain(query: &Query) -> Option<&Select> {
     plain.then_some(&**select)
 }
 
-/// A query of this select, with what stood before the one that it is of.
+/// A copy of query `of` with this SELECT and without ORDER BY.
 fn query_of(select: Select, of: &Query) -> Box<Query> {
     let mut query = of.clone();
     query.order_by = None;
@@ -172,7 +174,7 @@ fn column(at: usize) -> Expr {
     Expr::CompoundIdentifier(vec![name(DERIVED.into()), name(format!("{DERIVED}{at}"))])
 }
 
-/// A derived table of a query with so many columns, 0 where nobody names them.
+/// A derived table of a query; `columns` is the number of column aliases, 0 for none.
 pub fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
     let name = |text: String| Ident::with_quote('`', text);
     let column = |at| TableAliasColumnDef { name: name(format!("{DERIVED}{at}")), data_type: None };
@@ -211,13 +213,14 @@ pub fn selecting_all() -> Box<Query> {
     query.0
 }
 
-/// In an item of a select, where DataFusion joins nothing, conditions on subqueries count.
+/// In a select list, where DataFusion does not turn subqueries into joins, all conditions on
+/// subqueries become counts.
 pub fn in_item(item: &mut Expr) -> Result<()> {
     counted(item, |_| true)
 }
 
-/// In a condition of a join, which DataFusion makes no join of, only what is the same for all rows
-/// can be counted.
+/// In a join condition, which DataFusion does not turn into a join either, only conditions that do
+/// not depend on the row can become counts.
 pub fn in_join(condition: &mut Expr) -> Result<()> {
     counted(condition, |test| match test {
         Expr::InSubquery { expr: left, .. } => !reads_columns(left),
@@ -241,9 +244,9 @@ fn counted(expr: &mut Expr, counts: fn(&Expr) -> bool) -> Result<()> {
 }
 
 struct Counting {
-    /// How many queries the visitor is inside of: conditions of those are their own.
+    /// The nesting of queries; conditions inside them are not changed.
     depth: usize,
-    /// Which conditions on subqueries count.
+    /// Selects the conditions that become counts.
     counts: fn(&Expr) -> bool,
 }
 
@@ -279,11 +282,11 @@ impl VisitorMut for Counting {
     }
 }
 
-/// Whether a subquery has rows.
+/// EXISTS as a count of rows.
 fn exists(subquery: &Query) -> Expr {
     let rows = call("count", vec![int(1)]);
     let mut unlimited = subquery.clone();
-    // One row is enough, and so is every one.
+    // LIMIT 1 makes no difference.
     if let Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, .. }) =
         &unlimited.limit_clause
         && limit.to_string() == "1"
@@ -301,7 +304,7 @@ fn exists(subquery: &Query) -> Expr {
     binary(Expr::Subquery(counted), BinaryOperator::NotEq, int(0))
 }
 
-/// Whether a subquery has a value: NULL where it has not, and a NULL may be it.
+/// IN as a count: NULL if there is no match, but NULL in the subquery or on the left side.
 fn contains(left: Expr, subquery: &Query) -> Expr {
     let equal = binary(column(0), BinaryOperator::Eq, left.clone());
     let rows = call("count", vec![int(1)]);

@@ -1,4 +1,4 @@
-//! Pieces of syntax trees.
+//! Builds syntax trees.
 
 use std::ops::ControlFlow;
 
@@ -35,7 +35,7 @@ pub fn null() -> Expr {
     literal(Value::Null)
 }
 
-/// The literal of a variable's value.
+/// The value of a variable as a literal.
 pub fn of_variable(value: session::Value) -> Expr {
     match value {
         session::Value::Null => null(),
@@ -46,10 +46,10 @@ pub fn of_variable(value: session::Value) -> Expr {
     }
 }
 
-/// Nodes of an expression that is rather copied than named.
+/// Expressions up to this number of nodes are copied instead of shared.
 const SHORT_NODES_MAX: usize = 8;
 
-/// How many nodes an expression has, as far as that is told: `most` and more are all the same.
+/// The number of nodes of an expression, counted up to `most`.
 pub fn nodes(expr: &Expr, most: usize) -> usize {
     let mut count = 0;
     let _ = visit_expressions(expr, |_| {
@@ -59,12 +59,13 @@ pub fn nodes(expr: &Expr, most: usize) -> usize {
     count
 }
 
-/// Whether an expression may be copied: only so do ranges of columns leave out files.
+/// Whether an expression is small enough to be copied: only then can ranges of columns be used for
+/// pruning.
 pub fn is_short(expr: &Expr) -> bool {
     nodes(expr, SHORT_NODES_MAX + 1) <= SHORT_NODES_MAX
 }
 
-/// The text of a literal in quotes.
+/// The text of a quoted literal.
 pub fn as_text(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(ValueWithSpan {
@@ -104,12 +105,12 @@ pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(function(name, args))
 }
 
-/// A truth value, whatever `expr` is.
+/// Converts to a boolean where necessary.
 pub fn truth(expr: Expr) -> Expr {
     if is_truth(&expr) { expr } else { call("mysql_truth", vec![expr]) }
 }
 
-/// Whether an expression is certainly a truth value.
+/// Whether an expression is known to be boolean.
 pub fn is_truth(expr: &Expr) -> bool {
     use sqlparser::ast::BinaryOperator as Op;
     match expr {
@@ -153,7 +154,7 @@ pub fn is_truth(expr: &Expr) -> bool {
     }
 }
 
-/// 1 or 0 where `expr` is a truth value, so that it joins other integers.
+/// Converts a boolean to 1 or 0, so that it combines with other integers.
 pub fn number(expr: Expr) -> Expr {
     if is_truth(&expr) { call("mysql_signed", vec![expr]) } else { expr }
 }
@@ -169,13 +170,12 @@ pub fn case(whens: Vec<CaseWhen>, otherwise: Option<Expr>) -> Expr {
     call("mysql_case", args)
 }
 
-/// Makes the name of a column lower case.
 pub fn lower(ident: &mut Ident) {
     ident.value = ident.value.to_lowercase();
     ident.quote_style = Some('`');
 }
 
-/// Takes an expression out of its place.
+/// Moves an expression out, leaving NULL.
 pub fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, null())
 }

@@ -1,4 +1,4 @@
-//! Rows of the system's tables that follow from the catalog.
+//! Rows of system tables that are derived from the catalog.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use freshet_schema::{
 use super::{Cell, SystemTables, columns::TABLES};
 use crate::result::SYSTEM;
 
-/// What stands in every TABLE_CATALOG.
+/// The value of TABLE_CATALOG.
 const CATALOG: &str = "def";
-/// Most bytes of a character.
+/// Maximum length of a character.
 const CHARACTER_BYTES: u64 = 4;
 
 fn collation_name(form: TableForm) -> &'static str {
@@ -29,7 +29,7 @@ fn databases<'a>(system: &'a SystemTables<'_>) -> impl Iterator<Item = &'a Arc<D
     all.filter(|database| system.source.may_see(&database.name))
 }
 
-/// The tables in them that the user may see, with the database of each.
+/// The tables that the user may see, with their databases.
 fn stored<'a>(
     system: &'a SystemTables<'_>,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<Table>)> {
@@ -55,7 +55,8 @@ pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-/// Rows of a table, bytes of each, and bytes of all; NULL where the snapshot is too old to tell.
+/// The number of rows of a table, their average and total size in bytes; NULL if the snapshot is
+/// too old.
 fn size(system: &SystemTables<'_>, table: &Table) -> [Cell; 3] {
     let Ok(read) = system.snapshot.table(table.id) else { return [const { Cell::Null }; 3] };
     let (rows, bytes) = read.map_or((0, 0), |read| (read.rows(), read.bytes()));
@@ -105,7 +106,7 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// Longest value in characters, and in bytes.
+/// Maximum length in characters and in bytes.
 fn lengths(column: &Column) -> (Option<u64>, Option<u64>) {
     let (len, binary) = match column.ty {
         ColumnType::Char { len } | ColumnType::VarChar { len } => (len, false),
@@ -122,7 +123,7 @@ fn lengths(column: &Column) -> (Option<u64>, Option<u64>) {
     (Some(len.into()), Some(bytes))
 }
 
-/// Digits, and digits behind the point.
+/// Precision and scale.
 fn digits(ty: ColumnType) -> (Option<u64>, Option<u64>) {
     let unsigned = ty.is_unsigned();
     let whole = |digits: u64| (Some(digits), Some(0));
@@ -140,7 +141,7 @@ fn digits(ty: ColumnType) -> (Option<u64>, Option<u64>) {
     }
 }
 
-/// `PRI`, `UNI`, `MUL` or nothing.
+/// The value of COLUMN_KEY: `PRI`, `UNI`, `MUL` or nothing.
 fn column_key(table: &Table, column: &Column, at: usize) -> &'static str {
     let of = |kind| {
         table.declared_keys.iter().any(|key| key.kind == kind && key.columns.contains(&column.id))
@@ -255,7 +256,7 @@ pub fn partitions(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// The name of a column of a declared key.
+/// Position, name and nullability of a key's columns.
 fn key_columns_of(table: &Table, columns: &[freshet_base::ColumnId]) -> Vec<(u64, String, bool)> {
     let schema = table.schema();
     let positions = columns.iter().filter_map(|id| schema.position_of(*id));
@@ -368,7 +369,7 @@ pub fn users(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
                 user.account.host.as_str().into(),
                 user.account.name.as_str().into(),
                 "caching_sha2_password".into(),
-                // Hashes are shown to nobody.
+                // Password hashes are never displayed.
                 "".into(),
                 "N".into(),
             ]

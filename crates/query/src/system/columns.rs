@@ -1,8 +1,7 @@
-//! The columns of the system's tables.
+//! The columns of system tables.
 
 use super::{Cell, ServerTable, SystemTables, catalog, fixed};
 
-/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Text,
@@ -10,20 +9,19 @@ pub enum Kind {
     Time,
 }
 
-/// Where the rows of a table come from.
+/// The source of a table's rows.
 #[derive(Clone, Copy)]
 pub enum Rows {
-    /// There are none.
+    /// The table is always empty.
     None,
-    /// They never change.
+    /// Constant rows.
     Fixed(fn() -> Vec<Vec<Cell>>),
-    /// They follow from the catalog.
+    /// Derived from the catalog.
     Catalog(fn(&SystemTables<'_>) -> Vec<Vec<Cell>>),
-    /// The server knows them.
+    /// Provided by the server.
     Server(ServerTable),
 }
 
-/// A table of the system.
 pub struct SystemTable {
     pub database: &'static str,
     pub name: &'static str,
@@ -31,7 +29,7 @@ pub struct SystemTable {
     pub rows: Rows,
 }
 
-/// Columns by their kinds: names alone are text, `#` numbers, `@` times.
+/// A list of columns with their types: plain names are text, `#` integers, `@` times.
 macro_rules! columns {
     ($($(#$int:ident)? $($text:ident)? $(@$time:ident)?),* $(,)?) => {
         &[$($((stringify!($int), Kind::Int))? $((stringify!($text), Kind::Text))?

@@ -1,10 +1,10 @@
-//! Rows of the system's tables that never change.
+//! Constant rows of system tables.
 
 use sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_IDENTIFIER};
 
 use super::Cell;
 
-/// `character_sets`, `collations` of them, whether each is the default, and its number.
+/// Character set, collation, whether it is the character set's default, and its id.
 const COLLATIONS: [(&str, &str, bool, i64); 12] = [
     ("utf8mb4", "utf8mb4_bin", true, 46),
     ("utf8mb4", "utf8mb4_general_ci", false, 45),

@@ -1,5 +1,5 @@
-//! The threads of large plans: a fixed number, a queue, and others that stand in for those that
-//! are still busy with what nobody wants.
+//! The threads for large plans: a fixed number, a queue, and substitutes for threads that are still
+//! busy with cancelled jobs.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,13 @@ use tokio::sync::oneshot;
 use super::{STACK_BYTES, panicked};
 use crate::interrupt::Interrupt;
 
-/// Plans that wait for a thread at most.
+/// Maximum number of queued jobs.
 const WAITING_MAX: usize = 1_024;
-/// Threads that stand in at most, for each that there is.
+/// Maximum number of substitutes per thread.
 const SUBSTITUTES: usize = 4;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads that plan.
 pub struct Plans {
     threads: usize,
     state: Mutex<State>,
@@ -31,15 +30,15 @@ pub struct Plans {
 struct State {
     last: u64,
     waiting: VecDeque<(u64, Work)>,
-    /// What is being planned, and whether it was given up.
+    /// The running jobs, and whether each was cancelled.
     running: HashMap<u64, bool>,
-    /// Threads that live.
+    /// The number of threads, including substitutes.
     alive: usize,
     closed: bool,
 }
 
 impl State {
-    /// How many threads there should be, of so many that are wanted to plan.
+    /// The number of threads that should exist: `threads` plus substitutes.
     fn wanted(&self, threads: usize) -> usize {
         let given_up = self.running.values().filter(|given_up| **given_up).count();
         threads + given_up.min(SUBSTITUTES * threads)
@@ -47,10 +46,10 @@ impl State {
 }
 
 impl Plans {
-    /// Starts so many threads.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives no more.
+    /// When threads cannot be created.
     pub fn start(threads: usize) -> std::io::Result<Arc<Self>> {
         let plans =
             Arc::new(Self { threads, state: Mutex::default(), arrived: Condvar::default() });
@@ -75,7 +74,7 @@ impl Plans {
         started.map(drop).inspect_err(|_| self.state.lock().alive -= 1)
     }
 
-    /// What to plan next; `None` once the thread is not needed any more.
+    /// Waits for the next job; `None` if the thread should end.
     fn next(&self) -> Option<(u64, Work)> {
         let mut state = self.state.lock();
         loop {
@@ -91,10 +90,10 @@ impl Plans {
         }
     }
 
-    /// Runs a job as soon as a thread is free. Dropping the future gives it up.
+    /// Runs a job when a thread is free. Dropping the future cancels it.
     ///
     /// # Errors
-    /// Those of the job; 1041 where too many wait.
+    /// Those of the job; 1041 if the queue is full.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         interrupt: Interrupt,
@@ -103,7 +102,7 @@ impl Plans {
         let (sender, done) = oneshot::channel();
         let work = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(job));
-            // Whoever gave it up does not listen.
+            // There is no receiver after cancellation.
             let _ = sender.send(result.unwrap_or_else(|panic| Err(panicked(&*panic))));
         });
         let _wanted = Wanted { id: self.queue(work)?, plans: self, interrupt };
@@ -127,7 +126,7 @@ impl Plans {
         Ok(id)
     }
 
-    /// Nobody waits for this job any more.
+    /// Cancels a job.
     fn give_up(self: &Arc<Self>, id: u64) {
         let mut state = self.state.lock();
         if let Some(given_up) = state.running.get_mut(&id) {
@@ -136,29 +135,28 @@ impl Plans {
         } else if let Some(at) = state.waiting.iter().position(|(waiting, _)| *waiting == id) {
             let work = state.waiting.remove(at);
             drop(state);
-            // What it holds may take a while to be given back.
+            // Dropped without the lock, since releasing what the job holds may take a while.
             drop(work);
         }
     }
 
-    /// Starts a thread for one that still works on what was given up.
+    /// Starts a substitute for a thread that is busy with a cancelled job.
     fn stand_in(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.closed || state.alive >= state.wanted(self.threads) {
             return;
         }
         state.alive += 1;
         drop(state);
-        // Where the system gives no thread, the others go on.
+        // If no thread can be created, the others continue.
         let _ = self.start_thread();
     }
 
-    /// How many threads live.
     #[cfg(test)]
     pub fn alive(&self) -> usize {
         self.state.lock().alive
     }
 
-    /// Lets the threads end, each when it has done what it is at.
+    /// Ends each thread after its current job.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -169,7 +167,7 @@ impl Plans {
     }
 }
 
-/// A job that somebody waits for.
+/// A job that its caller waits for; cancelled on drop.
 struct Wanted<'a> {
     id: u64,
     plans: &'a Arc<Plans>,

@@ -1,4 +1,4 @@
-// Threads are held up here on purpose, by the clock of the machine.
+// These tests block threads for real time on purpose.
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::mpsc as std_mpsc;
@@ -20,7 +20,7 @@ fn plans_that_were_given_up_hold_up_nobody() {
     let (release, released) = std_mpsc::channel::<()>();
     block_on(async {
         let stuck = threads.plan(Lane::Large, async move {
-            // As a pass that does not look at its mark.
+            // Like a planner pass that never checks for cancellation.
             let _ = released.recv();
             Ok(())
         });

@@ -1,4 +1,4 @@
-//! A planner over tables in memory.
+//! A query engine on tables in memory.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -114,7 +114,7 @@ impl Bench {
         tables.0.insert(name.to_owned(), Arc::new(table));
     }
 
-    /// A query of this text, asked of these tables.
+    /// A planning request for this text.
     pub fn asked(sql: &str, types: &[Option<DataType>], origin: Arc<dyn Origin>) -> Result<Asked> {
         let parsed = parser::parse(sql, SqlMode::default())?.remove(0);
         let Statement::Query(query) = parsed.statement else { panic!("no query: {sql}") };

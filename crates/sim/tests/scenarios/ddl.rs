@@ -1,4 +1,4 @@
-//! Definitions that change beside large loads, flushes and each other.
+//! DDL concurrent with large loads, flushes and other DDL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::{act, add_column, die_in_every_call, fill_log, store};
 
 const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
 
-/// What happens to table `a`.
+/// A change of table `a`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
     Add,
@@ -44,7 +44,7 @@ impl Change {
         Self::Drop,
     ];
 
-    /// Whether rows of before are gone, and with them a large load that began before.
+    /// Whether it removes earlier rows, and with them a large load that began before.
     fn removes_rows(self) -> bool {
         matches!(self, Self::Truncate | Self::Drop)
     }
@@ -70,13 +70,13 @@ impl Change {
         }
     }
 
-    /// What table `a` is called now.
+    /// The name of table `a` after the change.
     fn name(self) -> &'static str {
         if self == Self::Rename { "c" } else { "a" }
     }
 }
 
-/// Rows before and behind it, in memory and in files, and no life that disagrees.
+/// Continues after the change with rows in memory and in files.
 async fn go_on(client: &Client, change: Change) {
     if change == Change::Drop {
         client.create("a", &[]).await;
@@ -133,8 +133,8 @@ fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
             let delay_ms = if seed % 2 == 0 { 0 } else { 20 };
             sim.executor.set_job_delay_max(Duration::from_millis(delay_ms));
             act(&sim, move |client| async move {
-                // Several parts of several chunks, large loads between them, and an open group
-                // that a flush ends.
+                // Several parts in several chunks, large loads between them, and an open group that
+                // a flush ends.
                 let delta = delta_of(&client, "a");
                 for _ in 0..3 {
                     for _ in 0..3 {
@@ -235,7 +235,7 @@ fn metadata_that_fails_between_barrier_and_name_takes_nothing_back() {
         sim.failpoints.arm("barrier-before-publish", 0, FULL);
         act(&sim, move |client| async move {
             assert_ne!(change.act(&client).await, Outcome::Refused, "it has happened");
-            // Others are not concerned, whatever they change.
+            // Other tables are not affected, whatever changes there.
             assert_ne!(client.alter("b", add_column("x")).await, Outcome::Refused);
             assert_ne!(client.rename("b", "c").await, Outcome::Refused);
             assert_ne!(client.set("c", "group_commit_interval_ms", 99).await, Outcome::Refused);
@@ -253,7 +253,7 @@ fn metadata_that_fails_between_barrier_and_name_takes_nothing_back() {
     }
 }
 
-/// Tables `t0` to `t7` with rows in memory, in groups that are open, and in files.
+/// Tables `t0` to `t7` with rows in memory, in open groups, and in files.
 async fn fill_many(client: &Client) {
     for n in 0..8 {
         let table = format!("t{n}");
@@ -324,7 +324,7 @@ fn a_database_that_metadata_could_not_drop_is_gone_and_tried_again() {
         make_again(&client).await;
         fill_many(&client).await;
     });
-    // And where the process lives on, it is tried again.
+    // If the process survives, the drop is retried.
     sim.failpoints.arm("barrier-before-publish", 0, FULL);
     act(&sim, |client| async move { client.drop_database().await });
     sim.failpoints.disarm("barrier-before-publish");
@@ -343,7 +343,7 @@ fn a_database_that_metadata_could_not_drop_is_gone_and_tried_again() {
 fn a_long_flush_holds_up_nobody_but_its_own_table() {
     let mut sim = store(32);
     act(&sim, |client| async move { client.load("a", 100, Off, None).await });
-    // Each job takes its time, so that a flush of many parts takes minutes.
+    // Each job takes a while, so that a flush of many parts takes minutes.
     sim.config.sorted_bytes_max = ByteSize(1);
     sim.crash(Death::PowerCut);
     sim.executor.set_job_delay_max(Duration::from_secs(2));
@@ -383,7 +383,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
     sim.settle_and_check_leaks();
 }
 
-/// Gives the database very many tables, with one commit to its metadata.
+/// Adds very many tables to the database, with one commit to its metadata.
 fn add_tables(sim: &mut Sim, count: u64) {
     sim.end_life(Death::ProcessEnd);
     let fs: freshet_base::io::FsRef = Arc::new(sim.fs.clone());
@@ -408,7 +408,7 @@ fn add_tables(sim: &mut Sim, count: u64) {
 #[test]
 fn a_database_of_very_many_tables_can_be_dropped() {
     let mut sim = store(33);
-    // More than the stamp of one record could name one by one.
+    // More than the stamp of one record could list individually.
     add_tables(&mut sim, 33_000);
     act(&sim, |client| async move {
         client.load("t1000077", 3, Async, None).await;
@@ -448,7 +448,7 @@ fn a_dropped_table_that_metadata_still_has_stops_no_flush_of_others() {
     sim.config.flush_bytes = ByteSize::mib(1);
     sim.crash(Death::PowerCut);
     act(&sim, |client| async move {
-        // More than another table can get to be beside it.
+        // More than any other table can get at the same time.
         while client.engine.memory().used_bytes() < 36 << 10 {
             client.load("a", 20, Off, None).await;
         }

@@ -1,4 +1,4 @@
-//! A table that is made with its rows: there with all of them, or not at all.
+//! CREATE TABLE AS SELECT: the table exists with all its rows or not at all.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn begin(client: &Client) -> Unlisted {
     }
 }
 
-/// Makes a table with rows from one record, or from files, while others load and flush.
+/// Creates a table with rows from one record or from files, while others load and flush.
 async fn make(client: Client, large: bool) {
     let engine = &client.engine;
     let table = begin(&client).await;

@@ -1,4 +1,4 @@
-//! Rowsets stay few, however many commits come and by whichever road.
+//! Rowsets stay few, however many commits there are and by whichever path.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use freshet_storage::delta::Freshness;
 
 use crate::{act, store};
 
-/// The most rowsets that a tablet of a table has.
+/// The maximum number of rowsets in a tablet of a table.
 fn most_rowsets(engine: &Engine, table: &str) -> usize {
     let id = engine.target("d", table).unwrap().id();
     let store = engine.views().load();
@@ -70,7 +70,7 @@ fn a_large_merge_begins_when_flushes_have_had_time() {
     let mut sim = store(73);
     sim.end_life(Death::ProcessEnd);
     sim.config.write_memory_bytes = ByteSize::kib(64);
-    // A merge of 4 KiB is a large one then.
+    // With this, a merge of 4 KiB counts as large.
     sim.config.flush_bytes = ByteSize(512);
     sim.open();
     act(&sim, |client| async move {

@@ -1,4 +1,4 @@
-//! Directories and sizes of the log that are not those of before: taken without harm, or refused.
+//! Changed directories and sizes of the log are either adopted without harm or refused.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use freshet_sim::harness::{Death, Sim};
 
 use crate::{act, fill_log, store};
 
-/// A store with a log in `/log`, over several files.
+/// A store with a log in `/log`, in several files.
 fn with_log_apart(seed: u64) -> Sim {
     let mut sim = store(seed);
     sim.end_life(Death::ProcessEnd);
@@ -42,7 +42,7 @@ fn a_log_directory_has_one_store() {
     let mut second = sim.config.clone();
     second.data_dir.clone_from(&other);
     let world = sim.world();
-    // Beside a running server, and when it has ended.
+    // While the first server runs, and after it ended.
     let refused = sim.run(Engine::open(second.clone(), world)).unwrap().map(drop).unwrap_err();
     assert!(refused.to_string().contains("/log belongs to another store"), "{refused}");
     sim.end_life(Death::PowerCut);
@@ -118,7 +118,7 @@ fn a_missing_log_directory_is_given_up_only_when_told() {
         let log = Path::new("/log");
         match marked {
             true => sim.fs.remove_dir_all(log).unwrap(),
-            // The disk is there, and what says whose it is has gone.
+            // The disk exists, but the file that identifies its store is missing.
             false => sim.fs.remove_file(&log.join(STORE_FILE)).unwrap(),
         }
         let refused = refusal(&mut sim);
@@ -142,14 +142,14 @@ fn a_missing_log_directory_is_given_up_only_when_told() {
 fn a_log_that_is_newer_than_its_metadata_is_named() {
     let mut sim = with_log_apart(73);
     sim.end_life(Death::ProcessEnd);
-    // Metadata of before this file was made has been put back.
+    // The metadata is a backup from before this file was created.
     let newer = Path::new("/log/00000099.log");
     sim.fs.open(newer, Mode::CreateNew).unwrap().write_all_at(&[7; 4096], 0).unwrap();
     let refused = refusal(&mut sim);
     assert!(refused.contains("00000099.log") && refused.contains("metadata"), "{refused}");
     assert!(sim.fs.exists(newer));
     sim.fs.remove_file(newer).unwrap();
-    // One that was never finished, or given up, is ours to remove.
+    // Files that were never finished or were given up may be removed.
     let state = sim.fs.files().into_iter().filter(|(path, _)| path.starts_with("/log"));
     assert!(state.count() > 2);
     sim.open();

@@ -1,5 +1,5 @@
-//! Room that runs out, metadata that cannot follow, clocks that jump: nobody is stuck, and
-//! nothing that was acknowledged depends on it.
+//! Exhausted resources, failing metadata and clock jumps: nothing gets stuck, and nothing
+//! acknowledged is affected.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{act, die_in_every_call, fill_log, store};
 
 const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
 
-/// One-row loads until one is refused, which the bounds of log and memory make certain.
+/// Loads single rows until one is refused, which the limits of log and memory ensure.
 async fn fill_until_refused(client: &Client, table: &str) {
     for _ in 0..5000 {
         if client.load(table, 1, Off, None).await == Outcome::Refused {
@@ -24,7 +24,7 @@ async fn fill_until_refused(client: &Client, table: &str) {
     panic!("the log is bounded");
 }
 
-/// A store with little memory for writes, and so much for snapshots.
+/// A store with little write memory, and this much snapshot memory.
 fn narrow_store(seed: u64, snapshot_memory_bytes: ByteSize) -> Sim {
     let mut sim = store(seed);
     sim.config.snapshot_memory_bytes = snapshot_memory_bytes;
@@ -34,7 +34,7 @@ fn narrow_store(seed: u64, snapshot_memory_bytes: ByteSize) -> Sim {
     sim
 }
 
-/// Loads far more than fits into the memory of writes, while a snapshot is open.
+/// Loads far more than fits in the write memory, while a snapshot is open.
 async fn load_beside_a_snapshot(client: &Client) -> freshet_storage::snapshot::Snapshot {
     let engine = &client.engine;
     client.load("a", 50, Off, None).await;
@@ -93,13 +93,14 @@ fn however_full_the_log_every_group_can_end() {
             client.create(&format!("t{n}"), &[("group_commit_interval_ms", 600_000)]).await;
         }
     });
-    // Nothing can be brought out of the log for a while.
+    // For a while nothing can be flushed.
     sim.failpoints.arm("flush-before-write", 0, Action::Io(std::io::ErrorKind::Other));
     sim.fs.set_faulty_dir(std::path::Path::new("/store/side"));
     sim.fs.fail_next(u64::MAX, 0);
     let filled = act(&sim, |mut client| async move {
         client.disk_fails = true;
-        // Behind what a turn would free, so that no turn ends these groups.
+        // Beyond what a recycling of the log would free, so that recycling does not end these
+        // groups.
         let files_max = client.engine.log_stats().files_max;
         while client.engine.log_stats().live_files.len() < files_max {
             client.load("b", 1, Off, None).await;
@@ -110,7 +111,7 @@ fn however_full_the_log_every_group_can_end() {
         }
         fill_until_refused(&client, "b").await;
         assert!(client.engine.open_groups() > 0, "groups are open in a full log");
-        // Groups end one by one, each in a batch of its own.
+        // The groups end one by one, each in its own batch.
         client.sleep(Duration::from_secs(900)).await;
     });
     filled.expect("a disk that is full ends no process");
@@ -137,7 +138,7 @@ fn a_table_that_cannot_be_flushed_is_refused_alone() {
         while client.load("a", 20, Off, None).await != Outcome::Refused {
             client.sleep(Duration::from_millis(50)).await;
         }
-        // Three times what the log holds.
+        // Three times the capacity of the log.
         for _ in 0..1500 {
             let outcome = client.load("b", 1, Off, None).await;
             assert_ne!(outcome, Outcome::Refused, "another table is not concerned");
@@ -148,7 +149,7 @@ fn a_table_that_cannot_be_flushed_is_refused_alone() {
     taken.expect("nobody dies");
     sim.check();
     sim.crash(Death::PowerCut);
-    // The next life begins with a disk that works.
+    // In the next life the disk works.
     let taken = act(&sim, |client| async move { client.load("a", 1, Off, None).await });
     assert!(is_acknowledged(taken), "{taken:?}");
     sim.settle_and_check_leaks();
@@ -290,7 +291,7 @@ fn a_label_claimed_before_a_jump_of_the_clock_is_used_after_it() {
         act(&sim, move |client| async move {
             assert!(is_acknowledged(Some(client.load("a", 3, Async, label(round)).await)));
             if round % 2 == 0 {
-                // Some labels are in metadata, some in the log alone.
+                // Some labels are in metadata, some only in the log.
                 fill_log(&client, "b").await;
             }
         });
@@ -314,7 +315,7 @@ fn a_spilled_transaction_may_die_in_every_call() {
         |_| {},
         |client| async move {
             client.transfer(3).await;
-            // More than a record may hold: it goes through files.
+            // More than a record may contain: it goes through files.
             client.transfer(3000).await;
             client.transfer(3).await;
             client.flush("bank_a").await;
@@ -369,7 +370,7 @@ fn a_start_on_a_full_disk_needs_no_flush_that_memory_could_do_without() {
         sim.config.flush_bytes = ByteSize::mib(64);
         sim.config.load_patience = Duration::from_millis(300);
         sim.open();
-        // The log gets all its files, and nothing holds them.
+        // The log gets all its files, and nothing prevents their reuse.
         sim.failpoints.arm("flush-before-write", 0, FULL);
         sim.fs.set_faulty_dir(std::path::Path::new("/store/side"));
         sim.fs.fail_next(u64::MAX, 0);
@@ -380,7 +381,8 @@ fn a_start_on_a_full_disk_needs_no_flush_that_memory_could_do_without() {
         sim.failpoints.disarm("flush-before-write");
         sim.fs.fail_next(0, 0);
         act(&sim, |client| async move { client.sleep(Duration::from_secs(30)).await });
-        // Full, and full again when the ballast and what merges free is used up as well.
+        // The disk is full, and full again after the ballast and the space freed by merges are used
+        // up.
         for _ in 0..50 {
             sim.fs.set_capacity_bytes(sim.fs.used_bytes());
             let taken = act(&sim, |client| async move { client.load("a", 100, Off, None).await });
@@ -410,7 +412,7 @@ fn a_start_on_a_full_disk_serves_what_there_is() {
     let mut sim = store(58);
     act(&sim, |client| async move { client.load("a", 30, Off, None).await });
     sim.end_life(Death::PowerCut);
-    // A log that was made longer in the settings wants files that the disk has no room for.
+    // A log enlarged in the settings needs files for which the disk has no room.
     sim.config.wal_bytes_max = ByteSize::mib(8);
     let used = sim.fs.used_bytes();
     sim.fs.set_capacity_bytes(used + 20_000);

@@ -1,4 +1,5 @@
-//! Every sequence that the design names, and every one that broke a promise once.
+//! Every sequence of events that the design mentions, and every one that once violated an
+//! invariant.
 
 use std::path::Path;
 use std::time::Duration;
@@ -132,7 +133,7 @@ fn rows_flushed_behind_a_truncate_survive_its_metadata() {
 
 #[test]
 fn what_a_first_run_made_has_a_name_after_a_power_cut() {
-    // Once with files of a flush, once with those of a large load, which come by another road.
+    // With files of a flush, and with those of a large load, which are written by another path.
     for seed in 0..8 {
         let mut sim = store(seed);
         act(&sim, move |client| async move {
@@ -199,7 +200,7 @@ fn a_torn_batch_and_what_stood_behind_it_never_come_back() {
             sim.die_within_calls(4);
             act(&sim, |client| async move {
                 for _ in 0..4 {
-                    // Of the same length in every run.
+                    // The same length in every run.
                     append(&client, "a", 1);
                     client.sleep(Duration::from_millis(1)).await;
                 }
@@ -369,7 +370,7 @@ fn rows_that_a_truncate_cut_give_back_their_memory() {
 #[test]
 fn a_replayed_alter_shows_its_columns() {
     let mut sim = store(14);
-    // Metadata hears of the ALTER only when its barrier is durable: the process ends there.
+    // Metadata is updated by an ALTER only after its barrier is durable; the process ends there.
     sim.failpoints.arm(
         "barrier-durable",
         0,
@@ -391,7 +392,7 @@ fn an_alter_that_found_no_room_blocks_no_later_one() {
     let mut sim = store(15);
     act(&sim, |client| async move {
         let id = client.engine.target("d", "a").unwrap().id();
-        // Left behind by a statement that never came into the log.
+        // Left by a statement that was never appended to the log.
         client.engine.meta().prepare_schema(id, &[add_column("lost")]).unwrap();
         let outcome = client.alter("a", add_column("x")).await;
         assert!(matches!(outcome, Outcome::Acknowledged(_)), "{outcome:?}");

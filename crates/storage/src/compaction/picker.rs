@@ -1,4 +1,4 @@
-//! Which neighbouring rowsets of a tablet should become one.
+//! Decides which adjacent rowsets of a tablet to merge.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use crate::rowset::Rowset;
 use crate::view::TabletFiles;
 
-/// A row counts as so many bytes at least.
+/// Minimum size at which a row counts.
 const ROW_BYTES_MIN: u64 = 16;
 
-/// Bounds of what compaction does.
+/// Limits of compaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Fewer rowsets are not worth a merge.
+    /// Minimum number of rowsets in a merge.
     pub merge_min: usize,
-    /// A merge reads at most so many rowsets.
+    /// Maximum number of rowsets in a merge.
     pub merge_max: usize,
-    /// With more rowsets that are not full the cheapest neighbours are merged, whatever their
-    /// sizes.
+    /// With more rowsets that are not full, the cheapest adjacent ones are merged regardless of
+    /// their sizes.
     pub rowsets_max: usize,
-    /// With more rowsets that are not full, merges have fallen behind.
+    /// With more rowsets that are not full, compaction counts as behind.
     pub rowsets_behind: usize,
-    /// A rowset of so many bytes is left as it is.
+    /// Maximum size of a merge's result.
     pub rowset_bytes_max: u64,
     /// Smaller rowsets count as this large, so that many tiny ones are merged at once.
     pub rowset_bytes_min: u64,
@@ -40,33 +40,32 @@ impl Default for Limits {
     }
 }
 
-/// What compaction should do with a tablet.
+/// The decision for a tablet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// Nothing.
     Nothing,
-    /// Make one rowset of these neighbours, given as positions.
+    /// Merge the rowsets at these positions into one.
     Merge(Range<usize>),
 }
 
-/// What to do with neighbouring rowsets of a tablet, all of them at or below the flushed LSN.
+/// Decides what to do with the rowsets of a tablet, all of them at or below the flushed LSN.
 ///
-/// Size-tiered: neighbours are merged when none of them is more than twice as large as the
-/// largest newer one of the merge, so that a row is rewritten about as often as its tablet has
+/// Size-tiered: adjacent rowsets are merged if none of them is more than twice as large as the
+/// largest newer one in the merge, so that a row is rewritten about as often as its tablet has
 /// grown by a factor of [`Limits::merge_min`].
 pub fn choose(rowsets: &[Arc<Rowset>], limits: &Limits) -> Choice {
     let sizes = rowsets.iter().map(|rowset| size(rowset)).collect::<Vec<_>>();
     choose_by_size(&sizes, limits)
 }
 
-/// What a merge of it costs, in bytes: its file says too little where the values of many rows are
-/// alike, since they are merged one by one.
+/// The cost of merging a rowset, in bytes. The file size underestimates it if values compress well,
+/// because rows are merged one by one.
 pub fn size(rowset: &Rowset) -> u64 {
     rowset.bytes().max(rowset.rows() * ROW_BYTES_MIN)
 }
 
-/// How many rowsets of a tablet are small enough for a merge with their like. It may have any
-/// number of others.
+/// The number of rowsets of a tablet that are small enough for a merge of similar sizes. The number
+/// of larger ones is not limited.
 pub fn not_full(tablet: &TabletFiles, limits: &Limits) -> usize {
     not_full_by_size(tablet.rowsets.iter().map(|rowset| size(rowset)), limits)
 }
@@ -78,7 +77,8 @@ fn not_full_by_size(sizes: impl Iterator<Item = u64>, limits: &Limits) -> usize 
 
 fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {
     let tiers = (limits.merge_min..=sizes.len()).map(|end| tier(sizes, end, limits));
-    // Of tiers of one length the last is taken: the newest rowsets are the smallest.
+    // Among tiers of the same length the last one is chosen, since the newest rowsets are the
+    // smallest.
     let longest = tiers.max_by_key(Range::len);
     if let Some(range) = longest.filter(|range| range.len() >= limits.merge_min) {
         return Choice::Merge(range);
@@ -89,7 +89,7 @@ fn choose_by_size(sizes: &[u64], limits: &Limits) -> Choice {
     }
 }
 
-/// The rowsets before `end`, from the newest to older ones, that fit together.
+/// The rowsets before `end`, from newest to oldest, that can be merged together.
 fn tier(sizes: &[u64], end: usize, limits: &Limits) -> Range<usize> {
     let (mut newer, mut largest) = (0u64, 0u64);
     let mut start = end;
@@ -106,7 +106,7 @@ fn tier(sizes: &[u64], end: usize, limits: &Limits) -> Range<usize> {
     start..end
 }
 
-/// The smallest run of neighbours that still leaves a rowset within its limit.
+/// The cheapest run of adjacent rowsets whose result does not exceed the maximum size.
 fn cheapest(sizes: &[u64], limits: &Limits) -> Option<Range<usize>> {
     let bytes = |at: &usize| sizes[*at..at + limits.merge_min].iter().sum::<u64>();
     let start = (0..=sizes.len().checked_sub(limits.merge_min)?).min_by_key(bytes)?;
@@ -136,13 +136,13 @@ mod tests {
         assert_eq!(choose_by_size(&[900 * MIB, 10, 10, 10, 10], &limits), Choice::Merge(1..5));
         assert_eq!(choose_by_size(&[2 << 30, MIB, MIB, MIB, MIB], &limits), Choice::Merge(1..5));
         assert_eq!(choose_by_size(&[2 << 30; 40], &limits), Choice::Nothing);
-        // What came out of a merge waits for its like, however many newer ones there are.
+        // A merged rowset waits for others of its size, however many newer ones there are.
         let merged = [8 * MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB];
         assert_eq!(choose_by_size(&merged, &limits), Choice::Merge(1..9));
     }
 
     proptest! {
-        /// Endless commits of any size: rowsets stay few and a byte is rewritten seldom.
+        /// For endless commits of any size, rowsets stay few and bytes are rewritten rarely.
         #[test]
         fn rowsets_stay_few_and_rewrites_rare(
             commits in prop::collection::vec(1u64..MIB, 500),

@@ -1,4 +1,4 @@
-//! Merges neighbouring rowsets of a tablet into one, in bounded memory.
+//! Merges adjacent rowsets of a tablet into one, in bounded memory.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -18,28 +18,26 @@ use crate::merge::{Merge, Run};
 use crate::rowset::Rowset;
 use crate::segment::{ScanRequest, SegmentSpec, SegmentWriter, Share, Tier};
 
-/// Rows of a batch on its way through a merge, and between two moments to give way.
+/// Rows per batch of a merge, which yields the core after each.
 const BATCH_ROWS: usize = 4096;
 
-/// What to merge.
+/// A merge to run.
 pub struct MergeJob {
-    /// The table.
     pub table: TableId,
-    /// The tablet.
     pub tablet: TabletId,
-    /// The columns of the result: the newest that any of the rowsets was written in.
+    /// The columns of the result: the newest schema of the rowsets.
     pub schema: Arc<TableSchema>,
-    /// Neighbouring rowsets at or below the flushed LSN, in the order of their LSNs.
+    /// Adjacent rowsets at or below the flushed LSN, in the order of their LSNs.
     pub rowsets: Vec<Arc<Rowset>>,
     /// The id of the result, never used before.
     pub id: RowsetId,
-    /// A segment is ended at about so many bytes.
+    /// Approximate size at which a segment ends.
     pub segment_bytes_max: u64,
-    /// A result of so many bytes is compressed for long storage.
+    /// A result of at least this size is compressed for long storage.
     pub cold_bytes_min: u64,
 }
 
-/// Rows and an order-independent digest of them.
+/// The number of rows and an order-independent hash of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Digest {
     rows: u64,
@@ -55,15 +53,15 @@ impl Digest {
     }
 }
 
-/// Merges the rowsets, blocking; `pace` is asked before each batch and may block to give way
-/// to others, or break off. The result is read back and must hold exactly the rows that were
-/// handed in. Files and directory are synced when it returns; `None` when it was broken off.
+/// Merges the rowsets, blocking. `pace` is called before each batch; it may block to reduce the
+/// load, or cancel the merge. The result is read back and must contain exactly the input rows.
+/// Files and directory are synced on return; `None` after cancellation.
 ///
 /// # Errors
-/// [`Error::Corruption`] of a rowset, which is then left as it is; [`Error::Io`].
+/// [`Error::Corruption`] of an input rowset, which is not changed; [`Error::Io`].
 ///
 /// # Panics
-/// When the rows read back are not those handed in: nothing is worth going on then.
+/// When the rows read back differ from the input: the process must not continue.
 pub fn merge(
     files: &Files,
     job: &MergeJob,
@@ -89,7 +87,7 @@ fn write(
     pace: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<Option<Digest>> {
     let request = request(job);
-    // Each segment is a run of its own: those of a large load may overlap.
+    // Each segment is a sorted run of its own: the segments of a large load may overlap.
     let segments = job.rowsets.iter().flat_map(|rowset| rowset.segments());
     let runs = segments.map(|segment| Ok(Box::new(segment.scan(&request, Share::WHOLE)?) as Run));
     let runs = runs.collect::<Result<Vec<_>>>()?;
@@ -145,7 +143,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Syncs the directory, reads the result back and compares.
+    /// Syncs the directory, reads the result back and compares the digests.
     fn verify(&self, before: Digest) -> Result<RowsetMeta> {
         let sync = self.files.fs.sync_dir(&self.dir);
         sync.map_err(|error| Error::io("sync", &self.dir, error))?;
@@ -171,7 +169,7 @@ impl Output<'_> {
         Ok(meta)
     }
 
-    /// Removes what was written; what cannot be removed is left to the sweep.
+    /// Removes written files; any that cannot be removed are left to the sweep.
     fn remove(&mut self) {
         let written = self.segments.len() + usize::from(self.open.take().is_some());
         for segment in 0..=written {

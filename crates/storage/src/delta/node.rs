@@ -1,4 +1,4 @@
-//! The links of a delta: an arena that is written, and the chunk that it becomes.
+//! The nodes of a delta: arenas that are written, and the chunks that they become.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::roll::Rolled;
 use crate::rowset::Rowset;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 
-/// A part of the delta. Whoever holds a node keeps everything behind it.
+/// A link of the delta. It keeps all later nodes alive.
 #[derive(Default)]
 pub struct Node {
     /// Set once, when the node is sealed, after `next`.
@@ -20,13 +20,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// What it holds, once sealed.
+    /// The contents, if sealed.
     pub fn chunk(&self) -> Option<&Arc<Chunk>> {
         self.chunk.get()
     }
 }
 
-/// A long list is taken apart link by link: dropping it recursively would need a stack as deep.
+/// Drops a list iteratively: recursion would need a stack as deep as the list is long.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut next = self.next.take();
@@ -41,49 +41,49 @@ impl Drop for Node {
 pub(super) struct Entry {
     pub lsn: Lsn,
     pub txn: TxnId,
-    /// Rows of the chunk up to and with this entry.
+    /// The number of rows of the chunk up to and including this entry.
     pub rows_end: u32,
-    /// Which of the chunk's schemas it was encoded under.
+    /// Index of the schema in the chunk that it was encoded under.
     pub schema: u16,
-    /// Whether the record ends its own group.
+    /// Whether the record ends its own commit group.
     pub ends_group: bool,
     pub place: Place,
 }
 
-/// Where the bytes of an entry are.
+/// The position of an entry's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// In the arena, from the end of the arena entry before it to here.
+    /// In the arena, from the end of the previous entry in the arena.
     Arena { end: u32 },
-    /// In a payload that is shared with the log.
+    /// In a payload shared with the log.
     Shared { index: u32 },
 }
 
-/// What happens to a table besides rows.
+/// An event of a table other than rows.
 #[derive(Clone)]
 pub(super) enum Event {
-    /// A large load: its rows are files already.
+    /// A large load, whose rows are already in files.
     Rowsets(Vec<Arc<Rowset>>),
     /// TRUNCATE.
     Cut,
     /// ALTER.
     Schema(Arc<TableSchema>),
-    /// DROP.
     Drop,
-    /// The end of a group.
+    /// The end of a commit group.
     GroupEnd(TxnId),
-    /// The end of a group that its run left open, which replay finds out each time.
+    /// The end of a commit group that was open when its process ended. There is no record of it;
+    /// each replay derives it anew.
     RunEnd(TxnId),
 }
 
-/// Encoded rows, before they are columns.
+/// Encoded rows, before conversion to columns.
 #[derive(Clone, Default)]
 pub(super) struct Raw {
     pub arena: Vec<u8>,
     pub shared: Vec<Bytes>,
 }
 
-/// What the open node collects.
+/// The contents of the open node.
 #[derive(Default)]
 pub(super) struct Arena {
     pub entries: Vec<Entry>,
@@ -112,13 +112,13 @@ impl Arena {
         first_lsn(&self.entries, &self.events)
     }
 
-    /// An empty arena that has the room this one came to need.
+    /// An empty arena with the capacity that this one needed.
     pub fn successor(&self) -> Self {
         let raw = Raw { arena: Vec::with_capacity(self.raw.arena.len()), shared: Vec::new() };
         Self { entries: Vec::with_capacity(self.entries.len()), raw, ..Self::default() }
     }
 
-    /// A chunk of what is in it so far; it goes on collecting and keeps the permit.
+    /// A chunk with a copy of the contents; the arena remains open and keeps the permit.
     pub fn copy(&self) -> Chunk {
         Chunk {
             entries: self.entries.clone(),
@@ -132,7 +132,7 @@ impl Arena {
         }
     }
 
-    /// The chunk it becomes.
+    /// The sealed chunk.
     pub fn seal(self) -> Chunk {
         let encoded_bytes = self.bytes();
         Chunk {
@@ -148,21 +148,22 @@ impl Arena {
     }
 }
 
-/// A sealed part of a delta: entries and events never change, rows become columns once.
+/// A sealed part of a delta: its entries and events are immutable, its rows are converted to
+/// columns once.
 pub struct Chunk {
     pub(super) entries: Vec<Entry>,
     pub(super) events: Vec<(Lsn, Event)>,
     pub(super) schemas: Vec<Arc<TableSchema>>,
     raw: Mutex<Option<Raw>>,
     permit: Mutex<Option<Permit>>,
-    /// Whether its rows are in files, so that only snapshots keep it.
+    /// Whether its rows are in files, so that only snapshots need it.
     retired: AtomicBool,
     rolled: OnceLock<Rolled>,
     encoded_bytes: usize,
 }
 
 impl Chunk {
-    /// Turns its rows into columns, unless somebody has; blocks while another thread does.
+    /// Converts the rows to columns unless that has been done; blocks while another thread does it.
     pub fn roll(&self) {
         self.rolled();
     }
@@ -179,14 +180,14 @@ impl Chunk {
         })
     }
 
-    /// Its rows are in files: what it still takes, it takes from the budget of `kept`.
+    /// Called when the rows are in files: moves the remaining memory to the budget `kept`.
     pub(super) fn retire(&self, kept: &Budget) {
         let mut permit = self.permit.lock();
         *permit = permit.take().map(|held| kept.acquire_over(held.bytes()));
         self.retired.store(true, Ordering::Release);
     }
 
-    /// Memory that it takes only because a snapshot keeps it.
+    /// Memory that is only kept for snapshots.
     pub(crate) fn kept_bytes(&self) -> u64 {
         match self.retired.load(Ordering::Acquire) {
             true => self.permit.lock().as_ref().map_or(0, Permit::bytes),
@@ -194,23 +195,23 @@ impl Chunk {
         }
     }
 
-    /// Rows in it, visible or not.
+    /// The number of rows, visible or not.
     pub fn rows(&self) -> u64 {
         self.entries.last().map_or(0, |entry| u64::from(entry.rows_end))
     }
 
-    /// Bytes of its rows as they were encoded.
+    /// The size of the rows as encoded.
     pub fn encoded_bytes(&self) -> u64 {
         self.encoded_bytes as u64
     }
 
-    /// Loads in it whose rows are files already.
+    /// The number of loads whose rows are already in files.
     pub fn large_loads(&self) -> u64 {
         let is_large = |(_, event): &&(Lsn, Event)| matches!(event, Event::Rowsets(_));
         self.events.iter().filter(is_large).count() as u64
     }
 
-    /// Rows before the entry at this index.
+    /// The number of rows before the entry at this index.
     pub(super) fn rows_before(&self, index: usize) -> u32 {
         index.checked_sub(1).map_or(0, |before| self.entries[before].rows_end)
     }

@@ -1,4 +1,5 @@
-//! What a reader sees of a delta: the last barrier at or below its horizon, and rows behind it.
+//! The part of a delta that a reader sees: the last barrier at or below its horizon, and the rows
+//! after it.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,45 +16,44 @@ use crate::rowset::Rowset;
 /// Which records a reader sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Freshness {
-    /// All that are durable.
+    /// All durable records.
     #[default]
     Committed,
-    /// Those of ended groups only.
+    /// Records of ended commit groups only.
     Published,
 }
 
 /// The bounds of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Records up to here are in files.
+    /// Records up to this LSN are in files.
     pub flushed: Lsn,
-    /// Records above it are not seen.
+    /// Records above this LSN are not visible.
     pub horizon: Lsn,
-    /// Which of those between are seen.
+    /// Which records between are visible.
     pub freshness: Freshness,
 }
 
 /// What a delta adds to a table's files between two LSNs.
 #[derive(Clone)]
 pub struct DeltaRead {
-    /// The columns of the table there, where an ALTER has changed them.
+    /// The columns of the table at the horizon, if an ALTER has changed them.
     pub schema: Option<Arc<TableSchema>>,
-    /// The last TRUNCATE: files below it are not seen.
+    /// The last TRUNCATE: files below it are not visible.
     pub cut: Option<Lsn>,
     /// Whether the table is dropped.
     pub dropped: bool,
-    /// Rows and files in the order of the log.
+    /// Rows and files in log order.
     pub parts: Vec<DeltaPart>,
-    /// The highest LSN of what is seen, rows or event.
+    /// The highest LSN of a visible row or event.
     pub last: Option<Lsn>,
 }
 
 /// Rows or files of a delta.
 #[derive(Clone)]
 pub enum DeltaPart {
-    /// Rows that are in memory.
     Rows(DeltaRows),
-    /// The files of a large load.
+    /// The LSN and files of a large load.
     Rowsets(Lsn, Vec<Arc<Rowset>>),
 }
 
@@ -67,23 +67,22 @@ pub struct DeltaRows {
 }
 
 impl DeltaRows {
-    /// How many rows.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.ranges.iter().map(|range| range.len() as u64).sum()
     }
 
-    /// What they are part of.
     pub(crate) fn chunk(&self) -> &Arc<Chunk> {
         &self.chunk
     }
 
-    /// About how many bytes, as they were encoded.
+    /// Approximate size as encoded.
     pub fn bytes(&self) -> u64 {
         let all = self.chunk.rows().max(1);
         self.chunk.encoded_bytes() * self.rows() / all
     }
 
-    /// The rows as columns of `schema`; converts them unless somebody has.
+    /// The rows as columns of `schema`, converting them if that has not been done.
     ///
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
@@ -120,7 +119,7 @@ impl DeltaRead {
         read
     }
 
-    /// Adds what is visible of a chunk, rows cut where a large load stands between them.
+    /// Adds the visible parts of a chunk, splitting rows where a large load stands between them.
     fn push(&mut self, chunk: &Arc<Chunk>, bounds: Bounds, ended: &HashSet<TxnId>) {
         let mut from = bounds.flushed;
         for (lsn, event) in bounds.events(chunk) {
@@ -165,7 +164,7 @@ impl Bounds {
     }
 }
 
-/// The rows of ended groups among these entries, neighbours joined.
+/// The rows of ended commit groups among these entries, adjacent ranges joined.
 fn ended_ranges(chunk: &Chunk, entries: Range<usize>, ended: &HashSet<TxnId>) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for index in entries {

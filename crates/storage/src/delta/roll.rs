@@ -1,4 +1,4 @@
-//! Row bytes to columns, once for a chunk.
+//! Converts the encoded rows of a chunk to columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use freshet_schema::columns::ColumnsBuilder;
 use super::node::{Entry, Place, Raw};
 use crate::error::Result;
 
-/// With more visible ranges than this, one filter is cheaper than so many small batches.
+/// For more visible ranges than this, one filter is cheaper than many small batches.
 const SLICES_MAX: usize = 4;
-/// Row bytes that become columns before others get the core: some 200 us.
+/// Bytes converted before yielding the core: about 200 us.
 const TURN_BYTES: usize = 128 << 10;
 
 /// The columns of a chunk.
@@ -22,11 +22,11 @@ pub(super) struct Rolled {
     runs: Vec<Run>,
 }
 
-/// Entries in a row that were encoded under one schema version.
+/// Consecutive entries encoded under one schema version.
 struct Run {
     schema: Arc<TableSchema>,
     batch: RecordBatch,
-    /// Rows of the chunk that the batch holds.
+    /// The chunk's rows in the batch.
     rows: Range<usize>,
 }
 
@@ -73,7 +73,7 @@ impl Rolled {
         self.runs.iter().map(|run| run.batch.get_array_memory_size()).sum()
     }
 
-    /// The rows of these ascending ranges of the chunk, each batch with its schema.
+    /// The rows in these ascending ranges of the chunk; each batch with its schema.
     pub fn select(
         &self,
         ranges: &[Range<usize>],

@@ -70,7 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was pushed, as plainly as possible: by LSN.
+/// A simple model of a delta, by LSN.
 #[derive(Default)]
 struct Model {
     rows: Vec<(u64, u64, Vec<i64>)>,
@@ -99,7 +99,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// A delta is a map by LSN, whatever was sealed, rolled, copied or flushed meanwhile.
+    /// A delta behaves like a map by LSN, regardless of sealing, conversion, copies and flushes.
     #[test]
     fn a_delta_is_a_map_by_lsn(steps in prop::collection::vec(step(), 1..60)) {
         let delta = Delta::new(TABLE, &[schema(1), schema(2)]);

@@ -21,7 +21,7 @@ fn read(files: &Files, table: &Table, rowset: &RowsetMeta) -> Vec<i64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A flush is a sorted vector for each tablet, whatever its segments.
+    /// A flush writes each tablet's rows sorted, however they are divided into segments.
     #[test]
     fn files_hold_the_rows_sorted(
         loads in prop::collection::vec(prop::collection::vec(any::<i64>(), 1..300), 1..6),
@@ -61,7 +61,7 @@ fn a_flush_that_cannot_write_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let files = files(dir.path());
     let table = Arc::new(table(&[schema(1)], 2));
-    // Where the files of one tablet would go stands a file.
+    // A file stands in the place of one tablet's directory.
     let blocked = files.dir.tablet(table.id, table.partitions[0].tablets[1]);
     files.fs.create_dir_all(&files.dir.table(table.id)).unwrap();
     files.fs.write_atomic(&blocked, b"in the way").unwrap();
@@ -79,7 +79,7 @@ fn a_flush_that_cannot_write_leaves_no_file() {
     assert!(files.fs.list(&other).map_or(true, |entries| entries.is_empty()));
 }
 
-/// The machine's file system, where the first syncs of files fail.
+/// The real file system, whose first file syncs fail.
 struct FailingSyncs {
     left: Arc<AtomicU32>,
 }

@@ -1,4 +1,4 @@
-//! The half of applying an event that files and names follow by.
+//! The second step of applying an event: files and definitions.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::rowset::Rowset;
 use crate::view::{TableView, TabletFiles};
 
 impl Event<'_> {
-    /// Whether the catalog says something else behind it.
+    /// Whether it changes the table's definition in the catalog.
     pub fn defines(&self) -> bool {
         matches!(self, Self::Barrier { .. } | Self::Define)
     }
 
-    /// Whether rows of the delta are needed no more behind it, but by snapshots of before.
+    /// Whether rows of the delta are no longer needed after it, except by earlier snapshots.
     pub(crate) fn frees_rows(&self) -> bool {
         match self {
             Self::Publish { .. } => true,
@@ -28,16 +28,16 @@ impl Event<'_> {
 }
 
 impl TableView {
-    /// What its delta holds above its files, up to `lsn`.
+    /// What its delta contains above its files, up to `lsn`.
     pub fn read_up_to(&self, lsn: Lsn) -> DeltaRead {
         let (flushed, freshness) = (self.flushed, Freshness::Committed);
         let bounds = Bounds { flushed, horizon: lsn, freshness };
         DeltaRead::new(&self.delta.chunks(&self.head), bounds)
     }
 
-    /// Applies an event at `at`, behind which the table's definition in metadata is `table`.
-    /// Rowsets that it has no more are added to `gone`, and the memory of rows that only
-    /// snapshots still need moves to the budget of `kept`. Returns whether there still is a table.
+    /// Applies an event at `at`, after which `table` is the definition in metadata. Rowsets that
+    /// are removed are added to `gone`, and the memory of rows that only snapshots need moves to
+    /// the budget `kept`. Returns whether the table still exists.
     pub(crate) fn settle(
         &mut self,
         at: Lsn,
@@ -47,7 +47,7 @@ impl TableView {
         gone: &mut Vec<Arc<Rowset>>,
     ) -> bool {
         match event {
-            // Rows stay in the delta until a flush has them in files.
+            // Rows remain in the delta until a flush has written them to files.
             Event::Load(_) | Event::GroupEnd { .. } | Event::RunEnd => {}
             Event::Publish { version, schema, rowsets } => {
                 let flushed = self.advance(at, version, kept);
@@ -62,13 +62,13 @@ impl TableView {
                 return false;
             }
             Event::Barrier { barrier: Barrier::Truncate { incarnation }, version, .. } => {
-                // A table that metadata has no more is about to go.
+                // A table missing in metadata is about to be dropped.
                 let Some(table) = table else { return true };
                 gone.extend(self.rowsets().into_iter().filter(|rowset| rowset.lsns().1 <= at));
                 if let Some(schema) = self.read_up_to(at).schema {
                     self.schema = schema;
                 }
-                // Sealed, so that the rows of before give back their memory.
+                // Sealed, so that earlier rows release their memory.
                 self.delta.cut();
                 self.advance(at, version, kept);
                 self.empty(table, incarnation);
@@ -80,18 +80,18 @@ impl TableView {
         true
     }
 
-    /// Moves the flushed LSN to `at`, and returns where it stood.
+    /// Advances the flushed LSN to `at`, and returns its old value.
     fn advance(&mut self, at: Lsn, version: Version, kept: &Budget) -> Lsn {
         let from = std::mem::replace(&mut self.flushed, at);
         let before = std::mem::replace(&mut self.version, version);
-        // A TRUNCATE that a replay makes up for stands where the record before it may stand.
+        // A TRUNCATE added by replay for a lost record may have the LSN of the record before it.
         assert!(from <= at, "the flushed LSN of a table goes forward: {from} to {at}");
         assert!(before <= version, "the version of a table never falls: {before} to {version}");
         self.head = self.delta.flushed(at, kept);
         from
     }
 
-    /// Adds a rowset of a flush that began behind `from`.
+    /// Adds a rowset of a flush that began after `from`.
     fn add(&mut self, rowset: Arc<Rowset>, from: Lsn) {
         let (first, last) = rowset.lsns();
         assert!(from < first && last <= self.flushed, "a flush writes rows of its range");
@@ -103,7 +103,7 @@ impl TableView {
         rowsets.push(rowset);
     }
 
-    /// Puts a merged rowset in place of its inputs. Flushes may have added newer ones since.
+    /// Replaces the inputs of a merge by its result. Flushes may have added newer rowsets since.
     fn merged(
         &mut self,
         tablet: TabletId,
@@ -112,7 +112,7 @@ impl TableView {
         gone: &mut Vec<Arc<Rowset>>,
     ) {
         let tablet = self.tablets.iter_mut().find(|files| files.id == tablet);
-        // A TRUNCATE has given the table other tablets meanwhile.
+        // A TRUNCATE has replaced the table's tablets meanwhile.
         let Some(TabletFiles { rowsets, .. }) = tablet else { return gone.push(added) };
         let at = rowsets.iter().position(|rowset| Arc::ptr_eq(rowset, &removed[0]));
         let at = at.expect("only its merge removes a rowset");
@@ -128,8 +128,8 @@ impl TableView {
         gone.extend(rowsets.splice(range, [added]));
     }
 
-    /// Takes the definition of a table that was truncated: other changes of it may have followed
-    /// in metadata, but no other tablets.
+    /// Takes the definition of a truncated table. Metadata may contain later changes of it, but no
+    /// other tablets.
     fn empty(&mut self, table: &Arc<Table>, incarnation: Incarnation) {
         let is_newer = |partition: &Partition| partition.incarnation >= incarnation;
         assert!(table.partitions.iter().all(is_newer), "metadata has the incarnation of the log");

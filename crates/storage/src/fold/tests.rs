@@ -5,14 +5,14 @@ use super::*;
 use crate::delta::{Bounds, DeltaPart, DeltaRead, Freshness};
 use crate::testing::{TABLE, encode, keys, permit, schema};
 
-/// What somebody who appends does.
+/// A step of appending.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A load that is a group of its own.
+    /// A load in a commit group of its own.
     Alone,
     /// A load that joins the open group, or opens one.
     Join,
-    /// The same, and it fills the group.
+    /// Like `Join`, and it fills the group.
     Fill,
     End,
     Large,
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a record says, as it would be decoded from the log.
+/// A record as decoded from the log.
 #[derive(Clone, Debug)]
 enum Said {
     Load { incarnation: Incarnation, txn: TxnId, ends: Option<Version>, columns: u32, large: bool },
@@ -45,7 +45,7 @@ enum Said {
 }
 
 impl Said {
-    /// One row, whose key is the LSN, if it is a load.
+    /// Enters the record; a load has one row whose key is the LSN.
     fn enter(&self, log: &mut TableLog, at: Lsn) {
         let event = match self.clone() {
             Self::Load { incarnation, txn, ends, columns, large } => {
@@ -71,7 +71,7 @@ impl Said {
     }
 }
 
-/// A table as plainly as possible, and the records that made it.
+/// A simple model of a table, and its records.
 #[derive(Clone, Default)]
 struct Model {
     records: Vec<(Lsn, Said)>,
@@ -80,9 +80,9 @@ struct Model {
     incarnation: u32,
     columns: u32,
     open: Option<TxnId>,
-    /// Where the last TRUNCATE stands.
+    /// The position of the last TRUNCATE.
     cut: u64,
-    /// Loads by LSN: their group, and whether their rows are in files.
+    /// Loads: LSN, group, and whether their rows are in files.
     loads: Vec<(u64, TxnId, bool)>,
     ended: Vec<TxnId>,
 }
@@ -154,7 +154,7 @@ impl Model {
         }
     }
 
-    /// The keys that readers see of the rows above `filed`.
+    /// The keys of the rows above `filed` that readers see.
     fn keys(&self, filed: u64, published: bool) -> Vec<i64> {
         let seen = |(at, txn, large): &&(u64, TxnId, bool)| {
             !large && *at > filed.max(self.cut) && (!published || self.ended.contains(txn))
@@ -162,8 +162,8 @@ impl Model {
         self.loads.iter().filter(seen).map(|(at, ..)| *at as i64).collect()
     }
 
-    /// A log that begins where this table stands as to versions, with rows up to `filed` in
-    /// files and columns as of `altered`.
+    /// A log that starts with this model's version count, with rows up to `filed` in files and
+    /// columns as of `altered`.
     fn base(&self, filed: &Self, altered: &Self) -> TableLog {
         let base = Base {
             partition: PartitionId(1),
@@ -203,8 +203,8 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Who appends has at every record what a plain model has, and so has who replays the
-    /// same records over metadata and files that know of them up to any place.
+    /// After every record the state while appending is that of the model, and a replay of the same
+    /// records results in the same state, wherever metadata and files begin.
     #[test]
     fn a_replay_from_anywhere_comes_to_the_state_of_who_appended(
         steps in prop::collection::vec(step(), 1..40),
@@ -220,7 +220,7 @@ proptest! {
                 record.enter(&mut log, *at);
             }
             model.check(&log, 0);
-            // A run that ends at a record leaves one table there, the one behind the end.
+            // If a run ends at a record, only the state after the end is possible there.
             stages.retain(|before: &Model| before.last != model.last);
             stages.push(model.clone());
         }
@@ -247,13 +247,13 @@ fn log_of(steps: &[Step]) -> (Model, TableLog) {
 fn records_behind_the_end_of_a_group_that_was_lost_tell_of_it() {
     for behind in [[Step::Large, Step::Alone], [Step::Join, Step::End]] {
         let (mut model, mut log) = log_of(&[Step::Join]);
-        // Somebody has accepted the loss of this end.
+        // This record is lost, and the loss accepted.
         model.step(Step::End);
         for step in behind {
             model.step(step);
             let (at, record) = model.records.last().unwrap();
             record.enter(&mut log, *at);
-            // A run may end here, and ends no group that is over.
+            // A run may end here, and it ends no group that has ended already.
             if model.open.is_none() {
                 log.enter(*at, Event::RunEnd);
             }
@@ -266,7 +266,7 @@ fn records_behind_the_end_of_a_group_that_was_lost_tell_of_it() {
 fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
     let (mut model, mut log) = log_of(&[Step::Alone]);
     model.step(Step::Truncate);
-    // Somebody has accepted the loss of that record.
+    // This record is lost, and the loss accepted.
     model.step(Step::Alone);
     let (at, load) = model.records.last().unwrap();
     load.enter(&mut log, *at);

@@ -1,18 +1,18 @@
-//! Which columns of text get minima and maxima in the footer: a sample decides.
+//! Decides by a sample which text columns get page bounds in the footer.
 //!
-//! Finding them compares each value with two others, which is a tenth of writing a file with a
-//! few columns of text. They let a reader skip something only where neighbouring rows have
-//! similar values. Numbers and dates always get them: there it costs next to nothing.
+//! Computing bounds compares each value twice, which takes a tenth of the time to write a file with
+//! a few text columns. They help a reader to skip pages only if adjacent rows have similar values.
+//! Numbers and dates always get bounds, which cost almost nothing.
 
 use arrow::array::{Array, ArrayAccessor, AsArray};
 use arrow::datatypes::DataType;
 
-/// Runs of neighbouring rows that are looked at.
+/// Number of runs of adjacent rows in the sample.
 const RUNS: usize = 8;
-/// Rows of each.
+/// Rows per run.
 const RUN_ROWS: usize = 32;
 
-/// Whether bounds of pages of the column would let a reader skip some of them.
+/// Whether page bounds of the column would allow a reader to skip pages.
 pub(super) fn are_worth_it(sample: &dyn Array) -> bool {
     match sample.data_type() {
         DataType::Utf8View => tell_apart(sample.as_string_view()),
@@ -21,7 +21,7 @@ pub(super) fn are_worth_it(sample: &dyn Array) -> bool {
     }
 }
 
-/// Whether the bounds of a run of rows leave out a quarter of all distinct values on average.
+/// Whether the bounds of a run exclude at least a quarter of all distinct values on average.
 fn tell_apart<'a, T: AsRef<[u8]> + Ord + ?Sized + 'a>(
     sample: impl ArrayAccessor<Item = &'a T> + Copy,
 ) -> bool {
@@ -36,7 +36,7 @@ fn tell_apart<'a, T: AsRef<[u8]> + Ord + ?Sized + 'a>(
     let mut distinct = (0..RUNS).flat_map(values).collect::<Vec<_>>();
     distinct.sort_unstable();
     distinct.dedup();
-    // One value everywhere: whoever asks for another skips the file.
+    // With a single value, the bounds exclude the file for any other value.
     if distinct.len() < 2 {
         return true;
     }

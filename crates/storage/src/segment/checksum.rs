@@ -1,27 +1,27 @@
-//! CRC-32C of each 64 KiB of a file's data, so that any part can be read and believed alone.
+//! CRC-32C of each 64 KiB block of a file's data, so that any part can be read and verified
+//! separately.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::Digest;
 
-/// The unit of checking.
+/// The unit of verification.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 
-/// CRC-32C.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksums of a file's data, block by block.
+/// The checksums of a file's data, by block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Blocks(Vec<u32>);
 
 impl Blocks {
-    /// As the footer holds them.
+    /// The text in the footer.
     pub fn encode(&self) -> String {
         self.0.iter().map(|sum| format!("{sum:08x}")).collect()
     }
 
-    /// From the footer, for so many bytes of data; `None` when that is not what it says.
+    /// Parses the text from the footer; `None` if it is invalid for this length of data.
     pub fn decode(text: &str, data_bytes: u64) -> Option<Self> {
         let digits = text.as_bytes().chunks_exact(8);
         if !digits.remainder().is_empty() {
@@ -32,20 +32,20 @@ impl Blocks {
         (sums.len() as u64 == data_bytes.div_ceil(BLOCK_BYTES as u64)).then_some(Self(sums))
     }
 
-    /// About how much memory they take, in bytes.
+    /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.0.len() * size_of::<u32>()
     }
 
-    /// Checks whole blocks (the file's last may be short), the first of them number `first`;
-    /// returns the number of the first that is not what was written.
+    /// Verifies whole blocks (the last of the file may be short) starting with block `first`;
+    /// returns the index of the first damaged block.
     pub fn first_bad(&self, first: usize, bytes: &[u8]) -> Option<usize> {
         let good = |(at, block): (usize, &[u8])| self.0.get(first + at) == Some(&crc32c(block));
         bytes.chunks(BLOCK_BYTES).enumerate().position(|block| !good(block)).map(|at| first + at)
     }
 }
 
-/// Computes [`Blocks`] of bytes as they are written.
+/// Computes [`Blocks`] while data is written.
 pub(crate) struct Summer {
     blocks: Vec<u32>,
     digest: Digest,

@@ -1,7 +1,7 @@
-//! Which columns get a dictionary: a sample decides.
+//! Decides by a sample which columns get a dictionary.
 //!
-//! A dictionary over few values is small and fast. Over many it costs time to build, and each
-//! point read has to decode it whole (measured: 40 times slower), so in doubt there is none.
+//! A dictionary of few values is small and fast. One of many values takes time to build, and each
+//! point read must decode all of it (measured: 40 times slower), so in doubt there is none.
 
 use std::collections::HashSet;
 
@@ -13,12 +13,12 @@ use arrow::row::{RowConverter, SortField};
 
 use crate::error::Result;
 
-/// Rows looked at.
+/// Rows in the sample.
 const SAMPLE_ROWS: usize = 1024;
-/// A column with more distinct values than one in so many sampled rows gets no dictionary.
+/// A column with fewer sampled rows per distinct value gets no dictionary.
 const ROWS_PER_VALUE_MIN: usize = 16;
 
-/// For each column of the sample whether it gets a dictionary.
+/// For each column of the sample, whether it gets a dictionary.
 pub(super) fn choose(sample: &RecordBatch) -> Result<Vec<bool>> {
     let rows = sample.num_rows().min(SAMPLE_ROWS);
     let step = sample.num_rows() / rows.max(1);
@@ -27,7 +27,7 @@ pub(super) fn choose(sample: &RecordBatch) -> Result<Vec<bool>> {
 }
 
 fn worth_it(column: &dyn Array, indices: &UInt32Array) -> Result<bool> {
-    // Integers and dates are packed as differences, which is smaller and faster still.
+    // Integers and dates are delta-encoded, which is smaller and even faster.
     if is_packed(column.data_type()) {
         return Ok(false);
     }
@@ -36,7 +36,7 @@ fn worth_it(column: &dyn Array, indices: &UInt32Array) -> Result<bool> {
     let rows = converter.convert_columns(&[sampled])?;
     let values_max = indices.len() / ROWS_PER_VALUE_MIN;
     let mut values = HashSet::with_capacity(values_max + 1);
-    // Most columns that get none show it within the first few rows.
+    // For most columns without a dictionary, the first few rows are sufficient.
     for row in &rows {
         values.insert(row);
         if values.len() > values_max {
@@ -46,7 +46,7 @@ fn worth_it(column: &dyn Array, indices: &UInt32Array) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether Parquet stores the type as INT32 or INT64, which are packed as differences.
+/// Whether Parquet stores the type as INT32 or INT64, which are delta-encoded.
 pub(super) fn is_packed(ty: &DataType) -> bool {
     ty.is_integer()
         || matches!(ty, DataType::Date32 | DataType::Timestamp(..))

@@ -1,4 +1,4 @@
-//! Footers in memory, within a budget; the one that was not used for longest goes first.
+//! A cache of footers with a memory budget and least-recently-used eviction.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::error::Result;
 /// How the reader of a segment waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waits {
-    /// As a future, which holds up no thread.
+    /// Asynchronously, without blocking a thread.
     Awaiting,
-    /// On its thread; its futures are ready when they are first polled.
+    /// By blocking its thread; its futures are ready when first polled.
     Blocking,
 }
 
 impl Waits {
-    /// Waits until the other side was dropped.
+    /// Waits until the other side is dropped.
     pub async fn until_dropped(self, other: oneshot::Receiver<()>) {
         // Nothing is ever sent.
         let _ = match self {
@@ -32,7 +32,7 @@ impl Waits {
     }
 }
 
-/// The footers that are in memory. None is read twice at once: who comes second waits.
+/// The cache of footers. Concurrent requests for a footer wait for a single read.
 pub(super) struct Footers {
     memory: Budget,
     state: Mutex<State>,
@@ -41,16 +41,16 @@ pub(super) struct Footers {
 
 #[derive(Default)]
 struct State {
-    /// Numbers given to segments so far.
+    /// The last number given to a segment.
     numbers: u64,
     slots: HashMap<u64, Slot>,
-    /// Numbers of segments whose footers are kept, by when they were last used.
+    /// The numbers of cached segments, ordered by last use.
     by_use: BTreeMap<u64, u64>,
     uses: u64,
 }
 
 enum Slot {
-    /// Somebody reads it; dropping these tells who waits that it has ended.
+    /// Being read; dropping the senders wakes the waiters.
     Reading(Vec<oneshot::Sender<()>>),
     Kept {
         open: Arc<Kept>,
@@ -58,22 +58,22 @@ enum Slot {
     },
 }
 
-/// A footer, whose memory counts for as long as anybody uses it.
+/// A cached footer, whose memory is accounted for as long as it is in use.
 pub(super) struct Kept {
     pub open: Open,
     memory: Permit,
 }
 
-/// What there is of a footer.
+/// The state of a footer.
 enum Found<'a> {
     Kept(Arc<Kept>),
-    /// Another one reads it until the sender is dropped.
+    /// Being read by another caller, until the sender is dropped.
     Read(oneshot::Receiver<()>),
-    /// It is the caller's to read.
+    /// To be read by the caller.
     Missing(Reading<'a>),
 }
 
-/// The right to read a footer. Dropped without a footer, it goes to the next who asks.
+/// The right to read a footer. If dropped without a result, a waiter gets it.
 struct Reading<'a> {
     footers: &'a Footers,
     number: u64,
@@ -88,14 +88,14 @@ impl Footers {
         &self.memory
     }
 
-    /// A number for a segment, by which its footer is found.
+    /// A new number for a segment, the key of its footer.
     pub fn number(&self) -> u64 {
         let mut state = self.state.lock();
         state.numbers += 1;
         state.numbers
     }
 
-    /// The footer of a segment, which `read` reads where it is not in memory.
+    /// The footer of a segment, read by `read` if it is not cached.
     ///
     /// # Errors
     /// Those of `read`.
@@ -120,7 +120,7 @@ impl Footers {
         }
     }
 
-    /// The footer of a segment if it is in memory. That is no use of it.
+    /// The footer of a segment if it is cached. This does not count as a use.
     pub fn known(&self, number: u64) -> Option<Arc<Kept>> {
         match self.state.lock().slots.get(&number) {
             Some(Slot::Kept { open, .. }) => Some(Arc::clone(open)),
@@ -128,7 +128,7 @@ impl Footers {
         }
     }
 
-    /// Lets go of what there is of a segment that nobody has any more.
+    /// Removes the footer of a segment that was dropped.
     pub fn forget(&self, number: u64) {
         let mut state = self.state.lock();
         let slot = state.slots.remove(&number);
@@ -164,7 +164,7 @@ impl Footers {
 }
 
 impl Reading<'_> {
-    /// Keeps what was read, and lets go of what that leaves no room for.
+    /// Caches a footer, and evicts others if the budget is exceeded.
     fn keep(self, open: Open) -> Arc<Kept> {
         let memory = self.footers.memory.acquire_over(open.memory_bytes());
         let kept = Arc::new(Kept { open, memory });
@@ -180,7 +180,7 @@ impl Reading<'_> {
             let Some((_, oldest)) = state.by_use.pop_first() else { break };
             let slot = state.slots.remove(&oldest);
             if let Some(Slot::Kept { open, .. }) = &slot {
-                // One that is in use counts too: it lets go soon.
+                // A footer in use counts as freed too: its memory will be released soon.
                 over = over.saturating_sub(open.memory.bytes());
             }
             gone.extend(slot);

@@ -1,4 +1,4 @@
-//! What a segment's footer knows of its values, and how a reader uses it to skip.
+//! Statistics in a segment's footer, and how a reader uses them to skip data.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
-/// Decides what need not be read. A caller may keep too much, never too little.
+/// Decides what need not be read. It may keep too much, never too little.
 pub trait Prune: Send + Sync {
-    /// The columns whose statistics it looks at.
+    /// The columns whose statistics it needs.
     fn columns(&self) -> &[ColumnId];
 
-    /// For each container whether it may hold a row that is wanted.
+    /// For each container, whether it may contain a matching row.
     fn keep(&self, containers: &Containers) -> Vec<bool>;
 }
 
-/// Statistics of row groups or of ranges of rows, one element each.
+/// Statistics of containers: rowsets, row groups or ranges of rows.
 #[derive(Clone, Debug)]
 pub struct Containers {
-    /// Rows in each.
+    /// The number of rows in each.
     pub rows: Vec<u64>,
     columns: Vec<(ColumnId, ColumnBounds)>,
 }
@@ -32,21 +32,21 @@ pub struct Containers {
 /// Bounds of a column in each container.
 #[derive(Clone, Debug)]
 pub struct ColumnBounds {
-    /// No value is less; NULL where unknown. Text may be cut.
+    /// Lower bounds; NULL if unknown. Text may be truncated.
     pub min: ArrayRef,
-    /// No value is greater; NULL where unknown. Text may be cut and rounded up.
+    /// Upper bounds; NULL if unknown. Text may be truncated and rounded up.
     pub max: ArrayRef,
-    /// How many NULLs; NULL where unknown.
+    /// Numbers of NULLs; NULL if unknown.
     pub null_counts: UInt64Array,
 }
 
 impl Containers {
-    /// Containers of so many rows each, of which these bounds are known.
+    /// Containers with these numbers of rows and these bounds.
     pub fn new(rows: Vec<u64>, columns: Vec<(ColumnId, ColumnBounds)>) -> Self {
         Self { rows, columns }
     }
 
-    /// The bounds of a column, `None` where nothing is known: the column is newer than the file.
+    /// The bounds of a column; `None` if there are none, because the column is newer than the file.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnBounds> {
         self.columns.iter().find(|(of, _)| *of == id).map(|(_, bounds)| bounds)
     }
@@ -55,16 +55,16 @@ impl Containers {
 /// Bounds of a column in a whole segment or rowset.
 #[derive(Clone, Debug)]
 pub struct ColumnRange {
-    /// One element, the least value.
+    /// An array with the minimum.
     pub min: ArrayRef,
-    /// One element, the greatest value.
+    /// An array with the maximum.
     pub max: ArrayRef,
-    /// NULLs, where known.
+    /// The number of NULLs, if known.
     pub null_count: Option<u64>,
 }
 
 impl ColumnBounds {
-    /// The bounds of all containers together, where every one of them is known.
+    /// The bounds of all containers together, if all are known.
     pub fn range(&self) -> Option<ColumnRange> {
         let min = extreme(&self.min, std::cmp::Ordering::Less)?;
         let max = extreme(&self.max, std::cmp::Ordering::Greater)?;
@@ -89,7 +89,7 @@ impl ColumnRange {
     }
 }
 
-/// The element that is `which` than all others; `None` where one is unknown.
+/// The smallest (`Less`) or greatest (`Greater`) element; `None` if any is unknown.
 fn extreme(values: &ArrayRef, which: std::cmp::Ordering) -> Option<ArrayRef> {
     if values.is_empty() || values.null_count() > 0 {
         return None;
@@ -100,15 +100,15 @@ fn extreme(values: &ArrayRef, which: std::cmp::Ordering) -> Option<ArrayRef> {
     Some(values.slice(best, 1))
 }
 
-/// A column whose statistics are asked for.
+/// A column whose statistics are needed.
 pub(super) struct Wanted<'a> {
     pub id: ColumnId,
-    /// Its place in the file.
+    /// Its position in the file.
     pub index: usize,
     pub field: &'a Field,
 }
 
-/// One container a row group.
+/// Statistics by row group.
 pub(super) fn row_groups(
     parquet: &ParquetMetaData,
     groups: Range<usize>,
@@ -132,7 +132,7 @@ pub(super) fn row_groups(
     })
 }
 
-/// The rows of a row group that `prune` keeps, page by page, and those that it skips.
+/// Selects the rows of a row group that `prune` keeps, by page.
 pub(super) fn select_pages(
     parquet: &ParquetMetaData,
     group: usize,
@@ -158,7 +158,7 @@ pub(super) fn select_pages(
     Ok(selectors.collect())
 }
 
-/// Where a page of any wanted column begins, in rows of the group.
+/// The row offsets in the group at which a page of any wanted column begins.
 fn page_starts(parquet: &ParquetMetaData, group: usize, wanted: &[Wanted<'_>]) -> Vec<usize> {
     let mut starts = BTreeSet::from([0]);
     for wanted in wanted {
@@ -176,7 +176,7 @@ fn first_rows(
     pages.into_iter().flatten().map(|page| page.first_row_index.cast_unsigned() as usize)
 }
 
-/// The bounds of the pages that cover the ranges of rows that begin at `starts`.
+/// The bounds of pages for the row ranges that begin at `starts`.
 fn page_bounds(
     parquet: &ParquetMetaData,
     group: usize,

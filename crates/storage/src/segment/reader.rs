@@ -1,4 +1,4 @@
-//! Reads a segment: skip what statistics rule out, read the rest in pieces.
+//! Reads a segment: skips what statistics exclude, and reads the rest in pieces.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,24 +22,24 @@ use super::source::{self, Open};
 use super::store::SegmentAccess;
 use crate::error::{Error, Result};
 
-/// About how many bytes of columns are read and held at once.
+/// Approximate number of bytes read and held at once.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// A row group that has more is read in pieces of a multiple of so many rows: a batch, two pages.
+/// A larger row group is read in pieces of a multiple of this number of rows: one batch, two pages.
 const WINDOW_ROWS: usize = 8192;
-/// Bytes read at once when a file is checked.
+/// Bytes read at once for verification.
 const VERIFY_BYTES: u64 = 1 << 20;
 
-/// What to read.
+/// Defines what to read.
 #[derive(Clone)]
 pub struct ScanRequest {
     /// The columns of the snapshot.
     pub schema: Arc<TableSchema>,
-    /// Which of them to read, as positions in it, in the order wanted. May be empty: batches
-    /// then have rows without columns.
+    /// The columns to read, as positions in the schema, in the order wanted. If empty, batches have
+    /// rows without columns.
     pub projection: Vec<usize>,
-    /// What to skip.
+    /// The pruning condition.
     pub prune: Option<Arc<dyn Prune>>,
-    /// Most rows of a batch.
+    /// Maximum number of rows per batch.
     pub batch_rows: usize,
 }
 
@@ -55,17 +55,17 @@ impl ScanRequest {
     }
 }
 
-/// One of so many about equal parts of a segment: whole row groups, perhaps none.
+/// One of several about equal shares of a segment: whole row groups, possibly none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// Which of them, from 0 on.
+    /// The index of the share, from 0.
     pub at: usize,
-    /// How many there are.
+    /// The number of shares.
     pub of: usize,
 }
 
 impl Share {
-    /// All of it.
+    /// The whole segment.
     pub const WHOLE: Self = Self { at: 0, of: 1 };
 
     fn groups(self, groups: usize) -> Range<usize> {
@@ -73,24 +73,22 @@ impl Share {
     }
 }
 
-/// How many parts of a segment a condition was held against, and how many it left to be read.
+/// The effect of pruning on a segment: numbers of checked and remaining parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pruned {
-    /// Row groups.
     pub row_groups: usize,
-    /// Row groups with a page that is read.
+    /// Row groups of which at least one page is read.
     pub row_groups_left: usize,
-    /// Pages of those row groups that statistics leave: ranges of rows between places where a page
-    /// of any of the condition's columns begins.
+    /// Pages of the row groups that remain after their own statistics were checked. A page here is
+    /// a range of rows between positions where a page of any of the condition's columns begins.
     pub pages: usize,
-    /// Pages that are read.
     pub pages_left: usize,
 }
 
-/// One file of a rowset. Its footer is read when first needed, and kept within a budget.
+/// A file of a rowset. Its footer is read when first needed, and cached.
 pub struct Segment {
     access: Arc<SegmentAccess>,
-    /// By which its footer is found.
+    /// The key of its footer in the cache.
     number: u64,
     path: PathBuf,
     meta: SegmentMeta,
@@ -109,17 +107,16 @@ impl Segment {
         Self { access: Arc::clone(access), number, path, meta, schema }
     }
 
-    /// What metadata knows of it.
+    /// The segment's metadata.
     pub fn meta(&self) -> &SegmentMeta {
         &self.meta
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Sees to it that its footer is in memory, which others may need the room for soon after.
+    /// Reads the footer into the cache, from which it may be evicted at any time.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
@@ -127,7 +124,7 @@ impl Segment {
         self.open(Waits::Awaiting).await.map(drop)
     }
 
-    /// Reads a share of it, blocking.
+    /// Reads a share of the segment, blocking.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`]; also from the iterator, which ends there.
@@ -135,10 +132,10 @@ impl Segment {
         at_once(self.scan_with(request, share, Waits::Blocking))
     }
 
-    /// The same without holding up a thread, neither here nor in [`Scan::next_batch`].
+    /// Like [`Self::scan`] without blocking a thread, neither here nor in [`Scan::next_batch`].
     ///
     /// # Errors
-    /// As [`Self::scan`].
+    /// Those of [`Self::scan`].
     pub async fn scan_awaiting(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
         self.scan_with(request, share, Waits::Awaiting).await
     }
@@ -175,8 +172,7 @@ impl Segment {
         })
     }
 
-    /// The bounds of these columns if the footer is in memory; `None` for one whose bounds it does
-    /// not know.
+    /// The bounds of these columns if the footer is cached; `None` for columns without bounds.
     pub fn known_ranges(&self, columns: &[ColumnId]) -> Option<Vec<Option<ColumnRange>>> {
         let kept = self.access.footers.known(self.number)?;
         let parquet = kept.open.parquet();
@@ -187,7 +183,7 @@ impl Segment {
         Some(columns.iter().map(range).collect())
     }
 
-    /// Reads the whole file, blocking, and checks every byte.
+    /// Reads the whole file, blocking, and verifies every byte.
     ///
     /// # Errors
     /// The first damage found.
@@ -218,7 +214,7 @@ impl Segment {
         Open::read(bytes, path, &self.meta, &self.schema)
     }
 
-    /// The row groups and the rows in them that may hold what is wanted.
+    /// The row groups, and the rows in them, that may match.
     fn prune(
         &self,
         open: &Open,
@@ -258,7 +254,7 @@ impl Segment {
         columns.iter().filter_map(find).collect()
     }
 
-    /// The columns of the file, as positions in its schema, that the request needs.
+    /// The columns to read, as positions in the file's schema.
     fn columns_to_read(&self, request: &ScanRequest) -> Vec<usize> {
         let ids = request.projection.iter().map(|&at| request.schema.columns[at].id);
         ids.filter_map(|id| self.schema.position_of(id)).collect()
@@ -271,7 +267,7 @@ impl Drop for Segment {
     }
 }
 
-/// The result of a future that waits for nothing but calls that block.
+/// The result of a future that only makes blocking calls.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("what blocks is done when it returns")
 }
@@ -292,12 +288,12 @@ fn damaged(path: &Path, error: &impl ToString) -> Error {
 /// Rows of a row group that are read at once.
 struct Window {
     group: usize,
-    /// `None` for all of them.
+    /// `None` for all rows.
     rows: Option<RowSelection>,
 }
 
-/// Divides the wanted rows of a row group so that each window has few enough bytes of the columns
-/// at `places`.
+/// Divides the wanted rows of a row group into windows with a limited number of bytes in the
+/// columns at `places`.
 fn windows(
     parquet: &ParquetMetaData,
     group: usize,
@@ -323,9 +319,9 @@ fn windows(
     (0..all).step_by(step).filter_map(window).collect()
 }
 
-/// From columns as they are in the file to columns as the snapshot has them.
+/// Converts columns from the file's schema to that of the snapshot.
 struct Adapt {
-    /// For each column read, in the order wanted, its place among those that Parquet returns.
+    /// For each wanted column, its position among the columns that Parquet returns.
     order: Vec<usize>,
     from: TableSchema,
     to: TableSchema,
@@ -333,7 +329,7 @@ struct Adapt {
 
 impl Adapt {
     fn new(file: &TableSchema, read: Vec<usize>, places: &[usize], request: &ScanRequest) -> Self {
-        // Parquet returns columns in the order of the file, whatever the order asked for.
+        // Parquet returns columns in the order of the file.
         let rank = |place: &usize| places.iter().filter(|other| *other < place).count();
         let pick = |schema: &TableSchema, at: &[usize]| {
             let columns = at.iter().map(|&at| schema.columns[at].clone()).collect();
@@ -355,7 +351,7 @@ impl Adapt {
     }
 }
 
-/// The data of a segment, checked before anybody looks at it.
+/// The data of a segment, verified before use.
 struct Data {
     access: Arc<SegmentAccess>,
     waits: Waits,
@@ -386,7 +382,7 @@ impl Data {
     }
 }
 
-/// The batches of a share of a segment: an iterator where reads block.
+/// The batches of a share of a segment; an iterator if reads block.
 pub struct Scan {
     windows: std::vec::IntoIter<Window>,
     decoder: Option<ParquetPushDecoder>,
@@ -399,7 +395,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// What the condition of the request left.
+    /// The effect of pruning.
     pub fn pruned(&self) -> Pruned {
         self.pruned
     }

@@ -1,4 +1,4 @@
-//! The footer of a segment, and bytes that are checked before anybody looks at them.
+//! The footer of a segment, and verified reads of its data.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,19 +17,19 @@ use super::checksum::{BLOCK_BYTES, Blocks, crc32c};
 use super::{FORMAT_VERSION, keys};
 use crate::error::{Error, Result};
 
-/// No footer part is longer: it takes some bytes for each page of each column.
+/// Maximum length of a footer part, which has some bytes for each page of each column.
 const FOOTER_BYTES_MAX: u64 = 1 << 30;
 
-/// What is in memory of a footer.
+/// A parsed footer.
 pub(super) struct Open {
     pub footer: Footer,
     pub arrow: ArrowReaderMetadata,
-    /// The place in the file of each column of the schema it was written in.
+    /// The position in the file of each column of the schema it was written in.
     pub places: Vec<usize>,
 }
 
 impl Open {
-    /// Reads a footer part of a segment that was written in `schema`.
+    /// Parses the footer part of a segment written in `schema`.
     ///
     /// # Errors
     /// [`Error::Corruption`].
@@ -48,7 +48,7 @@ impl Open {
         Ok(Self { footer, arrow, places })
     }
 
-    /// About how much memory it takes, in bytes.
+    /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.footer.memory_bytes() + (self.places.len() * size_of::<usize>()) as u64
     }
@@ -58,7 +58,7 @@ impl Open {
     }
 }
 
-/// Where in the file each column of the schema is.
+/// The position in the file of each column of the schema.
 fn places(arrow: &ArrowReaderMetadata, schema: &TableSchema) -> Result<Vec<usize>, String> {
     let descriptor = arrow.parquet_schema();
     let mut by_id = HashMap::new();
@@ -82,7 +82,7 @@ fn places(arrow: &ArrowReaderMetadata, schema: &TableSchema) -> Result<Vec<usize
     schema.columns.iter().map(find).collect()
 }
 
-/// Which bytes of a segment are its footer part.
+/// The byte range of a segment's footer part.
 pub(super) fn footer_range(path: &Path, meta: &SegmentMeta) -> Result<Range<u64>> {
     let footer_bytes = meta.bytes.saturating_sub(meta.data_bytes);
     if footer_bytes > FOOTER_BYTES_MAX {
@@ -92,7 +92,7 @@ pub(super) fn footer_range(path: &Path, meta: &SegmentMeta) -> Result<Range<u64>
     Ok(meta.data_bytes..meta.bytes)
 }
 
-/// What a segment's footer part says.
+/// The contents of a segment's footer part.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub parquet: Arc<ParquetMetaData>,
@@ -100,7 +100,7 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Checks the bytes of a footer part and reads what they say.
+    /// Verifies and parses a footer part.
     pub fn read(bytes: Bytes, path: &Path, meta: &SegmentMeta) -> Result<Self> {
         let damaged = |what: String| Error::corruption(path, meta.data_bytes, what);
         if crc32c(&bytes) != meta.footer_checksum {
@@ -134,7 +134,7 @@ impl Footer {
         Ok(Self { parquet: Arc::new(parquet), blocks })
     }
 
-    /// Checks whole blocks that begin at `start`.
+    /// Verifies whole blocks that begin at `start`.
     pub fn check(&self, path: &Path, start: u64, bytes: &[u8]) -> Result<()> {
         match self.blocks.first_bad((start / BLOCK_BYTES as u64) as usize, bytes) {
             None => Ok(()),
@@ -145,17 +145,17 @@ impl Footer {
         }
     }
 
-    /// About how much memory it takes, in bytes.
+    /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         (self.parquet.memory_size() + self.blocks.memory_bytes()) as u64
     }
 }
 
-/// A gap of so many bytes between two ranges, one block, is read with them.
+/// A gap of at most one block between two ranges is read with them.
 const GAP_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 
-/// What to read of a segment whose data is `data_bytes` long to have all of `ranges`: whole
-/// blocks, those near each other at once, ascending. `None` where a range lies outside.
+/// The reads that cover all `ranges` of a segment with `data_bytes` of data: whole blocks, adjacent
+/// ones combined, ascending. `None` if a range is outside.
 pub(super) fn reads(ranges: &[Range<u64>], data_bytes: u64) -> Option<Vec<Range<u64>>> {
     let block = BLOCK_BYTES as u64;
     let widened = |range: &Range<u64>| {
@@ -176,8 +176,8 @@ pub(super) fn reads(ranges: &[Range<u64>], data_bytes: u64) -> Option<Vec<Range<
     Some(reads)
 }
 
-/// Reads Parquet's metadata and page indexes. The checksum of the footer part stands before this:
-/// the Parquet crate reads what a segment's writer wrote, never other bytes.
+/// Parses Parquet's metadata and page indexes. The footer part's checksum is verified first, so the
+/// Parquet crate only sees bytes that a segment writer wrote.
 fn parse_parquet(part: &Part) -> Result<ParquetMetaData, ParquetError> {
     let required = PageIndexPolicy::Required;
     let mut reader = ParquetMetaDataReader::new().with_page_index_policy(required);
@@ -185,7 +185,7 @@ fn parse_parquet(part: &Part) -> Result<ParquetMetaData, ParquetError> {
     reader.finish()
 }
 
-/// The end of a file, as if the rest were there.
+/// The end of a file, addressed by offsets in the whole file.
 struct Part {
     start: u64,
     bytes: Bytes,

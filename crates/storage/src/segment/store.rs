@@ -1,4 +1,4 @@
-//! Where the bytes of segments are, and what of them stays in memory.
+//! Where segments are stored, and access to them with a cache of footers.
 
 use std::io;
 use std::ops::Range;
@@ -14,35 +14,33 @@ use futures::future::BoxFuture;
 
 use super::footers::{Footers, Waits};
 
-/// Where the bytes of segments are: files today.
+/// Stores the bytes of segments; currently in files.
 pub trait SegmentStore: Send + Sync + 'static {
-    /// Reads these ranges of a segment, in bytes, one buffer each. Holds up no thread of the
-    /// caller.
+    /// Reads byte ranges of a segment, one buffer each, without blocking the caller's thread.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the segment ends before a range does.
+    /// `UnexpectedEof` when a range exceeds the segment.
     fn read(
         &self,
         path: &Path,
         ranges: Vec<Range<u64>>,
     ) -> BoxFuture<'static, io::Result<Vec<Bytes>>>;
 
-    /// The same on the caller's thread, which may block: of a merge, of a tool.
+    /// Like [`Self::read`] on the caller's thread, which may block: a merge or a tool.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Those of [`Self::read`].
     fn read_blocking(&self, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>>;
 }
 
-/// Segments as files, read on the pool's threads for reads. How many wait there is bounded by
-/// how many parts of scans there are: each waits for one read at a time.
+/// Segments in files, read on the pool's threads for reads. The queue there is bounded by the
+/// number of parallel parts of scans, since each waits for one read at a time.
 pub struct FileStore {
     fs: FsRef,
     pool: PoolRef,
 }
 
 impl FileStore {
-    /// Files of `fs`, read on threads of `pool`.
     pub fn new(fs: FsRef, pool: PoolRef) -> Self {
         Self { fs, pool }
     }
@@ -75,7 +73,7 @@ fn read_file(fs: &dyn Fs, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<
     ranges.iter().map(read).collect()
 }
 
-/// What segments are read through: their store, the footers in memory, counters.
+/// Access to segments: their store, a cache of footers, metrics.
 pub struct SegmentAccess {
     store: Arc<dyn SegmentStore>,
     pub(super) footers: Footers,
@@ -83,26 +81,26 @@ pub struct SegmentAccess {
 }
 
 impl SegmentAccess {
-    /// Segments of `store`, their footers kept within `memory`.
+    /// Access to segments in `store`; footers are cached within `memory`.
     pub fn new(store: Arc<dyn SegmentStore>, memory: Budget, metrics: Arc<Metrics>) -> Arc<Self> {
         let footers = Footers::new(memory, Arc::clone(&metrics));
         Arc::new(Self { store, footers, metrics })
     }
 
-    /// Files of `fs`, read on the thread that asks, their footers kept without a limit: for tools,
-    /// which read one after the other, and tests.
+    /// Access to files of `fs`, read on the caller's thread, with an unlimited footer cache: for
+    /// tests and tools that read one file after another.
     pub fn of_files(fs: &FsRef) -> Arc<Self> {
         let store = FileStore::new(Arc::clone(fs), Arc::new(InlinePool));
         let memory = Budget::new("memory of footers", u64::MAX);
         Self::new(Arc::new(store), memory, Arc::default())
     }
 
-    /// The memory of footers, those in use included.
+    /// The memory of footers, including those in use.
     pub fn footer_memory(&self) -> &Budget {
         self.footers.memory()
     }
 
-    /// Counts parts of tables that a condition was held against, and those that it left.
+    /// Counts parts of tables that were checked by pruning (`of`) and those that remained (`left`).
     pub fn count_pruning(&self, level: &str, of: usize, left: usize) {
         self.metrics.scan_parts.with_label_values(&[level]).inc_by(of as u64);
         self.metrics.scan_parts_left.with_label_values(&[level]).inc_by(left as u64);

@@ -92,7 +92,7 @@ fn all_types() -> Arc<TableSchema> {
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0]))
 }
 
-/// A row for each element; bits of the element decide which cells are NULL, the rest is noise.
+/// A row for each seed, whose bits determine which cells are NULL and the values of the others.
 fn rows(schema: &TableSchema, seeds: &[u64]) -> RecordBatch {
     let mut bytes = Vec::new();
     let mut rows = RowWriter::new(schema.columns.len(), &mut bytes);
@@ -165,7 +165,7 @@ fn rows_without_columns_are_counted() {
     assert_eq!(rows, 3);
 }
 
-/// Keeps containers whose `k` may be this.
+/// Keeps containers in which `k` may be this value.
 struct KeyIs(i64, [ColumnId; 1]);
 
 impl Prune for KeyIs {
@@ -205,7 +205,7 @@ fn only_pages_that_may_hold_the_key_are_read() {
     assert_eq!(range.null_count, Some(0));
 }
 
-/// Keeps everything, and remembers of which texts it was told bounds.
+/// Keeps everything, and records for which text columns there were bounds.
 struct Told([ColumnId; 2], Mutex<Vec<bool>>);
 
 impl Prune for Told {
@@ -235,7 +235,7 @@ fn texts_in_no_order_have_no_bounds_and_are_read_all_the_same() {
     let request = ScanRequest { prune: Some(Arc::clone(&told) as _), ..ScanRequest::all(&schema) };
     let read = concat_batches(schema.arrow(), &written.read(&request)).unwrap();
     assert_eq!(read, batch);
-    // Of the row group, and of its pages.
+    // For the row group, then for its pages.
     assert_eq!(*told.1.lock(), [true, false, true, false]);
     let segment = written.open();
     assert!(segment.known_ranges(&[ColumnId(1)]).is_none(), "nobody has read its footer");
@@ -282,7 +282,7 @@ fn any_flipped_byte_is_named_and_nothing_wrong_is_served() {
             false => data,
         };
         assert_eq!(*offset, expected as u64, "flipped at {at}");
-        // The magic bytes at the very start are in no column, so a scan need not see them.
+        // The magic bytes at the start belong to no column, so a scan need not detect this.
         if at > 3 {
             let scan = written.open();
             let scan = scan.scan(&ScanRequest::all(&schema(1)), Share::WHOLE);
@@ -316,7 +316,7 @@ fn a_column_of_few_values_gets_a_dictionary_and_a_key_does_not() {
     assert_eq!(dictionary::choose(&batch.unwrap()).unwrap(), [true, false]);
 }
 
-/// A store that notes what is asked of it and answers when it is told to.
+/// A store that records reads and answers them when its gate is opened.
 struct Gated {
     files: FileStore,
     reads: Mutex<Vec<Vec<Range<u64>>>>,
@@ -340,7 +340,7 @@ impl SegmentStore for Gated {
     }
 }
 
-/// What segments are read through behind a gate, and what opens it.
+/// Access to segments with a gate, and what opens it.
 struct GatedSegments {
     store: Arc<Gated>,
     access: Arc<SegmentAccess>,
@@ -381,7 +381,7 @@ fn a_footer_is_read_once_however_many_ask_for_it() {
     assert!(second.as_mut().now_or_never().is_none());
     assert!(third.as_mut().now_or_never().is_none());
     assert_eq!(gated.store.reads.lock().len(), 1);
-    // Who reads it gives up: one of the others reads it, and the last waits for that.
+    // The reader gives up: one of the waiters reads the footer, and the last one waits for that.
     drop(first);
     assert!(second.as_mut().now_or_never().is_none());
     assert!(third.as_mut().now_or_never().is_none());
@@ -416,7 +416,7 @@ fn footers_stay_within_their_memory_and_the_least_used_goes() {
     assert_eq!(known, [true, false, true]);
     assert_eq!(gated.hits_and_misses(), (1, 3));
     assert!(gated.access.footer_memory().used_bytes() <= 2 * each + each / 2);
-    // One that is being read counts although nobody else finds it any more.
+    // A segment that is being read counts, although its footer is no longer in the cache.
     let scan = a.scan(&ScanRequest::all(&schema(1)), Share::WHOLE).unwrap();
     for segment in [b, c] {
         segment.verify().unwrap();
@@ -460,8 +460,8 @@ fn a_scan_reads_neighbours_at_once_and_large_row_groups_in_pieces() {
         assert_eq!(read, batch.project(&request.projection).unwrap());
         let asked = gated.store.reads.lock().iter().map(|read| read.to_vec()).collect::<Vec<_>>();
         let columns = request.projection.len();
-        // Two columns that are not neighbours are two ranges of one read; three are one range, in
-        // as many windows as their bytes need.
+        // Two columns that are not adjacent are two ranges of one read; three are one range, in as
+        // many windows as their bytes need.
         let data = asked.iter().filter(|ranges| ranges[0].start < written.meta.data_bytes);
         let data = data.collect::<Vec<_>>();
         match columns {

@@ -1,4 +1,4 @@
-//! Sorted rows to a Parquet file.
+//! Writes sorted rows to a Parquet file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,44 +21,39 @@ use super::checksum::{Blocks, Summer, crc32c};
 use super::{FORMAT_VERSION, bounds, dictionary, keys};
 use crate::error::{Error, Result};
 
-/// Rows of a page: small enough that a point read decodes little.
+/// Rows per page: few enough that a point read decodes little.
 const PAGE_ROWS: usize = 4096;
-/// Rows of a row group: the unit that scans are divided by.
+/// Rows per row group, the unit by which scans are divided.
 const ROW_GROUP_ROWS: usize = 128 << 10;
-/// A row group is also closed at this many bytes, which bounds the writer's memory.
+/// A row group also ends at this size, which limits the writer's memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// Longer minima and maxima of text are cut to this.
+/// Longer bounds of text are truncated.
 const STATISTICS_BYTES: usize = 64;
 /// The file is written in pieces of this size.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How much time is spent on making a file small.
+/// How much time is spent on compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tier {
     /// Written by a flush, soon to be compacted: LZ4.
     Fresh,
-    /// Written by a compaction that made it large: zstd.
+    /// Written by a compaction whose result is large: zstd.
     Cold,
 }
 
-/// What a segment is of.
+/// The properties of a segment to write.
 pub struct SegmentSpec<'a> {
-    /// The columns of its rows.
     pub schema: &'a TableSchema,
-    /// The table.
     pub table: TableId,
-    /// The tablet.
     pub tablet: TabletId,
-    /// First and last LSN of its rowset.
+    /// The first and last LSN of its rowset.
     pub lsns: (Lsn, Lsn),
-    /// How it is compressed.
     pub tier: Tier,
 }
 
-/// Writes one segment.
 pub struct SegmentWriter {
     path: PathBuf,
-    /// The columns of its rows, and the same with their ids.
+    /// The columns of its rows, without and with column ids.
     columns: SchemaRef,
     schema: SchemaRef,
     writer: ArrowWriter<Sink>,
@@ -66,7 +61,7 @@ pub struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Makes the file `path`, which must not exist. `sample` stands for the rows to come.
+    /// Creates the file `path`, which must not exist. `sample` represents the rows to come.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -87,7 +82,7 @@ impl SegmentWriter {
         Ok(Self { path: path.to_path_buf(), columns, schema, writer, rows: 0 })
     }
 
-    /// Appends rows, which come in the order of the sort key.
+    /// Appends rows, in the order of the sort key.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -102,25 +97,25 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// About how long the file would be if it were finished now.
+    /// Approximate length of the file if it ended now.
     pub fn bytes(&self) -> u64 {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
     }
 
-    /// Rows so far.
+    /// The number of rows written.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Ends the file and syncs it; the name is durable once the directory is synced too.
+    /// Ends the file and syncs it; its name becomes durable when the directory is synced.
     ///
     /// # Errors
-    /// [`Error::Io`]: the file is worth nothing then and must not be synced again.
+    /// [`Error::Io`]: the file is unusable then and must not be synced again.
     pub fn finish(self, id: SegmentId) -> Result<SegmentMeta> {
         self.end(id)?.sync()
     }
 
-    /// Ends the file.
+    /// Ends the file without syncing it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -151,7 +146,7 @@ impl SegmentWriter {
     }
 }
 
-/// A segment that is written and would not survive a power cut.
+/// A written segment that is not yet durable.
 pub struct Unsynced {
     file: FileRef,
     path: PathBuf,
@@ -159,17 +154,17 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// Makes its content durable; the name is once the directory is synced too.
+    /// Makes its contents durable; its name becomes durable when the directory is synced.
     ///
     /// # Errors
-    /// [`Error::Io`]: the file is worth nothing then and must not be synced again.
+    /// [`Error::Io`]: the file is unusable then and must not be synced again.
     pub fn sync(self) -> Result<SegmentMeta> {
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
         Ok(self.meta)
     }
 }
 
-/// The Arrow schema with column ids, which Parquet keeps as field ids.
+/// The Arrow schema with column ids, which Parquet stores as field ids.
 fn with_column_ids(schema: &TableSchema) -> SchemaRef {
     let fields = schema.arrow().fields().iter().zip(&schema.columns).map(|(field, column)| {
         let id = (PARQUET_FIELD_ID_META_KEY.to_owned(), column.id.to_string());
@@ -230,18 +225,18 @@ fn failed(path: &Path, error: ParquetError) -> Error {
     }
 }
 
-/// Where Parquet writes to: a file, in large pieces, with checksums on the way.
+/// The destination of Parquet's output: a file written in large pieces, with checksums.
 struct Sink {
     file: FileRef,
     buffer: Vec<u8>,
-    /// Bytes that came, in the file or still in the buffer.
+    /// Bytes received, in the file or in the buffer.
     came: u64,
     /// Bytes in the file.
     written: u64,
     part: Part,
 }
 
-/// Data is checked block by block, the footer part as a whole.
+/// Data has a checksum per block, the footer part a single one.
 enum Part {
     Data(Box<Summer>),
     Footer(Vec<u8>),
@@ -259,7 +254,7 @@ impl Sink {
         (self.came, summer.finish())
     }
 
-    /// Writes what is left and returns the checksum of the footer part.
+    /// Writes the rest of the buffer and returns the checksum of the footer part.
     fn end(&mut self) -> io::Result<u32> {
         self.write_out()?;
         match &self.part {
@@ -270,7 +265,7 @@ impl Sink {
 
     fn write_out(&mut self) -> io::Result<()> {
         self.file.write_all_at(&self.buffer, self.written)?;
-        // A sync of many megabytes at once would hold up those of the log.
+        // A later sync of many megabytes at once would delay the syncs of the log.
         self.file.write_back(self.written, self.buffer.len() as u64);
         self.written += self.buffer.len() as u64;
         self.buffer.clear();

@@ -10,12 +10,12 @@ use crate::rowset::known_ranges;
 use crate::segment::ScanRequest;
 use crate::testing::{TABLE, batch, encode, files, keys, schema, table};
 
-/// What each record takes until its rows are columns.
+/// The memory of a record until its rows are converted to columns.
 const PERMIT_BYTES: u64 = 100;
-/// Room for the rows of a few records that snapshots keep.
+/// Memory for a few records' rows that only snapshots need.
 const KEPT_BYTES_MAX: u64 = 256 << 10;
 
-/// A store of one table, as an engine would drive it.
+/// A store of one table, driven as by an engine.
 struct Store {
     _dir: tempfile::TempDir,
     files: Files,
@@ -67,7 +67,7 @@ impl Store {
         keys
     }
 
-    /// Flushes everything: files in, rows out, in one swap.
+    /// Flushes everything: files are added and rows removed in one step.
     fn flush(&self) {
         let cut = self.delta.cut();
         let before = self.pin(cut.get());
@@ -238,13 +238,14 @@ fn a_table_that_a_scan_still_holds_is_not_closed_twice() {
         if used() > 2 * KEPT_BYTES_MAX {
             break;
         }
-        // So many that a reader seals them: few it would copy.
+        // Enough rows for a reader to seal the node; it would copy fewer.
         store.push(lsn, 0, &[lsn as i64; 1024]);
         let snapshot = store.pin(lsn);
         scans.push(snapshot.table(TABLE).unwrap().unwrap());
         store.flush();
     }
-    // Nobody lets go: what was closed counts, and only as many are closed as are over the limit.
+    // All snapshots remain in use: closed ones count, and only as many are closed as exceed the
+    // limit.
     let closed = scans.iter().filter(|scan| scan.check_open().is_err()).count();
     assert_eq!(closed as u64, store.views.pins().closed());
     let (over, each) = (used() - KEPT_BYTES_MAX, used() / scans.len() as u64);

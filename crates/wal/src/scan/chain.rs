@@ -1,5 +1,5 @@
-//! The chain of batches: each names the term, and follows the LSN and the number, of the one
-//! before. What does not follow is no part of the log, wherever it stands.
+//! Assembles the chain of batches: each names the previous batch's term, and continues its LSN and
+//! index. A batch that does not follow the chain is not part of the log.
 
 use std::cmp::Reverse;
 
@@ -13,24 +13,24 @@ use crate::head::Head;
 use crate::reader::{Extent, FileReader, Form};
 use crate::term::Terms;
 
-/// The log: extents that follow each other, up to its end.
+/// The log: consecutive extents up to its end.
 pub(super) struct Log {
     pub extents: Vec<Extent>,
     pub end: LogPosition,
     pub durable: Lsn,
-    /// Up to where something says that the log is durable that stays when the batches behind its
-    /// end are gone.
+    /// The highest LSN whose durability is recorded by something that remains when the batches
+    /// after the end are removed.
     pub covered: Lsn,
     pub time_micros: Option<i64>,
     pub without_head: Vec<Hole>,
-    /// The last batch, where nothing says that it was durable: its file, begin and end.
+    /// The last batch, if nothing records that it was durable: file, begin and end.
     pub unsure: Option<(usize, usize, usize)>,
-    /// Bytes of each file that its batches take.
+    /// The used length of each file.
     used: Vec<usize>,
 }
 
 impl Log {
-    /// Where it ends, or the part of it that was found.
+    /// The end of the log, or of the part that was found.
     pub fn place(&self, files: &[LogFile]) -> Option<Place> {
         let last = self.extents.last()?;
         Some(Place { file: files[last.file].clone(), offset: last.end as u64 })
@@ -62,13 +62,13 @@ impl Log {
         let (first, last_position) = (first.first, last.position());
         self.push(Extent { file, offset, end, first, last: last_position, form: Form::Batches });
         self.time_micros = self.time_micros.max(Some(last.time_micros));
-        // A batch without a record of a caller needs no other to say that it is durable.
+        // A batch of only idle records needs no later one to record its durability.
         self.covered = self.covered.max(if ends_idle { last.last() } else { last.durable });
         self.unsure = (last.last() > self.durable).then_some((file, last_offset, end));
     }
 }
 
-/// Puts the batches in the order of the log, up to the first record that is missing.
+/// Orders the batches, up to the first missing record.
 pub(super) fn assemble(
     input: &ScanInput<'_>,
     index: &Index,
@@ -87,7 +87,7 @@ pub(super) fn assemble(
     };
     let mut sorted = index.stretches.clone();
     sorted.sort_by_key(|stretch| {
-        // Of copies of the log that users have stored, the log itself goes on.
+        // Prefers the log itself to copies of it in user data.
         let (first, last) = (stretch.first, stretch.last);
         (first.first, Reverse(first.term), Reverse(last.last()), stretch.file, stretch.offset)
     });
@@ -97,7 +97,7 @@ pub(super) fn assemble(
             continue;
         }
         if next.first == log.end.lsn.next() {
-            // A batch that follows another one than the last is none of this log.
+            // A batch that does not follow the last one is not part of this log.
             if !next.follows(log.end) {
                 continue;
             }
@@ -118,16 +118,16 @@ pub(super) fn assemble(
     }
     for broken in index.broken.iter().filter(|broken| broken.found.head.first <= log.end.lsn) {
         log.time_micros = log.time_micros.max(Some(broken.found.head.time_micros));
-        // Its head says how long it is, so nothing may be written into it.
+        // Its head defines its length, so nothing may be written inside.
         let end = broken.found.end().min(input.files[broken.file].bytes as usize);
         log.used[broken.file] = log.used[broken.file].max(end);
     }
     Ok(log)
 }
 
-/// Goes over `hole`, behind which `next` stands if anything does: by the records in it that can be
-/// read without their head or beside damaged ones, and by what an operator has accepted. Behind it
-/// the chain begins anew, with what `next` says of the batch before it.
+/// Passes `hole`, which is followed by `next` if there is such a batch. Its records must be
+/// readable without the head of their batch or next to damaged ones, or their loss accepted by an
+/// operator. After the hole the chain continues with the previous batch as named by `next`.
 fn pass(
     hole: Hole,
     next: Option<&Head>,
@@ -163,7 +163,7 @@ fn pass(
     Ok(())
 }
 
-/// Pure. The first part of `missing` that nobody has accepted.
+/// The first part of `missing` that is not accepted. A pure function.
 fn unaccepted(missing: Hole, accepted: &[Hole]) -> Option<Hole> {
     let mut first = missing.first;
     while first <= missing.last {

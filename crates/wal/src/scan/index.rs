@@ -1,4 +1,4 @@
-//! What all files of a log hold, in the order in which it stands.
+//! An index of the batches in all files, by offset.
 
 use freshet_base::{Lsn, Term};
 
@@ -7,7 +7,7 @@ use crate::head::{Body, Head};
 use crate::reader::{Extent, FileReader, Found, Walk};
 use crate::term::Terms;
 
-/// Whole batches that follow each other in one file.
+/// Consecutive valid batches in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub file: usize,
@@ -15,13 +15,13 @@ pub(super) struct Stretch {
     pub end: usize,
     pub first: Head,
     pub last: Head,
-    /// Where the last batch begins.
+    /// The offset of the last batch.
     pub last_offset: usize,
-    /// Whether the last batch has no record of a caller.
+    /// Whether the last batch has only idle records.
     pub ends_idle: bool,
 }
 
-/// A batch of which the head checks out and a record does not.
+/// A batch with a valid head and a damaged record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Broken {
     pub file: usize,
@@ -33,19 +33,19 @@ impl Broken {
         (self.found.head.first..=self.found.head.last()).contains(&lsn)
     }
 
-    /// Whether an extent stands in it.
+    /// Whether an extent is inside of it.
     pub fn takes(&self, extent: &Extent) -> bool {
         self.file == extent.file && (self.found.offset..self.found.end()).contains(&extent.offset)
     }
 }
 
-/// What all files hold, in the order in which it stands.
+/// The batches in all files, by offset.
 pub(super) struct Index {
     pub stretches: Vec<Stretch>,
     pub broken: Vec<Broken>,
-    /// The highest LSN that a head says is durable.
+    /// The highest LSN that a head names as durable.
     durable_named: Lsn,
-    /// The highest term that wrote a head.
+    /// The highest term of a head.
     pub highest_term: Term,
 }
 
@@ -101,20 +101,20 @@ impl Index {
         }
     }
 
-    /// The highest LSN that heads and metadata say is durable.
+    /// The highest LSN that heads or metadata name as durable.
     pub fn durable(&self, input: &ScanInput<'_>) -> Lsn {
         self.durable_named.max(durable_known(input))
     }
 
-    /// The same where whole batches end at `end`: a batch becomes durable as a whole.
+    /// The same if valid batches end at `end`: a batch becomes durable as a whole.
     pub fn durable_behind(&self, end: Lsn, durable: Lsn) -> Lsn {
         let last = self.broken.iter().find(|b| b.found.head.first > end && b.holds(durable));
         last.map_or(durable, |broken| broken.found.head.last())
     }
 }
 
-/// The highest LSN that metadata says is durable. What was given up was: its LSNs are not given
-/// again.
+/// The highest LSN that metadata names as durable. It includes accepted holes, whose LSNs are not
+/// reused.
 pub(super) fn durable_known(input: &ScanInput<'_>) -> Lsn {
     let holes = input.accepted_holes.iter().map(|hole: &Hole| hole.last);
     holes.max().unwrap_or(Lsn::ZERO).max(input.durable_known).max(input.recycled.lsn)

@@ -1,5 +1,5 @@
-//! Damage below the durable end: a frame can be told without the head of its batch and without
-//! its neighbours, so that what rots takes no more with it than itself.
+//! Salvages records around damage below the durable end. Frames can be recognized without the head
+//! of their batch and without adjacent frames, so only the damaged ones are lost.
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 
@@ -12,17 +12,17 @@ use crate::reader::{Extent, FileReader, Form};
 use crate::record::{BATCH_HEAD_BYTES, FRAME_ALIGN_BYTES, Parsed, parse};
 use crate::term::Terms;
 
-/// How many damaged records are told one by one.
+/// Maximum number of damaged records that are reported individually.
 const DAMAGED_TOLD_MAX: usize = 1000;
 
-/// What a search has found, in LSN order.
+/// The result of a search, in LSN order.
 #[derive(Default)]
 pub(super) struct Salvage {
     pub extents: Vec<Extent>,
     pub damaged: Vec<DamagedRecord>,
 }
 
-/// Where frames are searched, and of which batch.
+/// A region to search for frames of a batch.
 #[derive(Clone, Copy)]
 struct Region {
     file: usize,
@@ -34,9 +34,9 @@ struct Region {
     time_micros: i64,
 }
 
-/// The records in `hole` that can be read and that nobody has given up: those of batches whose head
-/// says that they are there, and those that stood before a head behind them, which names their
-/// term. That is `next`, the one behind the hole, and any whose own records are damaged.
+/// Searches for the readable records in `hole` that are not in accepted holes: in batches with a
+/// valid head, and in those before a valid head, which names their term. The latter head is `next`,
+/// which follows the hole, or that of any batch with damaged records.
 pub(super) fn search(
     hole: Hole,
     next: Option<&Head>,
@@ -78,7 +78,7 @@ pub(super) fn search(
     Ok(salvage)
 }
 
-/// The bodies of batches that are damaged and whose heads are not.
+/// The bodies of damaged batches with valid heads.
 fn broken_regions(hole: Hole, index: &Index) -> Vec<Region> {
     let inside = index.broken.iter().filter(|broken| {
         broken.found.head.first <= hole.last && broken.found.head.last() >= hole.first
@@ -95,8 +95,8 @@ fn broken_regions(hole: Hole, index: &Index) -> Vec<Region> {
     inside.map(region).collect()
 }
 
-/// What no batch with a head takes of the files, for the batch before `next`. Its time is not
-/// known: that of `next` is later, so that no label is forgotten too early.
+/// The parts of files that belong to no batch with a valid head, to be searched for the batch
+/// before `next`. Its time is unknown; that of `next` is later, so no label expires too early.
 fn free_regions(index: &Index, files: &[LogFile], (next, lsns): (&Head, Hole)) -> Vec<Region> {
     let (term, time_micros) = (next.previous, next.time_micros);
     let mut regions = Vec::new();
@@ -119,7 +119,7 @@ fn free_regions(index: &Index, files: &[LogFile], (next, lsns): (&Head, Hole)) -
 }
 
 impl Salvage {
-    /// Searches a region for frames, whose LSNs rise as a file is written.
+    /// Searches a region for frames, whose LSNs ascend within a file.
     fn region(
         &mut self,
         region: &Region,

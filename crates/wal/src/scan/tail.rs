@@ -1,4 +1,4 @@
-//! What a start does to the end of the log before anything is written there.
+//! Prepares the end of the log at startup, before anything is written there.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use crate::file::LogFile;
 use crate::reader::{FileReader, Walk};
 use crate::term::Terms;
 
-/// A batch behind the end of the log.
+/// A batch after the end of the log.
 #[derive(Clone, Copy)]
 pub(super) struct Remains {
     file: usize,
@@ -21,7 +21,7 @@ pub(super) struct Remains {
     first: Lsn,
 }
 
-/// The batches behind `end` of which a head can be read, the last first.
+/// The batches after `end` with a readable head, last first.
 pub(super) fn remains(
     input: &ScanInput<'_>,
     index: &Index,
@@ -51,8 +51,8 @@ pub(super) fn remains(
     Ok(remains)
 }
 
-/// Takes batches off the log for good: the block of each head becomes zeros, one after the other,
-/// the last batch first, so that whatever a crash leaves has its beginning still.
+/// Removes batches from the log permanently by zeroing the block of each head. It starts with the
+/// last batch, so that after a crash the remaining ones are still found from their beginning.
 pub(super) fn cut_off(
     files: &[LogFile],
     remains: &[Remains],
@@ -70,8 +70,8 @@ pub(super) fn cut_off(
     Ok(())
 }
 
-/// Writes the last batch again where nothing says that it was durable. A write that was cut off
-/// may be readable and not be on the device; what is replayed and answered from must be.
+/// Rewrites the last batch if nothing records that it was durable. An interrupted write may be
+/// readable without being on the device; what is replayed and returned to clients must be durable.
 pub(super) fn write_again(
     files: &[LogFile],
     unsure: Option<(usize, usize, usize)>,

@@ -1,4 +1,4 @@
-//! The sequences that recovery must get right, one by one.
+//! Tests of recovery for individual sequences of events.
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 use proptest::prelude::*;
@@ -10,10 +10,10 @@ use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
 
 mod damage;
 
-/// The payload of a record that fills one block exactly, with its stamp.
+/// The size of a payload that exactly fills a block, with its stamp.
 const ONE_BLOCK: usize = BLOCK - 64 - 32 - 8;
 
-/// Starts a log and appends each payload in a batch of its own.
+/// Starts a log and appends each payload in its own batch.
 fn written(store: &mut Store, payloads: &[&[u8]]) -> Vec<Kept> {
     let mut running = store.first_start(3);
     payloads.iter().map(|payload| append_alone(&mut running, payload)).collect()
@@ -26,7 +26,7 @@ fn append_alone(running: &mut Running, payload: &[u8]) -> Kept {
     kept
 }
 
-/// Appends payloads in one batch during whose write the power fails.
+/// Appends payloads in one batch, during whose write the power fails.
 fn torn(store: &Store, running: &mut Running, payloads: &[&[u8]], fates: &[Fate]) -> Vec<Kept> {
     let before = running.durable();
     let kept = payloads.iter().map(|payload| running.append(1, payload)).collect();
@@ -112,7 +112,7 @@ fn a_torn_record_and_its_old_successor_do_not_follow_the_next_term() {
     let mut store = Store::small();
     let mut running = store.first_start(3);
     let first = append_alone(&mut running, b"acknowledged");
-    // 2 is torn, old 3 reaches the device; the next term writes 2 again in the same length.
+    // 2 is torn, the old 3 reaches the device; the next term writes 2 again with the same length.
     torn(&store, &mut running, &[&[2; ONE_BLOCK], &[3; 50]], &[Fate::Garbage, Fate::New]);
     let (mut running, records, _) = store.recover();
     assert_eq!(records, vec![first.clone()]);
@@ -122,7 +122,7 @@ fn a_torn_record_and_its_old_successor_do_not_follow_the_next_term() {
     assert_eq!(scan.tail, Tail::Clean, "old 3 is of a term that ended at 1");
     let third = append_alone(&mut running, &[33; 50]);
     let fourth = append_alone(&mut running, b"covers the third");
-    // Nor does it come back where the head is damaged behind which the new 3 stands.
+    // Nor does it reappear after damage to the head of the batch in front of the new 3.
     let path = store.files[0].path.clone();
     store.fs.edit(&path, |bytes| bytes[2 * BLOCK] ^= 1);
     let (_, records, scan) = store.recover();
@@ -141,7 +141,7 @@ fn a_term_that_wrote_nothing_does_not_reopen_the_term_before() {
     }
 }
 
-/// A batch that was cut off stands in another file as it was, whole: of equal LSNs and length.
+/// A removed batch is also in another file, unchanged: with the same LSNs and length.
 #[test]
 fn a_batch_that_was_cut_off_does_not_come_back_from_another_file() {
     let mut store = Store::small();
@@ -169,7 +169,7 @@ fn blocks_above_the_durable_lsn_are_written_again() {
     let mut store = Store::small();
     let mut running = store.first_start(3);
     let mut kept = vec![append_alone(&mut running, b"acknowledged")];
-    // Readable after this power cut, gone after the next.
+    // Readable after this power cut, lost after the next.
     kept.extend(torn(&store, &mut running, &[&[1; 9000], b"small"], &[Fate::Volatile]));
     let (running, records, scan) = store.recover();
     assert_eq!((records, scan.end.lsn), (kept.clone(), Lsn(3)));
@@ -198,7 +198,7 @@ fn the_log_goes_on_in_the_file_where_it_ended() {
 fn a_hole_below_what_a_later_head_names_is_corruption() {
     let mut store = Store::small();
     written(&mut store, &[b"one", b"two", b"three"]);
-    // The head of 3 says that 2 is durable.
+    // The head of 3 names 2 as durable.
     let file = store.files[0].clone();
     store.fs.edit(&file.path, |bytes| bytes[BLOCK + 105] ^= 1);
     let found = corruption(&store);
@@ -229,7 +229,7 @@ fn a_batch_becomes_durable_as_a_whole() {
     let mut running = store.first_start(3);
     (0..4).for_each(|_| drop(running.append(1, b"in one batch")));
     running.drive();
-    // Metadata names a record in the middle, the last one is damaged.
+    // Metadata names a record in the middle as durable, and the last record is damaged.
     store.durable_known = Lsn(2);
     store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[64 + 3 * 56 + 45] ^= 1);
     assert_eq!(corruption(&store).hole, hole(4, 4));
@@ -298,7 +298,7 @@ fn what_was_recycled_never_comes_back() {
 fn a_new_record_that_cuts_a_recycled_one_short_is_found() {
     let mut store = Store::small();
     let mut running = store.first_start(2);
-    // Long records, recycled; short ones are written over the start of the first file.
+    // Long records are recycled; short ones overwrite the start of the first file.
     (0..6).for_each(|_| drop(append_alone(&mut running, &[1; 14_000])));
     let path = store.files[0].path.clone();
     let mut old = Vec::new();
@@ -306,7 +306,7 @@ fn a_new_record_that_cuts_a_recycled_one_short_is_found() {
     running.recycle(&mut store, Lsn(6));
     let kept: Vec<_> = (0..12).map(|at| append_alone(&mut running, &[at; 100])).collect();
     assert_eq!(read_all(&store.scan().unwrap()), kept);
-    // A write that was lost shows the old record again; what follows is seen nevertheless.
+    // A lost write exposes the old record again; the following ones are found nevertheless.
     store.fs.edit(&path, |bytes| bytes[..BLOCK].copy_from_slice(&old));
     assert_eq!(corruption(&store).hole, hole(15, 15));
 }
@@ -316,7 +316,7 @@ fn user_bytes_that_look_like_a_batch_are_none() {
     let mut store = Store::small();
     let mut running = store.first_start(3);
     let first = append_alone(&mut running, b"one");
-    // A batch that would be next, with the true salt, where a batch may stand.
+    // A forged batch with the correct salt and next LSN, at a possible start of a batch.
     let salted = Terms::new(&store.secrets).salted(Term(1)).unwrap();
     let header = Header {
         kind: 9,
@@ -342,7 +342,8 @@ fn user_bytes_that_look_like_a_batch_are_none() {
     let second = append_alone(&mut running, &payload);
     let scan = store.scan().unwrap();
     assert_eq!((read_all(&scan), scan.end.lsn), (vec![first.clone(), second], Lsn(2)));
-    // The batch around it torn: its head tells how long it is, so it stays closed.
+    // The batch around it is damaged: its head defines its length, so its contents are not
+    // searched.
     store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[BLOCK + 200] ^= 1);
     let scan = store.scan().unwrap();
     assert_eq!((read_all(&scan), scan.end.lsn), (vec![first], Lsn(1)));
@@ -364,7 +365,7 @@ fn a_copy_of_the_log_in_a_torn_record_is_not_taken_for_the_log() {
     assert_eq!(store.recover().1, [kept, vec![more]].concat());
 }
 
-/// Every place in a batch of one record, by what stands there.
+/// Positions in a batch of one record, by field.
 fn position_classes() -> Vec<(&'static str, usize)> {
     vec![
         ("magic of the head", 0),
@@ -429,7 +430,7 @@ fn padding_says_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    /// One damaged range anywhere in the log: what is read is a prefix, or an error.
+    /// A damaged range anywhere in the log: the result is a prefix or an error.
     #[test]
     fn damage_is_never_accepted(at in 0..6 * BLOCK, len in 1..3000usize, with in 1..=255u8) {
         let mut store = Store::small();

@@ -31,8 +31,8 @@ fn a_term_comes_back_and_one_rotten_block_harms_nobody() {
     assert_eq!(read(&fs), TermFile::Damaged);
 }
 
-/// A power cut in either write leaves the term of before or the new one, and the file is never
-/// lost; a term that was written whole stands in both blocks.
+/// A power cut in either write leaves the old or the new term, and the file is never lost; after a
+/// complete write both blocks have the term.
 #[test]
 fn a_torn_write_leaves_one_term_or_the_other() {
     for fate in [Fate::Old, Fate::New, Fate::Garbage] {
@@ -54,7 +54,7 @@ fn a_torn_write_leaves_one_term_or_the_other() {
     }
 }
 
-/// A block that is rotten is written before the one that is not.
+/// A damaged block is written before an intact one.
 #[test]
 fn a_write_that_is_torn_leaves_the_block_that_was_good() {
     for rotten in 0..2 {
@@ -66,7 +66,7 @@ fn a_write_that_is_torn_leaves_the_block_that_was_good() {
         fs.restart();
         assert_eq!(read(&fs), TermFile::OneBlock(Term(7)), "block {rotten} was rotten");
     }
-    // Nor is a file that was cut short made anew.
+    // Nor is a truncated file recreated.
     let fs = MemFs::default();
     write_term(&fs, &path(), Term(7)).unwrap();
     fs.edit(&path(), |bytes| bytes.truncate(BLOCK + 10));

@@ -128,7 +128,7 @@ fn an_idle_log_covers_its_last_record_once() {
     let scan = store.scan().unwrap();
     assert_eq!((scan.durable_lsn, scan.end.lsn, scan.tail.clone()), (Lsn(2), Lsn(3), Tail::Clean));
     assert_eq!(read_all(&scan).len(), 2, "idle records are nobody's");
-    // Now that 2 is known to have been acknowledged, losing it is noticed.
+    // Since 2 is known to have been acknowledged, its loss is detected.
     store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[BLOCK + 64] ^= 1);
     assert!(store.scan().is_err());
 }
@@ -159,7 +159,7 @@ fn files_are_asked_for_offered_and_recycled() {
     assert!(running.wal.file_wanted().now_or_never().is_none());
     fill(&mut running, 2);
     assert!(running.wal.file_wanted().now_or_never().is_some());
-    // The last file is in use: a record is let in only where its file is there already.
+    // The last file is in use: room is only given for files that exist.
     assert!(running.wal.try_reserve(14_000).is_none());
     assert!(running.wal.try_reserve_privileged(14_000).is_some());
     assert_eq!(running.recycle(&mut store, Lsn(3)).used_again, 0, "4 is in the first file, too");
@@ -213,14 +213,14 @@ fn files_of_another_size_are_read_and_never_written_again() {
     }
 }
 
-/// Appends a record and returns the log time that it was told.
+/// Appends a record and returns its log time.
 fn append_timed(running: &mut Running) -> i64 {
     let room = running.wal.try_reserve(10).unwrap();
     let told = running.wal.append_timed(1, &b"row"[..], room, |_, time, _| Ok::<i64, ()>(time));
     told.unwrap().1
 }
 
-/// The log time of each record, as a reader finds it.
+/// The log times of all records, as a reader sees them.
 fn times(store: &Store) -> Vec<i64> {
     let mut records = store.scan().unwrap().records();
     let mut times = Vec::new();
@@ -230,8 +230,7 @@ fn times(store: &Store) -> Vec<i64> {
     times
 }
 
-/// Whatever becomes of the clock on the wall, and although the clock of each process begins at
-/// another place.
+/// Regardless of changes to the wall clock, and although each process has another monotonic clock.
 #[test]
 fn log_time_goes_on_by_the_time_that_is_served() {
     let mut store = Store::small();
@@ -241,7 +240,7 @@ fn log_time_goes_on_by_the_time_that_is_served() {
     for (now, wall) in [(50, 1_000), (60, -9_000_000), (75, 9_000_000)] {
         store.clock.set(now, wall);
         told.push(append_timed(&mut running));
-        // In one batch with it.
+        // In the same batch.
         store.clock.set(now + 1, wall);
         told.push(append_timed(&mut running));
         running.drive();
@@ -259,7 +258,7 @@ fn log_time_goes_on_by_the_time_that_is_served() {
     assert_eq!(times(&store), told, "readers find what was told");
 }
 
-/// Threads that append as fast as they can, on real files, under a writer thread.
+/// Threads append as fast as they can, to real files, with a writer thread.
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn threads_append_in_one_order() {

@@ -1,5 +1,3 @@
-//! Tests of arithmetic.
-
 use super::*;
 
 #[test]

@@ -7,7 +7,7 @@ use super::*;
 use crate::flush::{FlushInput, flush};
 use crate::testing::{batch, files, keys, schema, table};
 
-/// A rowset of each load, at LSNs from 1 on.
+/// A rowset for each load, at LSNs from 1.
 fn rowsets(files: &Files, loads: &[(u32, Vec<i64>)]) -> Vec<Arc<Rowset>> {
     let write = |(at, (version, keys)): (usize, &(u32, Vec<i64>))| {
         let versions = (1..=*version).map(schema).collect::<Vec<_>>();

@@ -1,11 +1,11 @@
-//! What is damaged, what makes up for it, and what was given up.
+//! Tests of damage, of salvaging, and of accepted losses.
 
 use freshet_base::{Lsn, Term};
 
 use super::{append_alone, corruption, hole, torn, written};
 use crate::testing::{BLOCK, Fate, Running, Store, read_all};
 
-/// A hole of which some records stand on the device whole, without the head of their batch.
+/// A hole with some records that are intact on the device, without the head of their batch.
 #[test]
 fn what_was_given_up_is_never_read_again() {
     let mut store = Store::small();
@@ -15,12 +15,12 @@ fn what_was_given_up_is_never_read_again() {
         running.append(1, &[byte; 2000]);
     }
     running.drive();
-    // The head of the last batch rots, and metadata has heard of its records.
+    // The head of the last batch is damaged, and metadata names its records as durable.
     store.durable_known = Lsn(7);
     store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[BLOCK] ^= 1);
     assert_eq!(corruption(&store).hole, hole(2, 7));
     store.accepted.push(hole(2, 7));
-    // The next batch takes one block of three, and names the term of what was given up.
+    // The next batch takes one block of three, and names the term of the lost records.
     for payload in [&b"eight"[..], b"nine"] {
         let (mut running, records, scan) = store.recover();
         assert_eq!((records, scan.without_head), (kept.clone(), vec![]));
@@ -28,7 +28,7 @@ fn what_was_given_up_is_never_read_again() {
     }
     assert_eq!(kept[1].lsn, Lsn(8));
     assert_eq!(store.recover().1, kept);
-    // Nor where its bits are as they were.
+    // Nor after the damage is undone.
     store.accepted.push(hole(8, 8));
     kept.remove(1);
     assert_eq!(store.recover().1, kept);
@@ -40,7 +40,7 @@ fn the_lsns_of_what_was_given_up_are_not_given_again() {
     let mut running = store.first_start(3);
     let first = append_alone(&mut running, b"one");
     append_alone(&mut running, b"two");
-    // Only the head of a torn batch says that 2 was durable.
+    // Only the head of a torn batch names 2 as durable.
     torn(&store, &mut running, &[&[3; 5000]], &[Fate::New, Fate::Old]);
     store.fs.edit(&store.files[0].path.clone(), |bytes| bytes[BLOCK + 105] ^= 1);
     assert_eq!(corruption(&store).hole, hole(2, 2));
@@ -53,7 +53,7 @@ fn the_lsns_of_what_was_given_up_are_not_given_again() {
     assert_eq!(append_alone(&mut running, b"three").lsn, Lsn(3));
 }
 
-/// A torn batch says that the one before it was durable; then its head is gone.
+/// A torn batch names the previous one as durable; then its head is removed.
 #[test]
 fn what_was_durable_stays_so_when_a_torn_head_becomes_zeros() {
     let mut store = Store::small();
@@ -62,7 +62,7 @@ fn what_was_durable_stays_so_when_a_torn_head_becomes_zeros() {
     torn(&store, &mut running, &[&[3; 5000]], &[Fate::New, Fate::Old]);
     let (mut running, records, scan) = store.recover();
     assert_eq!((records.len(), scan.durable_lsn, scan.covered), (2, Lsn(2), Lsn(1)));
-    // Nobody writes anything.
+    // No record is appended.
     running.drive();
     store.clock.ring();
     running.drive();
@@ -132,7 +132,7 @@ fn the_log_says_which_terms_there_were() {
     for term in 2..6 {
         let (mut running, ..) = store.recover();
         kept.push(append_alone(&mut running, b"more"));
-        // However old the file is that counts them.
+        // However outdated the term file is.
         crate::write_term(&store.fs, std::path::Path::new(crate::testing::TERM_FILE), Term(1))
             .unwrap();
         let scan = store.scan().unwrap();
