@@ -46,7 +46,7 @@ pub struct Call {
 }
 
 /// Whether a query is a SELECT without FROM that calls one of these functions.
-pub fn acts(query: &Select) -> bool {
+pub fn has_side_effects(query: &Select) -> bool {
     let SetExpr::Select(select) = &*query.0.body else { return false };
     select.from.is_empty()
         && visit_expressions(&query.0, |expr| match action_of(expr) {
@@ -145,7 +145,7 @@ mod tests {
 
     fn query(sql: &str) -> Option<Select> {
         match parse(sql, SqlMode::default()).unwrap().remove(0).statement {
-            Statement::Act(query) => Some(query),
+            Statement::SideEffects(query) => Some(query),
             _ => None,
         }
     }

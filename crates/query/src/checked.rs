@@ -13,46 +13,46 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::computed::ComputedBelow;
+use crate::computed::ProjectComputedKeys;
 use crate::interrupt;
-use crate::join_keys::KeysOfColumns;
+use crate::join_keys::RepairJoinKeys;
 use crate::membership::Membership;
 use crate::ranges::Ranges;
 use crate::recursion::LimitRecursion;
-use crate::top_rows::WholeOrders;
-use crate::wide::SliceWide;
+use crate::top_rows::FullMergeOrder;
+use crate::wide::SplitLargeResults;
 use crate::yielding::YieldBehindJoins;
 
 /// The analyzer rules: ours first, then DataFusion's.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn AnalyzerRule + Send + Sync>;
     let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
-        [Arc::new(Membership), Arc::new(Ranges), Arc::new(ComputedBelow)];
+        [Arc::new(Membership), Arc::new(Ranges), Arc::new(ProjectComputedKeys)];
     ours.into_iter().chain(Analyzer::new().rules).map(checked).collect()
 }
 
-/// DataFusion's logical optimizer rules, with [`KeysOfColumns`] inserted before join reordering,
+/// DataFusion's logical optimizer rules, with [`RepairJoinKeys`] inserted before join reordering,
 /// which would lose the keys that it looks for.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let checked = |rule| Arc::new(Checked(rule)) as Arc<dyn OptimizerRule + Send + Sync>;
     let mut rules = Optimizer::new().rules;
     let orders = rules.iter().position(|rule| rule.name() == ELIMINATE_CROSS_JOIN);
     let orders = orders.expect("DataFusion orders joins by a pass of this name");
-    rules.insert(orders, Arc::new(KeysOfColumns));
+    rules.insert(orders, Arc::new(RepairJoinKeys));
     rules.into_iter().map(checked).collect()
 }
 
-/// DataFusion's physical optimizer rules and ours. [`WholeOrders`] goes before the pass that sets
-/// up dynamic filters, because it changes the sort order that they depend on.
+/// DataFusion's physical optimizer rules and ours. [`FullMergeOrder`] goes before the pass that
+/// sets up dynamic filters, because it changes the sort order that they depend on.
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let learns = rules.iter().position(|rule| rule.name() == LEARN_FILTERS);
     let learns = learns.expect("DataFusion hands on what is learned by a pass of this name");
-    rules.insert(learns, Arc::new(WholeOrders));
+    rules.insert(learns, Arc::new(FullMergeOrder));
     rules.push(Arc::new(YieldBehindJoins));
-    rules.push(Arc::new(SliceWide));
+    rules.push(Arc::new(SplitLargeResults));
     rules.push(Arc::new(LimitRecursion));
-    let look = || Arc::new(Look) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+    let look = || Arc::new(CheckCancelled) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     rules.into_iter().flat_map(|rule| [look(), rule]).collect()
 }
 
@@ -95,9 +95,9 @@ impl OptimizerRule for Checked<dyn OptimizerRule + Send + Sync> {
 
 /// A rule that only checks for cancellation, inserted before each physical rule.
 #[derive(Debug)]
-struct Look;
+struct CheckCancelled;
 
-impl PhysicalOptimizerRule for Look {
+impl PhysicalOptimizerRule for CheckCancelled {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,

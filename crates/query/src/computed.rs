@@ -21,9 +21,9 @@ use datafusion::optimizer::AnalyzerRule;
 const COMPUTED: &str = "#computed";
 
 #[derive(Debug)]
-pub struct ComputedBelow;
+pub struct ProjectComputedKeys;
 
-impl AnalyzerRule for ComputedBelow {
+impl AnalyzerRule for ProjectComputedKeys {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(below).map(|changed| changed.data)
     }

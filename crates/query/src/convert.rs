@@ -362,7 +362,7 @@ pub fn datetime(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
 
 /// Records the texts that are not a date and time, or only start with one.
 fn note_texts_without_date(texts: &StringViewArray) {
-    if !losses::are_heard() {
+    if !losses::are_collected() {
         return;
     }
     for text in texts.iter().flatten() {
@@ -378,7 +378,7 @@ fn note_texts_without_date(texts: &StringViewArray) {
 
 /// Records the values that were converted to NULL.
 fn note_lost(array: &ArrayRef, made: &dyn Array, note: impl Fn(&str)) -> Result<()> {
-    if losses::are_heard() {
+    if losses::are_collected() {
         let texts = text(array)?;
         let lost = (0..texts.len()).filter(|row| texts.is_valid(*row) && made.is_null(*row));
         lost.for_each(|row| note(texts.value(row)));
@@ -391,7 +391,7 @@ fn of_numbers(
     array: &ArrayRef,
     time: fn(i64, i64) -> Option<i64>,
 ) -> Result<impl Iterator<Item = Option<i64>>> {
-    let digits = losses::unheard(|| decimal(array, DECIMAL128_MAX_PRECISION, 6))?;
+    let digits = losses::without_collecting(|| decimal(array, DECIMAL128_MAX_PRECISION, 6))?;
     let values = digits.as_primitive::<Decimal128Type>().clone();
     let time = move |v: i128| {
         let micros = i64::try_from(v % 1_000_000).expect("less than a second");
@@ -406,7 +406,7 @@ pub fn time_text(array: &ArrayRef) -> Result<StringViewArray> {
     #[allow(clippy::cast_precision_loss)] // it is small
     const FIRST_WITH_DATE: f64 = temporal::FIRST_WITH_DATE as f64;
     // Only numbers too large for a time are read as dates.
-    let (times, moments) = (time(array)?, losses::unheard(|| datetime(array))?);
+    let (times, moments) = (time(array)?, losses::without_collecting(|| datetime(array))?);
     let whole = double(array)?;
     let text = |row: usize| {
         let mut out = String::new();

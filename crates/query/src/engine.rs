@@ -63,19 +63,19 @@ pub struct QueryConfig {
 }
 
 /// The context of a statement: the tables it may use and its session.
-pub trait Origin: Tables + 'static {
+pub trait StatementContext: Tables + 'static {
     /// The session as seen by the planner.
     fn session(&self) -> Session<'_>;
 }
 
 /// A request to plan a query.
-pub struct Asked {
+pub struct PlanRequest {
     pub query: Select,
     /// The text of each item in the outermost select list.
     pub texts: Vec<String>,
     /// The types of placeholders, `None` where not known yet.
     pub parameters: Vec<Option<DataType>>,
-    pub origin: Arc<dyn Origin>,
+    pub origin: Arc<dyn StatementContext>,
     /// How lossy conversions and divisions by zero are handled.
     pub losses: Losses,
 }
@@ -172,7 +172,7 @@ impl QueryEngine {
 
     /// # Errors
     /// Unknown names, wrong types, unsupported features.
-    pub async fn plan(&self, asked: Asked) -> Result<Plan> {
+    pub async fn plan(&self, asked: PlanRequest) -> Result<Plan> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
         self.threads.plan(lane, async move { planner.plan(asked, lane) }).await
@@ -184,7 +184,7 @@ impl QueryEngine {
     /// Those of [`Self::plan`] and [`Self::execute`].
     pub async fn select(
         &self,
-        asked: Asked,
+        asked: PlanRequest,
         values: Vec<ScalarValue>,
     ) -> Result<(Vec<ResultColumn>, Rows)> {
         let planner = Arc::clone(&self.planner);
@@ -215,7 +215,7 @@ impl QueryEngine {
     ///
     /// # Errors
     /// Those of [`Self::select`].
-    pub async fn explain(&self, asked: Asked) -> Result<Vec<String>> {
+    pub async fn explain(&self, asked: PlanRequest) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
         let shown = async move {
@@ -232,7 +232,7 @@ impl QueryEngine {
     ///
     /// # Errors
     /// Those of [`Self::select`], and errors of execution.
-    pub async fn analyze(&self, asked: Asked) -> Result<Vec<String>> {
+    pub async fn analyze(&self, asked: PlanRequest) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
         let prepare = async move {
@@ -276,7 +276,7 @@ impl QueryEngine {
 ///
 /// # Errors
 /// 1116, 1117, 1436 and 3170 if it is too large to be planned.
-fn lane(asked: &Asked) -> Result<Lane> {
+fn lane(asked: &PlanRequest) -> Result<Lane> {
     let size = limits::measure(&asked.query.0, &asked.origin.session().limits)?;
     Ok(if size.is_small() { Lane::Small } else { Lane::Large })
 }
@@ -286,8 +286,8 @@ fn lines(shown: String) -> Vec<String> {
 }
 
 impl Planner {
-    fn plan(&self, asked: Asked, lane: Lane) -> Result<Plan> {
-        let Asked { mut query, texts, parameters, origin, losses } = asked;
+    fn plan(&self, asked: PlanRequest, lane: Lane) -> Result<Plan> {
+        let PlanRequest { mut query, texts, parameters, origin, losses } = asked;
         let _planning = Planning::of(losses);
         let session = origin.session();
         let rewritten = rewrite::query(&mut query.0, &texts, &session)?;
@@ -440,7 +440,7 @@ fn on_tables(
 struct Context<'a> {
     state: &'a SessionState,
     relations: [Arc<dyn RelationPlanner>; 1],
-    tables: &'a dyn Origin,
+    tables: &'a dyn StatementContext,
     database: Option<&'a str>,
 }
 

@@ -1,9 +1,38 @@
 //! Maps DataFusion's errors to MySQL's error codes and messages.
 
+use std::fmt;
+
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use freshet_base::{Error, ErrorCode, err};
 
-use crate::evaluation::TooWide;
+/// An expression's result for a batch would be larger than a batch may be; it may fit with fewer
+/// rows.
+#[derive(Debug)]
+pub struct BatchTooLarge {
+    pub bytes_max: usize,
+}
+
+impl fmt::Display for BatchTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expressions make more than {} bytes of a batch of rows", self.bytes_max)
+    }
+}
+
+impl std::error::Error for BatchTooLarge {}
+
+impl BatchTooLarge {
+    /// The error as passed through DataFusion.
+    pub fn error(bytes_max: usize) -> DataFusionError {
+        DataFusionError::External(Box::new(Self { bytes_max }))
+    }
+
+    pub fn is(error: &DataFusionError) -> bool {
+        match error.find_root() {
+            DataFusionError::External(inner) => inner.is::<Self>(),
+            _ => false,
+        }
+    }
+}
 
 /// Wraps one of our errors to pass it through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
@@ -20,7 +49,7 @@ pub fn mapped(error: DataFusionError) -> Error {
         DataFusionError::Shared(inner) => shared(&inner),
         DataFusionError::External(inner) => match inner.downcast::<Error>() {
             Ok(error) => *error,
-            Err(inner) if inner.is::<TooWide>() => memory(&inner.to_string()),
+            Err(inner) if inner.is::<BatchTooLarge>() => memory(&inner.to_string()),
             Err(inner) => err!(Unknown, "{inner}"),
         },
         DataFusionError::ArrowError(inner, _) => arrow(&inner),
@@ -46,7 +75,7 @@ fn shared(error: &DataFusionError) -> Error {
     match error.find_root() {
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
             Some(error) => Error::new(error.code(), error.message()).with_retry(error.retry()),
-            None if inner.is::<TooWide>() => memory(&inner.to_string()),
+            None if inner.is::<BatchTooLarge>() => memory(&inner.to_string()),
             None => err!(Unknown, "{inner}"),
         },
         DataFusionError::ArrowError(inner, _) => arrow(inner),

@@ -2,8 +2,8 @@
 //!
 //! Functions find it in the configuration that DataFusion passes to them. Each reserves memory for
 //! a large result from the query memory; it is released with the last array that shares the
-//! result's buffers. A result that would be too wide for its batch is not computed: [`TooWide`]
-//! asks the caller to retry with fewer rows.
+//! result's buffers. A result that would be too wide for its batch is not computed:
+//! [`BatchTooLarge`] asks the caller to retry with fewer rows.
 
 use std::any::Any;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::buffer::Buffer;
 use bytes::Bytes;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
-use datafusion::common::{DataFusionError, Result, not_impl_err};
+use datafusion::common::{Result, not_impl_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
@@ -21,8 +21,8 @@ use datafusion::execution::memory_pool::{
 use freshet_base::ErrorCode;
 use parking_lot::Mutex;
 
-use crate::error::mapped;
-use crate::interrupt::{self, Interrupt, Shown};
+use crate::error::{BatchTooLarge, mapped};
+use crate::interrupt::{self, Cancellation, CancellationGuard};
 use crate::session::Session;
 
 /// Maximum size of an expression's result for a batch; for a batch of one row it may be larger.
@@ -151,34 +151,8 @@ struct Shared {
     /// Whether the query is executing; before that, constants are folded during planning.
     running: AtomicBool,
     /// Set when the execution is cancelled.
-    stopped: Interrupt,
+    stopped: Cancellation,
     warnings: Mutex<Warnings>,
-}
-
-/// An expression's result would exceed [`BATCH_BYTES_MAX`]; it may fit with fewer rows.
-#[derive(Debug)]
-pub struct TooWide;
-
-impl fmt::Display for TooWide {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expressions make more than {BATCH_BYTES_MAX} bytes of a batch of rows")
-    }
-}
-
-impl std::error::Error for TooWide {}
-
-impl TooWide {
-    /// The error as passed through DataFusion.
-    pub fn error() -> DataFusionError {
-        DataFusionError::External(Box::new(Self))
-    }
-
-    pub fn is(error: &DataFusionError) -> bool {
-        match error.find_root() {
-            DataFusionError::External(inner) => inner.is::<Self>(),
-            _ => false,
-        }
-    }
 }
 
 impl fmt::Debug for Evaluation {
@@ -200,7 +174,7 @@ impl Evaluation {
             bounds,
             losses,
             running: AtomicBool::new(false),
-            stopped: Interrupt::default(),
+            stopped: Cancellation::default(),
             warnings: Mutex::new(warnings),
         }))
     }
@@ -254,9 +228,9 @@ impl Evaluation {
     ///
     /// # Errors
     /// Those of [`Self::check`].
-    pub fn show(&self) -> Result<Shown> {
+    pub fn enter(&self) -> Result<CancellationGuard> {
         self.check()?;
-        Ok(self.0.stopped.show())
+        Ok(self.0.stopped.enter())
     }
 
     /// Adds a warning.
@@ -338,7 +312,7 @@ impl<'a> Meter<'a> {
     /// Whether a value of this size may be added; if not, it is NULL.
     ///
     /// # Errors
-    /// [`TooWide`]; when memory is exhausted for a single row, that error.
+    /// [`BatchTooLarge`]; when memory is exhausted for a single row, that error.
     pub fn add(&mut self, bytes: usize) -> Result<bool> {
         if bytes > self.evaluation.bounds().packet_bytes_max {
             self.too_long();
@@ -346,7 +320,7 @@ impl<'a> Meter<'a> {
         }
         self.bytes += bytes;
         if self.rows > 1 && self.bytes > BATCH_BYTES_MAX {
-            return Err(TooWide::error());
+            return Err(BatchTooLarge::error(BATCH_BYTES_MAX));
         }
         if self.bytes > UNCOUNTED_BYTES {
             let wanted = self.bytes.next_multiple_of(STEP_BYTES);
@@ -372,7 +346,9 @@ impl<'a> Meter<'a> {
             None => self.evaluation.take(bytes).map(|taken| self.held = Some(taken)),
         };
         // Fewer rows may fit.
-        taken.map_err(|error| if self.rows > 1 { TooWide::error() } else { error })
+        taken.map_err(
+            |error| if self.rows > 1 { BatchTooLarge::error(BATCH_BYTES_MAX) } else { error },
+        )
     }
 
     /// A buffer to attach to the result, so that its memory is released with it.

@@ -12,6 +12,7 @@ pub mod interval;
 pub mod json;
 pub mod json_path;
 pub mod json_search;
+mod json_text;
 pub mod like;
 pub mod list;
 pub mod math;

@@ -16,14 +16,14 @@ use crate::error::external;
 
 thread_local! {
     /// The flag of the computation that this thread runs.
-    static CURRENT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Cancellation>> = const { RefCell::new(None) };
 }
 
 /// The cancellation flag of one computation.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Cancellation(Arc<AtomicBool>);
 
-impl Interrupt {
+impl Cancellation {
     /// Cancels the computation.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -36,31 +36,31 @@ impl Interrupt {
 
     /// Makes this the flag of the current thread until the guard is dropped.
     #[must_use]
-    pub fn show(&self) -> Shown {
-        Shown::new(self.clone())
+    pub fn enter(&self) -> CancellationGuard {
+        CancellationGuard::new(self.clone())
     }
 
     /// Makes this the flag of whatever thread polls `work`.
     pub async fn around<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = Box::pin(work);
         poll_fn(|context| {
-            let _shown = Shown::new(self.clone());
+            let _guard = CancellationGuard::new(self.clone());
             work.as_mut().poll(context)
         })
         .await
     }
 }
 
-/// The guard of [`Interrupt::show`].
-pub struct Shown(Option<Interrupt>);
+/// The guard of [`Cancellation::show`].
+pub struct CancellationGuard(Option<Cancellation>);
 
-impl Shown {
-    fn new(mark: Interrupt) -> Self {
+impl CancellationGuard {
+    fn new(mark: Cancellation) -> Self {
         Self(CURRENT.replace(Some(mark)))
     }
 }
 
-impl Drop for Shown {
+impl Drop for CancellationGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
@@ -71,7 +71,7 @@ impl Drop for Shown {
 /// # Errors
 /// 1317; it does not reach a client.
 pub fn check() -> Result<(), DataFusionError> {
-    let set = |mark: &Option<Interrupt>| mark.as_ref().is_some_and(Interrupt::is_set);
+    let set = |mark: &Option<Cancellation>| mark.as_ref().is_some_and(Cancellation::is_set);
     match CURRENT.with_borrow(set) {
         true => interrupted(),
         false => Ok(()),
@@ -80,9 +80,9 @@ pub fn check() -> Result<(), DataFusionError> {
 
 /// Checks for cancellation at intervals during a long computation.
 #[derive(Debug, Default)]
-pub struct Work(usize);
+pub struct CancellationTicker(usize);
 
-impl Work {
+impl CancellationTicker {
     /// Steps between checks.
     const STEPS: usize = 1 << 20;
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_seen_inside_of_its_computation_only() {
-        let (outer, inner) = (Interrupt::default(), Interrupt::default());
+        let (outer, inner) = (Cancellation::default(), Cancellation::default());
         inner.set();
         let seen = futures::executor::block_on(outer.around(async {
             let before = check().is_err();

@@ -13,9 +13,9 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 /// Moves join keys without columns to the join's filter.
 #[derive(Debug)]
-pub struct KeysOfColumns;
+pub struct RepairJoinKeys;
 
-impl OptimizerRule for KeysOfColumns {
+impl OptimizerRule for RepairJoinKeys {
     fn name(&self) -> &'static str {
         "keys_of_columns"
     }

@@ -8,7 +8,7 @@ use datafusion::datasource::MemTable;
 use freshet_base::Result;
 use sqlparser::ast::SetExpr;
 
-use crate::engine::{Asked, Origin, QueryEngine};
+use crate::engine::{PlanRequest, QueryEngine, StatementContext};
 use crate::error::mapped;
 use crate::evaluation::Losses;
 use crate::parser::{Statement, parse};
@@ -17,7 +17,7 @@ use crate::syntax::Scalar;
 use crate::tables::{Table, Tables};
 
 /// The rows as the only table, with the statement's origin.
-struct Listing(Arc<MemTable>, Arc<dyn Origin>);
+struct Listing(Arc<MemTable>, Arc<dyn StatementContext>);
 
 impl Tables for Listing {
     fn table(&self, _database: &str, _name: &str) -> Result<Table> {
@@ -25,7 +25,7 @@ impl Tables for Listing {
     }
 }
 
-impl Origin for Listing {
+impl StatementContext for Listing {
     fn session(&self) -> Session<'_> {
         self.1.session()
     }
@@ -40,7 +40,7 @@ impl QueryEngine {
         &self,
         batch: &RecordBatch,
         condition: &Scalar,
-        origin: Arc<dyn Origin>,
+        origin: Arc<dyn StatementContext>,
     ) -> Result<Vec<RecordBatch>> {
         let lower = |field: &Arc<arrow::datatypes::Field>| {
             field.as_ref().clone().with_name(field.name().to_lowercase())
@@ -59,7 +59,8 @@ impl QueryEngine {
         }
         let origin = Arc::new(Listing(Arc::new(table), origin));
         let losses = Losses::default();
-        let asked = Asked { query, texts: Vec::new(), parameters: Vec::new(), origin, losses };
+        let asked =
+            PlanRequest { query, texts: Vec::new(), parameters: Vec::new(), origin, losses };
         let (_, mut rows) = self.select(asked, Vec::new()).await?;
         rows.collect().await
     }

@@ -3,9 +3,9 @@
 //!
 //! A SELECT converts values as far as possible and ignores losses. An INSERT rejects values that
 //! would not be stored as written, or warns. So conversions report losses here ([`note`]), and the
-//! evaluation for an INSERT collects them ([`heard`]) for each batch, on the evaluating thread.
-//! During constant folding a loss is an error, so that the expression remains in the plan: only
-//! execution shows whether its value is needed.
+//! evaluation for an INSERT collects them ([`collecting`]) for each batch, on the evaluating
+//! thread. During constant folding a loss is an error, so that the expression remains in the plan:
+//! only execution shows whether its value is needed.
 
 use std::cell::{Cell, RefCell};
 
@@ -70,7 +70,7 @@ impl Drop for Listening {
 ///
 /// # Errors
 /// The first loss, if the statement does not allow it, and errors of evaluation.
-pub fn heard<T>(config: &ConfigOptions, evaluate: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn collecting<T>(config: &ConfigOptions, evaluate: impl FnOnce() -> Result<T>) -> Result<T> {
     let evaluation = config.extensions.get::<Evaluation>();
     let Some(evaluation) = evaluation.filter(|evaluation| evaluation.losses().matter()) else {
         return evaluate();
@@ -84,12 +84,12 @@ pub fn heard<T>(config: &ConfigOptions, evaluate: impl FnOnce() -> Result<T>) ->
 }
 
 /// Whether losses are collected, to be asked once per batch before looking for them.
-pub fn are_heard() -> bool {
+pub fn are_collected() -> bool {
     LISTENER.with_borrow(Option::is_some)
 }
 
 /// Converts without collecting losses.
-pub fn unheard<T>(convert: impl FnOnce() -> T) -> T {
+pub fn without_collecting<T>(convert: impl FnOnce() -> T) -> T {
     let listener = LISTENER.take();
     let value = convert();
     LISTENER.set(listener);
@@ -144,7 +144,7 @@ pub fn note_division() {
 
 /// Reports the texts that are only partly of this type.
 pub fn note_texts(texts: &StringViewArray, ty: &str, is_whole: impl Fn(&str) -> bool) {
-    if are_heard() {
+    if are_collected() {
         let parts = texts.iter().flatten().filter(|text| !is_whole(text));
         parts.for_each(|text| note_truncated(ty, text));
     }

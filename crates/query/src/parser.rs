@@ -29,7 +29,7 @@ pub use insert::{Insert, InsertSource};
 pub use set::{Assignment, SetTarget};
 pub use show::{Filter, Show, ShowWhat};
 pub use size::TextSize;
-pub use users::{GrantTarget, Granting, Identified};
+pub use users::{Authentication, GrantStatement, GrantTarget};
 
 use crate::actions;
 use crate::session::SqlMode;
@@ -86,21 +86,21 @@ pub enum Statement {
     },
     CreateUser {
         /// The accounts and their authentication.
-        users: Vec<(freshet_meta::Account, Identified)>,
+        users: Vec<(freshet_meta::Account, Authentication)>,
         if_not_exists: bool,
     },
-    AlterUser(Vec<(freshet_meta::Account, Identified)>),
+    AlterUser(Vec<(freshet_meta::Account, Authentication)>),
     DropUser {
         users: Vec<freshet_meta::Account>,
         if_exists: bool,
     },
-    Grant(Granting),
-    Revoke(Granting),
+    Grant(GrantStatement),
+    Revoke(GrantStatement),
     /// FLUSH TABLES of these tables, or of all if empty.
     FlushTables(Vec<TableName>),
     Do(Select),
     /// A SELECT without FROM that calls functions with side effects, such as SLEEP or GET_LOCK.
-    Act(Select),
+    SideEffects(Select),
     /// A statement that is accepted without effect: UNLOCK TABLES, FLUSH PRIVILEGES, ANALYZE, ...
     Nothing(&'static str),
 }
@@ -347,8 +347,8 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {
 }
 
 fn query(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.query().map(|query| match actions::acts(&query) {
-        true => Statement::Act(query),
+    cursor.query().map(|query| match actions::has_side_effects(&query) {
+        true => Statement::SideEffects(query),
         false => Statement::Query(query),
     })
 }

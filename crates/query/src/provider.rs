@@ -24,8 +24,8 @@ use futures::future::join_all;
 use crate::error::external;
 use crate::functions::meaning;
 use crate::prune::{Condition, tablets, without_zone};
-use crate::result::Origin;
-use crate::scan::{BATCH_ROWS, Left, Part, ScanExec, is_instant, spread};
+use crate::result::ColumnOrigin;
+use crate::scan::{BATCH_ROWS, Part, PruningCounts, ScanExec, is_instant, spread};
 use freshet_schema::Zone;
 
 /// Approximate number of rows in a slice of a file, so that threads share a table evenly.
@@ -105,11 +105,15 @@ impl StoredTable {
 
     /// The rowsets that may contain matching rows, oldest first; with a `limit`, only as many as
     /// have about that many rows. Rows in memory count first, because reading them needs no file.
-    fn rowsets(&self, asked: &AskedFor, limit: Option<usize>) -> (Vec<Arc<Rowset>>, Left) {
+    fn rowsets(
+        &self,
+        asked: &ScanPruning,
+        limit: Option<usize>,
+    ) -> (Vec<Arc<Rowset>>, PruningCounts) {
         let (table, all) = (&self.snapshot.table, &self.snapshot.rowsets);
         let mut rowsets = all.clone();
         let tablets = table.tablets().collect::<HashSet<_>>();
-        let mut left = Left { tablets: [tablets.len(); 2], rowsets: [all.len(); 2] };
+        let mut left = PruningCounts { tablets: [tablets.len(); 2], rowsets: [all.len(); 2] };
         if let Some(kept) = &asked.tablets {
             left.tablets[0] = kept.len();
             rowsets.retain(|rowset| {
@@ -141,15 +145,15 @@ impl StoredTable {
         (rowsets.into_iter().take_while(more).collect(), left)
     }
 
-    fn asked(&self, state: &dyn Session, filters: &[Expr]) -> Result<AskedFor> {
+    fn asked(&self, state: &dyn Session, filters: &[Expr]) -> Result<ScanPruning> {
         let Some(filter) = conjunction(filters.iter().cloned()) else {
-            return Ok(AskedFor::default());
+            return Ok(ScanPruning::default());
         };
         let filter = meaning::bare(filter)?;
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = state.create_physical_expr(filter, &schema)?;
         let condition = Condition::new(&expr, &self.schema, self.columns(), self.zone);
-        Ok(AskedFor {
+        Ok(ScanPruning {
             prune: condition.map(|condition| Arc::new(condition) as Arc<dyn Prune>),
             tablets: tablets(&expr, &self.snapshot.table, self.columns(), self.zone),
         })
@@ -158,7 +162,7 @@ impl StoredTable {
 
 /// What the filters of a scan imply for pruning.
 #[derive(Default)]
-struct AskedFor {
+struct ScanPruning {
     prune: Option<Arc<dyn Prune>>,
     tablets: Option<HashSet<TabletId>>,
 }
@@ -224,8 +228,8 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot) -> SchemaRef {
             DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, None),
             other => other,
         };
-        let origin = Origin::of(database, &snapshot.table, &snapshot.schema, at);
-        let metadata = HashMap::from([(Origin::KEY.to_owned(), origin.encode())]);
+        let origin = ColumnOrigin::of(database, &snapshot.table, &snapshot.schema, at);
+        let metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
         Field::new(column.name.to_lowercase(), ty, column.nullable).with_metadata(metadata)
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))

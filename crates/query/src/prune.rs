@@ -68,24 +68,24 @@ impl Prune for Condition {
     }
 
     fn keep(&self, containers: &Containers) -> Vec<bool> {
-        let asked = Asked { condition: self, containers };
+        let asked = ContainerStatistics { condition: self, containers };
         self.predicate.prune(&asked).unwrap_or_else(|_| vec![true; containers.rows.len()])
     }
 }
 
-struct Asked<'a> {
+struct ContainerStatistics<'a> {
     condition: &'a Condition,
     containers: &'a Containers,
 }
 
-impl Asked<'_> {
+impl ContainerStatistics<'_> {
     fn bounds(&self, column: &Named) -> Option<&ColumnBounds> {
         let (id, _) = self.condition.columns.iter().find(|(_, name)| *name == column.name)?;
         self.containers.column(*id)
     }
 }
 
-impl PruningStatistics for Asked<'_> {
+impl PruningStatistics for ContainerStatistics<'_> {
     fn min_values(&self, column: &Named) -> Option<ArrayRef> {
         self.bounds(column).map(|bounds| self.condition.wall_time(&bounds.min, -OFFSET_MAX))
     }

@@ -79,7 +79,7 @@ pub const SYSTEM: &str = "information_schema";
 
 /// The table column that a result column is read from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ColumnOrigin {
     pub database: String,
     pub table: String,
     /// The column's name as it was created.
@@ -89,7 +89,7 @@ pub struct Origin {
     pub flags: u16,
 }
 
-impl Origin {
+impl ColumnOrigin {
     /// The metadata key in a field.
     pub const KEY: &'static str = "freshet";
 
@@ -206,7 +206,8 @@ fn called(schema: &DFSchema, at: usize) -> &str {
 }
 
 fn column(field: &Field, table: &str, called: &str, written: Option<&str>) -> ResultColumn {
-    let origin = Origin::decode(field).filter(|origin| same(&origin.ty.arrow(), field.data_type()));
+    let origin =
+        ColumnOrigin::decode(field).filter(|origin| same(&origin.ty.arrow(), field.data_type()));
     let name = match (&origin, written) {
         // Columns of system tables keep their own case.
         (Some(origin), Some(written))

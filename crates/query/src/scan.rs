@@ -33,8 +33,8 @@ use freshet_storage::segment::{Pruned, Scan, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::StreamExt;
 
+use crate::dynamic_filters::DynamicFilters;
 use crate::error::external;
-use crate::learned::Learned;
 use freshet_schema::Zone;
 
 /// Rows per batch.
@@ -78,7 +78,7 @@ pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
 
 /// What pruning by metadata left: remaining and total numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Left {
+pub struct PruningCounts {
     pub tablets: [usize; 2],
     pub rowsets: [usize; 2],
 }
@@ -86,7 +86,7 @@ pub struct Left {
 /// The scan of a table.
 pub struct ScanExec {
     table: String,
-    left: Left,
+    left: PruningCounts,
     /// Keeps the snapshot pinned, and is checked to be still open, while the scan runs.
     snapshot: Arc<TableSnapshot>,
     partitions: Vec<Vec<Part>>,
@@ -94,7 +94,7 @@ pub struct ScanExec {
     zone: Zone,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
-    learned: Option<Learned>,
+    learned: Option<DynamicFilters>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -103,7 +103,7 @@ impl ScanExec {
     pub fn new(
         (database, snapshot): (&str, Arc<TableSnapshot>),
         partitions: Vec<Vec<Part>>,
-        left: Left,
+        left: PruningCounts,
         request: ScanRequest,
         schema: SchemaRef,
         zone: Zone,
@@ -140,7 +140,7 @@ impl ScanExec {
             zone: self.zone,
             statistics: Arc::clone(&self.statistics),
             properties: Arc::clone(&self.properties),
-            learned: Some(Learned::new(filters, self.schema(), self.zone)),
+            learned: Some(DynamicFilters::new(filters, self.schema(), self.zone)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -158,7 +158,7 @@ impl DisplayAs for ScanExec {
         let memory = parts.clone().filter(|part| matches!(part, Part::Memory(_))).count();
         let rows = parts.clone().map(Part::rows).sum::<u64>();
         let slices = parts.count() - memory;
-        let Left { tablets, rowsets } = &self.left;
+        let PruningCounts { tablets, rowsets } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
             f,
@@ -296,7 +296,7 @@ impl Counts {
 struct Reader {
     snapshot: Arc<TableSnapshot>,
     counts: Counts,
-    learned: Option<Learned>,
+    learned: Option<DynamicFilters>,
     /// The narrowed request, and the generation of the dynamic filters that it was made from.
     narrowed: Option<(u64, Arc<ScanRequest>)>,
     parts: VecDeque<Part>,

@@ -16,7 +16,7 @@ use freshet_schema::ColumnType;
 use freshet_storage::snapshot::Snapshot;
 
 use crate::error::mapped;
-use crate::result::{Origin, SYSTEM};
+use crate::result::{ColumnOrigin, SYSTEM};
 use crate::tables::{Table, Tables};
 use freshet_schema::Zone;
 
@@ -165,14 +165,14 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
                 (ColumnType::DateTime { fsp: 0 }, Arc::new(values))
             }
         };
-        let origin = Origin {
+        let origin = ColumnOrigin {
             database: SYSTEM.to_owned(),
             table: table.name.to_uppercase(),
             column: (*name).to_owned(),
             ty,
             flags: 0,
         };
-        let metadata = HashMap::from([(Origin::KEY.to_owned(), origin.encode())]);
+        let metadata = HashMap::from([(ColumnOrigin::KEY.to_owned(), origin.encode())]);
         let field = Field::new(name.to_lowercase(), array.data_type().clone(), true);
         fields.push(field.with_metadata(metadata));
         arrays.push(array);

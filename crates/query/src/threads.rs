@@ -6,8 +6,8 @@
 //!
 //! Execution and the planning of small queries share one set of threads. Large queries are planned
 //! on separate threads with a low priority; if none is free, they wait in a queue. A cancelled
-//! planning job ends at its next check of the [`Interrupt`]; until then a substitute thread serves
-//! the queue.
+//! planning job ends at its next check of the [`Cancellation`]; until then a substitute thread
+//! serves the queue.
 
 mod plans;
 
@@ -27,7 +27,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::mapped;
 use crate::evaluation::{Evaluation, Warnings};
-use crate::interrupt::Interrupt;
+use crate::interrupt::Cancellation;
 use plans::Plans;
 
 /// Stack size of threads that parse, plan or execute: sufficient for the deepest statement that the
@@ -85,7 +85,7 @@ impl Threads {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Task<T> {
-        let interrupt = Interrupt::default();
+        let interrupt = Cancellation::default();
         let handle = self.handle().spawn(interrupt.clone().around(work));
         Task { handle, interrupt }
     }
@@ -103,7 +103,7 @@ impl Threads {
             Lane::Small => self.spawn(work).await,
             Lane::Large => {
                 let runtime = self.handle().clone();
-                let interrupt = Interrupt::default();
+                let interrupt = Cancellation::default();
                 let marked = interrupt.clone().around(work);
                 self.plans.run(interrupt, move || runtime.block_on(marked)).await
             }
@@ -172,7 +172,7 @@ async fn pump(
 /// A task on the query threads; dropping it cancels it.
 pub struct Task<T> {
     handle: JoinHandle<Result<T>>,
-    interrupt: Interrupt,
+    interrupt: Cancellation,
 }
 
 impl<T> Future for Task<T> {

@@ -18,9 +18,9 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 
 /// Replaces the sort order of a merge's inputs by the full order.
 #[derive(Debug)]
-pub struct WholeOrders;
+pub struct FullMergeOrder;
 
-impl PhysicalOptimizerRule for WholeOrders {
+impl PhysicalOptimizerRule for FullMergeOrder {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,

@@ -1,9 +1,9 @@
 //! Evaluates expressions with large results on fewer rows at a time, to limit memory.
 //!
 //! DataFusion evaluates an expression on a whole batch, whatever the size of its result. So
-//! projections are split into pieces that fit ([`TooWide`]) and return each piece before computing
-//! the next; filters and joins, whose results are small, evaluate their conditions piece by piece;
-//! and the arguments of an aggregate move to a projection below it.
+//! projections are split into pieces that fit ([`BatchTooLarge`]) and return each piece before
+//! computing the next; filters and joins, whose results are small, evaluate their conditions piece
+//! by piece; and the arguments of an aggregate move to a projection below it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -39,7 +39,8 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 
 use crate::convert::{is_binary, is_text};
-use crate::evaluation::{BATCH_BYTES_MAX, TooWide};
+use crate::error::BatchTooLarge;
+use crate::evaluation::BATCH_BYTES_MAX;
 use crate::scan::BATCH_ROWS;
 
 /// Bytes of a value without long text.
@@ -47,9 +48,9 @@ const VALUE_BYTES: usize = 16;
 
 /// Splits the evaluation of expressions with large results.
 #[derive(Debug)]
-pub struct SliceWide;
+pub struct SplitLargeResults;
 
-impl PhysicalOptimizerRule for SliceWide {
+impl PhysicalOptimizerRule for SplitLargeResults {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -76,7 +77,7 @@ fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
         });
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>()
-        && Shape::of([filter.predicate()]).is_wide()
+        && ResultSizeEstimate::of([filter.predicate()]).is_wide()
     {
         let predicate = Arc::new(Piecewise::new(Arc::clone(filter.predicate())));
         let filter = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
@@ -105,7 +106,7 @@ fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
 fn piecewise(filter: &JoinFilter) -> Option<JoinFilter> {
     let expr = filter.expression();
     let columns = filter.column_indices().to_vec();
-    Shape::of([expr]).is_wide().then(|| {
+    ResultSizeEstimate::of([expr]).is_wide().then(|| {
         let expr = Arc::new(Piecewise::new(Arc::clone(expr)));
         JoinFilter::new(expr, columns, Arc::clone(filter.schema()))
     })
@@ -113,13 +114,13 @@ fn piecewise(filter: &JoinFilter) -> Option<JoinFilter> {
 
 /// The properties of expressions that determine the size of their results.
 #[derive(Default)]
-struct Shape {
+struct ResultSizeEstimate {
     expressions: usize,
     makes_text: bool,
     literal_bytes: usize,
 }
 
-impl Shape {
+impl ResultSizeEstimate {
     fn of<'e>(exprs: impl IntoIterator<Item = &'e Arc<dyn PhysicalExpr>>) -> Self {
         let mut shape = Self::default();
         for expr in exprs {
@@ -168,7 +169,8 @@ struct SlicedProjectionExec {
 
 impl SlicedProjectionExec {
     fn over(projection: ProjectionExec) -> Arc<dyn ExecutionPlan> {
-        let rows_max = Shape::of(projection.expr().iter().map(|item| &item.expr)).rows_max();
+        let rows_max =
+            ResultSizeEstimate::of(projection.expr().iter().map(|item| &item.expr)).rows_max();
         Arc::new(Self { projection, rows_max, metrics: ExecutionPlanMetricsSet::new() })
     }
 }
@@ -264,7 +266,7 @@ impl Slices {
         let mut rows = batch.num_rows().min(self.rows_now);
         loop {
             let made = self.evaluated(&batch.slice(0, rows));
-            if rows > 1 && made.as_ref().is_err_and(TooWide::is) {
+            if rows > 1 && made.as_ref().is_err_and(BatchTooLarge::is) {
                 rows /= 2;
                 self.rows_now = rows;
                 continue;
@@ -282,7 +284,7 @@ impl Slices {
             ColumnarValue::Scalar(value)
                 if count > 1 && text_bytes(&value).saturating_mul(count) > BATCH_BYTES_MAX =>
             {
-                Err(TooWide::error())
+                Err(BatchTooLarge::error(BATCH_BYTES_MAX))
             }
             value => value.into_array(count),
         });
@@ -330,18 +332,18 @@ struct Piecewise {
 
 impl Piecewise {
     fn new(inner: Arc<dyn PhysicalExpr>) -> Self {
-        let rows_max = Shape::of([&inner]).rows_max();
+        let rows_max = ResultSizeEstimate::of([&inner]).rows_max();
         Self { inner, rows_max }
     }
 
     fn pieces(&self, batch: &RecordBatch, into: &mut Vec<ArrayRef>) -> Result<()> {
         let rows = batch.num_rows();
         let made = match rows > self.rows_max {
-            true => Err(TooWide::error()),
+            true => Err(BatchTooLarge::error(BATCH_BYTES_MAX)),
             false => self.inner.evaluate(batch).and_then(|value| value.into_array(rows)),
         };
         match made {
-            Err(error) if rows > 1 && TooWide::is(&error) => {
+            Err(error) if rows > 1 && BatchTooLarge::is(&error) => {
                 let half = rows / 2;
                 self.pieces(&batch.slice(0, half), into)?;
                 self.pieces(&batch.slice(half, rows - half), into)
@@ -406,11 +408,11 @@ impl PhysicalExpr for Piecewise {
 
 /// Expressions that move to a projection below.
 #[derive(Default)]
-struct Below {
+struct LoweredExpressions {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-impl Below {
+impl LoweredExpressions {
     fn name(at: usize) -> String {
         format!("below#{at}")
     }
@@ -443,10 +445,10 @@ fn lifted(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let arguments = arguments.collect::<Vec<_>>();
     let evaluated = groups.expr().iter().map(|(expr, _)| expr).chain(&arguments);
     let raw = aggregate.mode().input_mode() == AggregateInputMode::Raw;
-    if !raw || !Shape::of(evaluated).makes_text {
+    if !raw || !ResultSizeEstimate::of(evaluated).makes_text {
         return Ok(None);
     }
-    let mut below = Below::default();
+    let mut below = LoweredExpressions::default();
     let keys = groups.expr().iter().map(|(expr, name)| (below.column(expr), name.clone()));
     let keys = keys.collect();
     let each = |function: &Arc<AggregateFunctionExpr>| {

@@ -17,7 +17,7 @@ use freshet_base::{
     ColumnId, DbId, Incarnation, Lsn, PartitionId, Result, RowsetId, SchemaVersion, TableId,
     TabletId, Version,
 };
-use freshet_query::engine::Origin;
+use freshet_query::engine::StatementContext;
 use freshet_query::provider::StoredTable;
 use freshet_query::session::Session;
 use freshet_query::tables::{self, Tables};
@@ -217,7 +217,7 @@ impl Tables for One {
     }
 }
 
-impl Origin for One {
+impl StatementContext for One {
     fn session(&self) -> Session<'_> {
         session()
     }

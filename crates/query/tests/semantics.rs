@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::Bench;
-use freshet_query::engine::Origin;
+use freshet_query::engine::StatementContext;
 use freshet_query::result::ResultType;
 
 #[track_caller]
@@ -460,7 +460,7 @@ fn a_plan_shows_the_first_literals_of_a_long_list_and_how_many_there_are() {
     let bench = Bench::new();
     let list = (10..160).map(|literal| literal.to_string()).collect::<Vec<_>>().join(", ");
     let sql = format!("SELECT id FROM t WHERE id IN ({list})");
-    let origin = Arc::clone(&bench.tables) as Arc<dyn Origin>;
+    let origin = Arc::clone(&bench.tables) as Arc<dyn StatementContext>;
     let asked = Bench::asked(&sql, &[], origin).unwrap();
     let plan = bench.runtime.block_on(bench.engine.explain(asked)).unwrap().join(" ");
     assert!(plan.contains("in_set{10, 11, 12, .. 150 values}"), "{plan}");

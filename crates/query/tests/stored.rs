@@ -14,7 +14,7 @@ use freshet_base::io::{FsRef, RealFs};
 use freshet_base::{ColumnId, DbId, Lsn, PartitionId, Result, SchemaVersion, TableId};
 use freshet_base::{Incarnation, RowsetId, SegmentId, TabletId, Version};
 use freshet_meta::RowsetMeta;
-use freshet_query::engine::{Origin, Plan};
+use freshet_query::engine::{Plan, StatementContext};
 use freshet_query::provider::StoredTable;
 use freshet_query::result::ResultType;
 use freshet_query::session::Session;
@@ -129,7 +129,7 @@ impl Tables for One {
     }
 }
 
-impl Origin for One {
+impl StatementContext for One {
     fn session(&self) -> Session<'_> {
         session()
     }
@@ -175,7 +175,8 @@ fn a_plan_that_is_kept_holds_no_snapshot_and_reads_the_next_one() {
     let views = views(&table);
     let pinned = |ids| {
         let snapshot = views.pin(Freshness::Committed, || Lsn(9)).table(table.id).unwrap().unwrap();
-        Arc::new(One(snapshot.with_overlay([rows(&table, ids)]), Zone::UTC)) as Arc<dyn Origin>
+        Arc::new(One(snapshot.with_overlay([rows(&table, ids)]), Zone::UTC))
+            as Arc<dyn StatementContext>
     };
     let sql = "SELECT COUNT(*) FROM s WHERE id IN (SELECT id + 1 FROM s)";
     let asked = Bench::asked(sql, &[], pinned(0..5)).unwrap();

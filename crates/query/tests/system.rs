@@ -10,7 +10,7 @@ use common::{Bench, session};
 use freshet_base::budget::Budget;
 use freshet_base::{Lsn, Result};
 use freshet_meta::{Account, Catalog};
-use freshet_query::engine::Origin;
+use freshet_query::engine::StatementContext;
 use freshet_query::session::Session;
 use freshet_query::system::{Cell, ServerTable, SystemSource, SystemTables, names};
 use freshet_query::tables::{Table, Tables};
@@ -60,7 +60,7 @@ impl Tables for System {
     }
 }
 
-impl Origin for System {
+impl StatementContext for System {
     fn session(&self) -> Session<'_> {
         session()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use freshet_base::{Result, TableId};
 use freshet_ingest::OwnRows;
 use freshet_meta::{Account, Catalog, Object, Privilege, authorize};
-use freshet_query::engine::Origin;
+use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
 use freshet_query::session::{self as planning, Scope, Value, Variables};
 use freshet_query::snapshot::SnapshotTables;
@@ -110,7 +110,7 @@ impl Reader {
     }
 }
 
-impl Origin for Reader {
+impl StatementContext for Reader {
     fn session(&self) -> planning::Session<'_> {
         planning::Session {
             database: self.database.as_deref(),

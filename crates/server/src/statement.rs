@@ -295,7 +295,7 @@ fn observe(session: &Session, began: Option<Duration>) {
 
 fn count(session: &Session, statement: &Statement) {
     let kind = match statement {
-        Statement::Query(_) | Statement::Act(_) | Statement::Explain { .. } => "query",
+        Statement::Query(_) | Statement::SideEffects(_) | Statement::Explain { .. } => "query",
         Statement::Insert(_) => "insert",
         Statement::Show(_) | Statement::Describe(..) => "show",
         Statement::Set(_) | Statement::Use(_) => "set",
@@ -412,7 +412,9 @@ async fn reply(
         Statement::Kill { query_only, id } => {
             kill(session, *id, !query_only).map(|()| Reply::done())
         }
-        Statement::Act(query) => act::select(session, query, &parsed.items, parameters).await,
+        Statement::SideEffects(query) => {
+            act::select(session, query, &parsed.items, parameters).await
+        }
         Statement::Do(query) => act::discard(session, query, &parsed.items, parameters).await,
         Statement::Nothing(_) => Ok(Reply::done()),
         Statement::CreateUser { .. }

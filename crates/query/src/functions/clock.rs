@@ -11,7 +11,7 @@ use super::date::EPOCH_DAYS;
 use super::interval;
 use super::meaning::{self, Digits};
 use super::row::{Kind, Out, Row, RowFunction};
-use super::udf::{Does, Udf};
+use super::udf::{FunctionImpl, Udf};
 use super::vector::{Vector, column};
 use crate::temporal::{self, DAY, Parts, SECOND, TIME_MAX};
 use crate::{convert, format, losses};
@@ -43,7 +43,7 @@ fn longest(micros: i64) -> i64 {
 
 /// Parses text as a time; invalid or partial ones are recorded as truncated.
 fn time_of_text(text: &str) -> Option<i64> {
-    if losses::are_heard() && !temporal::is_whole_time(text) {
+    if losses::are_collected() && !temporal::is_whole_time(text) {
         losses::note_truncated("time", text);
     }
     temporal::parse_time(text)
@@ -195,7 +195,7 @@ fn format_of(row: &Row<'_>) -> Option<Out> {
 #[derive(Debug)]
 struct UnixTimestamp;
 
-impl Does for UnixTimestamp {
+impl FunctionImpl for UnixTimestamp {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let said = match args.scalar_arguments[2] {
             Some(ScalarValue::Int64(Some(digits))) => u8::try_from(*digits).ok(),

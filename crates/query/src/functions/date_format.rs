@@ -9,7 +9,7 @@ use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, V
 use super::date::{day_of_year, month_name, named, week, weekday_name};
 use super::meaning::{DIGITS_MAX, with_digits};
 use super::row::{Kind, Out, RowFunction};
-use super::udf::{Does, Udf};
+use super::udf::{FunctionImpl, Udf};
 use super::vector::column;
 use crate::temporal::{self, DAY, Parts, SECOND};
 use crate::{convert, losses};
@@ -281,7 +281,7 @@ impl Reading {
 #[derive(Debug)]
 struct StrToDate;
 
-impl Does for StrToDate {
+impl FunctionImpl for StrToDate {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let literal = args.scalar_arguments[1].and_then(|value| value.try_as_str().flatten());
         let Some(format) = literal else {

@@ -18,7 +18,7 @@ use freshet_base::{ErrorCode, err};
 
 use super::misc::text_or_bytes;
 use super::row::{Kind, Out, Row, RowFunction};
-use super::typed::Typed;
+use super::typed::TypeDependent;
 use crate::convert::{self, is_binary};
 use crate::error::external;
 
@@ -304,7 +304,7 @@ fn cut_bytes(row: &Row<'_>) -> Option<Out> {
 pub fn all() -> Vec<ScalarUDF> {
     let text: &[Kind] = &[Kind::Text, Kind::Int, Kind::Text];
     let bytes: &[Kind] = &[Kind::Bytes, Kind::Int, Kind::Text];
-    let typed = Typed::udf("mysql_group_cut", (3, 3), text_or_bytes, |args, types| {
+    let typed = TypeDependent::udf("mysql_group_cut", (3, 3), text_or_bytes, |args, types| {
         let bytes = is_binary(&types[0]);
         let name = if bytes { "mysql_group_cut_bytes" } else { "mysql_group_cut_text" };
         Ok(super::call(name, args))

@@ -6,7 +6,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit, when};
 
 use super::in_set;
-use super::operators::{Operand, Typed, comparable};
+use super::operators::{Operand, TypedExpr, comparable};
 use super::typed::{common_of, converted, exact_digits, shared};
 use crate::convert::is_text;
 use crate::interrupt;
@@ -73,7 +73,7 @@ fn is_as_it_is(value: &DataType, literal: &DataType) -> bool {
 struct Lists {
     tests: Vec<Expr>,
     /// The converted value, the type of the items and the items.
-    alike: Vec<(Typed, DataType, Vec<Expr>)>,
+    alike: Vec<(TypedExpr, DataType, Vec<Expr>)>,
 }
 
 impl Lists {

@@ -8,7 +8,7 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
 use super::meaning::{DIGITS_MAX, digits, with_digits};
-use super::udf::{Does, Udf};
+use super::udf::{FunctionImpl, Udf};
 use crate::convert::{self, DATETIME};
 use crate::temporal::{self, DAY, Parts, SECOND};
 use crate::{format, losses};
@@ -31,7 +31,7 @@ pub fn span(amount: &str, unit: &str) -> Option<Span> {
     let micros = |count: i64| Some(Span { months: 0, micros: count });
     // Text is read as the integer it starts with; numbers were already rounded.
     let whole = || {
-        if losses::are_heard() && !convert::is_integer(amount) {
+        if losses::are_collected() && !convert::is_integer(amount) {
             losses::note_truncated("INTEGER", amount);
         }
         Some(convert::integer_prefix(amount))
@@ -45,7 +45,7 @@ pub fn span(amount: &str, unit: &str) -> Option<Span> {
         "HOUR" => micros(whole()?.checked_mul(3600 * SECOND)?),
         "MINUTE" => micros(whole()?.checked_mul(60 * SECOND)?),
         "SECOND" => {
-            if losses::are_heard() && !convert::is_decimal(amount) {
+            if losses::are_collected() && !convert::is_decimal(amount) {
                 losses::note_truncated("DECIMAL", amount);
             }
             let unscaled = convert::decimal_prefix(amount, 6, i128::from(i64::MAX));
@@ -151,7 +151,7 @@ fn literal_text(literal: Option<&ScalarValue>) -> Option<&str> {
 #[derive(Debug)]
 struct DateAdd;
 
-impl Does for DateAdd {
+impl FunctionImpl for DateAdd {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let unit = literal_text(args.scalar_arguments[2]).unwrap_or("DAY");
         let ty = match args.arg_fields[0].data_type() {
@@ -220,7 +220,7 @@ fn dates_of_numbers(values: &ArrayRef) -> Result<ArrayRef> {
         return Ok(Arc::clone(values));
     }
     let dated = convert::datetime(values)?;
-    let numbers = losses::unheard(|| convert::int(values))?;
+    let numbers = losses::without_collecting(|| convert::int(values))?;
     let shown = dated.iter().zip(&numbers).map(|(micros, number)| {
         let mut out = String::new();
         match (micros?, number? <= temporal::DATE_NUMBER_MAX) {

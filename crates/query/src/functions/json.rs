@@ -1,5 +1,4 @@
-use std::fmt::{self, Write};
-use std::io;
+use std::fmt;
 
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::ScalarUDF;
@@ -7,147 +6,11 @@ use serde_json::Value;
 
 use super::json_path::Path;
 use super::json_search;
+use super::json_text::{Limited, document, json, parsed, print, print_array, print_text};
 use super::row::{Kind, MANY, Out, Row, RowFunction, Source};
-use crate::interrupt::Work;
+use crate::interrupt::CancellationTicker;
 
 const T: &[Kind] = &[Kind::Text];
-
-/// Memory of a value in a tree, including its slot in an array.
-const VALUE_BYTES: usize = 2 * size_of::<Value>();
-/// Minimum memory of an object: the first leaf of its B-tree.
-const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + VALUE_BYTES;
-/// A string writer with a maximum length.
-pub struct Limited {
-    text: String,
-    bytes_max: usize,
-}
-
-impl Limited {
-    /// An empty text with the length limit of results.
-    pub fn of(row: &Row<'_>) -> Self {
-        Self { text: String::new(), bytes_max: row.bytes_max() }
-    }
-
-    /// The written text, or [`Out::TooLong`] if the limit was exceeded.
-    pub fn out(self, written: fmt::Result) -> Option<Out> {
-        Some(match written {
-            Ok(()) => Out::Text(self.text),
-            Err(fmt::Error) => Out::TooLong,
-        })
-    }
-}
-
-impl Write for Limited {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        if part.len() > self.bytes_max - self.text.len() {
-            return Err(fmt::Error);
-        }
-        self.text.push_str(part);
-        Ok(())
-    }
-}
-
-impl io::Write for Limited {
-    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        let text = str::from_utf8(part).map_err(io::Error::other)?;
-        self.write_str(text).map_err(io::Error::other)?;
-        Ok(part.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Prints JSON in MySQL's format: a space after colons and commas, keys ordered by length and then
-/// by bytes.
-fn print(out: &mut impl Write, value: &Value) -> fmt::Result {
-    match value {
-        Value::Array(items) => print_array(out, items.iter()),
-        Value::Object(members) => {
-            let mut members = members.iter().collect::<Vec<_>>();
-            members.sort_by(|(a, _), (b, _)| (a.len(), *a).cmp(&(b.len(), *b)));
-            out.write_char('{')?;
-            for (at, (key, item)) in members.into_iter().enumerate() {
-                if at > 0 {
-                    out.write_str(", ")?;
-                }
-                print_text(out, key)?;
-                out.write_str(": ")?;
-                print(out, item)?;
-            }
-            out.write_char('}')
-        }
-        Value::String(text) => print_text(out, text),
-        scalar => write!(out, "{scalar}"),
-    }
-}
-
-fn print_array<'v>(out: &mut impl Write, items: impl Iterator<Item = &'v Value>) -> fmt::Result {
-    out.write_char('[')?;
-    for (at, item) in items.enumerate() {
-        if at > 0 {
-            out.write_str(", ")?;
-        }
-        print(out, item)?;
-    }
-    out.write_char(']')
-}
-
-/// Prints a quoted string, piece by piece to avoid a copy.
-fn print_text(out: &mut impl Write, text: &str) -> fmt::Result {
-    out.write_char('"')?;
-    let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let escaped = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x08 => "\\b",
-            0x0c => "\\f",
-            0x00..0x20 => "",
-            _ => continue,
-        };
-        out.write_str(&text[plain..at])?;
-        match escaped {
-            "" => write!(out, "\\u{byte:04x}")?,
-            escaped => out.write_str(escaped)?,
-        }
-        plain = at + 1;
-    }
-    out.write_str(&text[plain..])?;
-    out.write_char('"')
-}
-
-/// An upper bound for the memory of the parsed tree, to reserve it before parsing.
-fn tree_bytes(text: &str) -> usize {
-    let mut bytes = VALUE_BYTES + text.len();
-    for byte in text.bytes() {
-        bytes += match byte {
-            b'{' => OBJECT_BYTES,
-            b'[' => 4 * VALUE_BYTES,
-            // B-tree leaves may be half empty.
-            b':' => OBJECT_BYTES / 5,
-            b',' => VALUE_BYTES,
-            _ => 0,
-        };
-    }
-    bytes
-}
-
-/// Parses JSON after reserving memory for its tree.
-pub fn parsed(row: &Row<'_>, text: &str) -> Result<serde_json::Result<Value>> {
-    row.hold_more(tree_bytes(text))?;
-    Ok(serde_json::from_str(text))
-}
-
-/// Parses an argument as JSON.
-pub fn document(row: &Row<'_>, arg: usize) -> Result<Value> {
-    parsed(row, row.text(arg))?
-        .map_err(|error| exec_datafusion_err!("Invalid JSON text in argument {}: {error}", arg + 1))
-}
 
 /// An argument as a JSON value: JSON is parsed; text, numbers and booleans become the corresponding
 /// value.
@@ -167,13 +30,6 @@ fn value(row: &Row<'_>, arg: usize) -> Result<Value> {
 fn path(row: &Row<'_>, arg: usize) -> Result<Path> {
     Path::parse(row.text(arg))
         .ok_or_else(|| exec_datafusion_err!("Invalid JSON path expression '{}'", row.text(arg)))
-}
-
-/// A JSON value as the result of a function.
-pub fn json(row: &Row<'_>, value: &Value) -> Option<Out> {
-    let mut out = Limited::of(row);
-    let written = print(&mut out, value);
-    out.out(written)
 }
 
 fn int(value: usize) -> Option<Out> {
@@ -262,7 +118,7 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 /// Whether `target` contains `candidate`, in the sense of JSON_CONTAINS.
-fn contains(target: &Value, candidate: &Value, work: &mut Work) -> Result<bool> {
+fn contains(target: &Value, candidate: &Value, work: &mut CancellationTicker) -> Result<bool> {
     work.done(1)?;
     Ok(match (target, candidate) {
         (Value::Array(items), Value::Array(wanted)) => {
@@ -287,7 +143,7 @@ fn contains(target: &Value, candidate: &Value, work: &mut Work) -> Result<bool> 
     })
 }
 
-fn any_contains(items: &[Value], wanted: &Value, work: &mut Work) -> Result<bool> {
+fn any_contains(items: &[Value], wanted: &Value, work: &mut CancellationTicker) -> Result<bool> {
     for item in items {
         if contains(item, wanted, work)? {
             return Ok(true);
@@ -299,7 +155,7 @@ fn any_contains(items: &[Value], wanted: &Value, work: &mut Work) -> Result<bool
 fn json_contains(row: &Row<'_>) -> Result<Option<Out>> {
     let candidate = document(row, 1)?;
     let Some(target) = at_path(row, 2)? else { return Ok(None) };
-    Ok(Some(Out::Int(contains(&target, &candidate, &mut Work::default())?.into())))
+    Ok(Some(Out::Int(contains(&target, &candidate, &mut CancellationTicker::default())?.into())))
 }
 
 /// `JSON_CONTAINS_PATH(document, 'one' | 'all', path, ...)`.
@@ -416,7 +272,7 @@ fn merged(left: Value, right: Value) -> Value {
 
 /// `JSON_OVERLAPS`: whether two documents have a member or an item in common or are equal.
 fn overlaps(left: &Value, right: &Value) -> Result<bool> {
-    let mut work = Work::default();
+    let mut work = CancellationTicker::default();
     Ok(match (left, right) {
         (Value::Object(a), Value::Object(b)) => {
             a.iter().any(|(key, item)| b.get(key).is_some_and(|other| same(item, other)))
@@ -523,37 +379,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_prints_as_in_mysql() {
-        let value = serde_json::from_str(r#"{"bb":1,"a":[1,2.5,"x"],"c":null}"#).unwrap();
-        let mut printed = String::new();
-        print(&mut printed, &value).unwrap();
-        assert_eq!(printed, r#"{"a": [1, 2.5, "x"], "c": null, "bb": 1}"#);
-        assert_eq!(depth(&value), 3);
-    }
-
-    #[test]
-    fn texts_are_printed_as_serde_prints_them() {
-        let text = (0..=0x2ff_u32).filter_map(char::from_u32).collect::<String>();
-        let mut printed = String::new();
-        print_text(&mut printed, &text).unwrap();
-        assert_eq!(printed, serde_json::to_string(&text).unwrap());
-    }
-
-    #[test]
-    fn a_tree_takes_no_more_than_is_asked_for() {
-        for (text, bytes) in [
-            (r#"[{"a":1},{"a":1},{"a":1}]"#, 3 * 632),
-            ("[1,2,3,4,5,6,7,8]", 8 * size_of::<Value>()),
-            ("[[[[[[[[]]]]]]]]", 8 * 4 * size_of::<Value>()),
-        ] {
-            assert!(tree_bytes(text) >= bytes, "{text}");
-        }
-    }
-
-    #[test]
     fn an_array_contains_its_parts() {
         let parse = |text| serde_json::from_str::<Value>(text).unwrap();
-        let holds = |a: &Value, b: &Value| contains(a, b, &mut Work::default()).unwrap();
+        let holds =
+            |a: &Value, b: &Value| contains(a, b, &mut CancellationTicker::default()).unwrap();
         assert!(holds(&parse("[1,2,[3]]"), &parse("[2,1]")));
         assert!(holds(&parse(r#"{"a":1,"b":2}"#), &parse(r#"{"a":1.0}"#)));
         assert!(!holds(&parse("[1]"), &parse("2")));

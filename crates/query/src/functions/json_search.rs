@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use datafusion::common::{DataFusionError, Result};
 use serde_json::Value;
 
-use super::json::{document, json};
+use super::json_text::{document, json};
 use super::like::Pattern;
 use super::regexp;
 use super::row::{Out, Row};

@@ -13,11 +13,11 @@ use datafusion::logical_expr::{
 };
 use memchr::memmem::Finder;
 
-use super::udf::{Does, Udf};
+use super::udf::{FunctionImpl, Udf};
 use super::vector::column;
 use crate::convert;
 use crate::evaluation::Evaluation;
-use crate::interrupt::Work;
+use crate::interrupt::CancellationTicker;
 
 /// A pattern of `%`, `_` and `\`, split at `%`.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Part {
     }
 
     /// The rest of the text after the first occurrence of the part.
-    fn find<'t>(&self, text: &'t str, work: &mut Work) -> Result<Option<&'t str>> {
+    fn find<'t>(&self, text: &'t str, work: &mut CancellationTicker) -> Result<Option<&'t str>> {
         let signs = match self {
             Self::Text(part) => {
                 let at = part.find(text.as_bytes());
@@ -117,7 +117,7 @@ impl Pattern {
     pub fn matches(&self, text: &str) -> Result<bool> {
         let Some(mut rest) = self.first.strip(text) else { return Ok(false) };
         let Some((last, between)) = self.others.split_last() else { return Ok(rest.is_empty()) };
-        let mut work = Work::default();
+        let mut work = CancellationTicker::default();
         for part in between {
             match part.find(rest, &mut work)? {
                 Some(behind) => rest = behind,
@@ -146,7 +146,7 @@ impl Pattern {
 #[derive(Debug)]
 struct MySqlLike;
 
-impl Does for MySqlLike {
+impl FunctionImpl for MySqlLike {
     fn field(&self, name: &str, _args: &ReturnFieldArgs<'_>) -> Result<Field> {
         Ok(Field::new(name, DataType::Boolean, true))
     }
@@ -167,7 +167,7 @@ impl Does for MySqlLike {
     fn eval(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
         let texts = convert::text(&column(&args.args[0], rows)?)?;
         let patterns = convert::text(&column(&args.args[1], rows)?)?;
-        let _shown = Evaluation::of(&args.config_options).show()?;
+        let _guard = Evaluation::of(&args.config_options).enter()?;
         let mut last: Option<(&str, Pattern)> = None;
         let matched = texts.iter().zip(patterns.iter()).map(|(text, pattern)| {
             let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };

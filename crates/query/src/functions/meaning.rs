@@ -15,7 +15,7 @@ use freshet_schema::ColumnType;
 
 use super::typed::{converted, decimal_of_digits, exact_digits, is_decimal};
 use crate::convert::{TIME, is_binary, is_text};
-use crate::result::Origin;
+use crate::result::ColumnOrigin;
 use crate::temporal;
 
 /// Metadata key for text that is JSON.
@@ -36,7 +36,7 @@ pub fn json(name: &str) -> Field {
 /// Whether a field's text is JSON.
 pub fn is_json(field: &Field) -> bool {
     field.metadata().contains_key(JSON)
-        || Origin::decode(field).is_some_and(|origin| origin.ty == ColumnType::Json)
+        || ColumnOrigin::decode(field).is_some_and(|origin| origin.ty == ColumnType::Json)
 }
 
 /// How many fractional digits the results of a function display.
@@ -233,10 +233,12 @@ pub fn digits(field: &Field, literal: Option<&ScalarValue>, wanted: &DataType) -
         return Some(said);
     }
     match field.data_type() {
-        DataType::Timestamp(_, _) | DataType::Duration(_) => match Origin::decode(field)?.ty {
-            ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Some(fsp),
-            _ => None,
-        },
+        DataType::Timestamp(_, _) | DataType::Duration(_) => {
+            match ColumnOrigin::decode(field)?.ty {
+                ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Some(fsp),
+                _ => None,
+            }
+        }
         ty if is_decimal(ty) => scale(field).map(|scale| scale.min(DIGITS_MAX)),
         ty if ty.is_integer() || *ty == DataType::Date32 => Some(0),
         ty if is_text(ty) => Some(match literal.map(ScalarValue::try_as_str) {

@@ -5,7 +5,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF, cast};
 
 use super::row::{Kind, MANY, Out, Row, RowFunction};
-use super::typed::{Typed, converted, is_decimal};
+use super::typed::{TypeDependent, converted, is_decimal};
 use crate::convert::{is_binary, is_text};
 
 /// MySQL's aliases of functions.
@@ -119,21 +119,21 @@ fn format_number(mut args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
 /// Functions whose implementation depends on the types of their arguments.
 fn typed() -> Vec<ScalarUDF> {
     vec![
-        Typed::udf("hex", (1, 1), |_| Ok(DataType::Utf8View), hex),
-        Typed::udf("format", (2, 3), |_| Ok(DataType::Utf8View), format_number),
-        Typed::udf("upper", (1, 1), text_or_bytes, |args, types| {
+        TypeDependent::udf("hex", (1, 1), |_| Ok(DataType::Utf8View), hex),
+        TypeDependent::udf("format", (2, 3), |_| Ok(DataType::Utf8View), format_number),
+        TypeDependent::udf("upper", (1, 1), text_or_bytes, |args, types| {
             Ok(in_case("mysql_upper", args, types))
         }),
-        Typed::udf("lower", (1, 1), text_or_bytes, |args, types| {
+        TypeDependent::udf("lower", (1, 1), text_or_bytes, |args, types| {
             Ok(in_case("mysql_lower", args, types))
         }),
-        Typed::udf(
+        TypeDependent::udf(
             "isnull",
             (1, 1),
             |_| Ok(DataType::Boolean),
             |mut args, _| Ok(args.remove(0).is_null()),
         ),
-        Typed::udf(
+        TypeDependent::udf(
             "timediff",
             (2, 2),
             |_| Ok(crate::convert::TIME),
@@ -152,17 +152,17 @@ fn typed() -> Vec<ScalarUDF> {
                 ))
             },
         ),
-        Typed::udf(
+        TypeDependent::udf(
             "mysql_extract",
             (2, 2),
             |_| Ok(DataType::Int64),
             |args, types| Ok(super::call(extracting(&args[0], &types[1]), args)),
         ),
-        Typed::udf("addtime", (2, 2), time_type, |mut args, types| {
+        TypeDependent::udf("addtime", (2, 2), time_type, |mut args, types| {
             let time = time_alone(args.remove(1), &types[1]);
             Ok(add_time(vec![args.remove(0), time], types))
         }),
-        Typed::udf("subtime", (2, 2), time_type, |mut args, types| {
+        TypeDependent::udf("subtime", (2, 2), time_type, |mut args, types| {
             let time = time_alone(args.remove(1), &types[1]);
             let negated = super::call("mysql_negate_time", vec![time]);
             Ok(add_time(vec![args.remove(0), negated], types))

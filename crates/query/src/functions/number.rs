@@ -21,7 +21,7 @@ use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, V
 
 use super::meaning;
 use super::typed::{decimal_of_digits, integer_digits};
-use super::udf::{Does, Udf};
+use super::udf::{FunctionImpl, Udf};
 use crate::{convert, losses};
 
 /// MySQL's `div_precision_increment`: fractional digits that `/` adds.
@@ -101,23 +101,23 @@ impl Number {
 
 /// The type of a result and its displayed scale.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Typed {
+pub(super) struct NumberType {
     pub ty: DataType,
     pub shown: Option<i8>,
 }
 
-impl From<DataType> for Typed {
+impl From<DataType> for NumberType {
     fn from(ty: DataType) -> Self {
         Self { ty, shown: None }
     }
 }
 
-pub(super) fn decimal(whole: i16, scale: i8, shown: i8) -> Typed {
-    Typed { ty: decimal_of_digits(whole.max(0), scale), shown: Some(shown.min(scale)) }
+pub(super) fn decimal(whole: i16, scale: i8, shown: i8) -> NumberType {
+    NumberType { ty: decimal_of_digits(whole.max(0), scale), shown: Some(shown.min(scale)) }
 }
 
 /// Derives the result type from the operands and those of them that are literals.
-pub(super) type Returns = fn(&[Number], &[Option<&ScalarValue>]) -> Result<Typed>;
+pub(super) type Returns = fn(&[Number], &[Option<&ScalarValue>]) -> Result<NumberType>;
 /// Computes the result for columns of equal length.
 pub(super) type Eval = fn(&[ArrayRef], &DataType) -> Result<ArrayRef>;
 
@@ -139,7 +139,7 @@ impl Arithmetic {
     }
 }
 
-impl Does for Arithmetic {
+impl FunctionImpl for Arithmetic {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let operands = args.arg_fields.iter().map(|field| Number::of(field)).collect::<Vec<_>>();
         let typed = (self.returns)(&operands, args.scalar_arguments)?;
@@ -245,7 +245,7 @@ pub(super) fn pairs<'a, A, B, R>(
 
 /// The type of a quotient: its displayed scale is that of the dividend plus four; its scale inside
 /// an expression is rounded up to MySQL's words.
-fn divide_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn divide_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<NumberType> {
     let [left, right] = [operands[0], operands[1]];
     if left == Number::Double || right == Number::Double {
         return Ok(DataType::Float64.into());
@@ -298,11 +298,11 @@ fn doubles(
 }
 
 /// A quotient truncated to an integer; NULL if the divisor is zero.
-type Quotient<N> = fn(N, N, Raise) -> Result<Option<N>, ArrowError>;
+type Quotient<N> = fn(N, N, ScaleUp) -> Result<Option<N>, ArrowError>;
 
 /// The powers of ten by which both operands of a division are multiplied first.
 #[derive(Clone, Copy)]
-struct Raise {
+struct ScaleUp {
     left: u32,
     right: u32,
 }
@@ -315,12 +315,12 @@ fn quotients<T: DecimalType>(
     let [(left, s1), (right, s2)] = both::<T>(args)?;
     let scale = u32::from(Number::of_type(ty).digits().scale.unsigned_abs());
     let raise =
-        Raise { left: (scale + s2).saturating_sub(s1), right: s1.saturating_sub(scale + s2) };
+        ScaleUp { left: (scale + s2).saturating_sub(s1), right: s1.saturating_sub(scale + s2) };
     zipped(&left, &right, |left, right| quotient(left, right, raise))
 }
 
 /// `left / right` after scaling both, truncated; NULL if `right` is zero.
-fn quotient(left: i128, right: i128, raise: Raise) -> Result<Option<i128>, ArrowError> {
+fn quotient(left: i128, right: i128, raise: ScaleUp) -> Result<Option<i128>, ArrowError> {
     if right == 0 {
         return Ok(None);
     }
@@ -336,7 +336,7 @@ fn quotient(left: i128, right: i128, raise: Raise) -> Result<Option<i128>, Arrow
     }
 }
 
-fn wide_quotient(left: i256, right: i256, raise: Raise) -> Result<Option<i256>, ArrowError> {
+fn wide_quotient(left: i256, right: i256, raise: ScaleUp) -> Result<Option<i256>, ArrowError> {
     if right == i256::ZERO {
         return Ok(None);
     }
@@ -346,7 +346,7 @@ fn wide_quotient(left: i256, right: i256, raise: Raise) -> Result<Option<i256>, 
 }
 
 /// BIGINT, unsigned if any operand is.
-pub(super) fn int_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+pub(super) fn int_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<NumberType> {
     let unsigned = |number: &Number| matches!(number, Number::Int { unsigned: true, .. });
     let unsigned = operands.iter().any(unsigned);
     Ok(if unsigned { DataType::UInt64 } else { DataType::Int64 }.into())
@@ -395,7 +395,7 @@ pub(super) fn integers(
     })
 }
 
-fn modulo_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn modulo_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<NumberType> {
     Ok(match (operands[0], operands[1]) {
         (Number::Double, _) | (_, Number::Double) => DataType::Float64.into(),
         (Number::Int { .. }, Number::Int { .. }) => int_type(&operands[..1], &[])?,
@@ -409,8 +409,8 @@ fn modulo_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed>
 
 fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     Ok(match ty {
-        DataType::Decimal256(_, _) => rests::<Decimal256Type>(args, ty)?,
-        DataType::Decimal128(_, _) => rests::<Decimal128Type>(args, ty)?,
+        DataType::Decimal256(_, _) => remainders::<Decimal256Type>(args, ty)?,
+        DataType::Decimal128(_, _) => remainders::<Decimal128Type>(args, ty)?,
         DataType::Int64 | DataType::UInt64 => {
             let (left, right) = (whole_numbers(&args[0])?, whole_numbers(&args[1])?);
             integers(pairs(left, right, i128::checked_rem), ty, "%")?
@@ -419,18 +419,21 @@ fn modulo(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     })
 }
 
-fn rests<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
+fn remainders<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     let scale = Number::of_type(ty).digits().scale.unsigned_abs();
     let [left, right] = aligned::<T>(args, scale.into())?;
-    let rests = zipped(&left, &right, |left, right| match right.is_zero() {
+    let remainders = zipped(&left, &right, |left, right| match right.is_zero() {
         true => Ok(None),
         false => left.mod_checked(right).map(Some),
     });
-    typed(rests?, ty)
+    typed(remainders?, ty)
 }
 
 /// The result type if an operand is a double or all are integers.
-fn plain_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Option<Typed>> {
+fn plain_type(
+    operands: &[Number],
+    literals: &[Option<&ScalarValue>],
+) -> Result<Option<NumberType>> {
     if operands.contains(&Number::Double) {
         return Ok(Some(DataType::Float64.into()));
     }
@@ -439,7 +442,7 @@ fn plain_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<
 }
 
 /// The result type of `+` and `-`.
-fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<NumberType> {
     if let Some(ty) = plain_type(operands, literals)? {
         return Ok(ty);
     }
@@ -449,7 +452,7 @@ fn sum_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Ty
 }
 
 /// The result type of `*`.
-fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<NumberType> {
     if let Some(ty) = plain_type(operands, literals)? {
         return Ok(ty);
     }
@@ -460,20 +463,20 @@ fn product_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Resul
 }
 
 /// `+` or `-` for each kind of number.
-struct Adds {
+struct AddOrSubtract {
     sign: &'static str,
     narrow: fn(i128, i128) -> Result<i128, ArrowError>,
     wide: fn(i256, i256) -> Result<i256, ArrowError>,
     double: fn(f64, f64) -> f64,
 }
 
-const PLUS: Adds = Adds {
+const PLUS: AddOrSubtract = AddOrSubtract {
     sign: "+",
     narrow: i128::add_checked,
     wide: i256::add_checked,
     double: |left, right| left + right,
 };
-const MINUS: Adds = Adds {
+const MINUS: AddOrSubtract = AddOrSubtract {
     sign: "-",
     narrow: i128::sub_checked,
     wide: i256::sub_checked,
@@ -481,8 +484,8 @@ const MINUS: Adds = Adds {
 };
 
 /// `+` or `-` on doubles, integers with possible overflow, or decimals.
-fn added(args: &[ArrayRef], ty: &DataType, adds: &Adds) -> Result<ArrayRef> {
-    let Adds { sign, narrow, wide, double } = adds;
+fn added(args: &[ArrayRef], ty: &DataType, adds: &AddOrSubtract) -> Result<ArrayRef> {
+    let AddOrSubtract { sign, narrow, wide, double } = adds;
     let scale = Number::of_type(ty).digits().scale.unsigned_abs().into();
     match ty {
         DataType::Float64 => doubles(args, sign, |left, right| Some(double(left, right))),
@@ -524,14 +527,14 @@ fn products<T: DecimalType>(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef
 /// Divides, and records divisions by zero after the losses of the operands.
 fn divided(args: &[ArrayRef], ty: &DataType, divide: Eval) -> Result<ArrayRef> {
     let values = divide(args, ty)?;
-    if losses::are_heard() {
+    if losses::are_collected() {
         note_divisions(args)?;
     }
     Ok(values)
 }
 
 fn note_divisions(args: &[ArrayRef]) -> Result<()> {
-    let divisors = losses::unheard(|| convert::double(&args[1]))?;
+    let divisors = losses::without_collecting(|| convert::double(&args[1]))?;
     let zero = |row: usize| divisors.is_valid(row) && divisors.value(row) == 0.0;
     let nulls = args[0].logical_nulls();
     let is_divided = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));

@@ -57,7 +57,7 @@ pub fn once(
     let context = SimplifyContext::builder().with_schema(Arc::clone(&named)).build();
     let simplifier = ExprSimplifier::new(context);
     let body = simplifier.coerce(simplifier.simplify(body(columns.collect())?)?, &named)?;
-    let once = Once {
+    let once = SharedSubexpressions {
         shown: format!("once({body}){types:?}"),
         returns: body.get_type(&*named)?,
         computed: create_physical_expr(
@@ -74,7 +74,7 @@ pub fn once(
 
 /// A function whose body is a physical expression.
 #[derive(Debug)]
-struct Once {
+struct SharedSubexpressions {
     shown: String,
     returns: DataType,
     computed: Arc<dyn PhysicalExpr>,
@@ -83,21 +83,21 @@ struct Once {
     signature: Signature,
 }
 
-impl PartialEq for Once {
+impl PartialEq for SharedSubexpressions {
     fn eq(&self, other: &Self) -> bool {
         self.shown == other.shown
     }
 }
 
-impl Eq for Once {}
+impl Eq for SharedSubexpressions {}
 
-impl Hash for Once {
+impl Hash for SharedSubexpressions {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.shown.hash(state);
     }
 }
 
-impl ScalarUDFImpl for Once {
+impl ScalarUDFImpl for SharedSubexpressions {
     fn name(&self) -> &str {
         "mysql_once"
     }
@@ -128,7 +128,7 @@ pub fn computed(
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?;
     // Functions inside the expression have no access to the statement, so their losses are
     // collected here.
-    let values = losses::heard(&args.config_options, || expr.evaluate(&batch))?;
+    let values = losses::collecting(&args.config_options, || expr.evaluate(&batch))?;
     match (constant, values) {
         (true, ColumnarValue::Array(array)) => {
             Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))

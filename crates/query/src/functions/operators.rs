@@ -10,7 +10,7 @@ use super::in_set;
 use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
 use super::number::CLOCK_DIGITS;
 use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
-use super::whole::named_shortly;
+use super::whole::with_short_name;
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
 use crate::{interrupt, losses};
@@ -43,14 +43,14 @@ impl ExprPlanner for MySqlOperators {
         // Conditions keep their names, because pruning does not see what is hidden by a short name;
         // the operands that pruning can use are columns.
         if !matches!(op, BinaryOperator::And | BinaryOperator::Or) {
-            (left, right) = (named_shortly(left), named_shortly(right));
+            (left, right) = (with_short_name(left), with_short_name(right));
         }
         let fields = (left.to_field(schema)?.1, right.to_field(schema)?.1);
         let types = (fields.0.data_type(), fields.1.data_type());
         let hides = hides_digits(&fields.0) || hides_digits(&fields.1);
         Ok(match planned(&op, ((left, types.0), (right, types.1)), hides) {
             Ok(expr) if is_condition(&op) => PlannerResult::Planned(expr),
-            Ok(expr) => PlannerResult::Planned(named_shortly(expr)),
+            Ok(expr) => PlannerResult::Planned(with_short_name(expr)),
             Err(operands) => {
                 let (left, right) = *operands;
                 PlannerResult::Original(RawBinaryExpr { op, left, right })
@@ -189,7 +189,7 @@ fn is_temporal(ty: &DataType) -> bool {
 }
 
 /// An expression and its type.
-pub type Typed = (Expr, DataType);
+pub type TypedExpr = (Expr, DataType);
 
 /// `left op right`: text is compared to numbers as a double and to dates as a date.
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
@@ -213,12 +213,12 @@ fn is_of_rows(expr: &Expr) -> bool {
 /// `left <=> right` as equalities of expressions that are never NULL. A join has one NULL semantics
 /// for all its keys, and loses it when joins are merged; equalities keep their meaning wherever the
 /// optimizer moves them.
-fn same_or_both_null(left: Typed, right: Typed) -> Expr {
+fn same_or_both_null(left: TypedExpr, right: TypedExpr) -> Expr {
     let defaults = (ScalarValue::new_default(&left.1), ScalarValue::new_default(&right.1));
     let (Ok(left_default), Ok(right_default)) = defaults else {
         return binary_expr(left.0, Operator::IsNotDistinctFrom, right.0);
     };
-    let value = |(expr, _): &Typed, default: ScalarValue| {
+    let value = |(expr, _): &TypedExpr, default: ScalarValue| {
         super::call("df_coalesce", vec![expr.clone(), lit(default)])
     };
     let equal = value(&left, left_default).eq(value(&right, right_default));
@@ -226,7 +226,7 @@ fn same_or_both_null(left: Typed, right: Typed) -> Expr {
 }
 
 /// Converts both operands of a comparison to the type in which MySQL compares them.
-pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
+pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (TypedExpr, TypedExpr) {
     let (left_type, right_type) = (left.1, right.1);
     let number = |ty: &DataType| ty.is_numeric() || *ty == DataType::Boolean;
     // A boolean is converted to an integer, unless compared to integers, which it is compatible
@@ -295,7 +295,7 @@ pub fn comparable(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
 
 /// The text of a literal after `_binary`. Text is ordered by its bytes, so a text column can be
 /// compared to it without conversion.
-fn text_of_bytes(expr: &Expr) -> Option<Typed> {
+fn text_of_bytes(expr: &Expr) -> Option<TypedExpr> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == "mysql_binary" => match &call.args[..] {
             [text @ Expr::Literal(value, _)] if value.try_as_str().flatten().is_some() => {
@@ -307,27 +307,27 @@ fn text_of_bytes(expr: &Expr) -> Option<Typed> {
     }
 }
 
-fn owned(operand: Operand<'_>) -> Typed {
+fn owned(operand: Operand<'_>) -> TypedExpr {
     (operand.0, operand.1.clone())
 }
 
 /// Converts an operand by MySQL's rules.
-fn to(operand: Operand<'_>, ty: &DataType) -> Typed {
+fn to(operand: Operand<'_>, ty: &DataType) -> TypedExpr {
     (converted(operand.0, operand.1, ty), ty.clone())
 }
 
-fn as_type(operand: Operand<'_>, ty: &DataType) -> Typed {
+fn as_type(operand: Operand<'_>, ty: &DataType) -> TypedExpr {
     (cast(operand.0, ty.clone()), ty.clone())
 }
 
-fn as_bits_or_number(operand: Operand<'_>) -> Typed {
+fn as_bits_or_number(operand: Operand<'_>) -> TypedExpr {
     let (expr, ty) = of_bits(operand);
     let wanted = if is_binary(ty) { &DataType::Float64 } else { ty };
     (number(expr, ty), wanted.clone())
 }
 
 /// Exact numbers that need more than 128 bits are compared in 256.
-fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
+fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (TypedExpr, TypedExpr) {
     let (left_type, right_type) = (left.1, right.1);
     let (left, right) = (small_decimal(left, right_type), small_decimal(right, left_type));
     match common(&left.1, &right.1) {
@@ -340,7 +340,7 @@ fn exact_operands(left: Operand<'_>, right: Operand<'_>) -> (Typed, Typed) {
 
 /// A date and a number: an integer literal that is a valid date is compared as a date; anything
 /// else as numbers.
-fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (Typed, Typed) {
+fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (TypedExpr, TypedExpr) {
     if let Expr::Literal(value, _) = &number.0
         && number.1.is_integer()
         && let Ok(ScalarValue::Int64(Some(written))) = value.cast_to(&DataType::Int64)
@@ -361,7 +361,7 @@ fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (Typed, Typed) {
 
 /// A literal to compare to a date, converted to its type where possible, so that the column needs
 /// no conversion.
-fn date_literal(micros: Option<i64>, with: &DataType) -> Typed {
+fn date_literal(micros: Option<i64>, with: &DataType) -> TypedExpr {
     match micros {
         Some(micros) if *with == DataType::Date32 && micros % DAY == 0 => {
             (lit(ScalarValue::Date32(Some(temporal::days(micros)))), DataType::Date32)
@@ -372,7 +372,7 @@ fn date_literal(micros: Option<i64>, with: &DataType) -> Typed {
 
 /// An operand of a comparison with a date: literals are converted while planning, so that the
 /// column needs no conversion and can be used for pruning.
-fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
+fn temporal_operand(operand: Operand<'_>, with: &DataType) -> TypedExpr {
     if let Expr::Literal(value, _) = &operand.0
         && let Some(Some(text)) = value.try_as_str()
         && losses::may_fold(|| temporal::is_whole_datetime(text))
@@ -383,7 +383,7 @@ fn temporal_operand(operand: Operand<'_>, with: &DataType) -> Typed {
 }
 
 /// An operand of a comparison of text to a number.
-fn as_number(operand: Operand<'_>, other: &DataType) -> Typed {
+fn as_number(operand: Operand<'_>, other: &DataType) -> TypedExpr {
     if let (Expr::Literal(value, _), true) = (&operand.0, is_text(operand.1))
         && let Some(Some(text)) = value.try_as_str()
     {
@@ -406,7 +406,7 @@ fn as_number(operand: Operand<'_>, other: &DataType) -> Typed {
 
 /// An integer literal combined with a decimal gets the precision of its digits, so that products of
 /// decimals keep their precision.
-fn small_decimal(operand: Operand<'_>, other: &DataType) -> Typed {
+fn small_decimal(operand: Operand<'_>, other: &DataType) -> TypedExpr {
     if let (Expr::Literal(value, _), DataType::Decimal128(_, _)) = (&operand.0, other)
         && operand.1.is_integer()
         && let Ok(ScalarValue::Int64(Some(number))) = value.cast_to(&DataType::Int64)
@@ -432,11 +432,11 @@ fn of_bits(operand: Operand<'_>) -> Operand<'_> {
 
 /// Whether exact numbers need our arithmetic: DataFusion's does not know hidden digits and is
 /// limited to a precision of 38.
-fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
+fn needs_own_arithmetic(left: &TypedExpr, op: Operator, right: &TypedExpr, hides: bool) -> bool {
     let (Some((p1, s1)), Some((p2, s2))) = (exact_digits(&left.1), exact_digits(&right.1)) else {
         return false;
     };
-    let wide = |operand: &Typed| matches!(operand.1, DataType::Decimal256(_, _));
+    let wide = |operand: &TypedExpr| matches!(operand.1, DataType::Decimal256(_, _));
     if hides || wide(left) || wide(right) {
         return true;
     }
@@ -448,7 +448,7 @@ fn needs_ours(left: &Typed, op: Operator, right: &Typed, hides: bool) -> bool {
         // for columns of full precision or for constants, whose digits are known.
         Operator::Multiply => {
             let full = i16::from(DECIMAL128_MAX_PRECISION);
-            let literal = |operand: &Typed| matches!(operand.0, Expr::Literal(..));
+            let literal = |operand: &TypedExpr| matches!(operand.0, Expr::Literal(..));
             let constants = literal(left)
                 || literal(right)
                 || (!left.0.any_column_refs() && !right.0.any_column_refs());
@@ -497,7 +497,7 @@ fn arithmetic(left: Operand<'_>, op: Operator, right: Operand<'_>, hides: bool) 
     let left = small_decimal((number(left.0, left_type), left_type), right_type);
     let right = small_decimal((number(right.0, right_type), right_type), &left.1);
     let doubles = left.1.is_floating() || right.1.is_floating();
-    match doubles || needs_ours(&left, op, &right, hides) {
+    match doubles || needs_own_arithmetic(&left, op, &right, hides) {
         true => super::call(name, vec![left.0, right.0]),
         false => binary_expr(left.0, op, right.0),
     }

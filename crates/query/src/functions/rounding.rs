@@ -12,8 +12,8 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use super::number::{
-    Arithmetic, Number, SCALE_MAX, Typed, decimal, decimals, int_type, integers, is_wide, pairs,
-    ten, typed,
+    Arithmetic, Number, NumberType, SCALE_MAX, decimal, decimals, int_type, integers, is_wide,
+    pairs, ten, typed,
 };
 use crate::convert::{self, round_half_up};
 use crate::losses;
@@ -29,7 +29,7 @@ fn kept_digits(literals: &[Option<&ScalarValue>]) -> Option<i64> {
     }
 }
 
-fn round_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn round_type(operands: &[Number], literals: &[Option<&ScalarValue>]) -> Result<NumberType> {
     Ok(match operands[0] {
         Number::Double => DataType::Float64.into(),
         Number::Int { .. } => int_type(&operands[..1], &[])?,
@@ -144,7 +144,7 @@ fn round_double(value: f64, digits: i64, up: bool) -> f64 {
     (if digits >= 0 { cut / power } else { cut * power }) + 0.0
 }
 
-fn same_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn same_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<NumberType> {
     Ok(match operands[0] {
         Number::Double => DataType::Float64.into(),
         Number::Int { .. } => int_type(operands, &[])?,
@@ -175,7 +175,7 @@ fn abs(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
     })
 }
 
-fn whole_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn whole_type(operands: &[Number], _: &[Option<&ScalarValue>]) -> Result<NumberType> {
     Ok(match operands[0] {
         Number::Double => DataType::Float64.into(),
         Number::Int { .. } => int_type(operands, &[])?,
@@ -213,7 +213,7 @@ fn wholes<T: DecimalType>(array: &ArrayRef, ty: &DataType, up: bool) -> Result<A
 }
 
 /// `mysql_decimal(value, precision, scale)`.
-fn decimal_of(_: &[Number], literals: &[Option<&ScalarValue>]) -> Result<Typed> {
+fn decimal_of(_: &[Number], literals: &[Option<&ScalarValue>]) -> Result<NumberType> {
     let literal = |at: usize| match literals.get(at).copied().flatten() {
         Some(ScalarValue::Int64(Some(value))) => i16::try_from(*value).ok(),
         _ => None,
@@ -244,7 +244,7 @@ fn to_decimal(args: &[ArrayRef], ty: &DataType) -> Result<ArrayRef> {
 
 /// Records values that were clamped to the largest of their type.
 fn note_out_of_range(from: &ArrayRef, values: &ArrayRef, precision: u8) -> Result<()> {
-    if !losses::are_heard() {
+    if !losses::are_collected() {
         return Ok(());
     }
     let wanted = values.as_primitive::<Decimal128Type>();
@@ -255,7 +255,7 @@ fn note_out_of_range(from: &ArrayRef, values: &ArrayRef, precision: u8) -> Resul
     }
     // With all digits, the clamped values can be identified.
     let scale = wanted.scale();
-    let whole = losses::unheard(|| convert::wide_decimal(from, scale))?;
+    let whole = losses::without_collecting(|| convert::wide_decimal(from, scale))?;
     let whole = whole.as_primitive::<Decimal256Type>();
     let cut = |row: usize| whole.value(row).wrapping_abs() > i256::from_i128(limit);
     for row in (0..wanted.len()).filter(|row| is_limit(*row) && cut(*row)) {

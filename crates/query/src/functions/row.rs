@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use freshet_base::ErrorCode;
 
 use super::meaning::{self, Digits};
-use super::udf::{Does, Udf};
+use super::udf::{FunctionImpl, Udf};
 use crate::evaluation::{Evaluation, Meter};
 use crate::{convert, temporal};
 
@@ -102,11 +102,11 @@ pub struct RowFunction {
     name: &'static str,
     arity: (usize, usize),
     volatility: Volatility,
-    does: RowDoes,
+    does: RowFunctionImpl,
 }
 
 #[derive(Debug)]
-struct RowDoes {
+struct RowFunctionImpl {
     /// The kinds of the arguments; the last one also applies to further arguments.
     args: &'static [Kind],
     result: Kind,
@@ -125,7 +125,7 @@ impl RowFunction {
         does: Body,
     ) -> Self {
         let (sees_null, of_bytes, digits) = (false, false, Digits::Each);
-        let does = RowDoes { args, result, sees_null, of_bytes, digits, does };
+        let does = RowFunctionImpl { args, result, sees_null, of_bytes, digits, does };
         Self { name, arity, volatility: Volatility::Immutable, does }
     }
 
@@ -185,7 +185,7 @@ impl RowFunction {
     }
 }
 
-impl RowDoes {
+impl RowFunctionImpl {
     fn kind(&self, at: usize) -> Kind {
         let last = *self.args.last().expect("a function with arguments names their kinds");
         self.args.get(at).copied().unwrap_or(last)
@@ -208,7 +208,7 @@ impl RowDoes {
     }
 }
 
-impl Does for RowDoes {
+impl FunctionImpl for RowFunctionImpl {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         if self.result == Kind::Json {
             return Ok(meaning::json(name));
@@ -227,7 +227,7 @@ impl Does for RowDoes {
             .map(|(at, (arg, field))| Column::new(arg, self.kind(at), field, on_bytes))
             .collect::<Result<Vec<_>>>()?;
         let evaluation = Evaluation::of(&args.config_options);
-        let _shown = evaluation.show()?;
+        let _guard = evaluation.enter()?;
         let mut sink = Sink::new(result, rows);
         let mut meter = Meter::new(&evaluation, args.return_field.name(), rows);
         for at in 0..rows {

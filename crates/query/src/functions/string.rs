@@ -69,7 +69,7 @@ fn left(row: &Row<'_>) -> Option<Out> {
 /// `CAST(text AS CHAR(n))`.
 fn char_cut(row: &Row<'_>) -> Option<Out> {
     let (body, length) = (row.text(0), length(row.int(1)));
-    if losses::are_heard() && chars(body) > length {
+    if losses::are_collected() && chars(body) > length {
         losses::note_truncated(&format!("CHAR({length})"), body);
     }
     text(slice(body, 0, length))

@@ -20,7 +20,7 @@ use super::meaning::{
 };
 use super::once::{is_short, once};
 use super::operators::{TEMPORAL_NUMBER, compare};
-use super::udf::{Does, MANY, Udf};
+use super::udf::{FunctionImpl, MANY, Udf};
 use crate::convert::{self, is_binary, is_text};
 use crate::error::external;
 
@@ -35,13 +35,13 @@ type Joins = fn(usize, usize) -> bool;
 
 /// A function that expands after types are known.
 #[derive(Debug)]
-pub struct Typed {
+pub struct TypeDependent {
     returns: Returns,
     expand: Expand,
     joins: Joins,
 }
 
-impl Typed {
+impl TypeDependent {
     /// A function with `arity.0` to `arity.1` arguments, all of which contribute to the result's
     /// value.
     pub fn udf(
@@ -65,7 +65,7 @@ impl Typed {
     }
 }
 
-impl Does for Typed {
+impl FunctionImpl for TypeDependent {
     // Only the selected branch of CASE must be evaluated.
     const SHORT_CIRCUITS: bool = true;
 
@@ -368,7 +368,7 @@ fn text_type(types: &[DataType]) -> Result<DataType> {
 /// column.
 macro_rules! part {
     ($name:literal) => {
-        Typed::udf(
+        TypeDependent::udf(
             $name,
             (1, 1),
             |_| Ok(DataType::Int64),
@@ -388,7 +388,7 @@ macro_rules! part {
 /// Parts of the time; they are zero for a DATE, for which `date_part` would fail.
 macro_rules! clock_part {
     ($name:literal, $divisor:literal, $modulus:literal) => {
-        Typed::udf(
+        TypeDependent::udf(
             $name,
             (1, 1),
             |_| Ok(DataType::Int64),
@@ -413,7 +413,7 @@ fn greatest_or_least(name: &'static str, kernel: &'static str) -> ScalarUDF {
     } else {
         |args, types| strict("df_least", args, types)
     };
-    Typed::udf(name, (2, MANY), all_common, expand)
+    TypeDependent::udf(name, (2, MANY), all_common, expand)
 }
 
 /// NULL if any argument is NULL, otherwise the kernel's result.
@@ -477,33 +477,42 @@ fn between(args: Vec<Expr>, types: &[DataType]) -> Result<Expr> {
 pub fn all() -> Vec<ScalarUDF> {
     let boolean: Returns = |_| Ok(DataType::Boolean);
     let mut all = vec![
-        Typed::udf("mysql_truth", (1, 1), boolean, |mut args, types| {
+        TypeDependent::udf("mysql_truth", (1, 1), boolean, |mut args, types| {
             Ok(truth(args.remove(0), &types[0]))
         }),
-        Typed::joined("mysql_case", (2, MANY), case_type, expand_case, is_result),
-        Typed::udf("mysql_in", (2, MANY), boolean, |args, types| {
+        TypeDependent::joined("mysql_case", (2, MANY), case_type, expand_case, is_result),
+        TypeDependent::udf("mysql_in", (2, MANY), boolean, |args, types| {
             let mut operands = args.into_iter().zip(types);
             let value = operands.next().expect("arity is checked");
             super::in_list::in_list(value, operands.collect())
         }),
-        Typed::udf("field", (2, MANY), |_| Ok(DataType::Int64), super::in_list::field),
-        Typed::udf("coalesce", (1, MANY), all_common, |args, types| {
+        TypeDependent::udf("field", (2, MANY), |_| Ok(DataType::Int64), super::in_list::field),
+        TypeDependent::udf("coalesce", (1, MANY), all_common, |args, types| {
             Ok(super::call("df_coalesce", all_converted(args, types)))
         }),
-        Typed::joined("nullif", (2, 2), |types| Ok(types[0].clone()), null_if, |at, _| at == 0),
-        Typed::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
+        TypeDependent::joined(
+            "nullif",
+            (2, 2),
+            |types| Ok(types[0].clone()),
+            null_if,
+            |at, _| at == 0,
+        ),
+        TypeDependent::udf("mysql_summand", (1, 1), sum_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &sum_type(types)?))
         }),
-        Typed::udf("mysql_distinct_summand", (1, 1), distinct_sum_type, |mut args, types| {
-            Ok(converted(args.remove(0), &types[0], &distinct_sum_type(types)?))
-        }),
-        Typed::udf("mysql_negate", (1, 1), negated_type, |mut args, types| {
+        TypeDependent::udf(
+            "mysql_distinct_summand",
+            (1, 1),
+            distinct_sum_type,
+            |mut args, types| Ok(converted(args.remove(0), &types[0], &distinct_sum_type(types)?)),
+        ),
+        TypeDependent::udf("mysql_negate", (1, 1), negated_type, |mut args, types| {
             Ok(super::operators::negated(args.remove(0), &types[0]))
         }),
-        Typed::udf("mysql_like_text", (1, 1), text_type, |mut args, types| {
+        TypeDependent::udf("mysql_like_text", (1, 1), text_type, |mut args, types| {
             Ok(converted(args.remove(0), &types[0], &text_type(types)?))
         }),
-        Typed::udf(
+        TypeDependent::udf(
             "mysql_signed",
             (1, 1),
             |_| Ok(DataType::Int64),
@@ -518,7 +527,7 @@ pub fn all() -> Vec<ScalarUDF> {
                 })
             },
         ),
-        Typed::udf("mysql_between", (3, 3), boolean, between),
+        TypeDependent::udf("mysql_between", (3, 3), boolean, between),
         greatest_or_least("greatest", "greatest"),
         greatest_or_least("least", "least"),
     ];

@@ -16,13 +16,14 @@ use datafusion::logical_expr::{
 
 use super::in_set::shown;
 use super::whole::short_name;
-use crate::evaluation::{CONSTANT_BYTES_MAX, Evaluation, TooWide};
+use crate::error::BatchTooLarge;
+use crate::evaluation::{BATCH_BYTES_MAX, CONSTANT_BYTES_MAX, Evaluation};
 use crate::losses;
 
 pub const MANY: usize = usize::MAX;
 
 /// The implementation of one function.
-pub trait Does: Debug + Send + Sync + 'static {
+pub trait FunctionImpl: Debug + Send + Sync + 'static {
     /// Whether arguments must only be evaluated when needed.
     const SHORT_CIRCUITS: bool = false;
 
@@ -47,7 +48,7 @@ pub struct Udf<D> {
     does: D,
 }
 
-impl<D: Does> Udf<D> {
+impl<D: FunctionImpl> Udf<D> {
     pub fn scalar(
         name: &'static str,
         arity: (usize, usize),
@@ -83,7 +84,7 @@ impl<D> Hash for Udf<D> {
     }
 }
 
-impl<D: Does> ScalarUDFImpl for Udf<D> {
+impl<D: FunctionImpl> ScalarUDFImpl for Udf<D> {
     fn name(&self) -> &str {
         self.name
     }
@@ -123,8 +124,9 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
         let constant =
             self.signature.volatility != Volatility::Volatile && args.args.iter().all(is_constant);
         if !constant {
-            let values =
-                losses::heard(&args.config_options, || self.does.eval(&args, args.number_rows))?;
+            let values = losses::collecting(&args.config_options, || {
+                self.does.eval(&args, args.number_rows)
+            })?;
             let (count, rows) = (values.len(), args.number_rows);
             assert_eq!(count, rows, "a function returns as many values as there are rows");
             return Ok(ColumnarValue::Array(values));
@@ -134,14 +136,14 @@ impl<D: Does> ScalarUDFImpl for Udf<D> {
                 *array = array.slice(0, 1);
             }
         }
-        let values = losses::heard(&args.config_options, || self.does.eval(&args, 1))?;
+        let values = losses::collecting(&args.config_options, || self.does.eval(&args, 1))?;
         assert_eq!(values.len(), 1, "a function returns as many values as there are rows");
         if bytes_of(&values) <= CONSTANT_BYTES_MAX {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }
         // Plans do not contain long constants; during execution rows share one copy.
         match Evaluation::of(&args.config_options).is_running() {
-            false => Err(TooWide::error()),
+            false => Err(BatchTooLarge::error(BATCH_BYTES_MAX)),
             true => repeated(&values, args.number_rows).map(ColumnarValue::Array),
         }
     }

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility,
 };
 
-use super::udf::{Does, Udf, repeated};
+use super::udf::{FunctionImpl, Udf, repeated};
 
 /// Derives the result type from the types and literals of the arguments.
 pub type Returns = fn(&[&DataType], &[Option<&ScalarValue>]) -> Result<DataType>;
@@ -35,7 +35,7 @@ impl Vector {
     }
 }
 
-impl Does for Vector {
+impl FunctionImpl for Vector {
     fn field(&self, name: &str, args: &ReturnFieldArgs<'_>) -> Result<Field> {
         let types = args.arg_fields.iter().map(|field| field.data_type()).collect::<Vec<_>>();
         let ty = (self.returns)(&types, args.scalar_arguments)?;

@@ -19,13 +19,13 @@ use datafusion::logical_expr::{
 const NAME_BYTES_MAX: usize = 256;
 
 /// Wraps an expression with a long name in a function with a short one.
-pub fn named_shortly(expr: Expr) -> Expr {
+pub fn with_short_name(expr: Expr) -> Expr {
     let mut name = Name { bytes: 0, hash: DefaultHasher::new() };
     write!(name, "{}", expr.schema_name()).expect("a name can be counted");
     if name.bytes <= NAME_BYTES_MAX {
         return expr;
     }
-    let whole = Whole {
+    let whole = ShortNamed {
         shown: format!("whole#{:016x}", name.hash.finish()),
         signature: Signature::any(1, Volatility::Immutable),
     };
@@ -45,15 +45,17 @@ pub fn short_name(name: String) -> String {
 /// `mysql_part(expression, text)`, which the rewriter wraps around parts of deep expressions: an
 /// identity function whose name is `text`, so that names do not nest further.
 pub fn all() -> Vec<ScalarUDF> {
-    vec![ScalarUDF::new_from_impl(Part { signature: Signature::any(2, Volatility::Immutable) })]
+    vec![ScalarUDF::new_from_impl(NamedPart {
+        signature: Signature::any(2, Volatility::Immutable),
+    })]
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Part {
+struct NamedPart {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Part {
+impl ScalarUDFImpl for NamedPart {
     fn name(&self) -> &'static str {
         "mysql_part"
     }
@@ -95,12 +97,12 @@ impl Write for Name {
 
 /// An identity function with a name of its own.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Whole {
+struct ShortNamed {
     shown: String,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Whole {
+impl ScalarUDFImpl for ShortNamed {
     fn name(&self) -> &'static str {
         "mysql_whole"
     }
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     fn sum(count: i64) -> Expr {
-        (0..count).fold(col("a"), |sum, n| named_shortly(sum + lit(n)))
+        (0..count).fold(col("a"), |sum, n| with_short_name(sum + lit(n)))
     }
 
     #[test]

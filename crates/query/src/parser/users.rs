@@ -9,7 +9,7 @@ use super::cursor::{Cursor, refuse};
 
 /// How an account authenticates.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Identified {
+pub struct Authentication {
     /// WITH, the authentication plugin.
     pub plugin: Option<String>,
     /// BY, in clear text.
@@ -19,7 +19,7 @@ pub struct Identified {
 }
 
 /// Keeps passwords out of logs.
-impl std::fmt::Debug for Identified {
+impl std::fmt::Debug for Authentication {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Identified({:?}, password: {})", self.plugin, self.password.is_some())
     }
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Identified {
 
 /// The arguments of GRANT or REVOKE.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Granting {
+pub struct GrantStatement {
     pub privileges: Privileges,
     pub object: GrantTarget,
     pub accounts: Vec<Account>,
@@ -90,8 +90,8 @@ fn host_rest(cursor: &mut Cursor<'_>, start: &str) -> Result<String> {
 }
 
 /// Parses `IDENTIFIED [WITH plugin] [BY 'password' | AS 'hash' | BY PASSWORD 'hash']`.
-pub fn identified(cursor: &mut Cursor<'_>) -> Result<Identified> {
-    let mut identified = Identified::default();
+pub fn identified(cursor: &mut Cursor<'_>) -> Result<Authentication> {
+    let mut identified = Authentication::default();
     if !cursor.words("IDENTIFIED") {
         return Ok(identified);
     }
@@ -124,7 +124,7 @@ fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
 }
 
 /// Parses accounts with their authentication; options after them have no effect.
-pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Identified)>> {
+pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Authentication)>> {
     let all = cursor.list(|cursor| Ok((account(cursor)?, identified(cursor)?)))?;
     const OPTIONS: [&str; 9] = [
         "REQUIRE",
@@ -144,7 +144,7 @@ pub fn identified_accounts(cursor: &mut Cursor<'_>) -> Result<Vec<(Account, Iden
 }
 
 /// Parses the part after GRANT (`to` = "TO") or REVOKE ("FROM").
-pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<Granting> {
+pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<GrantStatement> {
     let mut privileges = Privileges::NONE;
     for one in cursor.list(privilege)? {
         privileges = one.iter().fold(privileges, Privileges::with);
@@ -161,7 +161,7 @@ pub fn granting(cursor: &mut Cursor<'_>, to: &str) -> Result<Granting> {
     if cursor.words("WITH GRANT OPTION") {
         privileges = privileges.with(Privilege::GrantOption);
     }
-    Ok(Granting { privileges, object, accounts })
+    Ok(GrantStatement { privileges, object, accounts })
 }
 
 fn privilege(cursor: &mut Cursor<'_>) -> Result<Privileges> {

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::{STACK_BYTES, panicked};
-use crate::interrupt::Interrupt;
+use crate::interrupt::Cancellation;
 
 /// Maximum number of queued jobs.
 const WAITING_MAX: usize = 1_024;
@@ -96,7 +96,7 @@ impl Plans {
     /// Those of the job; 1041 if the queue is full.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
-        interrupt: Interrupt,
+        interrupt: Cancellation,
         job: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (sender, done) = oneshot::channel();
@@ -105,7 +105,7 @@ impl Plans {
             // There is no receiver after cancellation.
             let _ = sender.send(result.unwrap_or_else(|panic| Err(panicked(&*panic))));
         });
-        let _wanted = Wanted { id: self.queue(work)?, plans: self, interrupt };
+        let _wanted = PendingJob { id: self.queue(work)?, plans: self, interrupt };
         done.await.unwrap_or_else(|_| Err(err!(ShuttingDown, "Server shutdown in progress")))
     }
 
@@ -131,7 +131,7 @@ impl Plans {
         let mut state = self.state.lock();
         if let Some(given_up) = state.running.get_mut(&id) {
             *given_up = true;
-            self.stand_in(state);
+            self.start_substitute(state);
         } else if let Some(at) = state.waiting.iter().position(|(waiting, _)| *waiting == id) {
             let work = state.waiting.remove(at);
             drop(state);
@@ -141,7 +141,7 @@ impl Plans {
     }
 
     /// Starts a substitute for a thread that is busy with a cancelled job.
-    fn stand_in(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn start_substitute(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.closed || state.alive >= state.wanted(self.threads) {
             return;
         }
@@ -168,13 +168,13 @@ impl Plans {
 }
 
 /// A job that its caller waits for; cancelled on drop.
-struct Wanted<'a> {
+struct PendingJob<'a> {
     id: u64,
     plans: &'a Arc<Plans>,
-    interrupt: Interrupt,
+    interrupt: Cancellation,
 }
 
-impl Drop for Wanted<'_> {
+impl Drop for PendingJob<'_> {
     fn drop(&mut self) {
         self.interrupt.set();
         self.plans.give_up(self.id);

@@ -12,7 +12,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use freshet_base::{Result, err};
-use freshet_query::engine::{Asked, Origin, Plan, QueryConfig, QueryEngine};
+use freshet_query::engine::{Plan, PlanRequest, QueryConfig, QueryEngine, StatementContext};
 use freshet_query::evaluation::Losses;
 use freshet_query::limits::Limits;
 use freshet_query::parser::{self, Statement};
@@ -54,7 +54,7 @@ impl Tables for MemoryTables {
     }
 }
 
-impl Origin for MemoryTables {
+impl StatementContext for MemoryTables {
     fn session(&self) -> Session<'_> {
         session()
     }
@@ -115,16 +115,20 @@ impl Bench {
     }
 
     /// A planning request for this text.
-    pub fn asked(sql: &str, types: &[Option<DataType>], origin: Arc<dyn Origin>) -> Result<Asked> {
+    pub fn asked(
+        sql: &str,
+        types: &[Option<DataType>],
+        origin: Arc<dyn StatementContext>,
+    ) -> Result<PlanRequest> {
         let parsed = parser::parse(sql, SqlMode::default())?.remove(0);
         let Statement::Query(query) = parsed.statement else { panic!("no query: {sql}") };
         assert_eq!(types.len(), parsed.parameters);
         let losses = Losses::default();
-        Ok(Asked { query, texts: parsed.items, parameters: types.to_vec(), origin, losses })
+        Ok(PlanRequest { query, texts: parsed.items, parameters: types.to_vec(), origin, losses })
     }
 
     pub fn plan(&self, sql: &str, types: &[Option<DataType>]) -> Result<Plan> {
-        let origin = Arc::clone(&self.tables) as Arc<dyn Origin>;
+        let origin = Arc::clone(&self.tables) as Arc<dyn StatementContext>;
         self.runtime.block_on(self.engine.plan(Self::asked(sql, types, origin)?))
     }
 
@@ -132,7 +136,7 @@ impl Bench {
     pub fn on(
         &self,
         sql: &str,
-        tables: Arc<dyn Origin>,
+        tables: Arc<dyn StatementContext>,
     ) -> Result<(Vec<ResultColumn>, Vec<Vec<String>>)> {
         let asked = Self::asked(sql, &[], tables)?;
         let (columns, batches) = self.runtime.block_on(async {

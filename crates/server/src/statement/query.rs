@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_query::actions;
-use freshet_query::engine::{Asked, Origin, Plan};
+use freshet_query::engine::{Plan, PlanRequest, StatementContext};
 use freshet_query::evaluation::{Losses, Warnings};
 use freshet_query::parser::{Parsed, Statement};
 use freshet_query::result::{Cells, ResultColumn, text_batch};
@@ -67,7 +67,7 @@ pub async fn select(
 ) -> Result<Reply> {
     let origin = Reader::of(session, query.reads_tables()).await?;
     let asked = asked(origin, query.clone(), &parameters);
-    let asked = Asked { texts: items.to_vec(), ..asked };
+    let asked = PlanRequest { texts: items.to_vec(), ..asked };
     let (columns, rows) = begun(session, asked, parameters).await?;
     Ok(Reply::Stream(columns, rows))
 }
@@ -83,19 +83,19 @@ pub async fn run(
     losses: Losses,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     let origin = Reader::of(session, query.reads_tables()).await?;
-    let asked = Asked { losses, ..asked(origin, query.clone(), &parameters) };
+    let asked = PlanRequest { losses, ..asked(origin, query.clone(), &parameters) };
     begun(session, asked, parameters).await
 }
 
 /// A query whose items have no texts, and which loses what it loses.
-fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> Asked {
+fn asked(origin: Arc<Reader>, query: Select, parameters: &[Parameter]) -> PlanRequest {
     let (texts, parameters) = (Vec::new(), parameters::types(parameters));
-    Asked { query, texts, parameters, origin, losses: Losses::default() }
+    PlanRequest { query, texts, parameters, origin, losses: Losses::default() }
 }
 
 async fn begun(
     session: &Session,
-    asked: Asked,
+    asked: PlanRequest,
     parameters: Vec<Parameter>,
 ) -> Result<(Vec<ResultColumn>, freshet_query::Rows)> {
     let values = parameters::values(parameters);
@@ -124,7 +124,7 @@ pub async fn explain(
         },
         _ => bail!(NotSupported, "EXPLAIN explains SELECT and INSERT"),
     };
-    let asked = Asked {
+    let asked = PlanRequest {
         query: query.clone(),
         texts: Vec::new(),
         parameters: parameters::types(&parameters),
@@ -176,7 +176,7 @@ pub async fn evaluate_apart(
     while exprs.peek().is_some() {
         // The planner's limit on columns is below the number of values of an INSERT.
         let query = Select::of(exprs.by_ref().take(TOGETHER).collect());
-        let asked = Asked { losses, ..asked(Arc::clone(&origin), query, &parameters) };
+        let asked = PlanRequest { losses, ..asked(Arc::clone(&origin), query, &parameters) };
         let (columns, mut rows) = begun(session, asked, parameters.clone()).await?;
         let batches = bounded(session, rows.collect()).await?;
         let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
@@ -259,7 +259,7 @@ async fn columns_of(
     session: &mut Session,
     prepared: &mut PreparedQuery,
 ) -> Result<Vec<ResultColumn>> {
-    if let Statement::Act(query) = &prepared.parsed.statement {
+    if let Statement::SideEffects(query) = &prepared.parsed.statement {
         return columns_of_acting(session, query, &prepared.parsed).await;
     }
     let Statement::Query(_) = &prepared.parsed.statement else { return Ok(Vec::new()) };
@@ -283,7 +283,7 @@ async fn columns_of_acting(
 ) -> Result<Vec<ResultColumn>> {
     let zeros = vec![Some(0); actions::calls(query)?.len()];
     let query = actions::with_values(query.clone(), &zeros);
-    let asked = Asked {
+    let asked = PlanRequest {
         query,
         texts: parsed.items.clone(),
         parameters: vec![None; parsed.parameters],
@@ -320,11 +320,11 @@ async fn plan(
     let Statement::Query(query) = &prepared.parsed.statement else {
         unreachable!("only queries are planned ahead")
     };
-    let asked = Asked {
+    let asked = PlanRequest {
         query: query.clone(),
         texts: prepared.parsed.items.clone(),
         parameters: types.clone(),
-        origin: Arc::clone(reader) as Arc<dyn Origin>,
+        origin: Arc::clone(reader) as Arc<dyn StatementContext>,
         losses: Losses::default(),
     };
     let plan = bounded(session, session.shared.query.plan(asked)).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{Account, AuthData, GrantObject, Meta, Object, Privilege, Privileges};
-use freshet_query::parser::{GrantTarget, Granting, Identified, Statement};
+use freshet_query::parser::{Authentication, GrantStatement, GrantTarget, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
 
 use crate::auth;
@@ -42,7 +42,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
                 session.authorize(Privilege::CreateUser, Object::Server)?;
             }
             // Without IDENTIFIED it only sets options, which have no effect.
-            let changed = users.iter().filter(|(_, how)| *how != Identified::default());
+            let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
             let users = identified(session, changed)?;
             run(session, move |meta| {
                 users.into_iter().try_for_each(|(account, auth)| meta.set_auth(&by, &account, auth))
@@ -75,15 +75,15 @@ async fn run<T: Send + 'static>(
 
 fn identified<'a>(
     session: &Session,
-    users: impl IntoIterator<Item = &'a (Account, Identified)>,
+    users: impl IntoIterator<Item = &'a (Account, Authentication)>,
 ) -> Result<Vec<(Account, AuthData)>> {
-    let identified = |(account, how): &(Account, Identified)| {
+    let identified = |(account, how): &(Account, Authentication)| {
         Ok((account.clone(), auth_data(how, session.shared.scramble())?))
     };
     users.into_iter().map(identified).collect()
 }
 
-fn auth_data(how: &Identified, salt: Scramble) -> Result<AuthData> {
+fn auth_data(how: &Authentication, salt: Scramble) -> Result<AuthData> {
     let plugin = match &how.plugin {
         Some(name) => Some(AuthPlugin::from_name(name).ok_or_else(|| {
             err!(
@@ -101,7 +101,7 @@ fn auth_data(how: &Identified, salt: Scramble) -> Result<AuthData> {
     auth::auth_data(password.as_bytes(), plugin, salt)
 }
 
-async fn grant(session: &mut Session, granting: &Granting, give: bool) -> Result<()> {
+async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> Result<()> {
     let object = match &granting.object {
         GrantTarget::Object(object) => object.clone(),
         GrantTarget::SelectedDatabase => {

@@ -2,11 +2,11 @@ use super::*;
 
 #[test]
 fn quotients_are_cut() {
-    let by = |left| Raise { left, right: 0 };
+    let by = |left| ScaleUp { left, right: 0 };
     assert_eq!(quotient(2, 3, by(9)).unwrap(), Some(666_666_666));
     assert_eq!(quotient(-1, 2, by(0)).unwrap(), Some(0));
     assert_eq!(quotient(1, 0, by(4)).unwrap(), None);
-    assert_eq!(quotient(700, 2, Raise { left: 0, right: 2 }).unwrap(), Some(3));
+    assert_eq!(quotient(700, 2, ScaleUp { left: 0, right: 2 }).unwrap(), Some(3));
     let large = quotient(10_i128.pow(37), 10_i128.pow(36), by(10));
     assert_eq!(large.unwrap(), Some(100_000_000_000));
 }

@@ -19,21 +19,21 @@ use freshet_schema::Zone;
 
 /// The dynamic filters of a scan.
 #[derive(Clone)]
-pub struct Learned {
+pub struct DynamicFilters {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The schema that the filters refer to.
     scanned: SchemaRef,
     zone: Zone,
 }
 
-impl fmt::Display for Learned {
+impl fmt::Display for DynamicFilters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let filters = self.filters.iter().map(ToString::to_string).collect::<Vec<_>>();
         f.write_str(&filters.join(" AND "))
     }
 }
 
-impl Learned {
+impl DynamicFilters {
     /// Filters on columns of the scan's schema `scanned`.
     pub fn new(filters: Vec<Arc<dyn PhysicalExpr>>, scanned: SchemaRef, zone: Zone) -> Self {
         Self { filters, scanned, zone }
