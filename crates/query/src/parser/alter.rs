@@ -12,7 +12,7 @@ pub enum AlterAction {
     Columns(Vec<SchemaChange>),
     /// SET ("key" = "value").
     Set(Vec<(String, String)>),
-    Rename(String),
+    Rename(TableName),
 }
 
 /// Parses the part after ALTER TABLE.
@@ -24,7 +24,7 @@ pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<(TableName, AlterAction)> 
     let column_next = cursor.peek_word(1).as_deref() == Some("COLUMN");
     if !column_next && cursor.words("RENAME") {
         let _ = cursor.words("TO") || cursor.words("AS");
-        return Ok((table, AlterAction::Rename(cursor.name()?)));
+        return Ok((table, AlterAction::Rename(cursor.table()?)));
     }
     let mut changes = Vec::new();
     cursor.list(|cursor| change(cursor, &mut changes))?;

@@ -243,8 +243,7 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
             shield(session, async move { engine.set_properties(id, pairs).await }).await?
         }
         AlterAction::Rename(name) => {
-            authorize_rename(session, table, name)?;
-            let name = name.clone();
+            let name = authorized_new_name(session, table, name)?;
             shield(session, async move { engine.rename_table(id, name).await }).await?;
             Vec::new()
         }
@@ -255,11 +254,20 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
 
 /// Checks the privileges for a rename: those to drop the old name and to create the new one. With
 /// ALTER alone a user could give a table a name under which they may SELECT.
-fn authorize_rename(session: &Session, from: &TableName, to: &str) -> Result<()> {
+fn authorized_new_name(session: &Session, from: &TableName, to: &TableName) -> Result<String> {
     let database = session.database_of(from.database.as_deref())?;
+    let new_database = to.database.as_deref().unwrap_or(database);
     session.authorize(Privilege::Drop, Object::Table(database, &from.table))?;
-    session.authorize(Privilege::Create, Object::Table(database, to))?;
-    session.authorize(Privilege::Insert, Object::Table(database, to))
+    session.authorize(Privilege::Create, Object::Table(new_database, &to.table))?;
+    session.authorize(Privilege::Insert, Object::Table(new_database, &to.table))?;
+    if new_database != database {
+        bail!(
+            NotSupported,
+            "This version of Freshet doesn't yet support 'ALTER TABLE ... RENAME to another \
+             database'; the table is in '{database}'"
+        );
+    }
+    Ok(to.table.clone())
 }
 
 /// Replaces a default that depends on the clock by the current time for existing rows, which all
