@@ -37,6 +37,7 @@ use crate::group::EndedGroup;
 use crate::history::History;
 use crate::keeper::Keeper;
 use crate::log_dirs::Lock;
+use crate::metadata::Settling;
 use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
@@ -78,6 +79,7 @@ pub struct Engine {
     pub(crate) tables: ArcSwap<HashMap<TableId, Arc<TableState>>>,
     pub(crate) files: Files,
     pub(crate) keeper: Keeper,
+    pub(crate) settling: Settling,
     pub(crate) recycler: Recycler,
     pub(crate) compactor: Compactor,
     pub(crate) sweeper: Sweeper,
@@ -308,12 +310,15 @@ impl Engine {
             self.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
         };
         let ended = states.iter().map(end).fold(Ok(()), Result::and);
-        let engine = Arc::clone(self);
-        let saved = task::run(&**self.pool(), move || engine.meta().save_label_clock()).await;
-        if let Err(error) = saved {
-            tracing::warn!(%error, "labels will be remembered for longer than they need be");
-        }
         self.halt().await;
+        let engine = Arc::clone(self);
+        let saved = task::run(&**self.pool(), move || {
+            engine.meta().checkpoint_of_stop()?;
+            engine.remove_event_files()
+        });
+        if let Err(error) = saved.await {
+            tracing::warn!(%error, "the next start has more of the log to settle");
+        }
         ended
     }
 
@@ -328,6 +333,7 @@ impl Engine {
         // with a record, a flush ends a group.
         let last = self.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
+        self.settle_due();
         self.wal.stop();
     }
 }

@@ -126,11 +126,10 @@ impl Engine {
 
 impl StoppedStore {
     /// Lets go of tables that a crash left without a name: nobody was told of them.
-    pub(crate) fn drop_unlisted(&mut self) -> Result<()> {
-        for stored in self.tables.iter().filter(|stored| stored.table.unlisted) {
-            self.meta.drop_table(stored.table.id)?;
+    pub(crate) fn drop_unlisted(&self) -> Result<()> {
+        for table in self.meta.catalog().tables().filter(|table| table.unlisted) {
+            self.meta.drop_table(table.id)?;
         }
-        self.tables.retain(|stored| !stored.table.unlisted);
         Ok(())
     }
 }

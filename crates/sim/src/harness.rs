@@ -307,7 +307,7 @@ impl Sim {
             self.config.data_dir.join(freshet_ingest::TERM_FILE),
             self.config.data_dir.join("LOCK"),
         ];
-        for stored in meta.tables_on_open().expect("metadata can be read") {
+        for stored in meta.fold().tables() {
             for rowset in &stored.rowsets {
                 let dir = data.tablet(stored.table.id, rowset.tablet);
                 named.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));

@@ -40,10 +40,12 @@ struct Waiter {
     wake: oneshot::Sender<Room>,
 }
 
-/// Who asks: loads leave alone what is kept back for what frees room.
+/// Who asks: loads leave alone what is kept back for what frees room, and what flushes and merges
+/// publish leaves half of that to ends of groups and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     Load,
+    Publish,
     Privileged,
 }
 
@@ -107,7 +109,11 @@ impl Ledger {
     fn capacity_bytes(&self, state: &State, class: Class) -> u64 {
         let sure_of_current = state.current_left_bytes.saturating_sub(self.record_bytes_max);
         let sure_of_ready = state.ready_files * (self.file_bytes - self.record_bytes_max);
-        let kept_bytes = if class == Class::Load { self.kept_bytes } else { 0 };
+        let kept_bytes = match class {
+            Class::Load => self.kept_bytes,
+            Class::Publish => self.kept_bytes / 2,
+            Class::Privileged => 0,
+        };
         (sure_of_current + sure_of_ready).saturating_sub(kept_bytes)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use freshet_base::budget::NoRoom;
 use freshet_base::clock::{ClockRef, Deadline, LogClock};
-use freshet_base::fail::Failpoints;
+use freshet_base::fail::{AbortOnPanic, Failpoints};
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::{LogPosition, Lsn, Term};
@@ -164,19 +164,6 @@ struct Log {
     stopping: bool,
 }
 
-/// Ends the process when a panic passes it: what it stands over is done whole or not at all.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        // This crate's own tests provoke panics there, to see them.
-        if std::thread::panicking() && cfg!(not(test)) {
-            eprintln!("a panic inside the append of a log record ends the process");
-            std::process::abort();
-        }
-    }
-}
-
 /// The write-ahead log of one term.
 pub struct Wal {
     options: WalOptions,
@@ -313,8 +300,9 @@ impl Wal {
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large(self.options.copied_bytes_max());
         let payload_checksum = self.salted.of(&[payload.bytes()]);
-        // A panic inside would leave log and delta telling different stories.
-        let _whole = AbortOnPanic;
+        // A panic inside would leave log and delta telling different stories. This crate's own
+        // tests provoke some, to see them.
+        let _whole = cfg!(not(test)).then_some(AbortOnPanic("the append of a log record"));
         let mut guard = self.log.lock();
         let log = &mut *guard;
         let lsn = log.next_lsn;
@@ -358,6 +346,12 @@ impl Wal {
     /// of it they hold.
     pub fn try_reserve_privileged(&self, bytes: usize) -> Option<Room> {
         self.ledger.try_reserve(bytes, Class::Privileged)
+    }
+
+    /// Takes room for a record that makes files part of a table, which is followed by a turn that
+    /// frees more. What is kept back for ends and barriers keeps a part that is theirs alone.
+    pub fn try_reserve_publish(&self, bytes: usize) -> Option<Room> {
+        self.ledger.try_reserve(bytes, Class::Publish)
     }
 
     /// Takes room as [`Wal::try_reserve`] does, waiting for its turn until `deadline`.
