@@ -177,6 +177,8 @@ pub struct Wal {
     ledger: Arc<Ledger>,
     horizon: Horizon,
     poisoned: AtomicBool,
+    has_ended: AtomicBool,
+    stopper: AtomicWaker,
 }
 
 impl Wal {
@@ -219,6 +221,8 @@ impl Wal {
             ledger: Arc::new(ledger),
             horizon: Horizon::new(term.after.lsn),
             poisoned: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            stopper: AtomicWaker::new(),
             term,
             options,
             world,
@@ -364,7 +368,21 @@ impl Wal {
         clock: &dyn freshet_base::clock::Clock,
         deadline: Deadline,
     ) -> Result<Room, NoRoom> {
-        self.ledger.reserve(bytes, clock, deadline).await
+        self.ledger.reserve(bytes, Class::Load, clock, deadline).await
+    }
+
+    /// Takes room as [`Wal::try_reserve_publish`] does, waiting for its turn until `deadline`.
+    /// Nothing that frees room may depend on the caller meanwhile.
+    ///
+    /// # Errors
+    /// As [`Wal::reserve`].
+    pub async fn reserve_publish(
+        &self,
+        bytes: usize,
+        clock: &dyn freshet_base::clock::Clock,
+        deadline: Deadline,
+    ) -> Result<Room, NoRoom> {
+        self.ledger.reserve(bytes, Class::Publish, clock, deadline).await
     }
 
     /// Whether a record with `bytes` of stamp and payload may ever be appended.
@@ -460,6 +478,15 @@ impl Wal {
     pub fn stop(&self) {
         self.log.lock().stopping = true;
         self.writer.wake();
+    }
+
+    /// Resolves once [`Wal::run`] has ended: behind [`Wal::stop`] the log writes one record more,
+    /// which covers the last. For one who waits at a time.
+    pub fn ended(&self) -> impl Future<Output = ()> + '_ {
+        poll_fn(|context| {
+            self.stopper.register(context.waker());
+            if self.has_ended.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        })
     }
 }
 
