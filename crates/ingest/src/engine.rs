@@ -68,6 +68,15 @@ pub struct World {
     pub draw: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
+/// Work under way that no client has to wait for to its end, and that may append to the log.
+pub(crate) struct Appends(Arc<Engine>);
+
+impl Drop for Appends {
+    fn drop(&mut self) {
+        self.0.appending.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Everything below SQL.
 pub struct Engine {
     pub(crate) config: EngineConfig,
@@ -89,8 +98,8 @@ pub struct Engine {
     pub(crate) names: futures::lock::Mutex<()>,
     /// Databases that the log has dropped and metadata still has, with their records.
     pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
-    /// How many tables that were given up are on their way out.
-    pub(crate) going: AtomicUsize,
+    /// How much is under way that may still append to the log.
+    pub(crate) appending: AtomicUsize,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
     pub(crate) catalog_generation: AtomicU64,
     /// Keep other processes off the store.
@@ -257,9 +266,15 @@ impl Engine {
     /// Whether work that nobody waits for is under way.
     fn is_busy(&self) -> bool {
         let (recycler, compactor) = (&self.recycler, &self.compactor);
-        let going = self.going.load(Ordering::Acquire) > 0;
+        let appends = self.appending.load(Ordering::Acquire) > 0;
         let kept = recycler.is_busy() || compactor.is_busy() || self.sweeper.is_busy();
-        kept || self.disk.is_busy() || going
+        kept || self.disk.is_busy() || appends
+    }
+
+    /// Keeps the log from ending until the answer is dropped.
+    pub(crate) fn appends(self: &Arc<Self>) -> Appends {
+        self.appending.fetch_add(1, Ordering::AcqRel);
+        Appends(Arc::clone(self))
     }
 
     fn memory_short(&self) -> bool {
@@ -330,10 +345,12 @@ impl Engine {
             self.clock().sleep(IDLE_LOOK).await;
         }
         // Tasks that had begun may have appended until now: a table that was never listed goes
-        // with a record, a flush ends a group.
+        // with a record, a flush ends a group, a merge says what it did.
         let last = self.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
         self.settle_due();
         self.wal.stop();
+        // Its last record, which covers what was acknowledged, is on the device as well.
+        self.wal.ended().await;
     }
 }

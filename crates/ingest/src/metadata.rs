@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use freshet_base::clock::Deadline;
 use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, err, task};
 use freshet_meta::MetaEvent;
@@ -26,6 +27,9 @@ const SMALL_EVENT_BYTES: usize = 3 << 10;
 const FILE_PARTS: u64 = 64;
 /// How long what has settled may be missing in the store, but for the commit itself.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(900);
+
+/// How often who waits for room looks whether the engine stops.
+const ROOM_LOOK: Duration = Duration::from_millis(200);
 
 /// Records that have entered and not settled, and what waits for a checkpoint.
 #[derive(Default)]
@@ -85,6 +89,26 @@ impl Engine {
         self.wal().try_reserve_publish(SMALL_EVENT_BYTES).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room for what a flush or a merge did; tried again")
         })
+    }
+
+    /// The same, waiting for its turn: a turn frees log without any record of this kind, so there
+    /// is room in the end. The caller must hold nothing that a turn waits for.
+    ///
+    /// # Errors
+    /// As above, after as long as a load waits, or when the engine stops: no turn comes then.
+    pub(crate) async fn wait_for_event_room(&self) -> Result<Room> {
+        let deadline = Deadline::after(&**self.clock(), self.config().load_patience);
+        loop {
+            let look = Deadline::after(&**self.clock(), ROOM_LOOK);
+            let look = Deadline(look.0.min(deadline.0));
+            let room = self.wal().reserve_publish(SMALL_EVENT_BYTES, &**self.clock(), look).await;
+            if let Ok(room) = room {
+                return Ok(room);
+            }
+            if self.keeper().is_stopping() || self.clock().now() >= deadline.0 {
+                return self.room_of_event();
+            }
+        }
     }
 
     /// Appends what a flush or a merge did to the files of a table, and waits until it has

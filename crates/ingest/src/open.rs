@@ -125,7 +125,7 @@ impl Engine {
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             dropped_databases: parking_lot::Mutex::default(),
-            going: std::sync::atomic::AtomicUsize::new(0),
+            appending: std::sync::atomic::AtomicUsize::new(0),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,

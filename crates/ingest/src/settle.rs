@@ -18,6 +18,7 @@ use freshet_storage::flush::{FlushInput, flush};
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::fold::{Barrier, Event, Unsettled};
 use freshet_storage::view::TableView;
+use freshet_wal::Room;
 
 use crate::ddl::database_name;
 use crate::engine::Engine;
@@ -31,7 +32,8 @@ use crate::sweep::InFlight;
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 
 impl Engine {
-    /// Settles a table as soon as merges leave room for more rowsets.
+    /// Settles a table as soon as merges leave room for more rowsets, and the log for the record of
+    /// what it did.
     ///
     /// # Errors
     /// Those of `settle`.
@@ -40,16 +42,32 @@ impl Engine {
         table: &Arc<TableState>,
         why: FlushReason,
     ) -> Result<()> {
+        let _appends = self.appends();
         self.let_merges_catch_up(&[table.id]).await;
-        self.settle(table, why).await
+        let room = match table.delta.stats().entries {
+            0 => None,
+            // Before the lock of the table, for which a turn waits.
+            _ => Some(self.wait_for_event_room().await?),
+        };
+        self.settle_with(table, why, room).await
     }
 
-    /// Brings everything of a table that is in the log now into files.
+    /// Brings everything of a table that is in the log now into files. Waits for no log room.
     ///
     /// # Errors
     /// When files or metadata cannot be written; rows stay in the delta and in the log, and
     /// the next call tries again.
     pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
+        self.settle_with(table, why, None).await
+    }
+
+    /// The same, with room for the record of what it did where the caller has some.
+    async fn settle_with(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        why: FlushReason,
+        room: Option<Room>,
+    ) -> Result<()> {
         let _settling = table.settling.lock().await;
         self.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
@@ -69,7 +87,7 @@ impl Engine {
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         let read = view.read_up_to(cut);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
-        let room = self.room_of_event()?;
+        let room = room.map_or_else(|| self.room_of_event(), Ok)?;
         let mut in_flight = self.in_flight();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         let written = self.clock().now();
