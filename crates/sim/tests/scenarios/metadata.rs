@@ -162,6 +162,34 @@ fn replay_takes_no_more_memory_than_there_was() {
 }
 
 #[test]
+fn a_stop_waits_for_flushes_and_merges() {
+    for seed in 0..20 {
+        let mut sim = store(seed);
+        sim.executor.set_job_delay_max(Duration::from_millis(30));
+        act(&sim, |client| async move {
+            for _ in 0..4 {
+                client.load("a", 20, Async, None).await;
+                client.flush("a").await;
+            }
+            client.load("a", 20, Async, None).await;
+            client.load("b", 20, Async, None).await;
+        });
+        for table in ["a", "b"] {
+            let client = sim.client(false);
+            sim.executor.start(async move {
+                client.flush(table).await;
+            });
+        }
+        sim.pass(Duration::from_millis(4 * seed));
+        // It compares the end of the log with its horizon.
+        sim.stop();
+        sim.open();
+        assert_eq!((rows_of(&sim, "a"), rows_of(&sim, "b")), (100, 20));
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
 fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
     use futures::FutureExt;
     let sim = store(91);
