@@ -95,8 +95,8 @@ fn who_publishes_is_served_before_loads_and_overtakes_only_those() {
     let first = first.now_or_never().unwrap().unwrap();
     let second = second.now_or_never().unwrap().unwrap();
     assert_eq!((first.charge_bytes() + second.charge_bytes()) / BLOCK_BYTES, 5);
-    assert_eq!(load.now_or_never().unwrap().unwrap().charge_bytes(), BLOCK_BYTES);
-    assert_eq!(ledger.waiting(), 0);
+    let load = load.now_or_never().unwrap().unwrap();
+    assert_eq!((load.charge_bytes(), ledger.waiting()), (BLOCK_BYTES, 0));
     let publishes =
         std::iter::from_fn(|| ledger.try_reserve(0, Class::Publish)).collect::<Vec<_>>();
     assert_eq!(publishes.len(), 4, "half of what is kept stays for ends and barriers");
