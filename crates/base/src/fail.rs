@@ -1,4 +1,5 @@
-//! Failpoints: named points in the code where a test makes the process fail or end.
+//! Failpoints: named points in the code where a test makes the process fail or end; and what a
+//! panic must not leave half done.
 //!
 //! A registry belongs to one engine, so tests run in parallel. When no point is armed, passing one
 //! costs a relaxed load.
@@ -8,6 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+
+/// Ends the process when a panic unwinds through it: the work in its scope, which it names, is done
+/// whole or not at all.
+#[derive(Debug)]
+pub struct AbortOnPanic(pub &'static str);
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("a panic inside {} ends the process", self.0);
+            std::process::abort();
+        }
+    }
+}
 
 /// What happens when an armed point is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]

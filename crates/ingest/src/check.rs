@@ -43,7 +43,6 @@ pub struct Report {
 pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
     let store = StoppedStore::open(config, world)?;
     let mut report = Report::default();
-    check_files(&store, &mut report)?;
     report.findings.extend(side_finding(&store));
     if let TermFile::OneBlock(_) = store.term {
         let file = config.data_dir.join(TERM_FILE);
@@ -58,6 +57,7 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
             what: bad.to_string(),
         };
         report.findings.extend(bad_dirs.iter().map(finding));
+        check_files(&store, &mut report)?;
         return Ok(report);
     }
     match store.scan() {
@@ -65,16 +65,21 @@ pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
             let bad = store.bad_term_file(scan.highest_term);
             let finding = |(file, what)| Finding { file, offset: None, what };
             report.findings.extend(bad.map(finding));
+            if let Err(lost) = store.settle(&scan) {
+                let (file, what) = (PathBuf::from("log"), lost.error.to_string());
+                report.findings.push(Finding { file, offset: None, what });
+            }
             check_log(&store, &scan, &mut report);
         }
         Err(error) => report.findings.push(log_finding(&error)),
     }
+    check_files(&store, &mut report)?;
     Ok(report)
 }
 
 fn check_files(store: &StoppedStore, report: &mut Report) -> Result<()> {
     let segments = SegmentAccess::of_files(&store.fs);
-    for stored in &store.tables {
+    for stored in &store.meta.fold().tables() {
         report.tables += 1;
         report.rowsets += stored.rowsets.len();
         report.data_bytes += stored.rowsets.iter().map(|rowset| rowset.bytes()).sum::<u64>();
@@ -245,8 +250,19 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
     }
     match store.scan() {
         Ok(scan) => {
-            let bad = store.bad_term_file(scan.highest_term);
-            Ok(bad.map(|(_, what)| Loss::TermFile { what }))
+            if let Some((_, what)) = store.bad_term_file(scan.highest_term) {
+                return Ok(Some(Loss::TermFile { what }));
+            }
+            match store.settle(&scan) {
+                Ok(_) => Ok(None),
+                Err(lost) if !lost.is_damage() => Err(lost.error),
+                Err(lost) => Ok(Some(Loss::Records {
+                    first: lost.lsn,
+                    last: lost.lsn,
+                    what: lost.error.to_string(),
+                    tables: Vec::new(),
+                })),
+            }
         }
         Err(ScanError::Corruption(corruption)) => {
             Ok(Some(lost_records(&store.meta.catalog(), &corruption)))

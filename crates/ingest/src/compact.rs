@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
-use freshet_base::{Result, RowsetId, TableId, TabletId};
-use freshet_meta::RowsetMeta;
+use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
+use freshet_meta::{MetaEvent, Replacement};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
 use freshet_storage::fold::Event;
@@ -23,6 +23,7 @@ use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
+use crate::metadata::Shown;
 use crate::state::TableState;
 
 /// So many rowsets of like size are worth a merge while more keep coming: each row is then
@@ -39,6 +40,8 @@ const ROWSETS_MANY: usize = 128;
 const COLD_BYTES_MIN: u64 = 256 << 20;
 /// How long compaction rests after a merge that failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// How long one waits for room in the log.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 /// How long it leaves the tablet alone whose merge failed, so that others have their turn.
 const FAILED_TABLET_PAUSE: Duration = Duration::from_secs(60);
 /// How long one who adds rowsets waits for merges that have fallen behind. Not for ever: a flush
@@ -126,10 +129,17 @@ impl Engine {
         let engine = Arc::clone(self);
         let task = async move {
             let tablet = work.tablet;
-            if let Err(error) = engine.merge_and_replace(work).await {
-                tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay as they are");
-                engine.compactor.leave_alone(tablet, engine.clock().now());
-                engine.clock().sleep(FAILED_PAUSE).await;
+            match engine.merge_and_replace(work).await {
+                Ok(()) => {}
+                // The log is full to the brim: no fault of the tablet.
+                Err(error) if error.code() == ErrorCode::OutOfRoom => {
+                    engine.clock().sleep(NO_ROOM_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay");
+                    engine.compactor.leave_alone(tablet, engine.clock().now());
+                    engine.clock().sleep(FAILED_PAUSE).await;
+                }
             }
             engine.compactor.end(size);
             engine.keeper().wake();
@@ -227,6 +237,7 @@ impl Engine {
             segment_bytes_max: self.config().segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
         };
+        let room = self.room_of_event()?;
         let mut in_flight = self.in_flight();
         in_flight.add(job.id);
         let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
@@ -247,26 +258,24 @@ impl Engine {
         self.failpoints()
             .pass("compaction-before-publish")
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
-        if self.replace_in_meta(&work, &meta).await? {
+        let Work { table, tablet, rowsets: removed, .. } = work;
+        let Some(state) = self.table_state(table) else { return Ok(()) };
+        let bytes = meta.bytes();
+        let replacement = Replacement {
+            table,
+            tablet,
+            removed: removed.iter().map(|rowset| rowset.meta().id).collect(),
+            added: meta.clone(),
+        };
+        let dir = self.data_dir().tablet(table, tablet);
+        let added = Arc::new(Rowset::new(self.segments(), &dir, meta, &schema));
+        let event = Event::Replace { tablet, removed, added };
+        let shown = Shown { table: state, at: Lsn::ZERO, event, in_flight };
+        if self.append_event(MetaEvent::Replace(replacement), room, shown).await? {
             self.metrics().compactions.inc();
-            self.metrics().compaction_bytes.inc_by(meta.bytes());
-            let dir = self.data_dir().tablet(work.table, work.tablet);
-            let added = Arc::new(Rowset::new(self.segments(), &dir, meta, &schema));
-            let Work { table, tablet, rowsets: removed, .. } = work;
-            let at = self.horizon().get();
-            self.show(at, table, Event::Replace { tablet, removed, added });
+            self.metrics().compaction_bytes.inc_by(bytes);
         }
         Ok(())
-    }
-
-    async fn replace_in_meta(self: &Arc<Self>, work: &Work, merged: &RowsetMeta) -> Result<bool> {
-        let engine = Arc::clone(self);
-        let (table, tablet, added) = (work.table, work.tablet, vec![merged.clone()]);
-        let removed = work.rowsets.iter().map(|rowset| rowset.meta().clone()).collect::<Vec<_>>();
-        task::run(&**self.pool(), move || {
-            engine.meta().replace_rowsets(table, tablet, &removed, &added)
-        })
-        .await
     }
 }
 

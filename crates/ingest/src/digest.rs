@@ -90,10 +90,13 @@ fn contents(view: &TableView) -> Result<Contents> {
     let mut loaded = view.delta.rowsets(&view.head);
     loaded.retain(|rowset| rowset.lsns().0 > flushed);
     let meta = |rowset: std::sync::Arc<Rowset>| rowset.meta().clone();
+    let mut rows = view.side_rows(&chunks, view.delta.last())?.entries;
+    // A group that is open here ends with its term in a replay.
+    rows.iter_mut().for_each(|row| row.open = false);
     Ok(Contents {
         flushed,
         tablets: view.tablets.iter().map(|tablet| tablet.id).collect(),
         rowsets: files.chain(loaded).map(meta).collect(),
-        rows: view.side_rows(&chunks, view.delta.last())?.entries,
+        rows,
     })
 }

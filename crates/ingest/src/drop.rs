@@ -172,7 +172,7 @@ impl Engine {
         };
         let events = ids.iter().filter_map(|id| self.table_state(*id)).map(event).collect();
         let at = self.horizon().get();
-        self.sweeper.retire(&self.views().settle(at, events, || self.meta().catalog()));
+        self.sweeper.retire(Lsn::ZERO, &self.views().settle(at, events, || self.meta().catalog()));
         self.remove_states(ids);
         self.catalog_changed();
     }

@@ -37,6 +37,7 @@ use crate::group::EndedGroup;
 use crate::history::History;
 use crate::keeper::Keeper;
 use crate::log_dirs::Lock;
+use crate::metadata::Settling;
 use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
@@ -67,6 +68,15 @@ pub struct World {
     pub draw: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
+/// Work under way that no client has to wait for to its end, and that may append to the log.
+pub(crate) struct Appends(Arc<Engine>);
+
+impl Drop for Appends {
+    fn drop(&mut self) {
+        self.0.appending.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Everything below SQL.
 pub struct Engine {
     pub(crate) config: EngineConfig,
@@ -78,6 +88,7 @@ pub struct Engine {
     pub(crate) tables: ArcSwap<HashMap<TableId, Arc<TableState>>>,
     pub(crate) files: Files,
     pub(crate) keeper: Keeper,
+    pub(crate) settling: Settling,
     pub(crate) recycler: Recycler,
     pub(crate) compactor: Compactor,
     pub(crate) sweeper: Sweeper,
@@ -87,8 +98,8 @@ pub struct Engine {
     pub(crate) names: futures::lock::Mutex<()>,
     /// Databases that the log has dropped and metadata still has, with their records.
     pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
-    /// How many tables that were given up are on their way out.
-    pub(crate) going: AtomicUsize,
+    /// How much is under way that may still append to the log.
+    pub(crate) appending: AtomicUsize,
     /// Rises whenever a name may mean something else: cached plans are made anew then.
     pub(crate) catalog_generation: AtomicU64,
     /// Keep other processes off the store.
@@ -255,9 +266,15 @@ impl Engine {
     /// Whether work that nobody waits for is under way.
     fn is_busy(&self) -> bool {
         let (recycler, compactor) = (&self.recycler, &self.compactor);
-        let going = self.going.load(Ordering::Acquire) > 0;
+        let appends = self.appending.load(Ordering::Acquire) > 0;
         let kept = recycler.is_busy() || compactor.is_busy() || self.sweeper.is_busy();
-        kept || self.disk.is_busy() || going
+        kept || self.disk.is_busy() || appends
+    }
+
+    /// Keeps the log from ending until the answer is dropped.
+    pub(crate) fn appends(self: &Arc<Self>) -> Appends {
+        self.appending.fetch_add(1, Ordering::AcqRel);
+        Appends(Arc::clone(self))
     }
 
     fn memory_short(&self) -> bool {
@@ -308,12 +325,15 @@ impl Engine {
             self.end_group(state, GroupEndReason::Shutdown, |_| true).map(drop)
         };
         let ended = states.iter().map(end).fold(Ok(()), Result::and);
-        let engine = Arc::clone(self);
-        let saved = task::run(&**self.pool(), move || engine.meta().save_label_clock()).await;
-        if let Err(error) = saved {
-            tracing::warn!(%error, "labels will be remembered for longer than they need be");
-        }
         self.halt().await;
+        let engine = Arc::clone(self);
+        let saved = task::run(&**self.pool(), move || {
+            engine.meta().checkpoint_of_stop()?;
+            engine.remove_event_files()
+        });
+        if let Err(error) = saved.await {
+            tracing::warn!(%error, "the next start has more of the log to settle");
+        }
         ended
     }
 
@@ -325,9 +345,12 @@ impl Engine {
             self.clock().sleep(IDLE_LOOK).await;
         }
         // Tasks that had begun may have appended until now: a table that was never listed goes
-        // with a record, a flush ends a group.
+        // with a record, a flush ends a group, a merge says what it did.
         let last = self.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
+        self.settle_due();
         self.wal.stop();
+        // Its last record, which covers what was acknowledged, is on the device as well.
+        self.wal.ended().await;
     }
 }

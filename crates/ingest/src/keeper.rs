@@ -1,5 +1,5 @@
 //! The keeper: what must happen without a client asking. It ends groups that are due, starts
-//! flushes and compactions, keeps log files ready, recycles the log, reserves ids.
+//! flushes, compactions and checkpoints, keeps log files ready, recycles the log, reserves ids.
 //!
 //! It decides on its own task and lets others do: a slow disk never delays the end of a group.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
 use freshet_base::task::{BackgroundShare, set_background_share};
-use freshet_base::{Lsn, Result, TableId};
+use freshet_base::{ErrorCode, Lsn, Result, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, TableStats};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
@@ -124,6 +124,7 @@ pub async fn run(engine: Arc<Engine>) {
         plan_flushes(&engine);
         engine.keep_ballast();
         engine.keep_log();
+        engine.plan_checkpoint();
         engine.plan_compaction();
         engine.plan_sweep();
         let tick = engine.clock().now().saturating_add(TICK);
@@ -242,6 +243,10 @@ fn start(
     let task = async move {
         match work.await {
             Ok(()) => state.flush_failures.store(0, Ordering::Relaxed),
+            // The log is full to the brim: no fault of the table.
+            Err(error) if error.code() == ErrorCode::OutOfRoom => {
+                flushing.clock().sleep(FAILED_FLUSH_PAUSE).await;
+            }
             Err(error) => {
                 let failures = state.flush_failures.fetch_add(1, Ordering::Relaxed) + 1;
                 flushing.metrics().flushes_failed.inc();

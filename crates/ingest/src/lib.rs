@@ -9,7 +9,8 @@
 //! rows to the record; `admit` lets it in, `append` gives it its place in log and delta under one
 //! lock, [`group`] says which loads share a transaction; the horizon of the log acknowledges it.
 //! Later and apart from any client [`settle`] brings rows
-//! into files, [`recycle`](Engine::open) uses log files again, and [`replay`] brings the log
+//! into files, `metadata` lets what happened to files settle behind the horizon,
+//! [`recycle`](Engine::open) uses log files again, and [`replay`] brings the log
 //! back after a crash. [`keeper`] decides when.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after append
@@ -37,6 +38,7 @@ pub mod keeper;
 mod labels;
 pub mod load;
 mod log_dirs;
+mod metadata;
 pub mod names;
 mod open;
 mod privacy;
@@ -50,6 +52,7 @@ mod sweep;
 mod target;
 mod transaction;
 mod unlisted;
+mod unsettled;
 mod world;
 
 pub use admit::WaitLimit;

@@ -29,6 +29,7 @@ use crate::engine::{Engine, World};
 use crate::history::History;
 use crate::keeper::{self, Keeper};
 use crate::log_dirs::{self, BadDir, LOCK_FILE, Lock};
+use crate::metadata::{Settling, events_dir};
 use crate::privacy;
 use crate::recycle::{Recycler, remove_log_file, side_dir};
 use crate::replay::{Replay, Replayed};
@@ -49,13 +50,17 @@ impl Engine {
     /// version, when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
         let disk = Disk::new(&world.fs, &config);
-        let mut store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
+        let store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
         let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
         disk.with_ballast(|| store.drop_unlisted())?;
         step(&world, "recovery-scanned")?;
         let files = store.sort_out(&scan)?;
         let term = disk.with_ballast(|| store.begin_term(&scan))?;
         step(&world, "recovery-term-begun")?;
+        let event_files = store.settle(&scan).map_err(|lost| match lost.is_damage() {
+            true => damaged(lost.error),
+            false => lost.error,
+        })?;
         let wal = start_wal(&config, &world, files, term)?;
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
@@ -75,13 +80,14 @@ impl Engine {
         engine.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
         engine.remove_side_files()?;
+        engine.adopt_event_files(event_files)?;
         engine.start()?;
         step(&engine.world, "recovery-log-started")?;
         Ok(engine)
     }
 
     fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Disk) -> Result<Self> {
-        let StoppedStore { meta, data, tables: stored, config, locks, .. } = store;
+        let StoppedStore { meta, data, config, locks, .. } = store;
         let catalog = meta.catalog();
         let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
         let footers = Budget::new("memory of footers", config.footer_memory_bytes.bytes());
@@ -89,7 +95,7 @@ impl Engine {
         let segments = SegmentAccess::new(Arc::new(files), footers, Arc::clone(&world.metrics));
         let mut views = HashMap::new();
         let mut states = HashMap::new();
-        for table in stored {
+        for table in meta.fold().tables() {
             let view = table_view(&segments, &data, &table)?;
             let db = database_name(&catalog, &table.table);
             let state = TableState::new(&view, &db, table.flushed.version_lsn);
@@ -111,6 +117,7 @@ impl Engine {
             tables: ArcSwap::from_pointee(states),
             files,
             keeper: Keeper::default(),
+            settling: Settling::default(),
             recycler: Recycler::default(),
             compactor: Compactor::default(),
             sweeper: Sweeper::new(config.orphan_grace),
@@ -118,7 +125,7 @@ impl Engine {
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             dropped_databases: parking_lot::Mutex::default(),
-            going: std::sync::atomic::AtomicUsize::new(0),
+            appending: std::sync::atomic::AtomicUsize::new(0),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,
@@ -223,11 +230,9 @@ pub(crate) struct StoppedStore {
     pub fs: FsRef,
     pub meta: Meta,
     pub data: DataDir,
-    /// Every table as metadata has it.
-    pub tables: Vec<StoredTable>,
     /// The highest term that may have written anything.
     pub term: TermFile,
-    config: EngineConfig,
+    pub config: EngineConfig,
     locks: Vec<Lock>,
 }
 
@@ -245,7 +250,7 @@ impl StoppedStore {
             log_dirs::check_new(&**fs, config)?;
         }
         privacy::close(world, std::iter::once(dir.as_path()))?;
-        for path in [data_dir(dir).root(), &side_dir(dir)] {
+        for path in [data_dir(dir).root(), &side_dir(dir), &events_dir(dir)] {
             make_dir(fs, path)?;
         }
         let mut store = Self::with(config, world, lock)?;
@@ -272,7 +277,6 @@ impl StoppedStore {
         let meta = open_meta(config, world)?;
         Ok(Self {
             fs: Arc::clone(&world.fs),
-            tables: meta.tables_on_open()?,
             term: term_file(config, world, &meta)?,
             data: data_dir(&config.data_dir),
             config: config.clone(),
@@ -356,8 +360,10 @@ impl StoppedStore {
 
     /// The highest LSN that metadata names: everything up to it was durable.
     fn durable_known(&self) -> Lsn {
-        let flushed = self.tables.iter().map(|t| t.flushed.lsn.max(t.flushed.version_lsn));
-        flushed.chain([self.meta.log_state().recycled.lsn]).max().unwrap_or(Lsn::ZERO)
+        let tables = self.meta.saved().tables();
+        let flushed = tables.iter().map(|t| t.flushed.lsn.max(t.flushed.version_lsn));
+        let known = [self.meta.log_state().recycled.lsn, self.meta.saved_lsn()];
+        flushed.chain(known).max().unwrap_or(Lsn::ZERO)
     }
 
     /// The file of terms where it cannot be used, and why. `highest` is the highest term of which

@@ -13,7 +13,7 @@ use crate::log_dirs::{LOCK_FILE, STORE_FILE};
 use crate::open::{META_FILE, TERM_FILE};
 
 /// Everything that stands in the directory of a store.
-const OF_A_STORE: [&str; 10] = [
+const OF_A_STORE: [&str; 11] = [
     META_FILE,
     TERM_FILE,
     LOCK_FILE,
@@ -21,6 +21,7 @@ const OF_A_STORE: [&str; 10] = [
     "ballast.tmp",
     "data",
     "side",
+    "events",
     "wal",
     "spill",
     "error_log",

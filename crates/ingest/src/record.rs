@@ -17,6 +17,9 @@
 //!           payload  u8 truncate | alter | drop
 //! database  stamp    db u64: it is dropped, with all tables that it has there
 //! drop      payload  empty
+//! metadata  stamp    table u64
+//!           payload  u8 0 and the event as JSON, or u8 1, its CRC-32C u32 and the name of the
+//!                    file that holds it
 //! removal   nothing writes one yet; its number is taken so that older servers refuse it
 //! ```
 
@@ -44,6 +47,8 @@ pub enum Kind {
     Removal = 4,
     /// DROP DATABASE.
     DatabaseDrop = 5,
+    /// What a flush or a merge did to files.
+    Metadata = 6,
 }
 
 impl Kind {
@@ -52,7 +57,8 @@ impl Kind {
     /// # Errors
     /// A number of a newer server.
     pub fn from_stored(number: u8) -> Result<Self> {
-        [Self::Load, Self::GroupEnd, Self::Barrier, Self::Removal, Self::DatabaseDrop]
+        use Kind::{Barrier, DatabaseDrop, GroupEnd, Load, Metadata, Removal};
+        [Load, GroupEnd, Barrier, Removal, DatabaseDrop, Metadata]
             .into_iter()
             .find(|kind| *kind as u8 == number)
             .ok_or_else(|| err!(Corruption, "log record of unknown kind {number}"))
@@ -130,6 +136,22 @@ pub enum Record<'a> {
     },
     /// A database that is gone, with the tables that it has there.
     DatabaseDrop(DbId),
+    /// What happened to the files of a table; see [`MetadataBody`].
+    Metadata(MetadataBody<'a>),
+}
+
+/// Where the event of a metadata record stands, which is JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetadataBody<'a> {
+    /// In the record.
+    Inline(&'a [u8]),
+    /// In a file of its own, being large.
+    File {
+        /// Its CRC-32C.
+        checksum: u32,
+        /// Its name.
+        name: &'a str,
+    },
 }
 
 /// Why a group ended.
@@ -260,6 +282,21 @@ pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
     stamp.extend_from_slice(&version.get().to_le_bytes());
 }
 
+/// The payload of a metadata record.
+pub fn metadata_payload(body: MetadataBody<'_>) -> Vec<u8> {
+    match body {
+        MetadataBody::Inline(json) => [&[0], json].concat(),
+        MetadataBody::File { checksum, name } => {
+            [&[1], &checksum.to_le_bytes()[..], name.as_bytes()].concat()
+        }
+    }
+}
+
+/// Writes the stamp of a metadata record.
+pub fn write_metadata_stamp(stamp: &mut Vec<u8>, table: TableId) {
+    stamp.extend_from_slice(&table.get().to_le_bytes());
+}
+
 /// Writes the stamp of a DROP DATABASE.
 pub fn write_database_drop_stamp(stamp: &mut Vec<u8>, db: DbId) {
     stamp.extend_from_slice(&db.get().to_le_bytes());
@@ -276,8 +313,8 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
         Ok(Kind::GroupEnd) => return stamp.u64().map(TableId).into_iter().collect(),
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,
-        // One of a database tells of no rows that could be lost.
-        Ok(Kind::Removal | Kind::DatabaseDrop) | Err(_) => return tables,
+        // They tell of no rows that could be lost.
+        Ok(Kind::Removal | Kind::DatabaseDrop | Kind::Metadata) | Err(_) => return tables,
     };
     for _ in 0..stamp.u16().unwrap_or(0) {
         let Ok(table) = stamp.u64() else { break };
@@ -305,6 +342,7 @@ pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record
         })),
         Kind::Barrier => decode_barrier(stamp, Reader(payload)),
         Kind::DatabaseDrop => Ok(Record::DatabaseDrop(DbId(stamp.u64()?))),
+        Kind::Metadata => Reader(payload).metadata().map(Record::Metadata),
         Kind::Removal => {
             Err(err!(Corruption, "a record that removes rows was written by a newer server"))
         }
@@ -406,6 +444,19 @@ impl<'a> Reader<'a> {
         Ok(Label { db, kind, wall_micros, text })
     }
 
+    fn metadata(&mut self) -> Result<MetadataBody<'a>> {
+        match self.u8()? {
+            0 => Ok(MetadataBody::Inline(self.0)),
+            1 => {
+                let checksum = self.u32()?;
+                let name = std::str::from_utf8(self.0)
+                    .map_err(|_| err!(Corruption, "the name of a file in the log is no text"))?;
+                Ok(MetadataBody::File { checksum, name })
+            }
+            other => Err(err!(Corruption, "metadata record {other} in the log is unknown")),
+        }
+    }
+
     fn part(&mut self) -> Result<Part<'a>> {
         let table = TableId(self.u64()?);
         let rowsets = self.u8()?;
@@ -493,12 +544,17 @@ mod tests {
         let mut stamp = Vec::new();
         write_database_drop_stamp(&mut stamp, DbId(9));
         assert_eq!(decode(5, &stamp, &[]).unwrap(), Record::DatabaseDrop(DbId(9)));
+
+        let file = MetadataBody::File { checksum: 77, name: "7.json" };
+        for body in [MetadataBody::Inline(b"{}"), file] {
+            assert_eq!(decode(6, &[], &metadata_payload(body)).unwrap(), Record::Metadata(body));
+        }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0u8..7,
+            kind in 0u8..8,
             stamp in proptest::collection::vec(any::<u8>(), 0..80),
             payload in proptest::collection::vec(any::<u8>(), 0..80),
         ) {

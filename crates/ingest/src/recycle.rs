@@ -37,6 +37,7 @@ pub(crate) struct Recycler {
     turning: AtomicBool,
     making: AtomicBool,
     refilling: AtomicBool,
+    saving: AtomicBool,
     /// The id of the log file that is made next, from its reservation until it is listed.
     next_file: Mutex<Option<u64>>,
     /// The LSN up to which the log is wanted back; zero: nothing is.
@@ -52,7 +53,7 @@ impl Recycler {
 
     /// Whether a file is being made or a turn runs.
     pub fn is_busy(&self) -> bool {
-        let flags = [&self.turning, &self.making, &self.refilling];
+        let flags = [&self.turning, &self.making, &self.refilling, &self.saving];
         flags.iter().any(|flag| flag.load(Ordering::Acquire))
     }
 }
@@ -83,6 +84,13 @@ impl Engine {
                 engine.keeper().wake();
             };
             self.pool().spawn("recycle", Box::pin(turn));
+        }
+    }
+
+    /// Starts a checkpoint, unless one is under way.
+    pub(crate) fn start_checkpoint(self: &Arc<Self>) {
+        if !self.recycler.saving.swap(true, Ordering::AcqRel) {
+            self.look_after(|recycler| &recycler.saving, Self::checkpoint);
         }
     }
 
@@ -148,6 +156,8 @@ impl Engine {
     /// Frees the log up to `up_to`.
     async fn turn(self: &Arc<Self>, position: LogPosition) -> Result<()> {
         let up_to = position.lsn;
+        self.horizon().wait(up_to).await;
+        self.settle_due();
         for database in self.dropped_databases(up_to) {
             self.settle_database_drop(database).await?;
         }
@@ -155,6 +165,7 @@ impl Engine {
         let mut entries = Vec::new();
         for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
+            self.events_settled(state).await;
             self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
             let (version, rows) = self.side_entries(state, up_to).await?;
@@ -178,19 +189,18 @@ impl Engine {
         let mut side_bytes = tables.iter().map(|(bytes, _)| bytes).sum::<u64>();
         let mut small = Vec::new();
         for (bytes, state) in tables {
-            let fits = self.fits_side_file(&state, up_to);
-            if fits && bytes < own_files_min && side_bytes <= side_bytes_max {
+            let has_files = state.delta.stats().large_loads > 0;
+            if !has_files && bytes < own_files_min && side_bytes <= side_bytes_max {
                 small.push(state);
                 continue;
             }
             match self.settle(&state, FlushReason::LogRoom).await {
                 Ok(()) => side_bytes -= bytes,
-                Err(error) if fits => {
+                Err(error) => {
                     self.note_error(&error);
                     tracing::warn!(table = state.name(), %error, "kept in the side file");
                     small.push(state);
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(small)
@@ -206,12 +216,6 @@ impl Engine {
             .collect::<Vec<_>>();
         tables.sort_by_key(|(bytes, _)| Reverse(*bytes));
         tables
-    }
-
-    /// Whether a side file can hold all a table has unflushed up to `up_to`.
-    fn fits_side_file(&self, state: &TableState, up_to: Lsn) -> bool {
-        let view = self.views().load();
-        view.tables.get(&state.id).is_some_and(|view| view.fits_side_file(up_to))
     }
 
     /// What a small table has unflushed up to `up_to`, and its version there.
@@ -238,7 +242,6 @@ impl Engine {
         entries: Vec<SideEntry>,
     ) -> Result<()> {
         let up_to = position.lsn;
-        self.horizon().wait(up_to).await;
         let engine = Arc::clone(self);
         task::run(&**self.pool(), move || {
             let side_file = match entries.is_empty() {
@@ -250,13 +253,15 @@ impl Engine {
                 }
             };
             let commit = RecycleCommit { recycled: position, side_file, versions };
+            engine.settle_due();
             engine.meta().recycle_commit(&commit)?;
             let Recycled { used_again, left } = engine.wal().recycle(position);
             tracing::debug!(%up_to, used_again, side_rows = entries.len(), "log recycled");
             for file in left {
                 remove_log_file(engine.fs(), engine.meta(), &file)?;
             }
-            engine.remove_side_files()
+            engine.remove_side_files()?;
+            engine.remove_event_files()
         })
         .await
     }

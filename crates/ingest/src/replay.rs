@@ -1,29 +1,24 @@
 //! Replay: the log into deltas, labels and counts, in order, as if it were written now.
 //!
-//! It never consults labels and never rejects data. What a record says of a table enters as it
-//! did when it was written; what metadata and files already have of it, the table's log passes
-//! over. Groups that a run left open end with it, in table order; nothing is written for that, so
-//! doing it again changes nothing.
+//! It never consults labels and never rejects data. What the log says of files has settled before,
+//! so no row enters that is in files by now, and a replay takes no more memory than there was at
+//! the crash. What a record says of a table enters as it did when it was written; what metadata and
+//! files already have of it, the table's log passes over. Groups that a run left open end with it,
+//! in table order; nothing is written for that, so doing it again changes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use freshet_base::{
-    ByteSize, Error, ErrorCode, Incarnation, Lsn, Result, SchemaVersion, TableId, Term, TxnId, err,
-};
+use freshet_base::{Error, Incarnation, Lsn, Result, SchemaVersion, TableId, Term, TxnId, err};
 use freshet_meta::{LabelTime, RowsetMeta};
 use freshet_schema::{TableSchema, row};
 use freshet_storage::delta::Payload;
-use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::fold::{Barrier, Body, Event, Load};
-use freshet_storage::side::SideEntry;
+use freshet_storage::side::{SideBody, SideEntry};
 
 use crate::engine::Engine;
 use crate::record::{self, BarrierAction, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
 use crate::state::TableState;
-
-/// A replay on a full disk tries a flush whenever so much more of the memory is in use.
-const FLUSH_TRIES: u64 = 16;
 
 /// What a replay did, for the log of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,20 +39,18 @@ pub struct Replay<'a> {
     /// The term of the last record.
     term: Term,
     last: Lsn,
-    /// On a full disk: the memory in use at which a flush is tried again.
-    flushes_from_bytes: u64,
     done: Replayed,
 }
 
 impl<'a> Replay<'a> {
     /// A replay into `engine`, whose tables stand as metadata says.
     pub fn new(engine: &'a Arc<Engine>) -> Self {
+        let recycled = engine.meta().log_state().recycled;
         Self {
             engine,
             grouped: BTreeSet::new(),
-            term: Term::ZERO,
-            last: Lsn::ZERO,
-            flushes_from_bytes: 0,
+            term: recycled.term,
+            last: recycled.lsn,
             done: Replayed::default(),
         }
     }
@@ -69,13 +62,19 @@ impl<'a> Replay<'a> {
     pub fn side(&mut self, entry: &SideEntry) -> Result<()> {
         let Some(state) = self.engine.table_state(entry.table) else { return Ok(()) };
         let (incarnation, version) = (state.incarnation(), state.version());
-        // No group lives through a restart, and these ended before; that is counted.
-        let ends_with = Some(version);
+        // Groups that ended before are counted; one that did not ends in the log, or with its term.
+        let ends_with = (!entry.open).then_some(version);
+        if entry.open {
+            self.grouped.insert(entry.table);
+        }
         let part = Part {
             table: entry.table,
             schema_version: entry.schema_version,
             rows: entry.rows,
-            body: record::Body::Rows(&entry.bytes),
+            body: match &entry.body {
+                SideBody::Rows(bytes) => record::Body::Rows(bytes),
+                SideBody::Rowsets(json) => record::Body::Rowsets(json),
+            },
         };
         let body = self.body(&state, incarnation, &part, entry.lsn)?;
         let load = Load { incarnation, txn: entry.txn, ends_with, body };
@@ -91,9 +90,6 @@ impl<'a> Replay<'a> {
         if std::mem::replace(&mut self.term, record.term) != record.term {
             self.end_run();
         }
-        // Before the record is taken: what is in files then is followed by at least this record
-        // of its run, which is how the next replay knows that no group had ended yet.
-        self.keep_budget().await?;
         self.last = record.lsn;
         self.done.records += 1;
         self.done.bytes += record.payload.len() as u64;
@@ -109,6 +105,8 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
+            // It settled before the first record entered.
+            Record::Metadata(_) => {}
             Record::DatabaseDrop(id) => self.engine.remove_database(id).map_err(at)?,
             Record::Barrier { action, tables } => {
                 for barrier in &tables {
@@ -246,36 +244,5 @@ impl<'a> Replay<'a> {
                 self.enter(&state, self.last, Event::RunEnd);
             }
         }
-    }
-
-    /// Brings rows into files as at any other time when memory runs short. Where the disk has no
-    /// room for them they stay in memory, which had them before the start as well.
-    async fn keep_budget(&mut self) -> Result<()> {
-        while let Some(largest) = self.engine.largest_under_pressure() {
-            let memory = self.engine.memory();
-            let (used, limit) = (memory.used_bytes(), memory.limit_bytes());
-            // Loads and replay do not count to the byte alike, and memory may have been full.
-            let most = limit + limit / 4;
-            if used < self.flushes_from_bytes {
-                return Ok(());
-            }
-            match self.engine.settle(&largest, FlushReason::Memory).await {
-                Ok(()) => {}
-                Err(error) if self.engine.disk_gave_room_for(&error) => {}
-                Err(error) if error.code() == ErrorCode::DiskFull && used <= most => {
-                    self.flushes_from_bytes = used + limit / FLUSH_TRIES;
-                }
-                Err(error) if error.code() == ErrorCode::DiskFull => {
-                    return Err(error.context(format_args!(
-                        "the log holds more rows than fit in write_memory ({}), and the disk has \
-                         no room for them: free some space under {}, or raise write_memory",
-                        ByteSize(limit),
-                        self.engine.config().data_dir.display()
-                    )));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use freshet_base::task::{self, Lane};
 use freshet_base::{Error, ErrorCode, Incarnation, Lsn, Result, TableId, Version, err};
-use freshet_meta::{Publish, PublishOutcome, RowsetMeta, Truncate};
+use freshet_meta::{MetaEvent, Publish, PublishOutcome, RowsetMeta, Truncate};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
 use freshet_storage::delta::{DeltaPart, DeltaRows};
@@ -18,10 +18,12 @@ use freshet_storage::flush::{FlushInput, flush};
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::fold::{Barrier, Event, Unsettled};
 use freshet_storage::view::TableView;
+use freshet_wal::Room;
 
 use crate::ddl::database_name;
 use crate::engine::Engine;
 use crate::group::{Filed, OpenGroup};
+use crate::metadata::Shown;
 use crate::record::{self, EndStamp, GroupEndReason, Kind};
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -30,7 +32,8 @@ use crate::sweep::InFlight;
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 
 impl Engine {
-    /// Settles a table as soon as merges leave room for more rowsets.
+    /// Settles a table as soon as merges leave room for more rowsets, and the log for the record of
+    /// what it did.
     ///
     /// # Errors
     /// Those of `settle`.
@@ -39,17 +42,34 @@ impl Engine {
         table: &Arc<TableState>,
         why: FlushReason,
     ) -> Result<()> {
+        let _appends = self.appends();
         self.let_merges_catch_up(&[table.id]).await;
-        self.settle(table, why).await
+        let room = match table.delta.stats().entries {
+            0 => None,
+            // Before the lock of the table, for which a turn waits.
+            _ => Some(self.wait_for_event_room().await?),
+        };
+        self.settle_with(table, why, room).await
     }
 
-    /// Brings everything of a table that is in the log now into files.
+    /// Brings everything of a table that is in the log now into files. Waits for no log room.
     ///
     /// # Errors
     /// When files or metadata cannot be written; rows stay in the delta and in the log, and
     /// the next call tries again.
     pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
+        self.settle_with(table, why, None).await
+    }
+
+    /// The same, with room for the record of what it did where the caller has some.
+    async fn settle_with(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        why: FlushReason,
+        room: Option<Room>,
+    ) -> Result<()> {
         let _settling = table.settling.lock().await;
+        self.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut).await;
@@ -67,10 +87,30 @@ impl Engine {
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         let read = view.read_up_to(cut);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
+        let room = room.map_or_else(|| self.room_of_event(), Ok)?;
         let mut in_flight = self.in_flight();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         let written = self.clock().now();
-        self.publish(table, &view, cut, version, &schema, rowsets).await?;
+        let publish = Publish {
+            table: table.id,
+            from: view.flushed,
+            to: cut,
+            version,
+            schema_version: schema.version,
+            rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
+        };
+        let event = Event::Publish { version, schema, rowsets };
+        let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
+        let publish = MetaEvent::Publish(publish);
+        if !self.append_event(publish, room, shown).await? {
+            // The sweep removes the files.
+            return match table.is_dropped() {
+                true => Ok(()),
+                false => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
+            };
+        }
+        self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
+        table.grow(self.clock().now());
         let published = self.clock().now();
         self.metrics().flushes.with_label_values(&[why.name()]).inc();
         self.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
@@ -86,6 +126,7 @@ impl Engine {
     /// When metadata cannot be written; it has happened all the same, and is tried again.
     pub(crate) async fn settle_barriers(self: &Arc<Self>, table: &Arc<TableState>) -> Result<()> {
         let _settling = table.settling.lock().await;
+        self.events_settled(table).await;
         self.settle_barriers_locked(table).await
     }
 
@@ -296,40 +337,6 @@ impl Engine {
         Rowset::new(self.segments(), &dir, meta, schema)
     }
 
-    /// Commits a flush to metadata and swaps the view in one step.
-    async fn publish(
-        self: &Arc<Self>,
-        table: &Arc<TableState>,
-        view: &TableView,
-        cut: Lsn,
-        version: Version,
-        schema: &Arc<TableSchema>,
-        rowsets: Vec<Arc<Rowset>>,
-    ) -> Result<()> {
-        let publish = Publish {
-            table: table.id,
-            from: view.flushed,
-            to: cut,
-            version,
-            rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
-        };
-        let engine = Arc::clone(self);
-        let outcome = task::run(&**self.pool(), move || engine.meta().publish(&publish)).await?;
-        self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
-        match outcome {
-            PublishOutcome::Applied(()) => {}
-            // A table that is gone has nothing to show; the sweep removes its files.
-            PublishOutcome::Gone => return Ok(()),
-            PublishOutcome::Stale { stands } => {
-                panic!("table {} is settled by one at a time, yet stands at {stands}", table.id)
-            }
-        }
-        table.grow(self.clock().now());
-        let schema = Arc::clone(schema);
-        self.show(cut, table.id, Event::Publish { version, schema, rowsets });
-        Ok(())
-    }
-
     async fn settle_truncate(
         self: &Arc<Self>,
         table: TableId,
@@ -357,8 +364,14 @@ impl Engine {
         }
     }
 
-    /// Shows readers what metadata has of a table since an event at `at`.
+    /// Shows readers an event of a table that the store has already; the view stands at `at` behind
+    /// it.
     pub(crate) fn show(&self, at: Lsn, id: TableId, event: Event<'_>) {
+        self.show_since(Lsn::ZERO, at, id, event);
+    }
+
+    /// The same for one that the store has when it reflects the record at `lsn`.
+    pub(crate) fn show_since(&self, lsn: Lsn, at: Lsn, id: TableId, event: Event<'_>) {
         let defines = event.defines();
         let gone = self.views().settle(at, vec![(id, event)], || {
             let catalog = self.meta().catalog();
@@ -368,7 +381,7 @@ impl Engine {
             }
             catalog
         });
-        self.sweeper.retire(&gone);
+        self.sweeper.retire(lsn, &gone);
         if defines {
             self.catalog_changed();
         }

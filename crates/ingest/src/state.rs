@@ -41,6 +41,8 @@ pub struct TableState {
     pub flush_failures: AtomicU64,
     /// When it last got rowsets since the start.
     grew: Mutex<Option<Duration>>,
+    /// The newest metadata record of it since the start.
+    last_event: AtomicU64,
 }
 
 impl TableState {
@@ -69,6 +71,7 @@ impl TableState {
             data_bytes: AtomicU64::new(0),
             flush_failures: AtomicU64::new(0),
             grew: Mutex::new(None),
+            last_event: AtomicU64::new(0),
         };
         state.adopt(table, db_name);
         state
@@ -148,6 +151,16 @@ impl TableState {
             ByteSize(self.delta.stats().bytes)
         );
         Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
+    }
+
+    /// Notes a metadata record of it; called under the log's append lock.
+    pub(crate) fn note_event(&self, lsn: Lsn) {
+        self.last_event.store(lsn.get(), Ordering::Release);
+    }
+
+    /// The newest metadata record of it since the start, or 0.
+    pub(crate) fn last_event(&self) -> Lsn {
+        Lsn(self.last_event.load(Ordering::Acquire))
     }
 
     /// Notes that it got rowsets.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::task::Lane;
-use freshet_base::{Result, RowsetId};
+use freshet_base::{Lsn, Result, RowsetId};
 use freshet_storage::Rowset;
 use freshet_storage::gc::{Retired, Sweep};
 use parking_lot::Mutex;
@@ -43,10 +43,10 @@ impl Sweeper {
         Self { retired: Retired::default(), in_flight: Arc::default(), state: Mutex::new(state) }
     }
 
-    /// Takes note of rowsets that the view no longer has.
-    pub fn retire<'a>(&self, rowsets: impl IntoIterator<Item = &'a Arc<Rowset>>) {
+    /// Takes note of rowsets that the view no longer has since a record at `at`.
+    pub fn retire<'a>(&self, at: Lsn, rowsets: impl IntoIterator<Item = &'a Arc<Rowset>>) {
         for rowset in rowsets {
-            self.retired.add(rowset);
+            self.retired.add(at, rowset);
         }
     }
 
@@ -128,11 +128,11 @@ impl Engine {
     }
 
     fn sweep(&self, now: Duration) -> Result<()> {
-        self.sweeper.retired.remove_free(&**self.fs())?;
+        self.sweeper.retired.remove_free(&**self.fs(), self.meta().saved_lsn())?;
         if now < self.sweeper.state.lock().sweep_due {
             return Ok(());
         }
-        let named = self.named_files()?;
+        let named = self.named_files();
         let is_named = |file: &Path| named.has(file) || self.sweeper.retired.holds(file);
         let mut state = self.sweeper.state.lock();
         state.sweep_due = now.saturating_add(self.config().orphan_grace);
@@ -145,10 +145,10 @@ impl Engine {
         Ok(())
     }
 
-    /// All that work in flight, the log or metadata names, looked at in this order, which is the
-    /// one in which names move. The log counts beyond its horizon too, and large loads behind a
-    /// TRUNCATE or a DROP until metadata has followed; from then on they are retired.
-    fn named_files(&self) -> Result<Named> {
+    /// All that work in flight, the log, metadata or its checkpoint names, looked at in this order,
+    /// which is the one in which names move. The log counts beyond its horizon too, and large loads
+    /// behind a TRUNCATE or a DROP until metadata has followed; from then on they are retired.
+    fn named_files(&self) -> Named {
         let in_flight = self.sweeper.in_flight.lock().clone();
         let mut files = HashSet::new();
         for table in self.views().load().tables.values() {
@@ -156,13 +156,14 @@ impl Engine {
             let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
             files.extend(segments.map(|segment| segment.path().to_path_buf()));
         }
-        for stored in self.meta().tables_on_open()? {
+        let (settled, saved) = (self.meta().fold().tables(), self.meta().saved().tables());
+        for stored in settled.into_iter().chain(saved) {
             for rowset in &stored.rowsets {
                 let dir = self.data_dir().tablet(stored.table.id, rowset.tablet);
                 files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
             }
         }
-        Ok(Named { in_flight, files })
+        Named { in_flight, files }
     }
 }
 

@@ -2,7 +2,6 @@
 //! its making before, an error, a lost connection or a crash, leaves nothing behind.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use freshet_base::{Lsn, Result, TableId, task};
 use freshet_meta::{Created, TableSpec};
@@ -58,30 +57,15 @@ impl Drop for Unlisted {
         if self.listed || self.engine.keeper().is_stopping() {
             return;
         }
-        let going = Going::new(Arc::clone(&self.engine));
+        let (engine, appends) = (Arc::clone(&self.engine), self.engine.appends());
         let id = self.target.id();
         let gone = async move {
-            if let Err(error) = going.0.drop_unlisted(id).await {
+            let _appends = appends;
+            if let Err(error) = engine.drop_unlisted(id).await {
                 tracing::warn!(%error, "a table that was not filled goes with the next start");
             }
         };
         self.engine.pool().spawn("drop-unlisted", Box::pin(gone));
-    }
-}
-
-/// Keeps the log from ending while a table goes.
-struct Going(Arc<Engine>);
-
-impl Going {
-    fn new(engine: Arc<Engine>) -> Self {
-        engine.going.fetch_add(1, Ordering::AcqRel);
-        Self(engine)
-    }
-}
-
-impl Drop for Going {
-    fn drop(&mut self) {
-        self.0.going.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -126,11 +110,10 @@ impl Engine {
 
 impl StoppedStore {
     /// Lets go of tables that a crash left without a name: nobody was told of them.
-    pub(crate) fn drop_unlisted(&mut self) -> Result<()> {
-        for stored in self.tables.iter().filter(|stored| stored.table.unlisted) {
-            self.meta.drop_table(stored.table.id)?;
+    pub(crate) fn drop_unlisted(&self) -> Result<()> {
+        for table in self.meta.catalog().tables().filter(|table| table.unlisted) {
+            self.meta.drop_table(table.id)?;
         }
-        self.tables.retain(|stored| !stored.table.unlisted);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use freshet_schema::{COLUMNS_MAX, Column, DefaultValue, Distribution, Table, Tab
 use serde::{Deserialize, Serialize};
 
 use crate::create::column;
-use crate::ddl::{require, with_table};
+use crate::ddl::{put_table, require};
 use crate::keys;
 use crate::meta::{Change, Meta};
 use crate::names;
@@ -83,8 +83,7 @@ impl Meta {
             let schema = changed(table, changes)?;
             let prepared = Prepared { schema };
             let put = vec![(key, keys::encode(&prepared))];
-            let batch = Batch { put, ..Batch::default() };
-            let change = Change { batch, catalog: catalog.clone() };
+            let change = Change { batch: Batch { put, ..Batch::default() }, ..Change::default() };
             Ok((Some(change), Arc::new(prepared.schema)))
         })
     }
@@ -131,8 +130,7 @@ impl Meta {
             let last = schema.columns.iter().map(|column| column.id.next()).max();
             new.next_column = last.map_or(old.next_column, |next| next.max(old.next_column));
             let new = Arc::new(new);
-            let put = vec![(keys::table(table), keys::encode(new.as_ref()))];
-            let mut change = with_table(catalog, new.clone(), put);
+            let mut change = put_table(&new);
             change.batch.delete.push(keys::prepared(table));
             Ok((Some(change), new))
         })

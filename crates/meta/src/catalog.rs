@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use freshet_base::{DbId, Result, TableId, err};
 use freshet_schema::Table;
+use imbl::ordmap::DiffItem;
 use imbl::{HashMap, OrdMap};
 use serde::{Deserialize, Serialize};
 
 use crate::keys;
-use crate::store::MetaStore;
+use crate::store::{Batch, MetaStore};
 use crate::user::{Account, User};
 
 /// The database of tables that describe the server.
@@ -54,7 +55,7 @@ impl Database {
 pub struct Catalog {
     databases: OrdMap<String, Arc<Database>>,
     database_names: HashMap<DbId, String>,
-    tables: HashMap<TableId, Arc<Table>>,
+    tables: OrdMap<TableId, Arc<Table>>,
     users: OrdMap<Account, Arc<User>>,
 }
 
@@ -85,6 +86,43 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// Adds to `batch` what a store lacks that holds `old`, and what it has too much.
+    pub(crate) fn difference(
+        &self,
+        old: &Self,
+        store: &dyn MetaStore,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        for item in old.tables.diff(&self.tables) {
+            match item {
+                DiffItem::Add(id, table) | DiffItem::Update { new: (id, table), .. } => {
+                    batch.put.push((keys::table(*id), keys::encode(&**table)));
+                }
+                DiffItem::Remove(id, _) => {
+                    batch.delete.extend([keys::table(*id), keys::prepared(*id)]);
+                }
+            }
+        }
+        for item in old.users.diff(&self.users) {
+            match item {
+                DiffItem::Add(account, user) | DiffItem::Update { new: (account, user), .. } => {
+                    batch.put.push((keys::user(account), keys::encode(&**user)));
+                }
+                DiffItem::Remove(account, _) => batch.delete.push(keys::user(account)),
+            }
+        }
+        // By id: one of a name may have taken the place of another of the same.
+        for database in self.databases().filter(|one| old.database_by_id(one.id).is_none()) {
+            batch.put.push((keys::database(database.id), keys::encode(&database.stored())));
+        }
+        for gone in old.databases().filter(|one| self.database_by_id(one.id).is_none()) {
+            let labels = store.scan(&keys::labels(gone.id))?.into_iter().map(|(key, _)| key);
+            batch.delete.push(keys::database(gone.id));
+            batch.delete.extend(labels);
+        }
+        Ok(())
+    }
+
     /// The database of this name.
     pub fn database(&self, name: &str) -> Option<&Arc<Database>> {
         self.databases.get(name)
@@ -110,7 +148,7 @@ impl Catalog {
         self.tables.get(&id)
     }
 
-    /// All tables, in no order, and also those that no name leads to yet.
+    /// All tables by id, and also those that no name leads to yet.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
@@ -178,7 +216,6 @@ impl Catalog {
     }
 
     pub(crate) fn remove_database(&mut self, database: &Database) {
-        self.tables.retain(|_, table| table.db != database.id);
         self.database_names.remove(&database.id);
         self.databases.remove(&database.name);
     }

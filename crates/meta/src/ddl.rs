@@ -10,11 +10,10 @@ use freshet_schema::{KeyModel, Partition, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, is_reserved_database};
 use crate::create::{Planned, check_comment};
-use crate::flushed::{Flushed, is_conflict};
+use crate::fold::Fold;
 use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
-use crate::store::Batch;
-use crate::{keys, names, properties};
+use crate::{names, properties};
 
 /// Most databases of a server.
 const DATABASES_MAX: usize = 10_000;
@@ -68,11 +67,8 @@ impl Meta {
                 created_micros: self.clock.0.wall_micros(),
                 tables: imbl::OrdMap::new(),
             };
-            let mut catalog = catalog.clone();
-            let put = vec![(keys::database(database.id), keys::encode(&database.stored()))];
-            catalog.put_database(database.clone());
-            let change = Change { batch: Batch { put, ..Batch::default() }, catalog };
-            let object = Arc::new(database);
+            let object = Arc::new(database.clone());
+            let change = Change::of_catalog(move |catalog| catalog.put_database(database.clone()));
             Ok((Some(change), Created { object, existed: false, warnings: Vec::new() }))
         })
     }
@@ -82,23 +78,19 @@ impl Meta {
     /// # Errors
     /// When the disk is full: the log holds the barriers, so it must be tried again.
     pub fn drop_database(&self, id: DbId) -> Result<Option<DroppedDatabase>> {
-        let dropped = retry(|| {
-            self.change(|catalog| {
-                let Some(database) = catalog.database_by_id(id).cloned() else {
-                    return Ok((None, None));
-                };
-                let tables = catalog.tables_of(id);
-                let mut batch = Batch { delete: vec![keys::database(id)], ..Batch::default() };
-                for table in &tables {
-                    self.delete_table(&mut batch, table)?;
-                }
-                let labels = self.store.scan(&keys::labels(id))?;
-                batch.delete.extend(labels.into_iter().map(|(key, _)| key));
-                let mut catalog = catalog.clone();
-                catalog.remove_database(&database);
-                let dropped = DroppedDatabase { database, tables };
-                Ok((Some(Change { batch, catalog }), Some(dropped)))
-            })
+        let dropped = self.change(|catalog| {
+            let Some(database) = catalog.database_by_id(id).cloned() else {
+                return Ok((None, None));
+            };
+            let tables = catalog.tables_of(id);
+            let dropped = DroppedDatabase { database, tables };
+            let (database, tables) = (dropped.database.clone(), dropped.tables.clone());
+            let edit = move |fold: &mut Fold| {
+                tables.iter().for_each(|table| fold.remove_table(table.id));
+                fold.changes += 1;
+                Arc::make_mut(&mut fold.catalog).remove_database(&database);
+            };
+            Ok((Some(Change::of_fold(edit)), Some(dropped)))
         })?;
         self.labels().forget(id);
         Ok(dropped)
@@ -173,11 +165,7 @@ impl Meta {
             let warnings = std::mem::take(&mut planned.warnings);
             let table = self.table_of(home.id, spec, planned)?;
             let object = Arc::new(Table { unlisted, ..table });
-            let put = vec![
-                (keys::table(object.id), keys::encode(object.as_ref())),
-                (keys::flushed(object.id), keys::encode(&Flushed::new())),
-            ];
-            let change = with_table(catalog, object.clone(), put);
+            let change = put_table(&object);
             Ok((Some(change), Created { object, existed: false, warnings }))
         })
     }
@@ -217,27 +205,12 @@ impl Meta {
     /// # Errors
     /// When the disk is full: the log holds the barrier, so it must be tried again.
     pub fn drop_table(&self, id: TableId) -> Result<Option<Arc<Table>>> {
-        retry(|| {
-            self.change(|catalog| {
-                let Some(table) = catalog.table_by_id(id).cloned() else {
-                    return Ok((None, None));
-                };
-                let mut batch = Batch::default();
-                self.delete_table(&mut batch, &table)?;
-                let mut catalog = catalog.clone();
-                catalog.remove_table(id);
-                Ok((Some(Change { batch, catalog }), Some(table)))
-            })
+        self.change(|catalog| {
+            let Some(table) = catalog.table_by_id(id).cloned() else {
+                return Ok((None, None));
+            };
+            Ok((Some(Change::of_fold(move |fold| fold.remove_table(id))), Some(table)))
         })
-    }
-
-    fn delete_table(&self, batch: &mut Batch, table: &Table) -> Result<()> {
-        if let Some((_, bytes)) = self.read_flushed(table.id)? {
-            batch.expect.push((keys::flushed(table.id), Some(bytes)));
-        }
-        let named = [keys::table(table.id), keys::flushed(table.id), keys::prepared(table.id)];
-        batch.delete.extend(named);
-        self.delete_rowsets(batch, table.tablets())
     }
 
     /// ALTER TABLE .. RENAME, inside the database.
@@ -300,8 +273,7 @@ impl Meta {
             let mut table = require(catalog, id)?.as_ref().clone();
             let warnings = edit(catalog, &mut table)?;
             let table = Arc::new(table);
-            let put = vec![(keys::table(id), keys::encode(table.as_ref()))];
-            Ok((Some(with_table(catalog, table.clone(), put)), (table, warnings)))
+            Ok((Some(put_table(&table)), (table, warnings)))
         })
     }
 }
@@ -338,25 +310,10 @@ pub(crate) fn require(catalog: &Catalog, id: TableId) -> Result<&Arc<Table>> {
     catalog.table_by_id(id).ok_or_else(|| err!(NoSuchTable, "Table {id} was dropped"))
 }
 
-/// The change that writes `put` and shows `table` in the catalog.
-pub(crate) fn with_table(
-    catalog: &Catalog,
-    table: Arc<Table>,
-    put: Vec<(String, Vec<u8>)>,
-) -> Change {
-    let mut catalog = catalog.clone();
-    catalog.put_table(table);
-    Change { batch: Batch { put, ..Batch::default() }, catalog }
-}
-
-/// Tries again where a flush or a compaction came between reading and writing.
-pub(crate) fn retry<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
-    loop {
-        match attempt() {
-            Err(error) if is_conflict(&error) => {}
-            other => return other,
-        }
-    }
+/// The change that puts in a definition.
+pub(crate) fn put_table(table: &Arc<Table>) -> Change {
+    let table = Arc::clone(table);
+    Change::of_fold(move |fold| fold.put_table(&table))
 }
 
 #[cfg(test)]

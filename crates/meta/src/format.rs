@@ -6,12 +6,13 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format this code writes.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 
 /// Refuses a store of another format, and marks an empty one as ours.
 ///
-/// - 1 to 3 had a log without heads and terms. No release wrote them.
-/// - 4 is the first that is read.
+/// - 1 to 3 had a log without heads and terms, 4 had one without flushes and merges. No release
+///   wrote them.
+/// - 5 is the first that is read.
 pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
     let stored = store.get(keys::FORMAT)?;
     let version = match &stored {
@@ -51,28 +52,28 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"4");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"5");
     }
 
     #[test]
     fn a_store_of_an_older_format_is_refused_by_name() {
-        for format in ["1", "2", "3"] {
+        for format in ["1", "2", "3", "4"] {
             let store = MemStore::new();
             let put = vec![(keys::FORMAT.to_owned(), format.as_bytes().to_vec())];
             store.commit(Batch { put, ..Batch::default() }).unwrap();
             let error = check(&store).unwrap_err();
             assert!(error.message().contains(&format!("of format {format}")), "{error}");
-            assert!(error.message().contains("reads format 4"), "{error}");
+            assert!(error.message().contains("reads format 5"), "{error}");
         }
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"5".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"6".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 5"), "{error}");
+        assert!(error.message().contains("format 6"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

@@ -1,6 +1,6 @@
 //! The keys of the store, and JSON values under them.
 
-use freshet_base::{DbId, Error, ErrorCode, Result, TableId, TabletId};
+use freshet_base::{DbId, Error, ErrorCode, Result, TableId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -9,9 +9,9 @@ use crate::user::Account;
 
 pub(crate) const FORMAT: &str = "/format";
 pub(crate) const LOG: &str = "/log";
+pub(crate) const SETTLED: &str = "/settled";
 pub(crate) const DATABASES: &str = "/db/";
 pub(crate) const TABLES: &str = "/table/";
-pub(crate) const FLUSHED: &str = "/flushed/";
 pub(crate) const ROWSETS: &str = "/rowset/";
 pub(crate) const LABELS: &str = "/label/";
 pub(crate) const LABEL_CLOCK: &str = "/label-clock";
@@ -30,11 +30,7 @@ pub(crate) fn prepared(id: TableId) -> String {
 }
 
 pub(crate) fn flushed(id: TableId) -> String {
-    format!("{FLUSHED}{id}")
-}
-
-pub(crate) fn rowsets(tablet: TabletId) -> String {
-    format!("{ROWSETS}{tablet}/")
+    format!("/flushed/{id}")
 }
 
 /// Fixed width, so that rowsets of a tablet scan in LSN order.

@@ -1,16 +1,16 @@
 //! Metadata: what databases, tables and users there are, which labels are used, what is flushed.
 //!
 //! It is: a small store of keys (`MetaStore`: in memory, or one redb file over the engine's own
-//! file system), the catalog folded from it, DDL as atomic changes of both, the publishing of
-//! flushes, labels, the bookkeeping of log runs and log files, blocks of ids, users and grants.
+//! file system), the fold of the log's records that it is a checkpoint of, the catalog in it, DDL,
+//! labels, the bookkeeping of log files, blocks of ids, users and grants.
 //!
 //! It is not: a decider. The log decides what happened to rows and in which order; metadata
 //! follows it. Nothing here parses SQL, and nothing here removes files of tables.
 //!
-//! Invariants: a change is durable before the catalog shows it; a flush or a TRUNCATE applies
-//! only where the table stands exactly at the LSN it starts from; an id is never handed out
-//! twice, not even across a crash; a label that a client gave names at most one load; a failed
-//! sync of metadata ends the process, a full disk does not.
+//! Invariants: the store holds what has settled up to one LSN, and exactly that; a flush or a
+//! TRUNCATE applies only where the table stands exactly at the LSN it starts from; an id is never
+//! handed out twice, not even across a crash; a label that a client gave names at most one load; a
+//! failed sync of metadata ends the process, a full disk does not.
 //!
 //! Test it with `cargo test -p freshet-meta`.
 
@@ -18,9 +18,10 @@ mod alter;
 mod authorize;
 mod ballast;
 mod catalog;
+mod checkpoint;
 mod create;
 mod ddl;
-mod flushed;
+mod fold;
 mod format;
 mod ids;
 mod keys;
@@ -50,7 +51,10 @@ pub use catalog::{
 };
 pub use create::Planned;
 pub use ddl::{Created, DroppedDatabase};
-pub use flushed::{Flushed, Publish, PublishOutcome, StoredTable, Truncate, Truncated};
+pub use fold::{
+    Flushed, Fold, MetaEvent, Publish, PublishOutcome, Replacement, StoredTable, Truncate,
+    Truncated,
+};
 pub use ids::{IdBlock, IdKind, Ids};
 pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,

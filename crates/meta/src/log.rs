@@ -3,11 +3,10 @@
 use freshet_base::{LogPosition, Lsn, Result, TableId, Term, Version, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::ddl::retry;
-use crate::flushed::flushed_batch;
+use crate::fold::Fold;
 use crate::keys;
-use crate::meta::Meta;
-use crate::store::{Batch, MetaStore};
+use crate::meta::{Change, Meta};
+use crate::store::MetaStore;
 
 /// Most log files that metadata lists.
 const FILES_MAX: usize = 65_536;
@@ -91,12 +90,13 @@ impl LogState {
 }
 
 impl Meta {
-    /// Writes down how long labels have been remembered, so that a stop does not lengthen it.
+    /// The checkpoint of a stop; it also says how long labels have been remembered, so that a stop
+    /// does not lengthen it.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn save_label_clock(&self) -> Result<()> {
-        Ok(self.store.commit(self.labels().clock_batch())?)
+    pub fn checkpoint_of_stop(&self) -> Result<()> {
+        self.commit(Change { batch: self.labels().clock_batch(), ..Change::default() })
     }
 
     /// The state of the log.
@@ -117,7 +117,7 @@ impl Meta {
         }
         self.change_log(|state| {
             *state = settled;
-            Ok(Batch::default())
+            Ok(())
         })
     }
 
@@ -129,7 +129,7 @@ impl Meta {
     pub fn next_log_file(&self) -> Result<u64> {
         self.change_log(|state| {
             state.next_file = state.next_file() + 1;
-            Ok(Batch::default())
+            Ok(())
         })?;
         Ok(self.log_state().next_file - 1)
     }
@@ -160,7 +160,7 @@ impl Meta {
                 bail!(OutOfRoom, "the log has {FILES_MAX} files, which is the limit");
             }
             state.files.push(file);
-            Ok(Batch::default())
+            Ok(())
         })
     }
 
@@ -171,7 +171,7 @@ impl Meta {
     pub fn remove_log_file(&self, id: u64) -> Result<()> {
         self.change_log(|state| {
             state.files.retain(|file| file.id != id);
-            Ok(Batch::default())
+            Ok(())
         })
     }
 
@@ -182,7 +182,7 @@ impl Meta {
     pub fn remove_side_file(&self) -> Result<()> {
         self.change_log(|state| {
             state.side_file = None;
-            Ok(Batch::default())
+            Ok(())
         })
     }
 
@@ -195,7 +195,7 @@ impl Meta {
             if !state.holes.contains(&hole) {
                 state.holes.push(hole);
             }
-            Ok(Batch::default())
+            Ok(())
         })
     }
 
@@ -211,45 +211,53 @@ impl Meta {
         })
     }
 
-    /// One commit that names the side file, brings labels and versions up to `recycled`, and
+    /// A checkpoint that names the side file, brings labels and versions up to `recycled`, and
     /// sets it; after that the log files below it may be used again.
     ///
     /// # Errors
     /// When the disk is full; then it may be tried again.
     ///
     /// # Panics
-    /// When it would go back.
+    /// When it would go back, or something up to there has not settled.
     pub fn recycle_commit(&self, recycle: &RecycleCommit) -> Result<()> {
-        let labels = self.labels().save(recycle.recycled.lsn);
-        retry(|| {
-            self.change_log(|state| {
-                let to = recycle.recycled.lsn;
-                assert!(to >= state.recycled.lsn, "recycling moves forward");
-                state.recycled = recycle.recycled;
-                state.side_file.clone_from(&recycle.side_file);
-                state.holes.retain(|hole| hole.last > to);
-                let mut batch = labels.batch();
-                for &(table, version) in &recycle.versions {
-                    // A table that was dropped since needs no version.
-                    if let Some((flushed, bytes)) = self.read_flushed(table)? {
-                        let counted = flushed.counted(to, version);
-                        batch.append(flushed_batch(table, bytes, &counted));
-                    }
+        let (to, versions) = (recycle.recycled.lsn, recycle.versions.clone());
+        let labels = self.labels().save(to);
+        let edit = move |fold: &mut Fold| {
+            assert!(fold.settled >= to, "what is recycled has settled");
+            for &(table, version) in &versions {
+                // A table that was dropped since needs no version.
+                if let Some(flushed) = fold.flushed.get(&table).copied() {
+                    fold.set_flushed(table, flushed.counted(to, version));
                 }
-                Ok(batch)
-            })
+            }
+        };
+        let change = Change { batch: labels.batch(), ..Change::of_fold(edit) };
+        self.change_log_with(change, |state| {
+            assert!(to >= state.recycled.lsn, "recycling moves forward");
+            state.recycled = recycle.recycled;
+            state.side_file.clone_from(&recycle.side_file);
+            state.holes.retain(|hole| hole.last > to);
+            Ok(())
         })?;
         self.labels().saved(&labels);
         Ok(())
     }
 
-    /// Changes the state of the log, together with what `edit` returns.
-    fn change_log(&self, edit: impl FnOnce(&mut LogState) -> Result<Batch>) -> Result<()> {
+    /// Changes the state of the log.
+    fn change_log(&self, edit: impl FnOnce(&mut LogState) -> Result<()>) -> Result<()> {
+        self.change_log_with(Change::default(), edit)
+    }
+
+    fn change_log_with(
+        &self,
+        mut change: Change,
+        edit: impl FnOnce(&mut LogState) -> Result<()>,
+    ) -> Result<()> {
         let mut log = self.log.lock();
         let mut state = log.clone();
-        let mut batch = edit(&mut state)?;
-        batch.put.push((keys::LOG.to_owned(), keys::encode(&state)));
-        self.store.commit(batch)?;
+        edit(&mut state)?;
+        change.batch.put.push((keys::LOG.to_owned(), keys::encode(&state)));
+        self.commit(change)?;
         *log = state;
         Ok(())
     }

@@ -10,8 +10,8 @@ use crate::store::crash_fs::CrashFs;
 use crate::test::{INT, TestClock, rowset, spec};
 use crate::{
     Account, AuthData, Catalog, ColumnPlace, ColumnSpec, GrantObject, MemStore, Meta, MetaConfig,
-    MetaStore, Privilege, Privileges, Publish, PublishOutcome, RedbStore, SchemaChange,
-    StoredTable, Truncate,
+    MetaStore, Privilege, Privileges, Publish, PublishOutcome, RedbStore, Replacement,
+    SchemaChange, StoredTable, Truncate,
 };
 
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ enum Step {
     CreateUser(u8),
     Grant(u8, u8),
     DropUser(u8),
+    Checkpoint,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -51,6 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => db.clone().prop_map(Step::CreateUser),
         1 => (db.clone(), table.clone()).prop_map(|(u, t)| Step::Grant(u, t)),
         1 => db.clone().prop_map(Step::DropUser),
+        1 => Just(Step::Checkpoint),
     ]
 }
 
@@ -66,7 +68,7 @@ fn open_redb(fs: &CrashFs) -> Meta {
 
 /// All that a start reads, without ids that are only reserved.
 fn state(meta: &Meta) -> (Arc<Catalog>, Vec<StoredTable>) {
-    (meta.catalog(), meta.tables_on_open().unwrap())
+    (meta.catalog(), meta.fold().tables())
 }
 
 /// Does one step; answers in words, so that two stores can be compared.
@@ -131,6 +133,7 @@ fn apply(meta: &Meta, step: &Step) -> String {
             let object = GrantObject::Table("d0".to_owned(), format!("t{table}"));
             words(meta.grant(&account(*user), select, &object).map(|()| "granted".to_owned()))
         }
+        Step::Checkpoint => words(meta.checkpoint().map(|()| "written".to_owned())),
         Step::DropUser(user) => words(
             meta.drop_user(&Account::root(), &account(*user), true).map(|was| was.to_string()),
         ),
@@ -152,7 +155,7 @@ fn alter(
 }
 
 fn flush(meta: &Meta, table: &freshet_schema::Table, rows: bool, stale: bool) -> String {
-    let stands = meta.flushed(table.id).unwrap().unwrap();
+    let stands = meta.flushed(table.id).unwrap();
     let from = if stale { Lsn(stands.lsn.get() + 1) } else { stands.lsn };
     let to = Lsn(from.get() + 3);
     let tablet = table.tablets().next().unwrap();
@@ -160,24 +163,28 @@ fn flush(meta: &Meta, table: &freshet_schema::Table, rows: bool, stale: bool) ->
     let rowsets = rows.then(|| rowset(id.get(), tablet, from.get() + 1, to.get()));
     let version = Version(stands.version.get() + 1);
     let rowsets = rowsets.into_iter().collect();
-    let outcome = meta.publish(&Publish { table: table.id, from, to, version, rowsets }).unwrap();
+    let schema_version = table.schema().version;
+    let publish = Publish { table: table.id, from, to, version, schema_version, rowsets };
+    let outcome = meta.publish(&publish);
     assert_eq!(outcome == PublishOutcome::Applied(()), !stale);
     format!("{outcome:?}")
 }
 
 fn compact(meta: &Meta, table: &freshet_schema::Table) -> String {
     let tablet = table.tablets().next().unwrap();
-    let old = meta.rowsets(tablet).unwrap();
+    let old = meta.rowsets(tablet);
     let (Some(first), Some(last)) = (old.first(), old.last()) else { return "empty".to_owned() };
     let id = meta.ids().rowset().unwrap();
     let merged = rowset(id.get(), tablet, first.lsn_first.get(), last.lsn_last.get());
-    assert!(meta.replace_rowsets(table.id, tablet, &old, std::slice::from_ref(&merged)).unwrap());
-    assert_eq!(meta.rowsets(tablet).unwrap(), [merged]);
+    let removed = old.iter().map(|rowset| rowset.id).collect();
+    let added = merged.clone();
+    assert!(meta.replace(&Replacement { table: table.id, tablet, removed, added }));
+    assert_eq!(meta.rowsets(tablet), [merged]);
     "merged".to_owned()
 }
 
 fn truncate(meta: &Meta, table: &freshet_schema::Table) -> String {
-    let stands = meta.flushed(table.id).unwrap().unwrap();
+    let stands = meta.flushed(table.id).unwrap();
     let raised = |p: &freshet_schema::Partition| (p.id, Incarnation(p.incarnation.get() + 1));
     let truncate = Truncate {
         table: table.id,
@@ -204,7 +211,12 @@ proptest! {
         }
         let before = state(&in_memory);
         prop_assert_eq!(&before, &state(&in_file));
-        // Power goes while the file is open: all that was answered stands.
+        // Power goes while the file is open: the last checkpoint stands, and nothing newer.
+        let saved = in_file.saved();
+        let after = fs.after_power_cut(|| false);
+        prop_assert_eq!(&(saved.catalog.clone(), saved.tables()), &state(&open_redb(&after)));
+        in_file.checkpoint().unwrap();
+        in_memory.checkpoint().unwrap();
         let after = fs.after_power_cut(|| false);
         prop_assert_eq!(&before, &state(&open_redb(&after)));
         prop_assert_eq!(&before, &state(&open(memory)));

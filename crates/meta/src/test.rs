@@ -9,8 +9,8 @@ use freshet_base::{Lsn, RowsetId, SchemaVersion, SegmentId, TabletId};
 use freshet_schema::{ColumnType, TableForm};
 
 use crate::{
-    BucketsSpec, ColumnSpec, DistributionSpec, MemStore, Meta, MetaConfig, RowsetMeta, SegmentMeta,
-    TableSpec,
+    BucketsSpec, ColumnSpec, DistributionSpec, MemStore, Meta, MetaConfig, Publish, PublishOutcome,
+    Replacement, RowsetMeta, SegmentMeta, TableSpec,
 };
 
 /// Time that stands until a test moves it.
@@ -86,5 +86,15 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
         segments: vec![segment],
         rows: 10,
         keys: None,
+    }
+}
+
+impl Meta {
+    pub(crate) fn publish(&self, publish: &Publish) -> PublishOutcome {
+        self.edit(|fold| fold.publish(publish))
+    }
+
+    pub(crate) fn replace(&self, replacement: &Replacement) -> bool {
+        self.edit(|fold| fold.replace(replacement))
     }
 }

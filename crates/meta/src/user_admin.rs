@@ -57,7 +57,7 @@ impl Meta {
             if catalog.users().count() >= USERS_MAX {
                 bail!(CannotUser, "there are {USERS_MAX} users, which is the limit");
             }
-            Ok((Some(put_user(catalog, User::new(account.clone(), auth))), false))
+            Ok((Some(put_user(User::new(account.clone(), auth))), false))
         })
     }
 
@@ -92,10 +92,9 @@ impl Meta {
                     false => bail!(CannotUser, "Operation DROP USER failed for {account}"),
                 }
             }
-            let mut catalog = catalog.clone();
-            catalog.remove_user(account);
-            let delete = vec![keys::user(account)];
-            Ok((Some(Change { batch: Batch { delete, ..Batch::default() }, catalog }), true))
+            let account = account.clone();
+            let change = Change::of_catalog(move |catalog| catalog.remove_user(&account));
+            Ok((Some(change), true))
         })
     }
 
@@ -159,16 +158,13 @@ impl Meta {
                 .user(account)
                 .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;
             let user = edit(catalog, user.as_ref().clone())?;
-            Ok((Some(put_user(catalog, user)), ()))
+            Ok((Some(put_user(user)), ()))
         })
     }
 }
 
-fn put_user(catalog: &Catalog, user: User) -> Change {
-    let put = vec![(keys::user(&user.account), keys::encode(&user))];
-    let mut catalog = catalog.clone();
-    catalog.put_user(user);
-    Change { batch: Batch { put, ..Batch::default() }, catalog }
+fn put_user(user: User) -> Change {
+    Change::of_catalog(move |catalog| catalog.put_user(user.clone()))
 }
 
 fn check_account(account: &Account) -> Result<()> {

@@ -229,10 +229,10 @@ fn start_actors(sim: &mut Sim, plan: &Plan, running: &Arc<Mutex<u32>>) {
         };
         let running = Arc::clone(running);
         *running.lock() += 1;
-        sim.executor.start(async move {
+        sim.clients.push(sim.executor.start(async move {
             act(actor).await;
             *running.lock() -= 1;
-        });
+        }));
     };
     for _ in 0..3 {
         start(|actor| Box::pin(write(actor)));
@@ -321,7 +321,7 @@ async fn read(mut actor: Actor) {
         let snapshot = actor.client.engine.snapshot(freshness);
         assert!(snapshot.horizon >= seen, "a session went back in time");
         seen = snapshot.horizon;
-        actor.client.model.lock().check(&snapshot);
+        actor.client.model.lock().check_again(&snapshot);
         if actor.chance.random_bool(0.5) {
             // Held over whatever the others do meanwhile.
             actor.rest(3000).await;

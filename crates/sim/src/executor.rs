@@ -95,17 +95,18 @@ impl Executor {
         self.0.state.lock().wall_jump_micros += micros;
     }
 
-    /// Starts a task.
-    pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.push(Box::pin(task));
+    /// Starts a task and returns its number.
+    pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> u64 {
+        self.push(Box::pin(task))
     }
 
-    fn push(&self, task: BoxFuture<'static, ()>) {
+    fn push(&self, task: BoxFuture<'static, ()>) -> u64 {
         let mut state = self.0.state.lock();
         let id = state.next_task;
         state.next_task += 1;
         state.tasks.insert(id, task);
         state.ready.push(id);
+        id
     }
 
     /// Runs until `done` holds, or nothing can ever happen any more. Returns whether it holds.
@@ -116,6 +117,16 @@ impl Executor {
             }
         }
         true
+    }
+
+    /// Ends these tasks wherever they are, as clients go away.
+    pub fn kill(&self, tasks: &[u64]) {
+        let killed = {
+            let mut state = self.0.state.lock();
+            tasks.iter().filter_map(|task| state.tasks.remove(task)).collect::<Vec<_>>()
+        };
+        // Dropped outside the lock: a task that goes away may wake others.
+        drop(killed);
     }
 
     /// Forgets all tasks, as the end of a process does.

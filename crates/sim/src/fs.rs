@@ -40,6 +40,8 @@ struct Disk {
     faults: Faults,
     /// Only files below this directory fail writes and reads.
     faulty_dir: PathBuf,
+    /// Files that were synced, one a sync, synced writes among them.
+    synced: Vec<PathBuf>,
 }
 
 /// What goes wrong from now on.
@@ -80,6 +82,7 @@ impl SimFs {
             life: 0,
             faults: Faults::default(),
             faulty_dir: PathBuf::from("/"),
+            synced: Vec::new(),
         })))
     }
 
@@ -98,6 +101,7 @@ impl SimFs {
             life: disk.life,
             faults: Faults::default(),
             faulty_dir: disk.faulty_dir.clone(),
+            synced: Vec::new(),
         };
         copy.end_process();
         Self(Arc::new(Mutex::new(copy)))
@@ -117,6 +121,11 @@ impl SimFs {
     /// Lets only files below `dir` fail writes and reads.
     pub fn set_faulty_dir(&self, dir: &Path) {
         self.0.lock().faulty_dir = dir.to_path_buf();
+    }
+
+    /// The files that were synced since this was asked last, one a sync.
+    pub fn take_synced(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.0.lock().synced)
     }
 
     /// Whether the process has died in a call.
@@ -512,6 +521,7 @@ impl File for SimFile {
         allowed?;
         if self.direct {
             inode.sync_range(start, bytes.len());
+            disk.synced.push(self.path.clone());
         }
         Ok(())
     }
@@ -523,7 +533,10 @@ impl File for SimFile {
         let dying = disk.faults.crash_in_calls == u64::MAX;
         let inode = &mut disk.inodes[self.inode];
         match allowed {
-            Ok(()) => inode.sync(),
+            Ok(()) => {
+                inode.sync();
+                disk.synced.push(self.path.clone());
+            }
             // In a sync that the process dies in, the system may still write all of it.
             Err(_) if dying => {}
             Err(_) => inode.fail_sync(),

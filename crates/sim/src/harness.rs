@@ -47,6 +47,8 @@ pub struct Sim {
     pub failpoints: Failpoints,
     /// The chance of actors and crashes.
     pub chance: StdRng,
+    /// Tasks of clients, which end before an orderly stop.
+    pub clients: Vec<u64>,
     fatal: Arc<Mutex<Option<String>>>,
     engine: Option<Arc<Engine>>,
 }
@@ -64,6 +66,7 @@ impl Sim {
             model: Arc::default(),
             failpoints: Failpoints::default(),
             chance,
+            clients: Vec::new(),
             fatal: Arc::default(),
             engine: None,
         }
@@ -197,6 +200,7 @@ impl Sim {
             model: Arc::default(),
             failpoints: Failpoints::default(),
             chance,
+            clients: Vec::new(),
             fatal: Arc::default(),
             engine: None,
         };
@@ -220,6 +224,7 @@ impl Sim {
     /// Ends this life without any of the steps of an orderly end.
     pub fn end_life(&mut self, death: Death) {
         self.executor.kill_all();
+        self.clients.clear();
         self.engine = None;
         match death {
             Death::PowerCut => self.fs.crash(),
@@ -258,11 +263,12 @@ impl Sim {
         self.run(async move { freshet_base::clock::Clock::sleep(&clock, time).await });
     }
 
-    /// Stops the store in order and says what of its memory was not given back.
+    /// Stops the store in order: its clients go first, wherever they are.
     ///
     /// # Panics
-    /// When it cannot be stopped.
+    /// When it cannot be stopped, or something of the log is not durable behind that.
     pub fn stop(&mut self) {
+        self.executor.kill(&std::mem::take(&mut self.clients));
         let engine = Arc::clone(self.engine());
         let stopped = self.run(async move { engine.stop().await });
         if let Some(stopped) = stopped {
@@ -307,7 +313,7 @@ impl Sim {
             self.config.data_dir.join(freshet_ingest::TERM_FILE),
             self.config.data_dir.join("LOCK"),
         ];
-        for stored in meta.tables_on_open().expect("metadata can be read") {
+        for stored in meta.fold().tables() {
             for rowset in &stored.rowsets {
                 let dir = data.tablet(stored.table.id, rowset.tablet);
                 named.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));

@@ -1,10 +1,11 @@
 //! Rows whose every cell follows from the row's id, so that a torn or mixed row shows.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type};
-use freshet_base::ColumnId;
+use freshet_base::{ColumnId, RowsetId, SchemaVersion};
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec, TableSpec,
 };
@@ -72,26 +73,60 @@ pub fn encode(ids: std::ops::Range<i64>, negative: bool, schema: &TableSchema, o
     freshet_schema::encode(&batch, schema, out);
 }
 
-/// A row written under `written` as a reader of `schema` must see it.
-pub fn expected(id: i64, negative: bool, written: &TableSchema, schema: &TableSchema) -> Row {
-    let others = schema.columns[2..].iter().map(|column| match written.position_of(column.id) {
-        Some(_) => (column.id, cell(id, column.id)),
-        None => (column.id, Some(ADDED_DEFAULT)),
-    });
-    Row { id, amount: amount(id, negative), others: others.collect() }
+/// Adds rows written under `written` as a reader of `schema` must see them.
+pub fn expect(
+    ids: std::ops::Range<i64>,
+    negative: bool,
+    written: &TableSchema,
+    schema: &TableSchema,
+    out: &mut Vec<Row>,
+) {
+    let others = schema.columns[2..].iter();
+    let others = others
+        .map(|column| (column.id, written.position_of(column.id).is_some()))
+        .collect::<Vec<_>>();
+    out.extend(ids.map(|id| {
+        let cells = others.iter().map(|(column, is_written)| match is_written {
+            true => (*column, cell(id, *column)),
+            false => (*column, Some(ADDED_DEFAULT)),
+        });
+        Row { id, amount: amount(id, negative), others: cells.collect() }
+    }));
 }
+
+/// Rows of files as they were read, by rowset and columns: files never change, and reading them
+/// all for each comparison would be most of what a run does.
+pub type FileRows = HashMap<(RowsetId, SchemaVersion), Vec<Row>>;
 
 /// All rows that a table shows, sorted.
 ///
 /// # Errors
 /// When a file cannot be read, as the one of the disk that fails now.
 pub fn read(snapshot: &TableSnapshot) -> Result<Vec<Row>, freshet_storage::Error> {
+    read_with(snapshot, &mut FileRows::new())
+}
+
+/// The same; rows of files that were read before come from `known`.
+///
+/// # Errors
+/// As above.
+pub fn read_with(
+    snapshot: &TableSnapshot,
+    known: &mut FileRows,
+) -> Result<Vec<Row>, freshet_storage::Error> {
     let request = ScanRequest::all(&snapshot.schema);
     let mut rows = Vec::new();
     for rowset in &snapshot.rowsets {
+        let key = (rowset.meta().id, snapshot.schema.version);
+        if let Some(known) = known.get(&key) {
+            rows.extend_from_slice(known);
+            continue;
+        }
+        let from = rows.len();
         for batch in rowset.scan(request.clone()) {
             take(&batch?, &snapshot.schema, &mut rows);
         }
+        known.insert(key, rows[from..].to_vec());
     }
     for batch in snapshot.delta_batches()? {
         take(&batch, &snapshot.schema, &mut rows);
@@ -103,11 +138,14 @@ pub fn read(snapshot: &TableSnapshot) -> Result<Vec<Row>, freshet_storage::Error
 fn take(batch: &RecordBatch, schema: &TableSchema, rows: &mut Vec<Row>) {
     let ids = batch.column(0).as_primitive::<Int64Type>();
     let amounts = batch.column(1).as_primitive::<Int64Type>();
-    for at in 0..batch.num_rows() {
-        let others = schema.columns.iter().zip(batch.columns()).skip(2).map(|(column, array)| {
-            let array = array.as_primitive::<Int32Type>();
-            (column.id, array.is_valid(at).then(|| array.value(at)))
-        });
-        rows.push(Row { id: ids.value(at), amount: amounts.value(at), others: others.collect() });
-    }
+    let others = schema.columns.iter().zip(batch.columns()).skip(2);
+    let others = others
+        .map(|(column, array)| (column.id, array.as_primitive::<Int32Type>()))
+        .collect::<Vec<_>>();
+    rows.extend((0..batch.num_rows()).map(|at| {
+        let cells = others
+            .iter()
+            .map(|(column, array)| (*column, array.is_valid(at).then(|| array.value(at))));
+        Row { id: ids.value(at), amount: amounts.value(at), others: cells.collect() }
+    }));
 }

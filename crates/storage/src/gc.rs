@@ -6,26 +6,30 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use freshet_base::Lsn;
 use freshet_base::io::Fs;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::rowset::Rowset;
 
-/// Rowsets that metadata no longer names and that readers may still hold.
+/// Rowsets that nothing newer names, and that readers or a checkpoint of metadata may still hold.
 #[derive(Default)]
 pub struct Retired(Mutex<Vec<RetiredRowset>>);
 
 struct RetiredRowset {
+    /// Where the record stands that took it away.
+    at: Lsn,
     rowset: Weak<Rowset>,
     files: Vec<PathBuf>,
 }
 
 impl Retired {
-    /// Takes note of a rowset that was replaced, after the view without it was published.
-    pub fn add(&self, rowset: &Arc<Rowset>) {
+    /// Takes note of a rowset that a record at `at` took away, after the view without it was
+    /// published.
+    pub fn add(&self, at: Lsn, rowset: &Arc<Rowset>) {
         let files = rowset.segments().iter().map(|segment| segment.path().to_path_buf()).collect();
-        self.0.lock().push(RetiredRowset { rowset: Arc::downgrade(rowset), files });
+        self.0.lock().push(RetiredRowset { at, rowset: Arc::downgrade(rowset), files });
     }
 
     /// Whether a reader may still open `file`: the sweep must leave it.
@@ -33,12 +37,14 @@ impl Retired {
         self.0.lock().iter().any(|retired| retired.files.iter().any(|held| held == file))
     }
 
-    /// Removes the files of rowsets that nobody holds any more; returns how many.
+    /// Removes the files of rowsets that nobody holds any more, as far as the durable metadata
+    /// reaches, up to `saved`; returns how many.
     ///
     /// # Errors
     /// [`Error::Io`] of the first file that cannot be removed; the sweep tries it again.
-    pub fn remove_free(&self, fs: &dyn Fs) -> Result<usize> {
-        let is_free = |retired: &mut RetiredRowset| retired.rowset.strong_count() == 0;
+    pub fn remove_free(&self, fs: &dyn Fs, saved: Lsn) -> Result<usize> {
+        let is_free =
+            |retired: &mut RetiredRowset| retired.at <= saved && retired.rowset.strong_count() == 0;
         let free = self.0.lock().extract_if(.., is_free).collect::<Vec<_>>();
         let files = free.into_iter().flat_map(|retired| retired.files).collect::<Vec<_>>();
         for file in &files {
@@ -124,7 +130,7 @@ mod tests {
     use std::cell::Cell;
 
     use freshet_base::io::{Mode, RealFs};
-    use freshet_base::{Lsn, RowsetId, SchemaVersion, TabletId};
+    use freshet_base::{RowsetId, SchemaVersion, TabletId};
     use freshet_meta::{RowsetMeta, SegmentMeta};
 
     use super::*;
@@ -197,11 +203,12 @@ mod tests {
         let segments = crate::testing::files(dir.path()).segments;
         let rowset = Arc::new(Rowset::new(&segments, dir.path(), meta, &schema(1)));
         let retired = Retired::default();
-        retired.add(&rowset);
-        assert_eq!(retired.remove_free(&RealFs).unwrap(), 0);
+        retired.add(Lsn(7), &rowset);
+        assert_eq!(retired.remove_free(&RealFs, Lsn(7)).unwrap(), 0);
         assert!(retired.holds(&path));
         drop(rowset);
-        assert_eq!(retired.remove_free(&RealFs).unwrap(), 1);
+        assert_eq!(retired.remove_free(&RealFs, Lsn(6)).unwrap(), 0, "metadata may name it");
+        assert_eq!(retired.remove_free(&RealFs, Lsn(7)).unwrap(), 1);
         assert!(!retired.holds(&path) && !RealFs.exists(&path));
     }
 }

@@ -1,8 +1,9 @@
 //! The side file: what small tables have unflushed, so that the log's files can be used again.
 //!
 //! It begins with a magic number. Entries follow: a header of fixed length, its checksum, and
-//! the rows, with their own. The end says how many entries there are, so that a file that was
-//! cut short is never taken for a whole one. Numbers are little endian, checksums CRC-32C.
+//! the rows, with their own; a large load stands in it by the names of its files. The end says how
+//! many entries there are, so that a file that was cut short is never taken for a whole one.
+//! Numbers are little endian, checksums CRC-32C.
 
 use std::io;
 use std::path::Path;
@@ -13,11 +14,15 @@ use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 
 use crate::error::{Error, Result};
 
-const MAGIC: &[u8; 8] = b"FRSIDE01";
+const MAGIC: &[u8; 8] = b"FRSIDE02";
 const ENTRY: u8 = 1;
 const END: u8 = 2;
-/// Kind, table, LSN, transaction, schema version, rows, length and checksum of the rows.
-const HEADER_BYTES: usize = 1 + 8 + 8 + 8 + 4 + 4 + 4 + 4;
+/// Kind, flags, table, LSN, transaction, schema version, rows, length and checksum of the rows.
+const HEADER_BYTES: usize = 1 + 1 + 8 + 8 + 8 + 4 + 4 + 4 + 4;
+/// The flag of a load whose group is open.
+const OPEN: u8 = 1;
+/// The flag of a large load.
+const FILES: u8 = 2;
 /// The checksum behind a header.
 const CHECKSUM_BYTES: usize = 4;
 /// The file is written in pieces of about this size.
@@ -30,14 +35,33 @@ pub struct SideEntry {
     pub table: TableId,
     /// The record.
     pub lsn: Lsn,
-    /// Its transaction, whose group has ended.
+    /// Its transaction.
     pub txn: TxnId,
+    /// Whether its group ends behind what the file holds.
+    pub open: bool,
     /// What the rows were encoded under.
     pub schema_version: SchemaVersion,
     /// How many rows.
     pub rows: u32,
-    /// The rows, encoded.
-    pub bytes: Vec<u8>,
+    /// The rows.
+    pub body: SideBody,
+}
+
+/// What a record brought to a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SideBody {
+    /// Rows, encoded.
+    Rows(Vec<u8>),
+    /// The rowsets of a large load, as JSON.
+    Rowsets(Vec<u8>),
+}
+
+impl SideBody {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Rows(bytes) | Self::Rowsets(bytes) => bytes,
+        }
+    }
 }
 
 /// Writes a side file and makes it and its name durable; until then what stood at `path`
@@ -78,18 +102,21 @@ fn write_entries(file: &FileRef, entries: &[SideEntry]) -> io::Result<()> {
 }
 
 fn put_entry(buffer: &mut Vec<u8>, entry: &SideEntry) {
-    let length = u32::try_from(entry.bytes.len()).expect("a record is far below 4 GiB");
+    let bytes = entry.body.bytes();
+    let length = u32::try_from(bytes.len()).expect("a record is far below 4 GiB");
+    let files = if matches!(entry.body, SideBody::Rowsets(_)) { FILES } else { 0 };
     let start = buffer.len();
     buffer.put_u8(ENTRY);
+    buffer.put_u8(files | if entry.open { OPEN } else { 0 });
     buffer.put_u64_le(entry.table.get());
     buffer.put_u64_le(entry.lsn.get());
     buffer.put_u64_le(entry.txn.get());
     buffer.put_u32_le(entry.schema_version.get());
     buffer.put_u32_le(entry.rows);
     buffer.put_u32_le(length);
-    buffer.put_u32_le(crc_fast::crc32_iscsi(&entry.bytes));
+    buffer.put_u32_le(crc_fast::crc32_iscsi(bytes));
     put_checksum(buffer, start);
-    buffer.extend_from_slice(&entry.bytes);
+    buffer.extend_from_slice(bytes);
 }
 
 fn put_checksum(buffer: &mut Vec<u8>, start: usize) {
@@ -151,22 +178,25 @@ fn parse(rest: &mut &[u8]) -> Result<Parsed, &'static str> {
         rest.advance(payload_at);
         return Ok(Parsed::End(count));
     }
+    let flags = header.get_u8();
     let mut entry = SideEntry {
+        open: flags & OPEN != 0,
         table: TableId(header.get_u64_le()),
         lsn: Lsn(header.get_u64_le()),
         txn: TxnId(header.get_u64_le()),
         schema_version: SchemaVersion(header.get_u32_le()),
         rows: header.get_u32_le(),
-        bytes: Vec::new(),
+        body: SideBody::Rows(Vec::new()),
     };
     let length = header.get_u32_le() as usize;
     if rest.len() - payload_at < length {
         return Err("it ends inside the rows of an entry");
     }
-    entry.bytes = rest[payload_at..payload_at + length].to_vec();
-    if header.get_u32_le() != crc_fast::crc32_iscsi(&entry.bytes) {
+    let bytes = rest[payload_at..payload_at + length].to_vec();
+    if header.get_u32_le() != crc_fast::crc32_iscsi(&bytes) {
         return Err("the checksum of rows differs");
     }
+    entry.body = if flags & FILES != 0 { SideBody::Rowsets(bytes) } else { SideBody::Rows(bytes) };
     rest.advance(payload_at + length);
     Ok(Parsed::Entry(entry))
 }
@@ -184,8 +214,12 @@ mod tests {
             lsn: Lsn(lsn),
             txn: TxnId(lsn + 1000),
             schema_version: SchemaVersion(1),
+            open: lsn.is_multiple_of(2),
             rows: lsn as u32 * 2,
-            bytes,
+            body: match lsn.is_multiple_of(5) {
+                true => SideBody::Rowsets(bytes),
+                false => SideBody::Rows(bytes),
+            },
         }
     }
 

@@ -51,7 +51,8 @@ pub fn ledger() {
     let loads = [true, false, true].map(|written| {
         let ledger = Arc::clone(&ledger);
         thread::spawn(move || {
-            let room = block_on(ledger.reserve(LOAD_BYTES, &Never, LATER)).expect("it waits");
+            let room =
+                block_on(ledger.reserve(LOAD_BYTES, Class::Load, &Never, LATER)).expect("it waits");
             assert_eq!(room.charge_bytes(), charge_bytes(LOAD_BYTES));
             if written {
                 let charge_bytes = room.into_charge();

@@ -32,7 +32,15 @@ struct State {
     current_left_bytes: u64,
     /// Promised to rooms and to records not written yet.
     promised_bytes: u64,
-    waiters: VecDeque<Waiter>,
+    waiters: Waiters,
+}
+
+/// Who waits for room, each queue in the order of arrival.
+#[derive(Default)]
+struct Waiters {
+    /// Served first: what they publish is what frees room.
+    publishes: VecDeque<Waiter>,
+    loads: VecDeque<Waiter>,
 }
 
 struct Waiter {
@@ -40,10 +48,47 @@ struct Waiter {
     wake: oneshot::Sender<Room>,
 }
 
-/// Who asks: loads leave alone what is kept back for what frees room.
+impl Waiters {
+    fn of(&mut self, class: Class) -> &mut VecDeque<Waiter> {
+        match class {
+            Class::Load => &mut self.loads,
+            Class::Publish => &mut self.publishes,
+            Class::Privileged => unreachable!("ends and barriers have their room or fail"),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.publishes.len() + self.loads.len()
+    }
+
+    /// Whether a newcomer has to stand behind somebody: loads wait for all, and nobody overtakes
+    /// one of its own class.
+    fn are_before(&self, class: Class) -> bool {
+        match class {
+            Class::Load => self.count() > 0,
+            Class::Publish => !self.publishes.is_empty(),
+            Class::Privileged => false,
+        }
+    }
+
+    /// Forgets those in front who went away, and says which class is next.
+    fn next_class(&mut self) -> Option<Class> {
+        [Class::Publish, Class::Load].into_iter().find(|class| {
+            let queue = self.of(*class);
+            while queue.front().is_some_and(|waiter| waiter.wake.is_canceled()) {
+                queue.pop_front();
+            }
+            !queue.is_empty()
+        })
+    }
+}
+
+/// Who asks: loads leave alone what is kept back for what frees room, and what flushes and merges
+/// publish leaves half of that to ends of groups and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     Load,
+    Publish,
     Privileged,
 }
 
@@ -92,7 +137,7 @@ impl Ledger {
             ready_files: 0,
             current_left_bytes: 0,
             promised_bytes: 0,
-            waiters: VecDeque::new(),
+            waiters: Waiters::default(),
         };
         let waiting = AtomicUsize::new(0);
         Self { file_bytes, record_bytes_max, kept_bytes, state: Mutex::new(state), waiting }
@@ -107,7 +152,11 @@ impl Ledger {
     fn capacity_bytes(&self, state: &State, class: Class) -> u64 {
         let sure_of_current = state.current_left_bytes.saturating_sub(self.record_bytes_max);
         let sure_of_ready = state.ready_files * (self.file_bytes - self.record_bytes_max);
-        let kept_bytes = if class == Class::Load { self.kept_bytes } else { 0 };
+        let kept_bytes = match class {
+            Class::Load => self.kept_bytes,
+            Class::Publish => self.kept_bytes / 2,
+            Class::Privileged => 0,
+        };
         (sure_of_current + sure_of_ready).saturating_sub(kept_bytes)
     }
 
@@ -132,8 +181,7 @@ impl Ledger {
             return None;
         }
         let mut state = self.state.lock();
-        // A newcomer never overtakes those that wait, except to free room.
-        if class == Class::Load && !state.waiters.is_empty() {
+        if state.waiters.are_before(class) {
             return None;
         }
         self.take(&mut state, charge_bytes, class).then(|| self.room(charge_bytes))
@@ -142,10 +190,11 @@ impl Ledger {
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         bytes: usize,
+        class: Class,
         clock: &dyn Clock,
         deadline: Deadline,
     ) -> Result<Room, NoRoom> {
-        if let Some(room) = self.try_reserve(bytes, Class::Load) {
+        if let Some(room) = self.try_reserve(bytes, class) {
             return Ok(room);
         }
         let charge_bytes = charge_bytes(bytes);
@@ -155,8 +204,8 @@ impl Ledger {
         let (wake, woken) = oneshot::channel();
         {
             let mut state = self.state.lock();
-            state.waiters.push_back(Waiter { charge_bytes, wake });
-            self.waiting.store(state.waiters.len(), Ordering::Release);
+            state.waiters.of(class).push_back(Waiter { charge_bytes, wake });
+            self.waiting.store(state.waiters.count(), Ordering::Release);
         }
         // Room may have come back between the first try and the queueing.
         self.serve();
@@ -206,7 +255,8 @@ impl Ledger {
         self.serve();
     }
 
-    /// Hands room to waiters in their order, as far as it reaches.
+    /// Hands room to waiters in their order, as far as it reaches: a large one in front is not
+    /// overtaken for ever by small ones behind it.
     fn serve(self: &Arc<Self>) {
         if self.waiting() == 0 {
             return;
@@ -219,13 +269,13 @@ impl Ledger {
 
     fn next_served(&self) -> Option<Waiter> {
         let mut state = self.state.lock();
-        while state.waiters.front().is_some_and(|waiter| waiter.wake.is_canceled()) {
-            state.waiters.pop_front();
-        }
-        let first_bytes = state.waiters.front().map(|waiter| waiter.charge_bytes);
-        let served = first_bytes.is_some_and(|bytes| self.take(&mut state, bytes, Class::Load));
-        let first = if served { state.waiters.pop_front() } else { None };
-        self.waiting.store(state.waiters.len(), Ordering::Release);
+        let first = state.waiters.next_class().and_then(|class| {
+            let queue = state.waiters.of(class);
+            let bytes = queue.front().expect("one of its class waits").charge_bytes;
+            let fits = self.take(&mut state, bytes, class);
+            if fits { state.waiters.of(class).pop_front() } else { None }
+        });
+        self.waiting.store(state.waiters.count(), Ordering::Release);
         first
     }
 }

@@ -293,9 +293,16 @@ impl Scan {
 
     /// The records of the log in LSN order. Holds one file in memory.
     pub fn records(&self) -> Records {
+        self.records_above(Lsn::ZERO)
+    }
+
+    /// The same from the first file on that has one above `lsn`.
+    pub fn records_above(&self, lsn: Lsn) -> Records {
         let reader = FileReader::new(Arc::clone(&self.fs), &self.log_files);
         let (files, terms) = (Arc::clone(&self.log_files), Arc::clone(&self.terms));
-        Records::new(reader, files, terms, self.extents.clone(), self.accepted_holes.clone())
+        let above = self.extents.iter().filter(|extent| extent.last.lsn > lsn);
+        let extents = above.copied().collect();
+        Records::new(reader, files, terms, extents, self.accepted_holes.clone())
     }
 }
 

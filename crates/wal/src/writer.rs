@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use freshet_base::budget::NoRoom;
 use freshet_base::clock::{ClockRef, Deadline, LogClock};
-use freshet_base::fail::Failpoints;
+use freshet_base::fail::{AbortOnPanic, Failpoints};
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::{LogPosition, Lsn, Term};
@@ -164,19 +164,6 @@ struct Log {
     stopping: bool,
 }
 
-/// Ends the process when a panic passes it: what it stands over is done whole or not at all.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        // This crate's own tests provoke panics there, to see them.
-        if std::thread::panicking() && cfg!(not(test)) {
-            eprintln!("a panic inside the append of a log record ends the process");
-            std::process::abort();
-        }
-    }
-}
-
 /// The write-ahead log of one term.
 pub struct Wal {
     options: WalOptions,
@@ -190,6 +177,8 @@ pub struct Wal {
     ledger: Arc<Ledger>,
     horizon: Horizon,
     poisoned: AtomicBool,
+    has_ended: AtomicBool,
+    stopper: AtomicWaker,
 }
 
 impl Wal {
@@ -232,6 +221,8 @@ impl Wal {
             ledger: Arc::new(ledger),
             horizon: Horizon::new(term.after.lsn),
             poisoned: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            stopper: AtomicWaker::new(),
             term,
             options,
             world,
@@ -313,8 +304,9 @@ impl Wal {
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large(self.options.copied_bytes_max());
         let payload_checksum = self.salted.of(&[payload.bytes()]);
-        // A panic inside would leave log and delta telling different stories.
-        let _whole = AbortOnPanic;
+        // A panic inside would leave log and delta telling different stories. This crate's own
+        // tests provoke some, to see them.
+        let _whole = cfg!(not(test)).then_some(AbortOnPanic("the append of a log record"));
         let mut guard = self.log.lock();
         let log = &mut *guard;
         let lsn = log.next_lsn;
@@ -360,6 +352,12 @@ impl Wal {
         self.ledger.try_reserve(bytes, Class::Privileged)
     }
 
+    /// Takes room for a record that makes files part of a table, which is followed by a turn that
+    /// frees more. What is kept back for ends and barriers keeps a part that is theirs alone.
+    pub fn try_reserve_publish(&self, bytes: usize) -> Option<Room> {
+        self.ledger.try_reserve(bytes, Class::Publish)
+    }
+
     /// Takes room as [`Wal::try_reserve`] does, waiting for its turn until `deadline`.
     ///
     /// # Errors
@@ -370,7 +368,21 @@ impl Wal {
         clock: &dyn freshet_base::clock::Clock,
         deadline: Deadline,
     ) -> Result<Room, NoRoom> {
-        self.ledger.reserve(bytes, clock, deadline).await
+        self.ledger.reserve(bytes, Class::Load, clock, deadline).await
+    }
+
+    /// Takes room as [`Wal::try_reserve_publish`] does, waiting for its turn until `deadline`.
+    /// Nothing that frees room may depend on the caller meanwhile.
+    ///
+    /// # Errors
+    /// As [`Wal::reserve`].
+    pub async fn reserve_publish(
+        &self,
+        bytes: usize,
+        clock: &dyn freshet_base::clock::Clock,
+        deadline: Deadline,
+    ) -> Result<Room, NoRoom> {
+        self.ledger.reserve(bytes, Class::Publish, clock, deadline).await
     }
 
     /// Whether a record with `bytes` of stamp and payload may ever be appended.
@@ -466,6 +478,15 @@ impl Wal {
     pub fn stop(&self) {
         self.log.lock().stopping = true;
         self.writer.wake();
+    }
+
+    /// Resolves once [`Wal::run`] has ended: behind [`Wal::stop`] the log writes one record more,
+    /// which covers the last. For one who waits at a time.
+    pub fn ended(&self) -> impl Future<Output = ()> + '_ {
+        poll_fn(|context| {
+            self.stopper.register(context.waker());
+            if self.has_ended.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        })
     }
 }
 

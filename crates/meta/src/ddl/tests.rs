@@ -1,7 +1,7 @@
-use freshet_base::{Lsn, Version};
+use freshet_base::{Lsn, SchemaVersion, Version};
 
 use super::*;
-use crate::flushed::Publish;
+use crate::fold::Publish;
 use crate::test::{meta, rowset, spec};
 
 #[test]
@@ -22,7 +22,7 @@ fn databases_are_created_once_and_dropped_with_their_tables() {
     let dropped = meta.drop_database(created.object.id).unwrap().unwrap();
     assert_eq!(dropped.tables, std::slice::from_ref(&table));
     assert!(meta.catalog().table_by_id(table.id).is_none());
-    assert!(meta.flushed(table.id).unwrap().is_none());
+    assert!(meta.flushed(table.id).is_none());
     assert!(meta.drop_database(created.object.id).unwrap().is_none());
     let catalog = meta.catalog();
     assert_eq!(catalog.database_to_drop("d", false).unwrap_err().code().errno(), 1008);
@@ -67,15 +67,16 @@ fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
         from: Lsn(0),
         to: Lsn(5),
         version: Version(2),
+        schema_version: SchemaVersion(1),
         rowsets: vec![rowset(1, tablet, 1, 5)],
     };
-    meta.publish(&publish).unwrap();
+    meta.publish(&publish);
     meta.prepare_schema(table.id, &[]).unwrap();
     assert_eq!(meta.drop_table(table.id).unwrap(), Some(table.clone()));
     assert_eq!(meta.drop_table(table.id).unwrap(), None);
     let left = meta.store.scan("/").unwrap().into_iter().map(|(key, _)| key);
     let left = left.filter(|key| {
-        !["/format", "/ids/", "/db/", "/user/"].iter().any(|kept| key.starts_with(kept))
+        !["/format", "/ids/", "/db/", "/user/", "/settled"].iter().any(|kept| key.starts_with(kept))
     });
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
     let next = meta.create_table("d", &spec("t"), false).unwrap().object;

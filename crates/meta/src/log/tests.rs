@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use freshet_base::{DbId, TxnId};
+use freshet_base::{DbId, SchemaVersion, TxnId};
 
 use super::*;
-use crate::flushed::{Publish, PublishOutcome};
+use crate::fold::{Publish, PublishOutcome};
 use crate::label::{ClaimOutcome, LabelKind};
 use crate::store::MemStore;
 use crate::test::{TestClock, spec};
@@ -72,6 +72,7 @@ fn recycling_brings_labels_and_versions_and_names_the_side_file() {
         side_file: Some("side-1".to_owned()),
         versions: vec![(table, Version(4)), (TableId(99), Version(9))],
     };
+    meta.settled_to(Lsn(20));
     meta.recycle_commit(&recycle).unwrap();
     let again = open(&store);
     assert_eq!(again.log_state().recycled, position(20));
@@ -79,13 +80,14 @@ fn recycling_brings_labels_and_versions_and_names_the_side_file() {
     assert!(again.log_state().holes.is_empty());
     assert_eq!(label(&again, "early").unwrap().lsn, Some(Lsn(10)));
     assert!(label(&again, "late").is_none(), "replay of the log brings it");
-    let flushed = again.flushed(table).unwrap().unwrap();
+    let flushed = again.flushed(table).unwrap();
     assert_eq!((flushed.version, flushed.version_lsn), (Version(4), Lsn(20)));
     // A flush of what lies before knows fewer versions; the count stays.
-    let publish =
-        Publish { table, from: Lsn(0), to: Lsn(15), version: Version(3), rowsets: vec![] };
-    assert_eq!(again.publish(&publish).unwrap(), PublishOutcome::Applied(()));
-    let flushed = again.flushed(table).unwrap().unwrap();
+    let (schema_version, rowsets) = (SchemaVersion(1), vec![]);
+    let (from, to, version) = (Lsn(0), Lsn(15), Version(3));
+    let publish = Publish { table, from, to, version, schema_version, rowsets };
+    assert_eq!(again.publish(&publish), PublishOutcome::Applied(()));
+    let flushed = again.flushed(table).unwrap();
     assert_eq!((flushed.lsn, flushed.version), (Lsn(15), Version(4)));
 }
 
@@ -96,6 +98,7 @@ fn a_dropped_database_takes_its_labels_along() {
     let db = meta.create_database("d", false).unwrap().object.id;
     assert_eq!(db, DbId(1));
     use_label(&meta, "a", 1);
+    meta.settled_to(Lsn(1));
     meta.recycle_commit(&RecycleCommit { recycled: position(1), ..RecycleCommit::default() })
         .unwrap();
     meta.drop_database(db).unwrap();

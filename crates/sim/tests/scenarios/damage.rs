@@ -15,7 +15,7 @@ use freshet_storage::delta::Freshness;
 use crate::{act, fill_log, store};
 
 /// The files below `dir`, by name.
-fn files(sim: &Sim, dir: &str) -> Vec<PathBuf> {
+pub(crate) fn files(sim: &Sim, dir: &str) -> Vec<PathBuf> {
     let below = |(path, _): (PathBuf, u64)| path.starts_with(dir).then_some(path);
     sim.fs.files().into_iter().filter_map(below).collect()
 }
@@ -39,7 +39,7 @@ fn refused(sim: &mut Sim, path: &Path) {
 }
 
 /// `freshet repair --accept`; what was given up.
-fn repair(sim: &mut Sim) -> Vec<Loss> {
+pub(crate) fn repair(sim: &mut Sim) -> Vec<Loss> {
     let (config, world) = (sim.config.clone(), sim.world());
     let mut losses = Vec::new();
     while let Some(loss) = next_loss(&config, &world).unwrap() {
@@ -50,7 +50,7 @@ fn repair(sim: &mut Sim) -> Vec<Loss> {
 }
 
 /// Where the frames of a log file stand: offset and bytes, in order, those of idle times too.
-fn frames(sim: &Sim, path: &Path) -> Vec<(usize, usize)> {
+pub(crate) fn frames(sim: &Sim, path: &Path) -> Vec<(usize, usize)> {
     let bytes = sim.fs.read(path).unwrap();
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let begins = (0..bytes.len()).step_by(8).filter(|at| bytes[*at..].starts_with(b"FWL\x02"));
@@ -65,7 +65,7 @@ fn heads(sim: &Sim, path: &Path) -> Vec<usize> {
 }
 
 /// The frame of the record at `lsn`.
-fn frame_of(sim: &Sim, path: &Path, lsn: Lsn) -> (usize, usize) {
+pub(crate) fn frame_of(sim: &Sim, path: &Path, lsn: Lsn) -> (usize, usize) {
     let bytes = sim.fs.read(path).unwrap();
     let is_it = |(at, _): &(usize, usize)| bytes[at + 16..at + 24] == lsn.get().to_le_bytes();
     frames(sim, path).into_iter().find(is_it).unwrap()
@@ -128,7 +128,8 @@ fn a_bit_flipped_behind_the_durable_end_of_the_log_is_a_torn_tail() {
     let mut sim = store(32);
     act(&sim, |client| async move {
         client.load("a", 3, Off, None).await;
-        client.sleep(Duration::from_millis(50)).await;
+        // Before metadata says that the log was durable up to there.
+        client.sleep(Duration::from_millis(10)).await;
     });
     sim.end_life(Death::ProcessEnd);
     let log = files(&sim, "/store/wal").remove(0);
@@ -311,6 +312,8 @@ fn a_log_file_that_is_gone_is_named_and_given_up_only_when_told() {
     act(&sim, |client| async move {
         client.load("a", 3, Off, None).await;
         client.flush("a").await;
+        // The checkpoint has the flush, whose record goes with the file.
+        client.sleep(Duration::from_secs(2)).await;
         client.load("a", 3, Off, None).await;
     });
     sim.end_life(Death::PowerCut);

@@ -5,6 +5,7 @@ mod damage;
 mod ddl;
 mod made;
 mod merges;
+mod metadata;
 mod misuse;
 mod room;
 mod sequences;

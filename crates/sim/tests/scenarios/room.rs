@@ -129,6 +129,48 @@ fn however_full_the_log_every_group_can_end() {
 }
 
 #[test]
+fn a_flush_in_a_full_log_waits_for_the_turn_that_frees_it() {
+    const TABLES: usize = 20;
+    let mut sim = store(61);
+    // No turn comes to its commit, and what one leaves to the side file stays in the log.
+    sim.fs.set_faulty_dir(std::path::Path::new("/store/side"));
+    sim.fs.fail_next(u64::MAX, 0);
+    let refused = act(&sim, |mut client| async move {
+        client.disk_fails = true;
+        for n in 0..TABLES {
+            client.create(&format!("t{n}"), &[("group_commit_interval_ms", 600_000)]).await;
+            client.load(&format!("t{n}"), 1, Async, None).await;
+        }
+        fill_until_refused(&client, "b").await;
+        let mut refused = Vec::new();
+        for n in 0..TABLES {
+            if client.flush(&format!("t{n}")).await == Outcome::Refused {
+                refused.push(n);
+            }
+        }
+        refused
+    });
+    let refused = refused.expect("a full log ends no process");
+    assert!(refused.len() > 1, "flushes have used up their part of what is kept: {refused:?}");
+    let fs = sim.fs.clone();
+    act(&sim, |client| async move {
+        let heal = async {
+            client.sleep(Duration::from_secs(2)).await;
+            fs.fail_next(0, 0);
+        };
+        let flush = |n: &usize| {
+            let (client, table) = (client.clone(), format!("t{n}"));
+            async move { client.flush(&table).await }
+        };
+        let flushes = futures::future::join_all(refused.iter().map(flush));
+        let (flushed, ()) = futures::join!(flushes, heal);
+        assert!(!flushed.contains(&Outcome::Refused), "{flushed:?}");
+    });
+    sim.crash(Death::PowerCut);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
 fn a_table_that_cannot_be_flushed_is_refused_alone() {
     let mut sim = store(51);
     let id = sim.engine().target("d", "a").unwrap().id();

@@ -1,13 +1,14 @@
 //! The rows of a delta record by record, as a side file keeps them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use freshet_base::Lsn;
+use freshet_base::{Lsn, TxnId};
 use freshet_schema::encode;
 
 use super::node::{Chunk, Event};
 use crate::error::Result;
-use crate::side::SideEntry;
+use crate::side::{SideBody, SideEntry};
 use crate::view::TableView;
 
 /// What a small table adds to a side file.
@@ -19,18 +20,6 @@ pub struct SideRows {
 }
 
 impl TableView {
-    /// Whether a side file can hold what stands above the files up to `up_to`: rows, and no
-    /// large load, whose rows are files. Nor may a run end above it that left a group open: no
-    /// record says that this group ended, so replay must meet its loads in the log.
-    pub fn fits_side_file(&self, up_to: Lsn) -> bool {
-        let hinders = |(lsn, event): &(Lsn, Event)| match event {
-            Event::Rowsets(_) => *lsn > self.flushed,
-            Event::RunEnd(_) => *lsn > up_to && *lsn > self.flushed,
-            Event::Cut | Event::Schema(_) | Event::Drop | Event::GroupEnd(_) => false,
-        };
-        !self.delta.chunks(&self.head).iter().any(|chunk| chunk.events.iter().any(hinders))
-    }
-
     /// What stands above the files up to `up_to`, for a side file. `chunks` are all of the delta
     /// from the view's head on; encoding them takes its time and needs no lock.
     ///
@@ -38,14 +27,49 @@ impl TableView {
     /// [`crate::Error::Internal`] when columns contradict their schema.
     pub fn side_rows(&self, chunks: &[Arc<Chunk>], up_to: Lsn) -> Result<SideRows> {
         let versions_after = chunks.iter().map(|chunk| versions_after(chunk, up_to)).sum();
+        let ended = chunks.iter().flat_map(|chunk| &chunk.events).filter(|(at, _)| *at <= up_to);
+        let ended = ended.filter_map(|(_, event)| match event {
+            Event::GroupEnd(txn) | Event::RunEnd(txn) => Some(*txn),
+            Event::Cut | Event::Schema(_) | Event::Drop | Event::Rowsets(_) => None,
+        });
+        let ended = ended.collect::<HashSet<_>>();
         let mut entries = Vec::new();
         for chunk in chunks {
-            self.chunk_entries(chunk, up_to, &mut entries)?;
+            let from = entries.len();
+            self.chunk_entries(chunk, up_to, &ended, &mut entries)?;
+            self.large_loads(chunk, up_to, &mut entries);
+            entries[from..].sort_by_key(|entry: &SideEntry| entry.lsn);
         }
         Ok(SideRows { entries, versions_after })
     }
 
-    fn chunk_entries(&self, chunk: &Arc<Chunk>, to: Lsn, out: &mut Vec<SideEntry>) -> Result<()> {
+    /// The large loads of a chunk: each is a group of its own, and its rows are files.
+    fn large_loads(&self, chunk: &Chunk, to: Lsn, out: &mut Vec<SideEntry>) {
+        for (lsn, event) in chunk.events.iter().filter(|(lsn, _)| *lsn > self.flushed && *lsn <= to)
+        {
+            let Event::Rowsets(rowsets) = event else { continue };
+            let Some(first) = rowsets.first() else { continue };
+            let metas = rowsets.iter().map(|rowset| rowset.meta()).collect::<Vec<_>>();
+            let json = serde_json::to_vec(&metas).expect("metadata of files is plain data");
+            out.push(SideEntry {
+                table: self.table.id,
+                lsn: *lsn,
+                txn: TxnId(0),
+                open: false,
+                schema_version: first.schema().version,
+                rows: 0,
+                body: SideBody::Rowsets(json),
+            });
+        }
+    }
+
+    fn chunk_entries(
+        &self,
+        chunk: &Arc<Chunk>,
+        to: Lsn,
+        ended: &HashSet<TxnId>,
+        out: &mut Vec<SideEntry>,
+    ) -> Result<()> {
         for (index, entry) in chunk.entries.iter().enumerate() {
             if entry.lsn <= self.flushed || entry.lsn > to {
                 continue;
@@ -62,9 +86,10 @@ impl TableView {
                 table: self.table.id,
                 lsn: entry.lsn,
                 txn: entry.txn,
+                open: !entry.ends_group && !ended.contains(&entry.txn),
                 schema_version: schema.version,
                 rows: u32::try_from(rows.len()).expect("a record has few rows"),
-                bytes,
+                body: SideBody::Rows(bytes),
             });
         }
         Ok(())

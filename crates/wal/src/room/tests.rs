@@ -45,10 +45,11 @@ fn loads_leave_alone_what_is_kept() {
 fn waiters_are_served_in_order_as_room_comes() {
     let ledger = ledger(0, 0);
     let clock = TestClock::default();
-    let too_large = ledger.reserve(RECORD_BYTES_MAX as usize, &clock, SOON).now_or_never();
+    let too_large =
+        ledger.reserve(RECORD_BYTES_MAX as usize, Class::Load, &clock, SOON).now_or_never();
     assert_eq!(too_large.unwrap().unwrap_err(), NoRoom::Never);
-    let mut large = Box::pin(ledger.reserve(3 * BLOCK_BYTES as usize, &clock, SOON));
-    let mut small = Box::pin(ledger.reserve(1, &clock, SOON));
+    let mut large = Box::pin(ledger.reserve(3 * BLOCK_BYTES as usize, Class::Load, &clock, SOON));
+    let mut small = Box::pin(ledger.reserve(1, Class::Load, &clock, SOON));
     assert!((&mut large).now_or_never().is_none());
     assert!((&mut small).now_or_never().is_none());
     assert_eq!(ledger.waiting(), 2);
@@ -63,12 +64,43 @@ fn waiters_are_served_in_order_as_room_comes() {
 fn a_deadline_ends_the_wait_and_holds_nobody_back() {
     let ledger = ledger(0, 0);
     let clock = TestClock::default();
-    let mut late = Box::pin(ledger.reserve(1, &clock, SOON));
+    let mut late = Box::pin(ledger.reserve(1, Class::Load, &clock, SOON));
     assert!((&mut late).now_or_never().is_none());
     clock.ring();
     assert_eq!(late.now_or_never().unwrap().unwrap_err(), NoRoom::TimedOut);
     ledger.add_files(1);
     assert!(ledger.try_reserve(1, Class::Load).is_some());
+}
+
+#[test]
+fn who_publishes_is_served_before_loads_and_overtakes_only_those() {
+    let ledger = ledger(0, 4);
+    let clock = TestClock::default();
+    let mut load = Box::pin(ledger.reserve(1, Class::Load, &clock, SOON));
+    let large = 12 * BLOCK_BYTES as usize;
+    assert_eq!(
+        ledger.reserve(large, Class::Publish, &clock, SOON).now_or_never().map(|r| r.is_err()),
+        Some(true)
+    );
+    let publish = |bytes| ledger.reserve(bytes, Class::Publish, &clock, SOON);
+    let (mut first, mut second) =
+        (Box::pin(publish(3 * BLOCK_BYTES as usize)), Box::pin(publish(1)));
+    assert!((&mut load).now_or_never().is_none());
+    assert!((&mut first).now_or_never().is_none());
+    assert!((&mut second).now_or_never().is_none());
+    assert_eq!(ledger.waiting(), 3);
+    assert!(ledger.try_reserve(1, Class::Publish).is_none(), "two wait already");
+    // Twelve blocks that are sure: ten for publishes, eight for loads.
+    ledger.add_files(1);
+    let first = first.now_or_never().unwrap().unwrap();
+    let second = second.now_or_never().unwrap().unwrap();
+    assert_eq!((first.charge_bytes() + second.charge_bytes()) / BLOCK_BYTES, 5);
+    let load = load.now_or_never().unwrap().unwrap();
+    assert_eq!((load.charge_bytes(), ledger.waiting()), (BLOCK_BYTES, 0));
+    let publishes =
+        std::iter::from_fn(|| ledger.try_reserve(0, Class::Publish)).collect::<Vec<_>>();
+    assert_eq!(publishes.len(), 4, "half of what is kept stays for ends and barriers");
+    assert!(ledger.try_reserve(0, Class::Privileged).is_some());
 }
 
 #[derive(Clone, Debug)]

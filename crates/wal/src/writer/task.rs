@@ -59,6 +59,12 @@ impl Wal {
     /// Writes what is appended until [`Wal::stop`], or until a write fails. Writes block: in
     /// production a thread of its own drives this. Call it once.
     pub async fn run(self: Arc<Self>) {
+        self.write_until_stopped().await;
+        self.has_ended.store(true, Ordering::Release);
+        self.stopper.wake();
+    }
+
+    async fn write_until_stopped(&self) {
         let mut desk = Desk {
             batch: Vec::new(),
             position: self.term.after,

@@ -145,6 +145,19 @@ fn a_stopped_log_has_written_everything_and_covered_it() {
 }
 
 #[test]
+fn a_log_has_ended_when_its_last_record_is_written() {
+    let mut store = Store::small();
+    let mut running = store.first_start(1);
+    running.append(1, b"last words");
+    running.drive();
+    running.wal.stop();
+    assert!(running.wal.ended().now_or_never().is_none(), "one more record covers the last");
+    running.drive();
+    assert!(running.wal.ended().now_or_never().is_some());
+    assert_eq!(running.wal.stats().next_lsn, running.durable().next());
+}
+
+#[test]
 fn files_are_asked_for_offered_and_recycled() {
     let mut store = Store::small();
     let mut running = store.first_start(2);

@@ -1,0 +1,308 @@
+//! Metadata follows the log (cluster.md 41 to 43): what a flush or a merge did is a record, which
+//! settles in memory behind the horizon, in the order of the log. A checkpoint brings the store up
+//! to date later, and only behind that goes what the store still names.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use freshet_base::clock::Deadline;
+use freshet_base::fail::AbortOnPanic;
+use freshet_base::{Error, Lsn, Result, err, task};
+use freshet_meta::MetaEvent;
+use freshet_storage::fold::Event;
+use freshet_wal::Room;
+use futures::channel::oneshot;
+use parking_lot::Mutex;
+
+use crate::engine::Engine;
+use crate::record::{self, Kind, MetadataBody};
+use crate::state::TableState;
+use crate::sweep::InFlight;
+
+/// What fits into the one block that is kept for a record from the beginning of a flush.
+const SMALL_EVENT_BYTES: usize = 3 << 10;
+/// A longer event goes to a file: this part of a log file, 1 MiB of 64.
+const FILE_PARTS: u64 = 64;
+/// How long what has settled may be missing in the store, but for the commit itself.
+const CHECKPOINT_PAUSE: Duration = Duration::from_millis(900);
+
+/// How often who waits for room looks whether the engine stops.
+const ROOM_LOOK: Duration = Duration::from_millis(200);
+
+/// Records that have entered and not settled, and what waits for a checkpoint.
+#[derive(Default)]
+pub(crate) struct Settling {
+    /// In the order of the log: who appends puts them in under its lock.
+    entered: Mutex<VecDeque<Entered>>,
+    /// Held by the one who settles.
+    settles: Mutex<()>,
+    /// Files of records, which may go when the store reflects these.
+    files: Mutex<Vec<(Lsn, PathBuf)>>,
+    /// Since when the store lacks something.
+    ahead_since: Mutex<Option<Duration>>,
+}
+
+/// A metadata record that is in the log.
+struct Entered {
+    lsn: Lsn,
+    event: MetaEvent,
+    shown: Shown,
+    /// The file that its event stands in.
+    file: Option<EventFile>,
+    answer: oneshot::Sender<bool>,
+}
+
+/// What readers are shown when a metadata record has settled.
+pub(crate) struct Shown {
+    /// The table.
+    pub table: Arc<TableState>,
+    /// The LSN that the view stands at behind it.
+    pub at: Lsn,
+    /// What happens to the view.
+    pub event: Event<'static>,
+    /// Keeps the sweep off the files that it names until the view does.
+    pub in_flight: InFlight,
+}
+
+impl Settling {
+    /// Whether the store has lacked something for so long that a checkpoint is due. The next one is
+    /// due as long after this answer, whatever settles meanwhile: at most one a second.
+    fn is_due(&self, is_ahead: bool, now: Duration) -> bool {
+        let mut since = self.ahead_since.lock();
+        *since = is_ahead.then(|| since.unwrap_or(now));
+        let is_due = since.is_some_and(|since| now.saturating_sub(since) >= CHECKPOINT_PAUSE);
+        if is_due {
+            *since = None;
+        }
+        is_due
+    }
+}
+
+impl Engine {
+    /// Room for the record of a flush or a merge, taken before files are written.
+    ///
+    /// # Errors
+    /// `OutOfRoom` while the log has no more for them.
+    pub(crate) fn room_of_event(&self) -> Result<Room> {
+        self.wal().try_reserve_publish(SMALL_EVENT_BYTES).ok_or_else(|| {
+            err!(OutOfRoom, "the log has no room for what a flush or a merge did; tried again")
+        })
+    }
+
+    /// The same, waiting for its turn: a turn frees log without any record of this kind, so there
+    /// is room in the end. The caller must hold nothing that a turn waits for.
+    ///
+    /// # Errors
+    /// As above, after as long as a load waits, or when the engine stops: no turn comes then.
+    pub(crate) async fn wait_for_event_room(&self) -> Result<Room> {
+        let deadline = Deadline::after(&**self.clock(), self.config().load_patience);
+        loop {
+            let look = Deadline::after(&**self.clock(), ROOM_LOOK);
+            let look = Deadline(look.0.min(deadline.0));
+            let room = self.wal().reserve_publish(SMALL_EVENT_BYTES, &**self.clock(), look).await;
+            if let Ok(room) = room {
+                return Ok(room);
+            }
+            if self.keeper().is_stopping() || self.clock().now() >= deadline.0 {
+                return self.room_of_event();
+            }
+        }
+    }
+
+    /// Appends what a flush or a merge did to the files of a table, and waits until it has
+    /// settled. `false` where nothing has happened, since the table is another one by now: the new
+    /// files are to be dropped. Given up after the append it settles all the same.
+    ///
+    /// # Errors
+    /// When a large event cannot be written to its file.
+    pub(crate) async fn append_event(
+        self: &Arc<Self>,
+        event: MetaEvent,
+        room: Room,
+        shown: Shown,
+    ) -> Result<bool> {
+        let json = serde_json::to_vec(&event).expect("metadata is plain data");
+        let (payload, room, file) = self.payload_of(json, room).await?;
+        let (answer, settled) = oneshot::channel();
+        let appended = self.wal().append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
+            if shown.table.is_dropped() {
+                return Err(());
+            }
+            record::write_metadata_stamp(stamp, shown.table.id);
+            shown.table.note_event(lsn);
+            let entered = Entered { lsn, event, shown, file, answer };
+            self.settling.entered.lock().push_back(entered);
+            Ok(())
+        });
+        let Ok((lsn, ())) = appended else { return Ok(false) };
+        self.horizon().wait(lsn).await;
+        self.settle_due();
+        Ok(settled.await.expect("what is durable has settled"))
+    }
+
+    /// The payload of an event with room for it: where it is long, or there is no room, a file.
+    async fn payload_of(
+        self: &Arc<Self>,
+        json: Vec<u8>,
+        small: Room,
+    ) -> Result<(Vec<u8>, Room, Option<EventFile>)> {
+        let bytes_max = (self.config().wal_file_bytes.bytes() / FILE_PARTS) as usize;
+        let inline = |room| (record::metadata_payload(MetadataBody::Inline(&json)), room, None);
+        if json.len() < SMALL_EVENT_BYTES {
+            return Ok(inline(small));
+        }
+        if json.len() <= bytes_max
+            && let Some(room) = self.wal().try_reserve_publish(json.len() + SMALL_EVENT_BYTES)
+        {
+            return Ok(inline(room));
+        }
+        let name = format!("{}.json", self.meta().ids().rowset()?);
+        let path = events_dir(&self.config().data_dir).join(&name);
+        let checksum = crc_fast::crc32_iscsi(&json);
+        let file = EventFile { engine: Arc::downgrade(self), path, free_at: Lsn::ZERO };
+        let (engine, to) = (Arc::clone(self), file.path.clone());
+        task::run(&**self.pool(), move || engine.fs().write_atomic(&to, &json))
+            .await
+            .map_err(|error| Error::io(format_args!("write {}", file.path.display()), error))?;
+        let body = MetadataBody::File { checksum, name: &name };
+        Ok((record::metadata_payload(body), small, Some(file)))
+    }
+
+    /// Waits until all metadata records of a table have settled: one whose flush or merge was given
+    /// up after its append may not have.
+    pub(crate) async fn events_settled(&self, table: &TableState) {
+        self.horizon().wait(table.last_event()).await;
+        self.settle_due();
+    }
+
+    /// Settles every record up to the horizon that has not: in memory, without waiting.
+    pub(crate) fn settle_due(&self) {
+        let _one = self.settling.settles.lock();
+        // A panic would leave metadata and view telling different stories, and a checkpoint would
+        // write that down: rows that are in no file would count as flushed.
+        let _whole = AbortOnPanic("settling a metadata record");
+        // In this order: a record that is durable is among those that have entered.
+        let horizon = self.horizon().get();
+        loop {
+            let next = {
+                let mut entered = self.settling.entered.lock();
+                let is_due = entered.front().is_some_and(|next| next.lsn <= horizon);
+                if is_due { entered.pop_front() } else { None }
+            };
+            let Some(next) = next else { break };
+            self.settle_one(next);
+        }
+        self.meta().settled_to(horizon);
+    }
+
+    fn settle_one(&self, entered: Entered) {
+        let Entered { lsn, event, shown, file, answer } = entered;
+        let Shown { table, at, event: of_view, in_flight } = shown;
+        let fits = self.meta().settle(lsn, &event);
+        if fits {
+            self.show_since(lsn, at, table.id, of_view);
+        }
+        // The view names the files by now, or nothing does.
+        drop(in_flight);
+        if let Some(mut file) = file {
+            file.free_at = lsn;
+        }
+        // Who waited may have gone away.
+        let _ = answer.send(fits);
+    }
+
+    /// Starts a checkpoint when one is due; called by the keeper.
+    pub(crate) fn plan_checkpoint(self: &Arc<Self>) {
+        self.settle_due();
+        if self.settling.is_due(self.meta().is_ahead(), self.clock().now()) {
+            self.start_checkpoint();
+        }
+    }
+
+    /// Brings the store up to date.
+    ///
+    /// # Errors
+    /// When the disk is full; it is tried again.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.settle_due();
+        self.failpoints().pass("checkpoint").map_err(|e| Error::io("checkpoint", e))?;
+        self.meta().checkpoint()?;
+        self.remove_event_files()
+    }
+
+    /// Removes the files of records that the store reflects.
+    pub(crate) fn remove_event_files(&self) -> Result<()> {
+        let saved = self.meta().saved_lsn();
+        let mut files = self.settling.files.lock();
+        let free = files.extract_if(.., |(lsn, _)| *lsn <= saved).collect::<Vec<_>>();
+        drop(files);
+        for (_, file) in free {
+            remove_event_file(&self.world.fs, &file)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the files that records above the checkpoint name, and removes all others.
+    pub(crate) fn adopt_event_files(&self, files: Vec<(Lsn, PathBuf)>) -> Result<()> {
+        let dir = events_dir(&self.config().data_dir);
+        let listed = self.fs().list(&dir).map_err(|error| Error::io("list files", error))?;
+        for entry in listed {
+            if !files.iter().any(|(_, file)| *file == entry.path) {
+                remove_event_file(&self.world.fs, &entry.path)?;
+            }
+        }
+        *self.settling.files.lock() = files;
+        Ok(())
+    }
+}
+
+/// The file of a record. Dropped, it goes as soon as the store reflects the record, or at once
+/// where there is none.
+struct EventFile {
+    engine: Weak<Engine>,
+    path: PathBuf,
+    free_at: Lsn,
+}
+
+impl Drop for EventFile {
+    fn drop(&mut self) {
+        // Where the process ends, the next start removes it.
+        let Some(engine) = self.engine.upgrade() else { return };
+        engine.settling.files.lock().push((self.free_at, std::mem::take(&mut self.path)));
+    }
+}
+
+/// Where events stand that are too long for a record.
+pub(crate) fn events_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("events")
+}
+
+fn remove_event_file(fs: &freshet_base::io::FsRef, file: &Path) -> Result<()> {
+    match fs.remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format_args!("remove {}", file.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_a_pause_apart_however_much_settles() {
+        let settling = Settling::default();
+        let is_due = |is_ahead, millis| settling.is_due(is_ahead, Duration::from_millis(millis));
+        assert!(!is_due(true, 0));
+        assert!(is_due(true, 900));
+        // Others have settled while the store was written.
+        assert!(!is_due(true, 950));
+        assert!(!is_due(true, 1_800));
+        assert!(is_due(true, 1_850));
+        assert!(!is_due(false, 9_000));
+        assert!(!is_due(true, 9_050), "it was level in between");
+    }
+}

@@ -1,0 +1,83 @@
+//! What the log says of metadata above its checkpoint, for a start.
+
+use std::path::PathBuf;
+
+use freshet_base::{Error, ErrorCode, Lsn, Result, err};
+use freshet_meta::MetaEvent;
+use freshet_wal::{Scan, ScanError};
+
+use crate::metadata::events_dir;
+use crate::open::StoppedStore;
+use crate::record::{self, Kind, MetadataBody, Record};
+
+/// A record whose event cannot be read.
+pub(crate) struct LostEvent {
+    pub lsn: Lsn,
+    pub error: Error,
+}
+
+impl LostEvent {
+    /// Whether its bytes are gone or wrong, rather than out of reach for now.
+    pub fn is_damage(&self) -> bool {
+        self.error.code() == ErrorCode::Corruption
+    }
+}
+
+impl StoppedStore {
+    /// Settles, in memory, what the log says above the checkpoint; returns the files that its
+    /// records name. So what is in files by now never enters, and a start needs no more memory
+    /// than there was before.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub fn settle(&self, scan: &Scan) -> Result<Vec<(Lsn, PathBuf)>, LostEvent> {
+        let mut files = Vec::new();
+        let from = self.meta.saved_lsn();
+        let mut records = scan.records_above(from);
+        loop {
+            // The scan has read it a moment ago, so what the disk says now is no damage.
+            let of_scan = |error: ScanError| LostEvent {
+                lsn: Lsn::ZERO,
+                error: Error::new(ErrorCode::Io, error.to_string()).with_source(error),
+            };
+            let Some(record) = records.next_record().map_err(of_scan)? else { break };
+            if record.lsn <= from || record.kind != Kind::Metadata as u8 {
+                continue;
+            }
+            let lost = |error: Error| {
+                let error = error.context(format_args!("log record {}", record.lsn));
+                LostEvent { lsn: record.lsn, error }
+            };
+            let (event, file) = self.event(&record).map_err(lost)?;
+            files.extend(file.map(|file| (record.lsn, file)));
+            self.meta.settle(record.lsn, &event);
+        }
+        self.meta.settled_to(scan.end.lsn.max(from));
+        Ok(files)
+    }
+
+    fn event(&self, record: &freshet_wal::Record<'_>) -> Result<(MetaEvent, Option<PathBuf>)> {
+        let decoded = record::decode(record.kind, record.stamp, record.payload)?;
+        let Record::Metadata(body) = decoded else { unreachable!("its kind says that it is one") };
+        let parse = |json: &[u8]| {
+            serde_json::from_slice::<MetaEvent>(json)
+                .map_err(|error| err!(Corruption, "what it says of files cannot be read: {error}"))
+        };
+        match body {
+            MetadataBody::Inline(json) => Ok((parse(json)?, None)),
+            MetadataBody::File { checksum, name } => {
+                let path = events_dir(&self.config.data_dir).join(name);
+                let json = self.fs.read(&path).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => {
+                        err!(Corruption, "{} is missing", path.display())
+                    }
+                    _ => Error::io(format_args!("read {}", path.display()), error),
+                })?;
+                if crc_fast::crc32_iscsi(&json) != checksum {
+                    return Err(err!(Corruption, "{} is damaged", path.display()));
+                }
+                Ok((parse(&json)?, Some(path)))
+            }
+        }
+    }
+}

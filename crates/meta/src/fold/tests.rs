@@ -1,0 +1,137 @@
+use super::*;
+use crate::MetaConfig;
+use crate::store::MemStore;
+use crate::test::{TestClock, meta, rowset, spec};
+
+fn table(meta: &Meta, name: &str) -> (TableId, TabletId) {
+    meta.create_database("d", true).unwrap();
+    let table = meta.create_table("d", &spec(name), false).unwrap().object;
+    (table.id, table.tablets().next().unwrap())
+}
+
+fn publish(table: TableId, from: u64, to: u64, rowsets: Vec<RowsetMeta>) -> Publish {
+    let schema_version = SchemaVersion(1);
+    Publish {
+        table,
+        from: Lsn(from),
+        to: Lsn(to),
+        version: Version(to + 1),
+        schema_version,
+        rowsets,
+    }
+}
+
+#[test]
+fn a_flush_applies_only_where_the_table_stands() {
+    let meta = meta();
+    let (id, tablet) = table(&meta, "t");
+    let first = publish(id, 0, 10, vec![rowset(1, tablet, 3, 10)]);
+    assert_eq!(meta.publish(&first), PublishOutcome::Applied(()));
+    // Retried after its answer was lost, or planned from an old place.
+    assert_eq!(meta.publish(&first), PublishOutcome::Stale { stands: Lsn(10) });
+    let gap = publish(id, 11, 20, vec![]);
+    assert_eq!(meta.publish(&gap), PublishOutcome::Stale { stands: Lsn(10) });
+    let gone = publish(TableId(999), 0, 10, vec![]);
+    assert_eq!(meta.publish(&gone), PublishOutcome::Gone);
+    assert_eq!(meta.rowsets(tablet), [rowset(1, tablet, 3, 10)]);
+    let flushed = meta.flushed(id).unwrap();
+    assert_eq!((flushed.lsn, flushed.version), (Lsn(10), Version(11)));
+}
+
+#[test]
+#[should_panic(expected = "writes rows of that range")]
+fn a_flush_with_rows_of_another_range_is_a_broken_invariant() {
+    let meta = meta();
+    let (id, tablet) = table(&meta, "t");
+    let _ = meta.publish(&publish(id, 0, 10, vec![rowset(1, tablet, 3, 11)]));
+}
+
+#[test]
+fn a_compaction_replaces_adjacent_rowsets_or_nothing() {
+    let meta = meta();
+    let (id, tablet) = table(&meta, "t");
+    let parts = [(1, 1, 5), (2, 6, 8), (3, 9, 9)].map(|(n, from, to)| rowset(n, tablet, from, to));
+    meta.publish(&publish(id, 0, 9, parts.to_vec()));
+    let merged = rowset(9, tablet, 1, 8);
+    let replace = |old: &[RowsetMeta], new: &RowsetMeta| {
+        let removed = old.iter().map(|rowset| rowset.id).collect();
+        meta.replace(&Replacement { table: id, tablet, removed, added: new.clone() })
+    };
+    assert!(!replace(&[parts[0].clone(), parts[2].clone()], &rowset(9, tablet, 1, 9)));
+    assert!(replace(&parts[..2], &merged));
+    assert!(!replace(&parts[..2], &rowset(10, tablet, 1, 8)), "its inputs are gone");
+    assert_eq!(meta.rowsets(tablet), [merged, parts[2].clone()]);
+    // A flush is not disturbed by a compaction before it.
+    let next = publish(id, 9, 12, vec![rowset(4, tablet, 10, 12)]);
+    assert_eq!(meta.publish(&next), PublishOutcome::Applied(()));
+}
+
+#[test]
+fn a_truncate_swaps_tablets_where_the_table_stands() {
+    let meta = meta();
+    let (id, tablet) = table(&meta, "t");
+    meta.publish(&publish(id, 0, 9, vec![rowset(1, tablet, 1, 9)]));
+    let partition = meta.catalog().table_by_id(id).unwrap().partitions[0].id;
+    let truncate = Truncate {
+        table: id,
+        from: Lsn(9),
+        to: Lsn(20),
+        version: Version(12),
+        incarnations: vec![(partition, Incarnation(2))],
+    };
+    let PublishOutcome::Applied(truncated) = meta.truncate(&truncate).unwrap() else {
+        panic!("the table stands at 9")
+    };
+    assert_eq!(truncated.old_tablets, [tablet]);
+    let new = truncated.table.tablets().next().unwrap();
+    assert_ne!(new, tablet);
+    assert_eq!(meta.catalog().table_by_id(id), Some(&truncated.table));
+    assert_eq!(truncated.table.partitions[0].incarnation, Incarnation(2));
+    assert!(meta.rowsets(tablet).is_empty());
+    // Retried, it does not remove what was flushed after it.
+    meta.publish(&publish(id, 20, 30, vec![rowset(2, new, 21, 30)]));
+    assert_eq!(meta.truncate(&truncate).unwrap(), PublishOutcome::Stale { stands: Lsn(30) });
+    assert_eq!(meta.rowsets(new).len(), 1);
+    // A flush of the dead incarnation that comes late finds the table elsewhere.
+    let late = publish(id, 9, 19, vec![rowset(3, tablet, 10, 19)]);
+    assert_eq!(meta.publish(&late), PublishOutcome::Stale { stands: Lsn(30) });
+}
+
+#[test]
+fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
+    let store = Arc::new(MemStore::new());
+    let open = || {
+        let clock = Arc::new(TestClock::default());
+        Meta::open(store.clone(), clock, MetaConfig::default()).unwrap()
+    };
+    let meta = open();
+    let (id, tablet) = table(&meta, "t");
+    meta.publish(&publish(id, 0, 10, vec![rowset(1, tablet, 3, 10)]));
+    meta.settled_to(Lsn(12));
+    assert!(meta.is_ahead());
+    assert_eq!(open().rowsets(tablet), [], "nothing was written");
+    meta.checkpoint().unwrap();
+    assert!(!meta.is_ahead());
+    assert_eq!(meta.saved_lsn(), Lsn(12));
+    let next = publish(id, 10, 20, vec![rowset(2, tablet, 11, 20)]);
+    assert_eq!(meta.publish(&next), PublishOutcome::Applied(()));
+    let again = open();
+    assert_eq!(again.fold().tables(), meta.saved().tables());
+    assert_eq!(again.saved_lsn(), Lsn(12));
+    // Replaying what is newer comes to the same.
+    assert_eq!(again.publish(&next), PublishOutcome::Applied(()));
+    assert_eq!(again.fold().tables(), meta.fold().tables());
+    // What is committed at once brings the rest along.
+    meta.settled_to(Lsn(25));
+    meta.create_database("e", false).unwrap();
+    assert_eq!(open().fold().tables(), meta.fold().tables());
+    assert_eq!(open().saved_lsn(), Lsn(25));
+    let merged = rowset(9, tablet, 3, 20);
+    let removed = vec![RowsetId(1), RowsetId(2)];
+    meta.replace(&Replacement { table: id, tablet, removed, added: merged.clone() });
+    meta.checkpoint().unwrap();
+    assert_eq!(open().rowsets(tablet), [merged]);
+    meta.drop_table(id).unwrap();
+    assert_eq!(store.scan("/rowset/").unwrap(), []);
+    assert_eq!(store.scan("/flushed/").unwrap(), []);
+}

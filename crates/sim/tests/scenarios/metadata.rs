@@ -1,0 +1,219 @@
+//! Metadata follows the log: records of it that are lost, late, or stand behind something else.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use freshet_base::Lsn;
+use freshet_base::io::Fs;
+use freshet_schema::GroupCommitMode::{Async, Off};
+use freshet_sim::harness::{Death, Sim};
+use freshet_sim::rows;
+use freshet_storage::delta::Freshness;
+
+use crate::damage::{files, frame_of, frames, repair};
+use crate::{act, die_in_every_call, fill_log, store};
+
+/// The kind of a record of metadata.
+const METADATA: u8 = 6;
+
+/// The last record of a kind in the log, with its file.
+fn last_of(sim: &Sim, kind: u8) -> Option<(PathBuf, Lsn)> {
+    let mut last = None;
+    for path in files(sim, "/store/wal") {
+        let bytes = sim.fs.read(&path).unwrap();
+        for (at, _) in frames(sim, &path).into_iter().filter(|(at, _)| bytes[at + 4] == kind) {
+            let lsn = Lsn(u64::from_le_bytes(bytes[at + 16..at + 24].try_into().unwrap()));
+            if last.as_ref().is_none_or(|(_, before)| *before < lsn) {
+                last = Some((path.clone(), lsn));
+            }
+        }
+    }
+    last
+}
+
+/// Bits of the last record of a kind rot.
+fn rot_last(sim: &Sim, kind: u8) -> Lsn {
+    let (log, lsn) = last_of(sim, kind).unwrap();
+    let (begin, bytes) = frame_of(sim, &log, lsn);
+    sim.fs.flip(&log, begin + bytes - 1, 0);
+    lsn
+}
+
+fn rows_of(sim: &Sim, table: &str) -> usize {
+    let id = sim.engine().target("d", table).unwrap().id();
+    let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
+    rows::read(&table).unwrap().len()
+}
+
+/// How often files below `dir` were synced, of those that `synced` names.
+fn syncs(synced: &[PathBuf], dir: &str) -> usize {
+    synced.iter().filter(|path| path.starts_with(Path::new(dir))).count()
+}
+
+#[test]
+fn flushes_and_merges_may_die_in_every_call() {
+    die_in_every_call(
+        |sim| sim.config.wal_file_bytes = freshet_base::ByteSize::kib(128),
+        |client| async move {
+            for _ in 0..5 {
+                client.load("a", 20, Async, None).await;
+                client.load_large("a", 10, 2).await;
+                client.flush("a").await;
+            }
+            // Merges, and a checkpoint behind them.
+            client.sleep(Duration::from_secs(3)).await;
+        },
+    );
+}
+
+#[test]
+fn a_flush_costs_one_sync_of_the_log_and_none_of_metadata() {
+    let sim = store(80);
+    act(&sim, |client| async move {
+        client.load("a", 20, Off, None).await;
+        client.sleep(Duration::from_secs(3)).await;
+        client.fs.take_synced();
+        client.flush("a").await;
+        let synced = client.fs.take_synced();
+        assert_eq!(syncs(&synced, "/store/meta.redb"), 0, "{synced:?}");
+        assert_eq!(syncs(&synced, "/store/wal"), 1, "{synced:?}");
+        client.sleep(Duration::from_secs(3)).await;
+        let synced = client.fs.take_synced();
+        assert!(syncs(&synced, "/store/meta.redb") > 0, "the checkpoint follows: {synced:?}");
+        client.sleep(Duration::from_secs(30)).await;
+        let synced = client.fs.take_synced();
+        assert_eq!(syncs(&synced, "/store/meta.redb"), 0, "nothing changes: {synced:?}");
+    });
+}
+
+#[test]
+fn a_merge_whose_record_rots_before_the_checkpoint_takes_no_rows_away() {
+    let mut sim = store(81);
+    act(&sim, |client| async move {
+        for _ in 0..5 {
+            client.load("a", 20, Off, None).await;
+            client.flush("a").await;
+        }
+        // The merge has settled, and nobody reads what it replaced.
+        let merges = || client.engine.metrics().compactions.get();
+        let before = merges();
+        while merges() == before {
+            client.sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let saved = sim.engine().meta().saved_lsn();
+    sim.end_life(Death::ProcessEnd);
+    let replaced = rot_last(&sim, METADATA);
+    assert!(saved < replaced, "the checkpoint has it already");
+    assert_eq!(repair(&mut sim).len(), 1);
+    sim.model.lock().accepted_loss(replaced, replaced);
+    sim.open();
+    assert_eq!(rows_of(&sim, "a"), 100);
+    sim.replay_again();
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_flush_whose_record_is_given_up_has_its_rows_in_the_log() {
+    let mut sim = store(82);
+    act(&sim, |client| async move {
+        client.load("a", 20, Off, None).await;
+        client.load_large("a", 30, 2).await;
+        client.flush("a").await;
+        // A record behind it says that it was durable.
+        client.load("b", 1, Off, None).await;
+        client.load("b", 1, Off, None).await;
+    });
+    let saved = sim.engine().meta().saved_lsn();
+    sim.end_life(Death::ProcessEnd);
+    let published = rot_last(&sim, METADATA);
+    assert!(saved < published, "the checkpoint has it already");
+    assert_eq!(repair(&mut sim).len(), 1);
+    sim.model.lock().accepted_loss(published, published);
+    sim.open();
+    assert_eq!(rows_of(&sim, "a"), 80);
+    act(&sim, |client| async move {
+        client.flush("a").await;
+        fill_log(&client, "b").await;
+    });
+    sim.crash(Death::PowerCut);
+    assert_eq!(rows_of(&sim, "a"), 80);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn replay_takes_no_more_memory_than_there_was() {
+    let mut sim = store(83);
+    // No checkpoint comes through.
+    sim.failpoints.arm("checkpoint", 0, freshet_base::fail::Action::Io(std::io::ErrorKind::Other));
+    act(&sim, |client| async move {
+        for _ in 0..12 {
+            client.load("a", 300, Off, None).await;
+            client.flush("a").await;
+        }
+        client.load("a", 5, Off, None).await;
+    });
+    let before = sim.engine().memory().used_bytes();
+    sim.crash(Death::PowerCut);
+    let after = sim.engine().memory().used_bytes();
+    assert!(after <= before + 1024, "{after} bytes instead of {before}");
+    sim.failpoints.disarm("checkpoint");
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_stop_waits_for_flushes_and_merges() {
+    for seed in 0..20 {
+        let mut sim = store(seed);
+        sim.executor.set_job_delay_max(Duration::from_millis(30));
+        act(&sim, |client| async move {
+            for _ in 0..4 {
+                client.load("a", 20, Async, None).await;
+                client.flush("a").await;
+            }
+            client.load("a", 20, Async, None).await;
+            client.load("b", 20, Async, None).await;
+        });
+        for table in ["a", "b"] {
+            let client = sim.client(false);
+            sim.executor.start(async move {
+                client.flush(table).await;
+            });
+        }
+        sim.pass(Duration::from_millis(4 * seed));
+        // It compares the end of the log with its horizon.
+        sim.stop();
+        sim.open();
+        assert_eq!((rows_of(&sim, "a"), rows_of(&sim, "b")), (100, 20));
+        sim.settle_and_check_leaks();
+    }
+}
+
+#[test]
+fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
+    use futures::FutureExt;
+    let sim = store(91);
+    let left = act(&sim, |client| async move {
+        client.load("a", 20, Off, None).await;
+        client.sleep(Duration::from_millis(100)).await;
+        let engine = client.engine.clone();
+        let id = engine.target("d", "a").unwrap().id();
+        let mut given_up = Box::pin(engine.flush_table(id));
+        // The cut is made, files are being written; these rows come behind it.
+        assert!((&mut given_up).now_or_never().is_none());
+        client.load("a", 20, Off, None).await;
+        client.sleep(Duration::from_millis(50)).await;
+        let before = engine.log_stats().next_lsn;
+        while engine.log_stats().next_lsn == before {
+            assert!((&mut given_up).now_or_never().is_none());
+            if engine.log_stats().next_lsn == before {
+                client.sleep(Duration::from_millis(1)).await;
+            }
+        }
+        // Its record has entered; whoever asked goes away.
+        drop(given_up);
+        engine.flush_table(id).await.unwrap();
+        engine.table_state(id).unwrap().delta.stats().rows
+    });
+    assert_eq!(left, Some(0), "the next flush brings all that came before it into files");
+}
