@@ -5,7 +5,7 @@ use freshet_base::Lsn;
 use crate::delta::DeltaStats;
 
 /// Maximum number of large loads that wait for a flush. Their files cannot be merged before
-/// metadata lists them, and a side file cannot contain them, so they must not accumulate.
+/// metadata lists them, so they must not accumulate.
 const LARGE_LOADS_MAX: u64 = 4;
 
 /// Why a table is flushed.
