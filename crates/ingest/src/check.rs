@@ -95,7 +95,7 @@ fn check_files(store: &StoppedStore, report: &mut Report) -> Result<()> {
 
 fn side_finding(store: &StoppedStore) -> Option<Finding> {
     let file = store.side_file()?;
-    let error = side::read(&*store.fs, &file).err()?;
+    let error = side::check(&*store.fs, &file).err()?;
     Some(Finding { file, offset: None, what: error.to_string() })
 }
 

@@ -90,9 +90,12 @@ fn contents(view: &TableView) -> Result<Contents> {
     let mut loaded = view.delta.rowsets(&view.head);
     loaded.retain(|rowset| rowset.lsns().0 > flushed);
     let meta = |rowset: std::sync::Arc<Rowset>| rowset.meta().clone();
-    let mut rows = view.side_rows(&chunks, view.delta.last())?.entries;
-    // A group that is open here ends with its term in a replay.
-    rows.iter_mut().for_each(|row| row.open = false);
+    let mut rows = Vec::new();
+    view.side_rows(&chunks, view.delta.last(), |row| {
+        // A group that is open here ends with its term in a replay.
+        rows.push(SideEntry { open: false, ..row });
+        Ok(())
+    })?;
     Ok(Contents {
         flushed,
         tablets: view.tablets.iter().map(|tablet| tablet.id).collect(),

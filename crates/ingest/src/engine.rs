@@ -350,7 +350,9 @@ impl Engine {
         self.horizon().wait(Lsn(last)).await;
         self.settle_due();
         self.wal.stop();
-        // Its last record, which covers what was acknowledged, is on the device as well.
+        // Its last record, which covers what was acknowledged, is on the device as well. A
+        // checkpoint up to there leaves the next start nothing to settle.
         self.wal.ended().await;
+        self.settle_due();
     }
 }

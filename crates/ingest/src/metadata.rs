@@ -236,10 +236,15 @@ impl Engine {
     pub(crate) fn remove_event_files(&self) -> Result<()> {
         let saved = self.meta().saved_lsn();
         let mut files = self.settling.files.lock();
-        let free = files.extract_if(.., |(lsn, _)| *lsn <= saved).collect::<Vec<_>>();
+        let mut free = files.extract_if(.., |(lsn, _)| *lsn <= saved).collect::<Vec<_>>();
         drop(files);
-        for (_, file) in free {
-            remove_event_file(&self.world.fs, &file)?;
+        while let Some((_, file)) = free.last() {
+            if let Err(error) = remove_event_file(&self.world.fs, file) {
+                // The next checkpoint tries it again.
+                self.settling.files.lock().append(&mut free);
+                return Err(error);
+            }
+            free.pop();
         }
         Ok(())
     }

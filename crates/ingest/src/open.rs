@@ -11,8 +11,9 @@ use freshet_base::{Error, ErrorCode, Lsn, Result, Term, bail, err};
 use freshet_meta::{AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, StoredTable};
 use freshet_storage::flush::Files;
 use freshet_storage::segment::{FileStore, SegmentAccess};
+use freshet_storage::side::SideReader;
 use freshet_storage::view::{StoreView, TableView, Views};
-use freshet_storage::{DataDir, Rowset, side};
+use freshet_storage::{DataDir, Rowset};
 use freshet_wal::{
     FileState, Hole, LogFile, NewTerm, Scan, ScanError, ScanInput, Secret, TermFile, Wal,
     WalOptions, WalWorld, highest_term, read_term, scan, write_term,
@@ -471,8 +472,9 @@ fn start_wal(
 
 fn replay_side(engine: &Arc<Engine>, replay: &mut Replay<'_>) -> Result<()> {
     if let Some(name) = engine.meta().log_state().side_file {
-        let entries = side::read(&**engine.fs(), &engine.side_path(&name)).map_err(damaged)?;
-        for entry in entries {
+        let mut side =
+            SideReader::open(&**engine.fs(), &engine.side_path(&name)).map_err(damaged)?;
+        while let Some(entry) = side.next_entry().map_err(damaged)? {
             replay.side(&entry)?;
         }
     }

@@ -14,7 +14,7 @@ use freshet_base::io::FsRef;
 use freshet_base::{Error, LogPosition, Lsn, Result, TableId, Version, task};
 use freshet_meta::{LogFileRecord, Meta, RecycleCommit};
 use freshet_storage::flush_policy::FlushReason;
-use freshet_storage::side::{self, SideEntry};
+use freshet_storage::side::{self, SideWriter};
 use freshet_wal::{LogFile, Recycled, make_file};
 use parking_lot::Mutex;
 
@@ -77,6 +77,7 @@ impl Engine {
                 if let Err(error) = engine.turn(up_to).await {
                     engine.note_error(&error);
                     tracing::warn!(%error, "the log cannot be recycled yet");
+                    engine.remove_unfinished_side_files();
                     engine.clock().sleep(FAILED_PAUSE).await;
                 }
                 engine.recycler.wanted.store(0, Ordering::Release);
@@ -162,17 +163,17 @@ impl Engine {
             self.settle_database_drop(database).await?;
         }
         let mut versions = Vec::new();
-        let mut entries = Vec::new();
+        let mut side = None;
         for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
             self.events_settled(state).await;
             self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
-            let (version, rows) = self.side_entries(state, up_to).await?;
+            let (version, written) = self.put_aside(state, up_to, side).await?;
             versions.push((state.id, version));
-            entries.extend(rows);
+            side = written;
         }
-        self.commit_turn(position, versions, entries).await
+        self.commit_turn(position, versions, side).await
     }
 
     /// Flushes tables that hold back the log up to `up_to`, the largest first: those that hold
@@ -218,45 +219,56 @@ impl Engine {
         tables
     }
 
-    /// What a small table has unflushed up to `up_to`, and its version there.
-    async fn side_entries(
-        &self,
+    /// Writes what a small table has unflushed up to `up_to` to the side file, which begins with
+    /// the first row. Returns the table's version there.
+    async fn put_aside(
+        self: &Arc<Self>,
         state: &TableState,
         up_to: Lsn,
-    ) -> Result<(Version, Vec<SideEntry>)> {
+        side: Option<SideWriter>,
+    ) -> Result<(Version, Option<SideWriter>)> {
         let view = self.views().load().tables.get(&state.id).cloned();
         // Locked just so that version and delta are of the same instant: appends wait for it.
         let (version, chunks) = {
             let table = state.lock();
             (table.log().version(), view.as_ref().map(|view| view.delta.chunks(&view.head)))
         };
-        let Some((view, chunks)) = view.zip(chunks) else { return Ok((version, Vec::new())) };
-        let rows = task::run(&**self.pool(), move || view.side_rows(&chunks, up_to)).await?;
-        Ok((Version(version.get() - rows.versions_after), rows.entries))
+        let Some((view, chunks)) = view.zip(chunks) else { return Ok((version, side)) };
+        let engine = Arc::clone(self);
+        let (versions_after, side) = task::run(&**self.pool(), move || {
+            let (fs, path) = (&**engine.fs(), engine.side_path(&side_name(up_to)));
+            let mut side = side;
+            let versions_after = view.side_rows(&chunks, up_to, |entry| {
+                let mut writer = match side.take() {
+                    Some(writer) => writer,
+                    None => SideWriter::create(fs, &path)?,
+                };
+                writer.push(&entry)?;
+                side = Some(writer);
+                Ok(())
+            })?;
+            Ok::<_, Error>((versions_after, side))
+        })
+        .await?;
+        Ok((Version(version.get() - versions_after), side))
     }
 
     async fn commit_turn(
         self: &Arc<Self>,
         position: LogPosition,
         versions: Vec<(TableId, Version)>,
-        entries: Vec<SideEntry>,
+        side: Option<SideWriter>,
     ) -> Result<()> {
         let up_to = position.lsn;
         let engine = Arc::clone(self);
         task::run(&**self.pool(), move || {
-            let side_file = match entries.is_empty() {
-                true => None,
-                false => {
-                    let name = format!("side-{up_to}.rows");
-                    side::write(&**engine.fs(), &engine.side_path(&name), &entries)?;
-                    Some(name)
-                }
-            };
+            let side_rows = side.map(|side| side.finish(&**engine.fs())).transpose()?;
+            let side_file = side_rows.map(|_| side_name(up_to));
             let commit = RecycleCommit { recycled: position, side_file, versions };
             engine.settle_due();
             engine.meta().recycle_commit(&commit)?;
             let Recycled { used_again, left } = engine.wal().recycle(position);
-            tracing::debug!(%up_to, used_again, side_rows = entries.len(), "log recycled");
+            tracing::debug!(%up_to, used_again, side_rows = side_rows.unwrap_or(0), "log recycled");
             for file in left {
                 remove_log_file(engine.fs(), engine.meta(), &file)?;
             }
@@ -267,7 +279,7 @@ impl Engine {
     }
 
     /// Removes every side file but the one that metadata names: the one before it, and what
-    /// turns left behind that never came to their commit. Called where no turn runs.
+    /// turns left behind that never came to their commit. Called where none is being written.
     pub(crate) fn remove_side_files(&self) -> Result<()> {
         let failed = |error| Error::io("remove side file", error);
         let named = self.meta().log_state().side_file.map(|name| self.side_path(&name));
@@ -277,6 +289,20 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Removes what a turn has begun to write and given up: on a full disk it would take the room
+    /// that flushes need. One that was finished stays until the next turn, named or not.
+    fn remove_unfinished_side_files(&self) {
+        let dir = side_dir(&self.config().data_dir);
+        let is_unfinished = |file: &Path| file.extension() == Some(side::UNFINISHED.as_ref());
+        let removed = self.fs().list(&dir).and_then(|entries| {
+            let mut files = entries.iter().filter(|entry| is_unfinished(&entry.path));
+            files.try_for_each(|entry| self.fs().remove_file(&entry.path))
+        });
+        if let Err(error) = removed {
+            tracing::warn!(%error, "a side file that was given up stays for now");
+        }
     }
 
     /// Where side files stand.
@@ -291,6 +317,11 @@ pub(crate) fn remove_log_file(fs: &FsRef, meta: &Meta, file: &LogFile) -> Result
     meta.remove_log_file(file.id)?;
     fs.remove_file(&file.path)
         .map_err(|error| Error::io(format_args!("remove log file {}", file.path.display()), error))
+}
+
+/// The side file of a turn up to `up_to`.
+fn side_name(up_to: Lsn) -> String {
+    format!("side-{up_to}.rows")
 }
 
 /// The directory of side files.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{DbId, Result, TableId, err};
 use freshet_schema::Table;
+use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-use imbl::{HashMap, OrdMap};
 use serde::{Deserialize, Serialize};
 
 use crate::keys;
@@ -54,7 +54,7 @@ impl Database {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Catalog {
     databases: OrdMap<String, Arc<Database>>,
-    database_names: HashMap<DbId, String>,
+    database_names: OrdMap<DbId, String>,
     tables: OrdMap<TableId, Arc<Table>>,
     users: OrdMap<Account, Arc<User>>,
 }
@@ -112,13 +112,19 @@ impl Catalog {
             }
         }
         // By id: one of a name may have taken the place of another of the same.
-        for database in self.databases().filter(|one| old.database_by_id(one.id).is_none()) {
-            batch.put.push((keys::database(database.id), keys::encode(&database.stored())));
-        }
-        for gone in old.databases().filter(|one| self.database_by_id(one.id).is_none()) {
-            let labels = store.scan(&keys::labels(gone.id))?.into_iter().map(|(key, _)| key);
-            batch.delete.push(keys::database(gone.id));
-            batch.delete.extend(labels);
+        for item in old.database_names.diff(&self.database_names) {
+            match item {
+                DiffItem::Add(id, _) => {
+                    let database = self.database_by_id(*id).expect("names and databases agree");
+                    batch.put.push((keys::database(*id), keys::encode(&database.stored())));
+                }
+                DiffItem::Remove(id, _) => {
+                    let labels = store.scan(&keys::labels(*id))?.into_iter().map(|(key, _)| key);
+                    batch.delete.push(keys::database(*id));
+                    batch.delete.extend(labels);
+                }
+                DiffItem::Update { .. } => unreachable!("a database keeps its name"),
+            }
         }
         Ok(())
     }

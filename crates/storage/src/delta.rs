@@ -19,7 +19,6 @@ mod roll;
 #[cfg(test)]
 mod tests;
 
-pub use entries::SideRows;
 use node::{Arena, Entry, Event, Place};
 pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};

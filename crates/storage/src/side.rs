@@ -5,8 +5,7 @@
 //! many entries there are, so that a file that was cut short is never taken for a whole one.
 //! Numbers are little endian, checksums CRC-32C.
 
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut};
 use freshet_base::io::{FileRef, Fs, Mode};
@@ -15,6 +14,8 @@ use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"FRSIDE02";
+/// What the name of a file ends in that is still being written.
+pub const UNFINISHED: &str = "tmp";
 const ENTRY: u8 = 1;
 const END: u8 = 2;
 /// Kind, flags, table, LSN, transaction, schema version, rows, length and checksum of the rows.
@@ -25,8 +26,9 @@ const OPEN: u8 = 1;
 const FILES: u8 = 2;
 /// The checksum behind a header.
 const CHECKSUM_BYTES: usize = 4;
-/// The file is written in pieces of about this size.
-const WRITE_BYTES: usize = 1 << 20;
+/// The file is written and read in pieces of about this size: it may be an eighth of the log, and
+/// its rows stand in memory once already.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// The rows of one record in one table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,41 +66,70 @@ impl SideBody {
     }
 }
 
-/// Writes a side file and makes it and its name durable; until then what stood at `path`
-/// stays. Entries of one table come in the order of their LSNs.
-///
-/// # Errors
-/// [`Error::Io`]: nothing stands at `path` that did not before.
-pub fn write(fs: &dyn Fs, path: &Path, entries: &[SideEntry]) -> Result<()> {
-    let unfinished = path.with_extension("tmp");
-    let failed = |error| Error::io("write", path, error);
-    if fs.exists(&unfinished) {
-        fs.remove_file(&unfinished).map_err(failed)?;
-    }
-    let file = fs.open(&unfinished, Mode::CreateNew).map_err(failed)?;
-    write_entries(&file, entries).map_err(failed)?;
-    fs.rename(&unfinished, path).map_err(failed)?;
-    let dir = path.parent().expect("a file is in a directory");
-    fs.sync_dir(dir).map_err(failed)
+/// A side file that is being written, entry by entry.
+pub struct SideWriter {
+    file: FileRef,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    written: u64,
+    entries: u64,
 }
 
-fn write_entries(file: &FileRef, entries: &[SideEntry]) -> io::Result<()> {
-    let mut buffer = MAGIC.to_vec();
-    let mut written = 0;
-    for entry in entries {
-        put_entry(&mut buffer, entry);
-        if buffer.len() >= WRITE_BYTES {
-            file.write_all_at(&buffer, written)?;
-            written += buffer.len() as u64;
-            buffer.clear();
+impl SideWriter {
+    /// Begins a side file. What stood at `path` stays until it is finished.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create(fs: &dyn Fs, path: &Path) -> Result<Self> {
+        let unfinished = unfinished(path);
+        let failed = |error| Error::io("write", path, error);
+        if fs.exists(&unfinished) {
+            fs.remove_file(&unfinished).map_err(failed)?;
         }
+        let file = fs.open(&unfinished, Mode::CreateNew).map_err(failed)?;
+        let (path, buffer) = (path.to_path_buf(), MAGIC.to_vec());
+        Ok(Self { file, path, buffer, written: 0, entries: 0 })
     }
-    let start = buffer.len();
-    buffer.put_u8(END);
-    buffer.put_u64_le(entries.len() as u64);
-    put_checksum(&mut buffer, start);
-    file.write_all_at(&buffer, written)?;
-    file.sync()
+
+    /// Adds an entry; those of one table come in the order of their LSNs.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn push(&mut self, entry: &SideEntry) -> Result<()> {
+        put_entry(&mut self.buffer, entry);
+        self.entries += 1;
+        if self.buffer.len() >= PIECE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let written = self.file.write_all_at(&self.buffer, self.written);
+        written.map_err(|error| Error::io("write", &self.path, error))?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes the file and its name durable, and returns how many entries it has.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: nothing stands at its path that did not before.
+    pub fn finish(mut self, fs: &dyn Fs) -> Result<u64> {
+        let start = self.buffer.len();
+        self.buffer.put_u8(END);
+        self.buffer.put_u64_le(self.entries);
+        put_checksum(&mut self.buffer, start);
+        self.write()?;
+        let failed = |error| Error::io("write", &self.path, error);
+        self.file.sync().map_err(failed)?;
+        fs.rename(&unfinished(&self.path), &self.path).map_err(failed)?;
+        let dir = self.path.parent().expect("a file is in a directory");
+        fs.sync_dir(dir).map_err(failed)?;
+        Ok(self.entries)
+    }
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension(UNFINISHED)
 }
 
 fn put_entry(buffer: &mut Vec<u8>, entry: &SideEntry) {
@@ -124,30 +155,90 @@ fn put_checksum(buffer: &mut Vec<u8>, start: usize) {
     buffer.put_u32_le(checksum);
 }
 
-/// The entries of a side file, all of them checked.
-///
-/// # Errors
-/// [`Error::Io`]; [`Error::Corruption`] when a single byte is not what was written.
-pub fn read(fs: &dyn Fs, path: &Path) -> Result<Vec<SideEntry>> {
-    let bytes = fs.read(path).map_err(|error| Error::io("read", path, error))?;
-    let mut rest = &bytes[..];
-    let damaged =
-        |rest: &[u8], what: &str| Error::corruption(path, (bytes.len() - rest.len()) as u64, what);
-    let Some(behind) = rest.strip_prefix(MAGIC) else {
-        return Err(damaged(rest, "it is not a side file of this version"));
-    };
-    rest = behind;
-    let mut entries = Vec::new();
-    loop {
-        match parse(&mut rest) {
-            Ok(Parsed::Entry(entry)) => entries.push(entry),
-            Ok(Parsed::End(count)) if count == entries.len() as u64 && rest.is_empty() => {
-                return Ok(entries);
+/// A side file that is being read, a piece in memory at a time.
+pub struct SideReader {
+    file: FileRef,
+    path: PathBuf,
+    file_bytes: u64,
+    /// What is read and not yet taken begins at `at` of the buffer, and ends at `read` of the file.
+    buffer: Vec<u8>,
+    at: usize,
+    read: u64,
+    entries: u64,
+}
+
+impl SideReader {
+    /// Opens a side file.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] where it is none.
+    pub fn open(fs: &dyn Fs, path: &Path) -> Result<Self> {
+        let failed = |error| Error::io("read", path, error);
+        let file = fs.open(path, Mode::Read).map_err(failed)?;
+        let file_bytes = file.len_bytes().map_err(failed)?;
+        let path = path.to_path_buf();
+        let buffer = Vec::new();
+        let mut reader = Self { file, path, file_bytes, buffer, at: 0, read: 0, entries: 0 };
+        reader.fill()?;
+        if !reader.buffer.starts_with(MAGIC) {
+            return Err(reader.damaged("it is not a side file of this version"));
+        }
+        reader.at = MAGIC.len();
+        Ok(reader)
+    }
+
+    /// The next entry; `None` behind the last.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corruption`] when a single byte is not what was written.
+    pub fn next_entry(&mut self) -> Result<Option<SideEntry>> {
+        loop {
+            let mut rest = &self.buffer[self.at..];
+            let parsed = parse(&mut rest);
+            let (left, is_all) = (rest.len(), self.read == self.file_bytes);
+            match parsed {
+                Ok(Parsed::Entry(entry)) => {
+                    self.at = self.buffer.len() - left;
+                    self.entries += 1;
+                    return Ok(Some(entry));
+                }
+                Ok(Parsed::End(count)) if count == self.entries && left == 0 && is_all => {
+                    return Ok(None);
+                }
+                Ok(Parsed::End(_)) => return Err(self.damaged("its end names other entries")),
+                Err(Bad::Short(_)) if !is_all => self.fill()?,
+                Err(Bad::Short(what) | Bad::Wrong(what)) => return Err(self.damaged(what)),
             }
-            Ok(Parsed::End(_)) => return Err(damaged(rest, "its end names other entries")),
-            Err(what) => return Err(damaged(rest, what)),
         }
     }
+
+    /// Reads a piece more.
+    fn fill(&mut self) -> Result<()> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let have = self.buffer.len();
+        let more = (self.file_bytes - self.read).min(PIECE_BYTES as u64) as usize;
+        self.buffer.resize(have + more, 0);
+        let read = self.file.read_exact_at(&mut self.buffer[have..], self.read);
+        read.map_err(|error| Error::io("read", &self.path, error))?;
+        self.read += more as u64;
+        Ok(())
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        let at = self.read - (self.buffer.len() - self.at) as u64;
+        Error::corruption(&self.path, at, what)
+    }
+}
+
+/// Reads a side file to its end.
+///
+/// # Errors
+/// As [`SideReader::next_entry`].
+pub fn check(fs: &dyn Fs, path: &Path) -> Result<()> {
+    let mut reader = SideReader::open(fs, path)?;
+    while reader.next_entry()?.is_some() {}
+    Ok(())
 }
 
 enum Parsed {
@@ -155,22 +246,26 @@ enum Parsed {
     End(u64),
 }
 
-/// Takes one entry from the front; leaves `rest` as it is when it is damaged.
-fn parse(rest: &mut &[u8]) -> Result<Parsed, &'static str> {
+/// Why nothing can be taken from the front.
+enum Bad {
+    /// There is too little of it.
+    Short(&'static str),
+    Wrong(&'static str),
+}
+
+/// Takes one entry from the front; leaves `rest` as it is where there is none.
+fn parse(rest: &mut &[u8]) -> Result<Parsed, Bad> {
     let header_bytes = match rest.first() {
         Some(&ENTRY) => HEADER_BYTES,
         Some(&END) => 1 + 8,
-        Some(_) => return Err("an entry is of no known kind"),
-        None => return Err("it ends early"),
+        Some(_) => return Err(Bad::Wrong("an entry is of no known kind")),
+        None => return Err(Bad::Short("it ends early")),
     };
-    let Some((mut header, behind)) = rest.split_at_checked(header_bytes) else {
-        return Err("it ends inside a header");
-    };
-    let Some((checksum, _)) = behind.split_first_chunk::<CHECKSUM_BYTES>() else {
-        return Err("it ends inside a header");
-    };
+    let short = || Bad::Short("it ends inside a header");
+    let (mut header, behind) = rest.split_at_checked(header_bytes).ok_or_else(short)?;
+    let (checksum, _) = behind.split_first_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
     if u32::from_le_bytes(*checksum) != crc_fast::crc32_iscsi(header) {
-        return Err("the checksum of a header differs");
+        return Err(Bad::Wrong("the checksum of a header differs"));
     }
     let payload_at = header_bytes + CHECKSUM_BYTES;
     if header.get_u8() == END {
@@ -190,11 +285,11 @@ fn parse(rest: &mut &[u8]) -> Result<Parsed, &'static str> {
     };
     let length = header.get_u32_le() as usize;
     if rest.len() - payload_at < length {
-        return Err("it ends inside the rows of an entry");
+        return Err(Bad::Short("it ends inside the rows of an entry"));
     }
     let bytes = rest[payload_at..payload_at + length].to_vec();
     if header.get_u32_le() != crc_fast::crc32_iscsi(&bytes) {
-        return Err("the checksum of rows differs");
+        return Err(Bad::Wrong("the checksum of rows differs"));
     }
     entry.body = if flags & FILES != 0 { SideBody::Rowsets(bytes) } else { SideBody::Rows(bytes) };
     rest.advance(payload_at + length);
@@ -223,6 +318,21 @@ mod tests {
         }
     }
 
+    fn write(path: &Path, entries: &[SideEntry]) {
+        let mut writer = SideWriter::create(&RealFs, path).unwrap();
+        entries.iter().for_each(|entry| writer.push(entry).unwrap());
+        assert_eq!(writer.finish(&RealFs).unwrap(), entries.len() as u64);
+    }
+
+    fn read(path: &Path) -> Result<Vec<SideEntry>> {
+        let mut reader = SideReader::open(&RealFs, path)?;
+        let mut entries = Vec::new();
+        while let Some(entry) = reader.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -234,8 +344,24 @@ mod tests {
             let path = dir.path().join("side");
             let entries = (1..).zip(payloads).map(|(lsn, bytes)| entry(lsn, bytes));
             let entries = entries.collect::<Vec<_>>();
-            write(&RealFs, &path, &entries).unwrap();
-            prop_assert_eq!(read(&RealFs, &path).unwrap(), entries);
+            write(&path, &entries);
+            prop_assert_eq!(read(&path).unwrap(), entries);
+        }
+    }
+
+    #[test]
+    fn entries_longer_than_a_piece_are_read_and_their_cuts_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("side");
+        let sizes = [10, PIECE_BYTES - 60, 3 * PIECE_BYTES, 0, PIECE_BYTES, 7];
+        let entries = (1..).zip(sizes).map(|(lsn, bytes)| entry(lsn, vec![lsn as u8; bytes]));
+        let entries = entries.collect::<Vec<_>>();
+        write(&path, &entries);
+        assert_eq!(read(&path).unwrap(), entries);
+        let good = RealFs.read(&path).unwrap();
+        for at in [PIECE_BYTES, 2 * PIECE_BYTES, good.len() - 13, good.len() - 1] {
+            RealFs.write_atomic(&path, &good[..at]).unwrap();
+            assert!(matches!(read(&path), Err(Error::Corruption { .. })), "cut at {at}");
         }
     }
 
@@ -244,11 +370,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("side");
         let entries = [entry(1, vec![1, 2, 3]), entry(2, Vec::new()), entry(3, vec![9; 40])];
-        write(&RealFs, &path, &entries).unwrap();
+        write(&path, &entries);
         let good = RealFs.read(&path).unwrap();
         let refused = |bytes: &[u8]| {
             RealFs.write_atomic(&path, bytes).unwrap();
-            matches!(read(&RealFs, &path), Err(Error::Corruption { .. }))
+            matches!(read(&path), Err(Error::Corruption { .. }))
         };
         for at in 0..good.len() {
             let mut bad = good.clone();

@@ -162,6 +162,48 @@ fn replay_takes_no_more_memory_than_there_was() {
 }
 
 #[test]
+fn a_long_record_whose_file_cannot_be_removed_leaves_none_behind() {
+    let mut sim = store(84);
+    act(&sim, |mut client| async move {
+        for _ in 0..12 {
+            client.load("a", 20, Off, None).await;
+            client.load_large("a", 10, 1).await;
+        }
+        client.disk_fails = true;
+        client.fs.set_faulty_dir(Path::new("/store/events"));
+        client.flush("a").await;
+        let files = || client.fs.files().into_iter();
+        let events = || files().filter(|(path, _)| path.starts_with("/store/events")).count();
+        assert!(events() > 0, "what the flush did is longer than a record shall be");
+        client.fs.fail_next(u64::MAX, 0);
+        client.sleep(Duration::from_secs(3)).await;
+        assert!(client.engine.meta().saved_lsn() > Lsn(24), "the checkpoint has it");
+        assert!(events() > 0, "nothing can be removed");
+        client.fs.fail_next(0, 0);
+        client.load("a", 1, Off, None).await;
+        client.flush("a").await;
+        client.sleep(Duration::from_secs(5)).await;
+        assert_eq!(events(), 0, "the next checkpoint removes them");
+    });
+    sim.settle_and_check_leaks();
+}
+
+#[test]
+fn a_start_behind_a_stop_has_nothing_to_settle() {
+    let mut sim = store(85);
+    act(&sim, |client| async move {
+        client.load("a", 20, Off, None).await;
+        client.flush("a").await;
+        client.load("a", 5, Async, None).await;
+    });
+    sim.stop();
+    sim.open();
+    assert_eq!(sim.engine().meta().saved_lsn(), sim.log_end());
+    assert_eq!(rows_of(&sim, "a"), 25);
+    sim.settle_and_check_leaks();
+}
+
+#[test]
 fn a_stop_waits_for_flushes_and_merges() {
     for seed in 0..20 {
         let mut sim = store(seed);

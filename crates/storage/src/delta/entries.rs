@@ -11,36 +11,34 @@ use crate::error::Result;
 use crate::side::{SideBody, SideEntry};
 use crate::view::TableView;
 
-/// What a small table adds to a side file.
-pub struct SideRows {
-    /// Its rows above its files, up to the LSN asked for, record by record.
-    pub entries: Vec<SideEntry>,
-    /// How many versions its records above that LSN gave it.
-    pub versions_after: u64,
-}
-
 impl TableView {
-    /// What stands above the files up to `up_to`, for a side file. `chunks` are all of the delta
-    /// from the view's head on; encoding them takes its time and needs no lock.
+    /// Puts out what stands above the files up to `up_to`, record by record, for a side file; a
+    /// node of it at a time is in memory twice. Returns how many versions the records above
+    /// `up_to` gave the table. `chunks` are all of the delta from the view's head on; encoding
+    /// them takes its time and needs no lock.
     ///
     /// # Errors
-    /// [`crate::Error::Internal`] when columns contradict their schema.
-    pub fn side_rows(&self, chunks: &[Arc<Chunk>], up_to: Lsn) -> Result<SideRows> {
-        let versions_after = chunks.iter().map(|chunk| versions_after(chunk, up_to)).sum();
+    /// Those of `put`, and [`crate::Error::Internal`] when columns contradict their schema.
+    pub fn side_rows(
+        &self,
+        chunks: &[Arc<Chunk>],
+        up_to: Lsn,
+        mut put: impl FnMut(SideEntry) -> Result<()>,
+    ) -> Result<u64> {
         let ended = chunks.iter().flat_map(|chunk| &chunk.events).filter(|(at, _)| *at <= up_to);
         let ended = ended.filter_map(|(_, event)| match event {
             Event::GroupEnd(txn) | Event::RunEnd(txn) => Some(*txn),
             Event::Cut | Event::Schema(_) | Event::Drop | Event::Rowsets(_) => None,
         });
         let ended = ended.collect::<HashSet<_>>();
-        let mut entries = Vec::new();
         for chunk in chunks {
-            let from = entries.len();
+            let mut entries = Vec::new();
             self.chunk_entries(chunk, up_to, &ended, &mut entries)?;
             self.large_loads(chunk, up_to, &mut entries);
-            entries[from..].sort_by_key(|entry: &SideEntry| entry.lsn);
+            entries.sort_by_key(|entry: &SideEntry| entry.lsn);
+            entries.into_iter().try_for_each(&mut put)?;
         }
-        Ok(SideRows { entries, versions_after })
+        Ok(chunks.iter().map(|chunk| versions_after(chunk, up_to)).sum())
     }
 
     /// The large loads of a chunk: each is a group of its own, and its rows are files.
