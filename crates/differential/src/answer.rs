@@ -211,10 +211,14 @@ fn same_rows(
     ordered: bool,
 ) -> bool {
     if !ordered {
-        let key =
-            |row: &Row| row.iter().zip(kinds).map(|(cell, kinds)| key(cell, *kinds)).collect();
-        ours.sort_by_cached_key(|row| -> Vec<_> { key(row) });
-        theirs.sort_by_cached_key(|row| -> Vec<_> { key(row) });
+        // Rows that are about the same stand together, and among those the smaller numbers first.
+        let key = |row: &Row| -> (Vec<_>, Vec<_>) {
+            let cells = || row.iter().zip(kinds);
+            let about = cells().map(|(cell, kinds)| key(cell, *kinds)).collect();
+            (about, cells().map(|(cell, kinds)| exact_key(cell, *kinds)).collect())
+        };
+        ours.sort_by_cached_key(key);
+        theirs.sort_by_cached_key(key);
     }
     let same = |ours: &Row, theirs: &Row| {
         let cells = ours.iter().zip(theirs).zip(kinds);
@@ -230,6 +234,18 @@ fn key(cell: &Option<String>, kinds: (Kind, Kind)) -> Option<String> {
         (Some(_), Some(number)) => Some(format!("{number:.4e}")),
         _ if kinds.0 == kinds.1 => cell.clone(),
         _ => plain_number(cell),
+    }
+}
+
+/// A key in the order of numbers where numbers may be apart; 0 for all other cells.
+fn exact_key(cell: &Option<String>, kinds: (Kind, Kind)) -> i64 {
+    let number = cell.as_deref().and_then(|cell| cell.parse::<f64>().ok());
+    match (tolerance(kinds), number) {
+        (Some(_), Some(number)) => {
+            let bits = number.to_bits().cast_signed();
+            bits ^ (((bits >> 63) as u64) >> 1).cast_signed()
+        }
+        _ => 0,
     }
 }
 
@@ -343,6 +359,15 @@ mod tests {
         let theirs = rows(Kind::Binary, &[["1", "0.3"], ["1", "1.25e0"]]);
         assert_eq!(ours.differs(&theirs, false), Some(Difference::Types));
         assert_eq!(ours.differs(&theirs, true), Some(Difference::Values));
+    }
+
+    #[test]
+    fn rows_that_are_about_the_same_find_their_own() {
+        let ours = rows(Kind::Double, &["28294686994", "-0.9999999999", "28294724224", "-1"]);
+        let theirs = rows(Kind::Double, &["-1", "28294724224", "28294686994", "-0.9999999999"]);
+        assert_eq!(ours.differs(&theirs, false), None);
+        let other = rows(Kind::Double, &["-1", "28294724224", "28294724224", "-0.9999999999"]);
+        assert_eq!(ours.differs(&other, false), Some(Difference::Values));
     }
 
     #[test]

@@ -41,6 +41,11 @@ pub fn same_to_four_digits(ours: &str, theirs: &str) -> bool {
     each(ours, theirs, |ours, theirs| near(ours, theirs, 1e-4))
 }
 
+/// The same to the six digits of a FLOAT.
+pub fn same_to_six_digits(ours: &str, theirs: &str) -> bool {
+    each(ours, theirs, |ours, theirs| near(ours, theirs, 1e-6))
+}
+
 /// The same to nine digits.
 pub fn same_to_nine_digits(ours: &str, theirs: &str) -> bool {
     each(ours, theirs, |ours, theirs| near(ours, theirs, 1e-9))
@@ -94,6 +99,8 @@ mod tests {
         assert!(!same_but_zeros("[Text] 1.0 ; x", "[Text] 1.0 ; y"));
         assert!(same_to_four_digits("[Double] 1.70782", "[Double] 1.7078"));
         assert!(!same_to_nine_digits("[Double] 1.70782", "[Double] 1.7078"));
+        assert!(same_to_six_digits("[Text] 30000000000 ; x", "[Text] 30000001024 ; x"));
+        assert!(!same_to_six_digits("[Text] 30000000000", "[Text] 30000101024"));
         assert!(without_copies("[Int] 1 ; 2", "[Int] 1 ; 1 ; 2"));
         assert!(!without_copies("[Int] 1 ; 2", "[Int] 1 ; 1 ; 3"));
         assert!(one_or_same("[Int] 1 ; 0", "[Int] 0 ; 0") && !one_or_same("[Int] 0", "[Int] 1"));

@@ -73,6 +73,14 @@ pub const KNOWN: &[Known] = &[
     known(Taken, "* WHERE *", ["*", "error 1690*"], ORDER),
     known(Taken, "* HAVING *", ["*", "error 1690*"], ORDER),
     known(Taken, "* LIMIT *", ["*", "error 1690*"], ORDER),
+    known(Refused, "* LIMIT *", ["error 1690*", "*"], ORDER),
+    known(Refused, "SELECT (null {+,-} INTERVAL *", ["error 1690*", "* NULL"], ORDER),
+    known(
+        Numbers,
+        "*SELECT *SELECT * GROUP BY int",
+        ["error {1235,1111}*", "error 1054: Unknown column '-*"],
+        SUBQUERY,
+    ),
     known(Refused, "* WHERE *", ["error 1690*", "*"], ORDER),
     known(Refused, "* ON *", ["error 1690*", "*"], ORDER),
     known(Types, "SELECT (binary % *) AS c0*", ["[UInt*", "[Double*"], BITS),
@@ -94,7 +102,7 @@ pub const KNOWN: &[Known] = &[
     known(Taken, "INSERT *{GREATEST,LEAST}(*", ["[*", "error 1292*"], EXTREMES),
     known(Refused, "INSERT *{GREATEST,LEAST}(*", ["error 1292*", "[*"], EXTREMES),
     known(Numbers, "INSERT *{GREATEST,LEAST}(*", ["error *", "error 1292: Truncated*"], EXTREMES),
-    known(Taken, "INSERT *binary*", ["[*", "error 1292: Truncated incorrect D*"], BITS),
+    known(Taken, "INSERT *binary*", ["[*", "error 1292: Truncated incorrect {D,INTEGER }*"], BITS),
     known(Numbers, "INSERT *binary*", ["error *", "error 1292: Truncated incorrect D*"], BITS),
     known(
         Taken,
@@ -141,7 +149,7 @@ pub const KNOWN: &[Known] = &[
     known(
         Taken,
         "INSERT *REPLACE(*, null)*",
-        ["[*] NULL", "error 1292*value: ''*"],
+        ["[*] NULL", "error {1292,1366}*value: ''*"],
         "MariaDB does not look at what would replace something in an empty text",
     ),
     known(
@@ -168,6 +176,24 @@ pub const KNOWN: &[Known] = &[
         "INSERT REGEXP_SUBSTR(* INTO {DATE,DATETIME,DATETIME(3),DATETIME(6),TIMESTAMP}",
         ["[*] NULL", "error 1292*value: ''*"],
         "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+    ),
+    known(
+        Refused,
+        "INSERT *{LN,LOG,LOG2,LOG10}(TIME_TO_SEC(*",
+        ["error 3020*", "[*"],
+        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
+    ),
+    known(
+        Numbers,
+        "INSERT CASE *",
+        ["error 1265*", "error 1292: Truncated incorrect datetime value*"],
+        NUMBERS,
+    ),
+    known(
+        Types,
+        "SELECT *UNIX_TIMESTAMP({IF,IFNULL,COALESCE,CASE,GROUP_CONCAT}*",
+        ["[Decimal(6)]*", "[{Int,Decimal(1)}]*"],
+        COMPUTED_DIGITS,
     ),
     known(
         Refused,
@@ -240,7 +266,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(Taken, "INSERT *FROM_BASE64(*", ["[*] NULL", "error 1958*"], BASE64),
     known(Taken, "INSERT *", ["*", "error 1916*"], CONVERTED),
-    known(Numbers, "INSERT *", ["error {1292,1690}*", "error 1916*"], CONVERTED),
+    known(Numbers, "INSERT *", ["error {1264,1292,1690}*", "error 1916*"], CONVERTED),
     known(
         Refused,
         "INSERT *UNIX_TIMESTAMP(*",

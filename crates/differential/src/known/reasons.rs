@@ -65,8 +65,8 @@ pub const UNSIGNED_DATES: &str = "a date beside an integer without sign has none
                                   MariaDB";
 pub const MIXED_SIGNS: &str = "BIGINT beside a smaller type without sign is BIGINT in MySQL, \
                                DECIMAL in MariaDB";
-pub const ZERO_SIGN: &str = "not done: a remainder of decimals that is zero has the sign of the \
-                             dividend in MySQL; here none";
+pub const ZERO_SIGN: &str = "not done: a remainder of decimals or a product of DOUBLEs that is zero \
+                             may have a sign in MySQL; here none";
 pub const PRODUCTS: &str = "not done: a product of decimals has 76 digits here, 65 in MySQL";
 pub const FEW_DIGITS: &str = "MariaDB has too few digits for integers beside decimals";
 pub const CUT_BYTES: &str = "MariaDB cuts bytes that it keeps to the number of their characters";
@@ -74,3 +74,5 @@ pub const INFINITE: &str = "not done: a variance that no DOUBLE holds is refused
 pub const NO_TEXT: &str = "bytes that are no text are NULL as text in MySQL; MariaDB shows marks";
 pub const AVERAGES: &str =
     "not done: AVG beside a DOUBLE has nine digits, those of a DOUBLE in MySQL";
+pub const FLOAT_TEXTS: &str = "not done: the text of a number that is cast to FLOAT has the digits \
+                               that a FLOAT shows; in MySQL those of a DOUBLE";

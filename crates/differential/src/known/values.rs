@@ -2,7 +2,7 @@
 
 use super::like::{
     instant_for_null, null_for_zero, null_for_zero_date, same_but_zeros, same_to_four_digits,
-    same_to_nine_digits, truths, without_copies,
+    same_to_nine_digits, same_to_six_digits, truths, without_copies,
 };
 use super::reasons::*;
 use super::{Known, alike, known};
@@ -231,6 +231,31 @@ pub const KNOWN: &[Known] = &[
         "SELECT {ADDTIME,SUBTIME,DATE_SUB,TIMESTAMPADD,(IF(,(CASE}*",
         same_but_zeros,
         TEXT_DIGITS,
+    ),
+    known(
+        Values,
+        "SELECT {ADDTIME,SUBTIME}({DATE_ADD,DATE_SUB}(text*",
+        ["[Text]*", "[Text]*"],
+        "DATE_SUB of a text is a text in MySQL, of which ADDTIME reads a time; a date in MariaDB",
+    ),
+    known(Values, "INSERT *FROM_DAYS(*", ["[*] NULL", "[*] 0*"], ZEROS),
+    known(
+        Values,
+        "SELECT (decimal - DAYNAME(date)) AS c0, RANK*",
+        ["[Double, UInt] *", "[Double, Int] *1e17*"],
+        DOUBLE_DIGITS,
+    ),
+    known(Values, "SELECT ATAN2((*", ["[Double] 3.14*", "[Double] -3.14*"], ZERO_SIGN),
+    known(
+        Values,
+        "* ON (UNIX_TIMESTAMP({date,datetime}) {IN,NOT IN} (SELECT *",
+        ["*", "*"],
+        "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB",
+    ),
+    alike(
+        "SELECT datetime AS c0 {UNION,UNION ALL,EXCEPT,INTERSECT} SELECT double AS c0*",
+        same_to_six_digits,
+        FLOAT_TEXTS,
     ),
     alike("SELECT CASE int WHEN null THEN * ELSE GREATEST(*", same_but_zeros, EXTREMES),
     known(Values, "*", ["*838:59:59*", "*838:59:59.9*"], TIME_MAX),

@@ -33,7 +33,7 @@ fn is_bare(query: &Query) -> bool {
         && query.fetch.is_none()
 }
 
-/// Whether a derived table has the alias added by [`derived`].
+/// Whether a derived table has the alias added by `derived`.
 pub fn is_nameless(alias: &TableAlias) -> bool {
     alias.name.value == DERIVED && alias.columns.is_empty()
 }
