@@ -8,15 +8,24 @@ fn rows(shown: &str) -> impl Iterator<Item = &str> {
     rows.split(" ; ")
 }
 
-fn cells(shown: &str) -> Vec<&str> {
-    rows(shown).flat_map(|row| row.split(" | ")).collect()
-}
-
-/// Whether there are as many cells, each of which is the same or belongs together.
+/// Whether there are as many cells, each of which is the same or belongs together; the rows in this
+/// order or in that of their texts.
 fn each(ours: &str, theirs: &str, like: impl Fn(&str, &str) -> bool) -> bool {
-    let (ours, theirs) = (cells(ours), cells(theirs));
-    ours.len() == theirs.len()
-        && ours.into_iter().zip(theirs).all(|(ours, theirs)| ours == theirs || like(ours, theirs))
+    let (mut ours, mut theirs) = (rows(ours).collect::<Vec<_>>(), rows(theirs).collect::<Vec<_>>());
+    let together = |ours: &[&str], theirs: &[&str]| {
+        let cells = |rows: &[&str]| {
+            rows.iter().flat_map(|row| row.split(" | ")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (cells(ours), cells(theirs));
+        ours.len() == theirs.len()
+            && ours.iter().zip(&theirs).all(|(ours, theirs)| ours == theirs || like(ours, theirs))
+    };
+    if together(&ours, &theirs) {
+        return true;
+    }
+    ours.sort_unstable();
+    theirs.sort_unstable();
+    together(&ours, &theirs)
 }
 
 /// Whether both are numbers that are as near as this, by their size.
@@ -101,6 +110,7 @@ mod tests {
         assert!(!same_to_nine_digits("[Double] 1.70782", "[Double] 1.7078"));
         assert!(same_to_six_digits("[Text] 30000000000 ; x", "[Text] 30000001024 ; x"));
         assert!(!same_to_six_digits("[Text] 30000000000", "[Text] 30000101024"));
+        assert!(same_to_six_digits("[Text] 30000000000 ; a", "[Text] a ; 30000001024"));
         assert!(without_copies("[Int] 1 ; 2", "[Int] 1 ; 1 ; 2"));
         assert!(!without_copies("[Int] 1 ; 2", "[Int] 1 ; 1 ; 3"));
         assert!(one_or_same("[Int] 1 ; 0", "[Int] 0 ; 0") && !one_or_same("[Int] 0", "[Int] 1"));

@@ -63,6 +63,12 @@ pub const KNOWN: &[Known] = &[
     alike("SELECT ({date,datetime} ~ *{int,uint,decimal,double}*) AS c0*", truths, NUMBERS),
     alike("SELECT ({date,datetime} IN (*DECIMAL(*)*)) AS c0", truths, NUMBERS),
     alike("SELECT ({bool,int,decimal,text} ~ * AND datetime) AS c0", truths, NUMBERS),
+    alike("SELECT (uint ~ * AND {date,datetime}) AS c0", truths, NUMBERS),
+    alike(
+        "SELECT ({bool,small,int,uint,decimal,double} {IN,NOT IN} (*{date,datetime}*)) AS c0*",
+        truths,
+        NUMBERS,
+    ),
     known(
         Values,
         "SELECT * JOIN * ON ({uint,decimal,CAST(uint AS UNSIGNED)} < {date,datetime})",

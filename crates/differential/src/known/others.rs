@@ -77,9 +77,41 @@ pub const KNOWN: &[Known] = &[
     known(Refused, "SELECT (null {+,-} INTERVAL *", ["error 1690*", "* NULL"], ORDER),
     known(
         Numbers,
-        "*SELECT *SELECT * GROUP BY int",
-        ["error {1235,1111}*", "error 1054: Unknown column '-*"],
+        "*SELECT *SELECT * GROUP BY {int,bool}",
+        ["error {1235,1111}*", "error {1054: Unknown column '-,1056}*"],
         SUBQUERY,
+    ),
+    known(
+        Taken,
+        "* GROUP BY (SELECT *",
+        ["[*", "error 1054*"],
+        "MariaDB does not find columns of a subquery that is grouped by and asked for again",
+    ),
+    known(
+        Refused,
+        "INSERT *{HOUR,MINUTE,SECOND,MICROSECOND,TIME_TO_SEC}({int,uint,decimal,double})*",
+        ["error 1292: Truncated incorrect time value*", "[*"],
+        CLOCKS,
+    ),
+    known(
+        Refused,
+        "INSERT *BIT_COUNT(*",
+        ["error 1292: Truncated incorrect DECIMAL*", "[*"],
+        LARGE_BITS,
+    ),
+    known(Taken, "INSERT ((*) ~ (*", ["[*", "error 1292: Truncated incorrect D*"], UNUSED),
+    known(
+        Refused,
+        "INSERT *ISNULL(*",
+        ["error 1292*", "[*"],
+        "not done: ISNULL computes what cannot be NULL, and refuses a strict INSERT for what it \
+         loses",
+    ),
+    known(
+        Types,
+        "SELECT FROM_UNIXTIME(binary) AS c0*",
+        ["[DateTime(6)]*", "[DateTime(0)]*"],
+        COMPUTED_DIGITS,
     ),
     known(Refused, "* WHERE *", ["error 1690*", "*"], ORDER),
     known(Refused, "* ON *", ["error 1690*", "*"], ORDER),
@@ -96,6 +128,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(Numbers, "INSERT *", ["error {1264,1292}*", "error 1367*"], ERRORS),
     known(Numbers, "INSERT *", ["error 1265*", "error 1264*"], ERRORS),
+    known(Numbers, "INSERT *", ["error 1292*", "error 1366*"], ERRORS),
     known(Numbers, "INSERT *", ["error 1264*", "error 1366*"], ERRORS),
     known(Numbers, "INSERT *", ["error 1366*", "error 1300*"], ERRORS),
     known(Numbers, "INSERT *{LN,LOG,LOG2,LOG10}(*", ["error 3020*", "error 1365*"], LOGARITHMS),
@@ -112,7 +145,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(
         Refused,
-        "INSERT *{ELT(,MAKE_SET(,REPLACE(null}*",
+        "INSERT *{ELT(,MAKE_SET(,REPLACE(null,TIMESTAMPDIFF(,SUBTIME(null,ADDTIME(null}*",
         ["error {1264,1292,1365,1441}*", "[*"],
         CHOSEN,
     ),
@@ -185,8 +218,8 @@ pub const KNOWN: &[Known] = &[
     ),
     known(
         Numbers,
-        "INSERT CASE *",
-        ["error 1265*", "error 1292: Truncated incorrect datetime value*"],
+        "INSERT {CASE ,NULLIF(}*",
+        ["error {1264,1265,1366}*", "error 1292: Truncated incorrect datetime value*"],
         NUMBERS,
     ),
     known(

@@ -5,8 +5,9 @@ pub const EXTREMES: &str = "MySQL compares numbers and texts, or times and other
 pub const WINDOWS: &str = "ROW_NUMBER, RANK, DENSE_RANK and NTILE are BIGINT UNSIGNED in MySQL";
 pub const NULLS: &str = "the type of an expression that can only be NULL differs";
 pub const UNUSED: &str = "not done: a strict INSERT does not look at operands that decide nothing";
-pub const CHOSEN: &str = "not done: ELT, MAKE_SET and REPLACE compute all arguments, and refuse a \
-                          strict INSERT for what those lose that are not chosen";
+pub const CHOSEN: &str = "not done: ELT, MAKE_SET, REPLACE, TIMESTAMPDIFF and SUBTIME compute all \
+                          arguments, and refuse a strict INSERT for what those lose that decide \
+                          nothing";
 pub const LOGARITHMS: &str =
     "a logarithm of what has none is 3020 in MySQL, a division by zero (1365) in MariaDB";
 pub const ZEROS: &str = "not done: there are no zero dates, as with NO_ZERO_DATE; MySQL computes \
@@ -65,8 +66,8 @@ pub const UNSIGNED_DATES: &str = "a date beside an integer without sign has none
                                   MariaDB";
 pub const MIXED_SIGNS: &str = "BIGINT beside a smaller type without sign is BIGINT in MySQL, \
                                DECIMAL in MariaDB";
-pub const ZERO_SIGN: &str = "not done: a remainder of decimals or a product of DOUBLEs that is zero \
-                             may have a sign in MySQL; here none";
+pub const ZERO_SIGN: &str = "not done: a remainder of decimals or a product of DOUBLEs that is \
+                             zero may have a sign in MySQL; here none";
 pub const PRODUCTS: &str = "not done: a product of decimals has 76 digits here, 65 in MySQL";
 pub const FEW_DIGITS: &str = "MariaDB has too few digits for integers beside decimals";
 pub const CUT_BYTES: &str = "MariaDB cuts bytes that it keeps to the number of their characters";
