@@ -160,13 +160,11 @@ fn log_finding(error: &ScanError) -> Finding {
 /// Lost data. Only a person who knows the data can accept the loss.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// A directory of the log cannot be used.
+    /// A log directory is unusable.
     LogDir {
-        /// Its name in metadata.
         name: String,
-        /// The files in it that go with it: none where they can still be read.
+        /// The ids of its log files that are lost with it; empty if they can still be read.
         files: Vec<u64>,
-        /// What is wrong with it.
         what: String,
     },
     /// A log file listed in metadata is missing or has the wrong length.

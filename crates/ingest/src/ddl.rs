@@ -5,7 +5,6 @@
 //! none of them waits for a flush. TRUNCATE and ALTER of columns wait for the flush of their own
 //! table only. Statements that affect only metadata (properties, users) are serialized by metadata
 //! itself.
-//! in order by metadata itself.
 
 use std::sync::Arc;
 

@@ -98,7 +98,7 @@ pub struct Engine {
     pub(crate) appending: AtomicUsize,
     /// Incremented when names may refer to something else; cached plans are then recreated.
     pub(crate) catalog_generation: AtomicU64,
-    /// Keep other processes off the store.
+    /// Exclude other processes from the store.
     pub(crate) _locks: Vec<Lock>,
 }
 

@@ -267,8 +267,8 @@ impl Engine {
     }
 }
 
-/// An event file. When dropped, it is deleted as soon as the store reflects its record, or
-/// immediately if there is no record.
+/// An event file. When dropped, it is left to the next checkpoint that reflects its record, or to
+/// the next one if no record refers to it.
 struct EventFile {
     engine: Weak<Engine>,
     path: PathBuf,

@@ -8,19 +8,19 @@
 //!                    txn u64, version u64 (0: the part does not end its group)
 //!           payload  per part: table u64, body u8, schema version u32, rows u32, len u32,
 //!                    len bytes (encoded rows, or rowsets as JSON);
-//!                    then, where the client gave a label: db u64, kind u8,
+//!                    then, if the client gave a label: db u64, kind u8,
 //!                    committed i64 (microseconds since 1970), the label's bytes
 //! group end stamp    table u64, txn u64, version u64, reason u8
 //! barrier   stamp    u16 tables, then per table: table u64, incarnation u32 (new),
 //!                    schema version u32 (current from here on), txn u64, version u64
 //!                    (of the group it ended; 0: none was open)
 //!           payload  u8 truncate | alter | drop
-//! database  stamp    db u64: it is dropped, with all tables that it has there
+//! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64
 //!           payload  u8 0 and the event as JSON, or u8 1, its CRC-32C u32 and the name of the
 //!                    file that holds it
-//! removal   nothing writes one yet; its number is taken so that older servers refuse it
+//! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
 use freshet_base::{

@@ -105,7 +105,7 @@ impl Engine {
         let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.append_event(publish, room, shown).await? {
-            // The sweep removes the files.
+            // The sweep will delete the files.
             return match table.is_dropped() {
                 true => Ok(()),
                 false => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),

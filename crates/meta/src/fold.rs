@@ -280,8 +280,8 @@ impl Fold {
         true
     }
 
-    /// Applies a record. Returns `false`, without changing anything else, if it does not match the
-    /// current state.
+    /// Applies a record. Returns `false` if it does not match the current state; only `settled`
+    /// changes then.
     ///
     /// # Panics
     /// When the event is invalid, or `lsn` is out of order.

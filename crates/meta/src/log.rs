@@ -48,7 +48,7 @@ pub struct LogState {
     /// The directories, relative to the data directory unless absolute. Each contains the id of the
     /// store.
     pub dirs: Vec<String>,
-    /// All log files, including unused ones, ordered by id.
+    /// All log files, including those ready to be written, ordered by id.
     pub files: Vec<LogFileRecord>,
     /// Files with this id or a higher one were never created.
     pub next_file: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
 }
 
 struct State {
-    /// Number of empty files ready for use.
+    /// Number of files ready to be written from their start.
     ready_files: u64,
     /// Space left in the current file.
     current_left_bytes: u64,
@@ -224,7 +224,7 @@ impl Ledger {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Adds empty files.
+    /// Adds files that are ready to be written from their start.
     pub(crate) fn add_files(self: &Arc<Self>, files: u64) {
         self.state.lock().ready_files += files;
         self.serve();
@@ -235,7 +235,7 @@ impl Ledger {
         self.state.lock().current_left_bytes = left_bytes;
     }
 
-    /// The writer continues in the next empty file.
+    /// The writer continues in the next ready file.
     pub(crate) fn switch_file(&self) {
         let mut state = self.state.lock();
         assert!(state.ready_files > 0, "a file was promised, so one is ready");

@@ -44,7 +44,7 @@ pub struct WalOptions {
     pub wal_bytes_max: u64,
     /// Space reserved for records that free space: ends of groups, barriers, idle records.
     pub kept_bytes: u64,
-    /// Minimum number of empty files to keep ready.
+    /// Minimum number of files to keep ready for writing.
     pub ready_files_min: usize,
     /// How long after its last record the log is idle.
     pub idle_after: Duration,
@@ -137,7 +137,7 @@ pub struct WalStats {
     pub full_to: Option<LogPosition>,
     /// The first LSN of this term.
     pub term_first: Lsn,
-    /// Number of empty files.
+    /// Number of files ready to be written from their start.
     pub ready_files: usize,
     /// Maximum number of files.
     pub files_max: usize,

@@ -132,7 +132,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// With one empty file.
+    /// With one ready file.
     fn new() -> Self {
         let (fs, files) = (MemFs::default(), Files::new(FILE_BYTES));
         let mut disk = Self { fs, ledger: ledger(0, 0), files, made: 0, written: 0 };
