@@ -160,8 +160,8 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
     pub(crate) fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
-        // Side files cannot hold rowsets, so a large load into a table that cannot be flushed would
-        // keep the log from being recycled.
+        // Checked before any files are written, and unlike at the append regardless of how much
+        // memory the table holds.
         table.check_flushes()?;
         let group = table.lock();
         if group.log().is_dropped() {

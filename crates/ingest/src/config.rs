@@ -25,7 +25,7 @@ pub struct EngineConfig {
     pub footer_memory_bytes: ByteSize,
     /// The delta of a table is flushed at this size.
     pub flush_bytes: ByteSize,
-    /// Smaller deltas go to the side file instead.
+    /// When the log is recycled, smaller deltas go to the side file instead of files of their own.
     pub flush_bytes_min: ByteSize,
     /// Maximum size of a segment, measured in memory.
     pub segment_bytes_max: ByteSize,
@@ -43,7 +43,7 @@ pub struct EngineConfig {
     /// How long a load waits for memory and log space.
     pub load_patience: Duration,
     pub compaction: bool,
-    /// The minimum age at which an unreferenced file is deleted.
+    /// How long an unreferenced file is kept.
     pub orphan_grace: Duration,
     /// How long and how many labels are kept.
     pub labels: LabelLimits,

@@ -189,7 +189,7 @@ impl<'a> RowEncoder<'a> {
     /// Continues with the value at `position`.
     ///
     /// # Panics
-    /// If values must be in statement order, that is, unless made by [`Self::scattered`].
+    /// Unless values may come in any order, as with [`Self::scattered`].
     pub fn seek(&mut self, position: usize) {
         assert!(self.scattered, "values come in the order of the statement");
         self.position = position;
