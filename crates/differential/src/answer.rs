@@ -1,4 +1,4 @@
-//! Answers of a server, and in what two of them differ.
+//! Results of statements, and how two results differ.
 
 use std::fmt;
 
@@ -6,37 +6,31 @@ use freshet_torture::client::Failure;
 use freshet_wire::client::{Outcome, Value};
 use freshet_wire::{Collation, ColumnFlags, ColumnType};
 
-/// Relative difference of DOUBLEs that is none: sums are added in no certain order.
+/// DOUBLEs within this relative difference are equal, since sums are added in no defined order.
 const DOUBLE_TOLERANCE: f64 = 1e-11;
 const FLOAT_TOLERANCE: f64 = 1e-5;
 const ROWS_SHOWN_MAX: usize = 6;
 
-/// What a column is said to be, as far as MariaDB and MySQL agree: integers have one width.
+/// The type of a result column, as far as MariaDB and MySQL agree: integers of all widths are the
+/// same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// An integer.
     Int,
-    /// An integer without sign.
+    /// An unsigned integer.
     UInt,
-    /// DECIMAL with so many digits behind the point.
+    /// DECIMAL with this many digits after the decimal point.
     Decimal(u8),
-    /// FLOAT.
     Float,
-    /// DOUBLE.
     Double,
-    /// Text.
     Text,
-    /// Bytes.
     Binary,
-    /// DATE.
     Date,
-    /// DATETIME or TIMESTAMP with so many digits of the second.
+    /// DATETIME or TIMESTAMP with this many fractional digits.
     DateTime(u8),
-    /// TIME with so many digits of the second.
+    /// TIME with this many fractional digits.
     Time(u8),
     /// NULL without a type.
     Null,
-    /// Another type.
     Other(ColumnType),
 }
 
@@ -72,38 +66,36 @@ impl Kind {
     }
 }
 
-/// The answer to a statement.
+/// The result of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
-    /// Rows.
     Rows {
-        /// Of which kinds.
         kinds: Vec<Kind>,
-        /// Their values as text.
+        /// The values as text.
         rows: Vec<Vec<Option<String>>>,
     },
-    /// Success without rows.
+    /// Success without rows; the number of affected rows.
     Done(u64),
-    /// An error of this number.
+    /// An error with its number and message.
     Refused(u16, String),
-    /// The connection was lost or no answer came.
+    /// The connection was lost, or no result arrived.
     Lost(String),
 }
 
-/// In what two answers differ.
+/// How two results differ.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Difference {
-    /// One server lost its connection.
+    /// A server lost its connection.
     Lost,
-    /// Ours refuses.
+    /// Freshet returns an error, the other server does not.
     Refused,
-    /// Ours answers what the other refuses.
+    /// Freshet accepts what the other server rejects.
     Taken,
-    /// Other rows, or how many were stored.
+    /// The rows differ, or the number of affected rows.
     Values,
-    /// The same values, said to be of other types.
+    /// Equal values with different types.
     Types,
-    /// Both refuse, with other numbers.
+    /// Both return an error, with different numbers.
     Numbers,
 }
 
@@ -131,7 +123,7 @@ impl From<Result<Outcome, Failure>> for Answer {
 }
 
 impl Answer {
-    /// The rows, sorted; nothing where there are none.
+    /// The rows, sorted; empty for other results.
     pub fn sorted(&self) -> Vec<Vec<Option<String>>> {
         match self {
             Self::Rows { rows, .. } => {
@@ -143,7 +135,8 @@ impl Answer {
         }
     }
 
-    /// In what ours, `self`, differs from theirs; where `ordered`, also in the order of rows.
+    /// How this result of Freshet differs from `theirs`; the order of rows matters only if
+    /// `ordered`.
     pub fn differs(&self, theirs: &Self, ordered: bool) -> Option<Difference> {
         match (self, theirs) {
             (Self::Lost(_), _) | (_, Self::Lost(_)) => Some(Difference::Lost),
@@ -169,7 +162,7 @@ impl Answer {
         }
     }
 
-    /// In a few lines.
+    /// A short representation.
     pub fn shown(&self) -> String {
         match self {
             Self::Rows { kinds, rows } => {
@@ -203,7 +196,7 @@ impl fmt::Display for Difference {
 
 type Row = Vec<Option<String>>;
 
-/// Whether rows are the same, as columns of these kinds here and there.
+/// Whether rows are equal, given the column types in both results.
 fn same_rows(
     kinds: &[(Kind, Kind)],
     mut ours: Vec<Row>,
@@ -227,7 +220,7 @@ fn same_rows(
     ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(a, b)| same(a, b))
 }
 
-/// What rows are sorted by: cells that may count as the same are the same.
+/// A sort key that is the same for cells that may count as equal.
 fn key(cell: &Option<String>, kinds: (Kind, Kind)) -> Option<String> {
     let number = || cell.as_deref()?.parse::<f64>().ok();
     match (tolerance(kinds), number()) {
@@ -249,7 +242,7 @@ fn exact_key(cell: &Option<String>, kinds: (Kind, Kind)) -> i64 {
     }
 }
 
-/// How far numbers of these kinds may be apart.
+/// The relative tolerance for numbers of these types.
 fn tolerance(kinds: (Kind, Kind)) -> Option<f64> {
     match kinds {
         (Kind::Double, Kind::Double) => Some(DOUBLE_TOLERANCE),
@@ -258,7 +251,7 @@ fn tolerance(kinds: (Kind, Kind)) -> Option<f64> {
     }
 }
 
-/// A number or a time without the zeros that its type shows behind the point.
+/// A number or time without trailing zeros after the decimal point.
 fn plain_number(cell: &Option<String>) -> Option<String> {
     let text = cell.as_ref()?;
     if let (true, Ok(number)) = (text.contains('e'), text.parse::<f64>()) {
@@ -283,13 +276,13 @@ fn same_cell(ours: &Option<String>, theirs: &Option<String>, kinds: (Kind, Kind)
         (Some(tolerance), Some(Ok(a)), Some(Ok(b))) => {
             (a - b).abs() <= tolerance * a.abs().max(b.abs())
         }
-        // One number may be written in several ways.
+        // Equal numbers of different types may be written differently.
         _ if kinds.0 != kinds.1 => plain_number(ours) == plain_number(theirs),
         _ => ours == theirs,
     }
 }
 
-/// A value as the text protocol shows it. Bytes that are no text are shown by their codes.
+/// A value as the text protocol shows it. Bytes that are not UTF-8 are shown in hexadecimal.
 fn text(value: Value, kind: Kind) -> Option<String> {
     let decimals = match kind {
         Kind::DateTime(decimals) | Kind::Time(decimals) => decimals,
@@ -299,9 +292,9 @@ fn text(value: Value, kind: Kind) -> Option<String> {
     match value {
         Value::Null => return None,
         Value::Bytes(bytes) => match String::from_utf8(bytes) {
-            // One spelling for what sorts and compares.
+            // Normalized, so that equal numbers have the same text.
             Ok(text) if matches!(kind, Kind::Double | Kind::Float) => {
-                // Zero has no sign.
+                // Removes the sign of zero.
                 return Some(text.parse::<f64>().map_or(text, |n| format!("{:e}", n + 0.0)));
             }
             Ok(text) => return Some(text),

@@ -1,27 +1,23 @@
-//! Classes of values, types of columns, and literals of each.
+//! Classes of values, column types, and literals of each class.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// What an expression yields, or what an argument should be.
+/// The class of an expression's result, or the desired class of an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// A truth value.
     Bool,
     /// A signed integer.
     Int,
-    /// An unsigned one.
+    /// An unsigned integer.
     UInt,
-    /// DECIMAL.
     Decimal,
     /// FLOAT or DOUBLE.
     Double,
-    /// Text.
     Text,
-    /// Bytes.
     Binary,
-    /// DATE.
     Date,
     /// DATETIME or TIMESTAMP.
     DateTime,
@@ -29,17 +25,17 @@ pub enum Class {
     Time,
     /// NULL without a type.
     Null,
-    /// As an argument: any value. As a result: whatever `Like` is.
+    /// As an argument, any value; as a result, the class of the `Like` arguments.
     Any,
-    /// As an argument: the class that all `Like` of the form share.
+    /// As an argument, the class that all `Like` arguments of the form share.
     Like,
-    /// A literal that counts: lengths, positions, digits.
+    /// A small integer literal for lengths, positions and digits.
     Small,
-    /// A literal pattern of LIKE.
+    /// A literal LIKE pattern.
     Pattern,
     /// A literal regular expression.
     Regex,
-    /// A literal format of DATE_FORMAT.
+    /// A literal format for DATE_FORMAT.
     Format,
 }
 
@@ -48,19 +44,19 @@ use Class::{
     Small, Text, Time, UInt,
 };
 
-/// The classes that values have, the frequent ones more often.
+/// Classes of values; frequent ones are repeated.
 const VALUES: [Class; 15] = [
     Int, Int, Int, UInt, Decimal, Decimal, Double, Text, Text, Text, Binary, Date, DateTime,
     DateTime, Bool,
 ];
 
 impl Class {
-    /// A class that values have.
+    /// A random class of values.
     pub fn random(random: &mut StdRng) -> Self {
         *VALUES.choose(random).expect("there are classes")
     }
 
-    /// How shapes and reports name it.
+    /// The name in shapes and reports.
     pub fn name(self) -> &'static str {
         match self {
             Bool => "bool",
@@ -82,12 +78,12 @@ impl Class {
         }
     }
 
-    /// Whether every expression of it is a literal.
+    /// Whether expressions of this class are always literals.
     pub fn is_literal(self) -> bool {
         matches!(self, Small | Pattern | Regex | Format)
     }
 
-    /// Literals of the class; the simplest first.
+    /// Literals of the class, the simplest first.
     pub fn literals(self) -> &'static [&'static str] {
         match self {
             Bool => &["1", "0", "TRUE", "FALSE"],
@@ -108,7 +104,7 @@ impl Class {
         }
     }
 
-    /// A literal, now and then NULL.
+    /// A random literal, occasionally NULL.
     pub fn literal(self, random: &mut StdRng) -> (Self, String) {
         if !self.is_literal() && random.random_ratio(1, 16) {
             return (Null, "NULL".to_owned());
@@ -230,20 +226,19 @@ const FORMATS: [&str; 10] = [
     "'%c/%d%%'",
 ];
 
-/// The type of a column.
 #[derive(Debug)]
 pub struct Type {
-    /// As CREATE TABLE writes it.
+    /// The type in CREATE TABLE.
     pub sql: &'static str,
-    /// What its values are.
+    /// The class of its values.
     pub class: Class,
-    /// Values that fit, as VALUES writes them.
+    /// Valid values, as written in VALUES.
     pub values: &'static [&'static str],
-    /// An expression that makes a value `@` of it without a table.
+    /// An expression with the value `@` of this type that needs no table.
     pub constant: &'static str,
 }
 
-/// Types of columns, the frequent ones more often.
+/// Types of columns; frequent ones are repeated.
 pub const TYPES: [Type; 26] = [
     Type { sql: "TINYINT", class: Int, values: &["0", "1", "-128", "127", "5"], constant: "@" },
     Type { sql: "SMALLINT", class: Int, values: &["0", "1", "-3", "32767"], constant: "@" },

@@ -1,4 +1,4 @@
-//! Expressions: made at random by their types, written, and made smaller.
+//! Random typed expressions, with their SQL and their simplifications.
 
 use std::rc::Rc;
 
@@ -9,51 +9,48 @@ use rand::seq::IndexedRandom;
 use crate::class::Class;
 use crate::forms::{Form, Kind};
 
-/// One argument in so many is of a class other than what the form asks for.
+/// One in this many arguments gets a random class instead of the one that the form asks for.
 const UNLIKE_ONE_IN: u32 = 9;
-/// So many of its values stand in for a column when an expression is made smaller.
+/// Maximum number of values tried in place of a column during simplification.
 const VALUES_TRIED_MAX: usize = 12;
 
 /// A column that an expression may use.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// What it holds.
+    /// The class of its values.
     pub class: Class,
-    /// Its name with the table's.
+    /// The name qualified with the table alias.
     pub name: String,
-    /// Expressions without a table that have the values it holds.
+    /// Expressions for the values in the column that need no table.
     pub constants: Rc<[String]>,
 }
 
-/// An expression.
 #[derive(Clone, Debug)]
 pub enum Expr {
-    /// A literal.
     Literal(Class, String),
-    /// A column.
     Column(Column),
-    /// A function or an operator with its arguments; of which class it is.
+    /// A function or operator, the class of its result, and its arguments.
     Call(&'static Form, Class, Vec<Expr>),
 }
 
-/// What an expression may use where it stands.
+/// The columns available to an expression.
 #[derive(Clone, Default, Debug)]
 pub struct Scope {
-    /// Columns of the tables.
+    /// The columns of the tables.
     pub columns: Vec<Column>,
-    /// Whether `a.id` orders the rows.
+    /// Whether the rows can be ordered by `a.id`.
     pub ordered: bool,
-    /// In a grouped query: by what.
+    /// The GROUP BY expressions of a grouped query.
     pub keys: Option<Vec<Expr>>,
 }
 
 impl Scope {
-    /// The scope of the arguments of aggregates.
+    /// The scope for arguments of aggregates.
     fn rows(&self) -> Self {
         Self { keys: None, ..self.clone() }
     }
 
-    /// An expression of `class`, at most `depth` calls deep.
+    /// A random expression of this class, with calls nested up to `depth`.
     pub fn expr(&self, random: &mut StdRng, class: Class, depth: u32) -> Expr {
         if class.is_literal() {
             let (class, text) = class.literal(random);
@@ -64,7 +61,7 @@ impl Scope {
         call.flatten().unwrap_or_else(|| self.leaf(random, class, depth))
     }
 
-    /// A call of a form of this kind, if one yields `class`.
+    /// A random call of a form of this kind, if any has a result of this class.
     pub fn call(&self, random: &mut StdRng, kind: Kind, class: Class, depth: u32) -> Option<Expr> {
         let fits = |form: &&Form| {
             (class == Class::Any || form.class == class || form.class == Class::Any)
@@ -120,7 +117,7 @@ impl Scope {
 }
 
 impl Expr {
-    /// What it yields.
+    /// The class of its result.
     pub fn class(&self) -> Class {
         match self {
             Self::Literal(class, _) | Self::Call(_, class, _) => *class,
@@ -128,7 +125,6 @@ impl Expr {
         }
     }
 
-    /// Its text.
     pub fn sql(&self) -> String {
         match self {
             Self::Literal(_, text) => text.clone(),
@@ -137,7 +133,7 @@ impl Expr {
         }
     }
 
-    /// Its text with classes in the place of literals and columns.
+    /// The SQL text with classes in place of literals and columns.
     pub fn shape(&self) -> String {
         match self {
             Self::Literal(..) | Self::Column(_) => self.class().name().to_owned(),
@@ -147,7 +143,7 @@ impl Expr {
         }
     }
 
-    /// How far it is from the simplest.
+    /// A measure of complexity.
     pub fn cost(&self) -> usize {
         match self {
             Self::Literal(class, text) => {
@@ -188,7 +184,7 @@ impl Expr {
         found
     }
 
-    /// Takes the literals of texts and integers out, as parameters of a prepared statement.
+    /// Replaces text and integer literals with parameters of a prepared statement.
     pub fn parameters(&mut self, found: &mut Vec<String>) {
         match self {
             Self::Literal(Class::Text | Class::Int, text) => {

@@ -1,4 +1,4 @@
-//! Functions and operators: how each is written, what it takes and what it yields.
+//! Functions and operators with their syntax, argument classes and result class.
 
 use std::sync::LazyLock;
 
@@ -7,33 +7,33 @@ use crate::class::Class::{
     Small, Text, Time, UInt,
 };
 
-/// A function or an operator.
+/// A function or operator.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Form {
-    /// What it yields.
+    /// The class of its result.
     pub class: Class,
-    /// Its text, with `@` in the place of each argument.
+    /// The SQL text with `@` in place of each argument.
     pub text: &'static str,
-    /// What its arguments should be.
+    /// The desired classes of its arguments.
     pub args: &'static [Class],
 }
 
-/// Forms of one class: each a text and its arguments.
+/// Forms with the same result class: text and arguments of each.
 type Family = (Class, &'static [(&'static str, &'static [Class])]);
 
-/// Where forms may stand.
+/// Where forms may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Anywhere: of one row.
+    /// Anywhere; computed for one row.
     Scalar,
     /// In a grouped query.
     Aggregate,
-    /// In the list of a query over the table `a`, whose `id` orders its rows.
+    /// In the select list of a query over a single table `a`, whose rows are ordered by `id`.
     Window,
 }
 
 impl Kind {
-    /// Every form of the kind.
+    /// All forms of the kind.
     pub fn forms(self) -> &'static [Form] {
         static SCALARS: LazyLock<Vec<Form>> = LazyLock::new(|| all(FAMILIES));
         static AGGREGATE: LazyLock<Vec<Form>> = LazyLock::new(|| all(AGGREGATES));
@@ -47,12 +47,12 @@ impl Kind {
 }
 
 impl Form {
-    /// Whether it needs the table `a` to stand alone, so that its `id` orders the rows.
+    /// Whether `a` must be the only table, because the form orders rows by `a.id`.
     pub fn orders_rows(&self) -> bool {
         self.text.contains("a.id")
     }
 
-    /// The text with these arguments.
+    /// The SQL text with these arguments.
     pub fn with<'a>(&self, args: impl IntoIterator<Item = &'a String>) -> String {
         let mut parts = self.text.split('@');
         let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,30 +1,29 @@
-//! A statement whose answers differ.
+//! A statement with different results.
 
 use std::fmt;
 
 use crate::answer::Difference;
 
-/// A statement that differs, as small as it was made.
+/// A statement with different results, simplified as far as possible.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its number.
+    /// The number of the statement.
     pub number: u64,
-    /// In what.
+    /// How the results differ.
     pub difference: Difference,
-    /// What it is made of.
+    /// The shape of the statement: its text with classes in place of literals and columns.
     pub shape: String,
-    /// The statement.
     pub sql: String,
-    /// Our answer.
+    /// The result of Freshet.
     pub ours: String,
-    /// The other.
+    /// The other result.
     pub theirs: String,
-    /// Whether both answers are our own.
+    /// Whether both results are from Freshet.
     pub own: bool,
 }
 
 impl Found {
-    /// What it is sorted by: the words of an error, or what the statement is made of.
+    /// The key for grouping in the report: the words of an error message, or else the shape.
     pub fn cause(&self) -> String {
         match (self.difference, self.ours.strip_prefix("error ")) {
             (Difference::Refused, Some(error)) => words(error),
@@ -41,7 +40,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// An error without the names, types and numbers that it quotes.
+/// An error message without the names, types and numbers it quotes.
 fn words(error: &str) -> String {
     let unquoted = error.split(['\'', '"', '`']).step_by(2).collect::<Vec<_>>().join("..");
     let letters = unquoted.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1);

@@ -1,4 +1,4 @@
-//! Inserts into a table with a column of every type: what is stored, and what is refused.
+//! INSERTs into a table with a column of every type: what is stored and what is rejected.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -8,7 +8,7 @@ use crate::class::{Class, Type};
 use crate::expression::{Expr, Scope};
 use crate::table::Table;
 
-/// Values at the edge of some type, beside the literals of all classes.
+/// Values at the limits of types, in addition to the literals of all classes.
 const EDGES: [&str; 31] = [
     "-129",
     "128",
@@ -43,7 +43,7 @@ const EDGES: [&str; 31] = [
     "(1/3)",
 ];
 
-/// An insert of one value, or of two of which the second always fits.
+/// An INSERT of one value.
 #[derive(Clone, Debug)]
 pub struct Insert {
     table: String,
@@ -54,7 +54,7 @@ pub struct Insert {
 }
 
 impl Insert {
-    /// A random insert into this table.
+    /// A random INSERT into this table.
     pub fn random(random: &mut StdRng, table: &Table) -> Self {
         let (column, ty) = table.column(random);
         let value = match random.random_range(0..4) {
@@ -76,7 +76,7 @@ impl Insert {
         Self { table: table.name.clone(), column, ty, value, selected }
     }
 
-    /// The insert of a row of this id.
+    /// The statement that inserts a row with this id.
     pub fn sql(&self, id: u64) -> String {
         let Self { table, column, .. } = self;
         let value = self.value.sql();
@@ -86,12 +86,12 @@ impl Insert {
         }
     }
 
-    /// What reads back what was stored.
+    /// The query that reads the stored value.
     pub fn stored(&self, id: u64) -> String {
         format!("SELECT {} FROM {} WHERE id = {id}", self.column, self.table)
     }
 
-    /// The type, and the value with classes in the place of literals.
+    /// The column type, and the value with classes in place of literals.
     pub fn shape(&self) -> String {
         let value = match &self.value {
             Expr::Literal(Class::Any, text) => text.clone(),
@@ -101,12 +101,12 @@ impl Insert {
         format!("INSERT {select}{value} INTO {}", self.ty.sql)
     }
 
-    /// How far it is from the simplest.
+    /// A measure of complexity.
     pub fn cost(&self) -> usize {
         self.value.cost() + 4 * usize::from(self.selected)
     }
 
-    /// Inserts one step simpler.
+    /// INSERTs one step simpler.
     pub fn simpler(&self) -> Vec<Self> {
         let mut found = vec![Self { selected: false, ..self.clone() }];
         let values = self.value.simpler().into_iter();

@@ -1,7 +1,6 @@
-//! Differences that are known. Where MariaDB and MySQL 8 differ we follow MySQL 8; and there is
-//! what this server does not do as MySQL does, each with its reason. All are told apart by what
-//! they are made of once they are as small as they get, so that another fault in the same
-//! statement still shows.
+//! Known differences, each with its reason. Where MariaDB and MySQL 8 differ, Freshet follows MySQL
+//! 8; other entries are deviations of Freshet from MySQL. They are recognized by the shape of the
+//! simplified statement, so that a different error in the same statement is still reported.
 
 mod like;
 mod operands;
@@ -12,21 +11,21 @@ mod values;
 use crate::answer::Difference::{self, Values};
 use crate::found::Found;
 
-/// A difference that is expected. Texts are patterns with `*` for any text, `{a,b}` for one of
-/// some, `~` for what compares, and `#` for the sign of a product.
+/// An expected difference. Texts are patterns: `*` matches any text, `{a,b}` one of several texts,
+/// `~` any comparison operator, and `#` the multiplication sign, which cannot be written as `*`.
 #[derive(Debug)]
 pub struct Known {
-    /// In what the answers differ.
+    /// How the results differ.
     pub difference: Difference,
-    /// The shape of the smallest statement.
+    /// The shape of the simplified statement.
     pub shape: &'static str,
-    /// Our answer.
+    /// The result of Freshet.
     pub ours: &'static str,
-    /// The answer of MariaDB.
+    /// The result of MariaDB.
     pub theirs: &'static str,
-    /// How the two answers must belong together beyond that.
+    /// An additional condition on both results.
     pub like: fn(&str, &str) -> bool,
-    /// What MySQL 8 does, or why we do otherwise.
+    /// The behavior of MySQL 8, or the reason for deviating from it.
     pub reason: &'static str,
 }
 
@@ -39,12 +38,12 @@ const fn known(
     Known { difference, shape, ours, theirs, like: |_, _| true, reason }
 }
 
-/// A difference of values that belong together as `like` says.
+/// A difference of values that satisfies `like`.
 const fn alike(shape: &'static str, like: fn(&str, &str) -> bool, reason: &'static str) -> Known {
     Known { difference: Values, shape, ours: "*", theirs: "*", like, reason }
 }
 
-/// What `~` stands for.
+/// Operators matched by `~`.
 const COMPARISONS: [&str; 11] = [
     " <=> ",
     " <> ",
@@ -59,7 +58,7 @@ const COMPARISONS: [&str; 11] = [
     " BETWEEN ",
 ];
 
-/// The known difference that this is, if it is one.
+/// The known difference that matches, if any.
 pub fn find(found: &Found) -> Option<&'static Known> {
     let compares =
         COMPARISONS.iter().fold(found.shape.clone(), |shape, sign| shape.replace(sign, " ~ "));
@@ -76,7 +75,7 @@ pub fn find(found: &Found) -> Option<&'static Known> {
     })
 }
 
-/// Whether a pattern is the whole of a text.
+/// Whether the pattern matches the entire text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
         None => has_parts(pattern, text),
@@ -86,7 +85,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a pattern with `*` for any text is the whole of a text.
+/// Whether a pattern with `*` only matches the entire text.
 fn has_parts(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

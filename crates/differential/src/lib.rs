@@ -1,18 +1,19 @@
-//! Random statements, answered by this server and by MariaDB, and compared.
+//! Compares the results of random statements between this server and MariaDB.
 //!
-//! It is: a generator of tables, queries and inserts directed by types, so that most of what it
-//! makes is valid ([`class`], [`forms`], [`expression`], [`query`], [`insert`], [`table`]); the
-//! comparison of two answers ([`answer`]); checks that need no other server ([`own`]); the run that
-//! asks both ([`servers`]) and makes what differs ([`found`]) as small as it can ([`run`]); and its
-//! report, sorted by cause ([`tally`]).
+//! It consists of a type-directed generator of tables, queries and inserts, most of which are valid
+//! ([`class`], [`forms`], [`expression`], [`query`], [`insert`], [`table`]); the comparison of two
+//! results ([`answer`]); checks that need no other server ([`own`]); the loop that queries both
+//! servers ([`servers`]) and simplifies statements with differences ([`found`]) as far as possible
+//! ([`run`]); and a report grouped by cause ([`tally`]).
 //!
-//! It is not: part of the server. It knows both servers by their sockets, which others start.
+//! It is not part of the server, and only connects to running servers by their ports.
 //!
-//! Invariants: a seed and the number of a statement decide the statement and its tables. What
-//! MariaDB and MySQL 8 do differently is in [`known`], each with its reason; there MySQL 8 counts.
+//! Invariants: the seed and the number of a statement determine the statement and its tables.
+//! Differences between MariaDB and MySQL 8 are listed in [`known`] with reasons; there MySQL 8 is
+//! the reference.
 //!
 //! Test it with `cargo test -p freshet-differential`; `make differential QUERIES=1000` runs it.
-// It stands outside the server, where time, threads and files are the machine's own.
+// A tool outside of the server may use the system's time, threads and files directly.
 #![allow(clippy::disallowed_methods)]
 
 pub mod answer;

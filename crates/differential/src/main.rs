@@ -1,4 +1,4 @@
-//! `differential`: compares two running servers; `make differential` starts them and calls it.
+//! `differential`: compares two running servers. `make differential` starts them and runs it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,38 +9,38 @@ use clap::Parser;
 
 use freshet_differential::run::{self, Options};
 
-/// Compares the answers of freshet and MariaDB to random statements.
+/// Compares the results of random statements between Freshet and MariaDB.
 #[derive(Parser)]
 struct Arguments {
-    /// Port of freshet on this machine; the user is root without a password.
+    /// Port of Freshet on this machine; the user is root without a password.
     #[arg(long)]
     freshet: u16,
-    /// Port of MariaDB; without it only what needs no other server is checked.
+    /// Port of MariaDB; without it only checks that need no other server are run.
     #[arg(long)]
     mariadb: Option<u16>,
-    /// Decides what chance decides.
+    /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many statements.
+    /// Number of statements.
     #[arg(long, default_value_t = 1000)]
     queries: u64,
-    /// The number of the first, to see one again that differed.
+    /// Number of the first statement, to repeat one with a difference.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// A file of numbers, apart by spaces: only these statements instead of all.
+    /// File with statement numbers separated by whitespace; only these statements are run.
     #[arg(long)]
     numbers: Option<PathBuf>,
-    /// When to end at the latest.
+    /// Maximum duration.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// How many connections ask at the same time.
+    /// Number of concurrent connections.
     #[arg(long, default_value_t = 3)]
     workers: u64,
-    /// So many differences without a known reason are no failure; lost connections and answers of
-    /// freshet that contradict each other always are.
+    /// Maximum number of differences without a known reason before the run fails; lost connections
+    /// and contradictory results of Freshet always fail it.
     #[arg(long, default_value_t = 0)]
     unexplained_max: usize,
-    /// Shows how often each entry of the list of known differences was seen, and an example.
+    /// Prints how often each known difference occurred, with an example.
     #[arg(long)]
     examples: bool,
 }

@@ -1,12 +1,12 @@
-//! Checks that need no other server: three answers that must add up to one, and a prepared
-//! statement that must answer as its text does.
+//! Checks that need no other server: three partial results that must add up to the whole one, and
+//! prepared statements that must return the same as their text.
 
 use crate::answer::{Answer, Difference};
 use crate::found::Found;
 use crate::query::Query;
 use crate::servers::Servers;
 
-/// Whether the rows for which the filter of a query is true, false and NULL are all rows.
+/// Checks that the rows for which the filter of a query is true, false and NULL are all its rows.
 pub fn partition(servers: &mut Servers, number: u64, query: &Query) -> Option<Found> {
     let (whole, parts) = query.partitions()?;
     let all = servers.ours(&whole.sql());
@@ -20,7 +20,7 @@ pub fn partition(servers: &mut Servers, number: u64, query: &Query) -> Option<Fo
                 rows.push(vec![Some(what)]);
                 break;
             }
-            // The filter itself may be refused, for a number out of range.
+            // The filter itself may fail, for example with a number out of range.
             Answer::Refused(..) | Answer::Done(_) => return None,
         }
     }
@@ -36,7 +36,7 @@ pub fn partition(servers: &mut Servers, number: u64, query: &Query) -> Option<Fo
     })
 }
 
-/// Whether a query answers the same by text and prepared, and with its literals as parameters.
+/// Checks that a query has the same result as text and prepared with its literals as parameters.
 pub fn prepared_as_text(servers: &mut Servers, number: u64, query: &Query) -> Option<Found> {
     let sql = query.sql();
     let text = servers.ours(&sql);
@@ -44,7 +44,7 @@ pub fn prepared_as_text(servers: &mut Servers, number: u64, query: &Query) -> Op
     let parameters = bound.parameters();
     let prepared = servers.prepared(&bound.sql(), &parameters);
     let difference = prepared.differs(&text, query.ordered)?;
-    // Of a parameter the type is not known when the statement is prepared.
+    // The types of parameters are unknown when the statement is prepared.
     if !parameters.is_empty() && difference == Difference::Types {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Queries: made at random, written, and made smaller.
+//! Random queries, with their SQL and their simplifications.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -13,42 +13,41 @@ const ALIASES: [&str; 3] = ["a", "b", "c"];
 const DEPTH_MAX: u32 = 3;
 const ITEMS: std::ops::Range<usize> = 1..4;
 
-/// A query, of several parts where set operations join them.
+/// A query, possibly of several parts joined by set operations.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The first part.
+    /// The first SELECT.
     pub first: Select,
-    /// The others, each behind its operation.
+    /// Further SELECTs, each with its set operation.
     pub rest: Vec<(&'static str, Select)>,
-    /// Whether all columns order the rows.
+    /// Whether it is ordered by all columns.
     pub ordered: bool,
-    /// LIMIT and OFFSET; only where all columns order the rows.
+    /// LIMIT and OFFSET; only if it is ordered by all columns.
     pub limit: Option<(u32, u32)>,
 }
 
-/// One SELECT.
+/// A SELECT.
 #[derive(Clone, Default, Debug)]
 pub struct Select {
-    /// Whether it says DISTINCT.
     pub distinct: bool,
-    /// What is selected.
+    /// The select list.
     pub items: Vec<Expr>,
-    /// From what.
+    /// The FROM clause.
     pub sources: Vec<Source>,
-    /// WHERE.
+    /// The WHERE clause.
     pub filter: Option<Expr>,
-    /// GROUP BY; `None` for a query that is not grouped.
+    /// The GROUP BY clause; `None` if the query is not grouped.
     pub keys: Option<Vec<Expr>>,
-    /// HAVING.
+    /// The HAVING clause.
     pub having: Option<Expr>,
 }
 
-/// A table or a subquery with how it is joined to those before it.
+/// A table or subquery, and how it is joined to the preceding ones.
 #[derive(Clone, Debug)]
 pub struct Source {
     join: &'static str,
     on: Option<Expr>,
-    /// A name, or a query in parentheses.
+    /// A table name or a subquery.
     from: From,
 }
 
@@ -59,7 +58,7 @@ enum From {
 }
 
 impl Query {
-    /// A random query of these tables.
+    /// A random query over these tables.
     pub fn random(random: &mut StdRng, tables: &[Table]) -> Self {
         let count = random.random_range(ITEMS);
         let classes: Vec<_> = (0..count).map(|_| Class::random(random)).collect();
@@ -76,12 +75,11 @@ impl Query {
         Self { first, rest, ordered, limit }
     }
 
-    /// Its text.
     pub fn sql(&self) -> String {
         self.text(Expr::sql)
     }
 
-    /// Its text with classes in the place of literals and columns.
+    /// The SQL text with classes in place of literals and columns.
     pub fn shape(&self) -> String {
         self.text(Expr::shape)
     }
@@ -102,7 +100,7 @@ impl Query {
         text
     }
 
-    /// How far it is from the simplest.
+    /// A measure of complexity.
     pub fn cost(&self) -> usize {
         let rest: usize = self.rest.iter().map(|(_, select)| select.cost()).sum();
         self.first.cost()
@@ -111,7 +109,7 @@ impl Query {
             + 8 * usize::from(self.limit.is_some())
     }
 
-    /// Queries one step simpler, those that are much simpler first.
+    /// Queries one step simpler, the simplest first.
     pub fn simpler(&self) -> Vec<Self> {
         let mut found = Vec::new();
         for (_, select) in &self.rest {
@@ -152,12 +150,14 @@ impl Query {
         query
     }
 
-    /// The query without its filter, and the three parts of its rows for which the filter is true,
-    /// false and NULL. Nothing where rows are not those of the tables.
+    /// The query without its filter, and with its rows divided into those for which the filter is
+    /// true, false and NULL. `None` if the rows of the result do not correspond to rows of the
+    /// tables.
     pub fn partitions(&self) -> Option<(Self, [Self; 3])> {
         let plain = self.rest.is_empty() && self.limit.is_none() && !self.first.distinct;
         let windows = self.first.items.iter().any(|item| item.sql().contains(" OVER ("));
-        if !plain || windows || self.first.keys.is_some() {
+        // HAVING without GROUP BY may make one row of no rows.
+        if !plain || windows || self.first.keys.is_some() || self.first.having.is_some() {
             return None;
         }
         let filter = self.first.filter.clone()?;
@@ -173,10 +173,11 @@ impl Query {
         Some((with(None), parts.map(|part| with(Some(part)))))
     }
 
-    /// Takes literals out of it, as parameters of a prepared statement.
+    /// Replaces literals with parameters of a prepared statement; returns the literals.
     pub fn parameters(&mut self) -> Vec<String> {
         let mut found = Vec::new();
-        // What is selected stays: its type would be that of the parameter.
+        // The select list keeps its literals, since parameters would change the types of its
+        // columns.
         if self.rest.is_empty() {
             let filter = self.first.filter.iter_mut();
             filter.for_each(|expr| expr.parameters(&mut found));
@@ -309,7 +310,7 @@ impl Select {
         let count = self.clone().exprs().len();
         for at in 0..count {
             without(&|select| select.items = vec![select.exprs()[at].clone()]);
-            // A condition that differs does so where it is selected.
+            // If a condition has different results, so does a query that selects it.
             without(&|select| {
                 select.items = vec![select.exprs()[at].clone()];
                 (select.filter, select.having) = (None, None);
@@ -334,7 +335,7 @@ fn aggregates(expr: &Expr) -> bool {
     }
 }
 
-/// One to three sources and what expressions over them may use.
+/// Zero to three sources, and the scope for expressions over them.
 fn sources(random: &mut StdRng, tables: &[Table], nested: bool) -> (Vec<Source>, Scope) {
     let count = *[0, 1, 1, 1, 1, 1, 1, 2, 2, 3].choose(random).expect("there are counts");
     let mut scope = Scope { ordered: count == 1, ..Scope::default() };
@@ -366,7 +367,7 @@ fn sources(random: &mut StdRng, tables: &[Table], nested: bool) -> (Vec<Source>,
     (sources, scope)
 }
 
-/// What joins the source of this alias: most often that two columns are equal.
+/// The join condition of the source with this alias, usually the equality of two columns.
 fn condition(random: &mut StdRng, scope: &Scope, alias: &str) -> Expr {
     let prefix = format!("{alias}.");
     let (right, left): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! The run: rounds of tables, statements over them, what differs, and the report.
+//! The main loop: rounds of tables, statements over them, simplification, and the report.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,38 +16,38 @@ use crate::servers::Servers;
 use crate::table::{TABLES, Table};
 use crate::tally::Tally;
 
-/// Statements of one round, over the same tables.
+/// Number of statements per round, which use the same tables.
 const ROUND: u64 = 200;
-/// Statements that are tried to make one that differs smaller.
+/// Maximum number of attempts to simplify a statement.
 const SMALLER_TRIED_MAX: u32 = 250;
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Port of the server that is tried.
+    /// Port of Freshet.
     pub freshet: u16,
-    /// Port of the server to compare with; without it only what needs none is checked.
+    /// Port of MariaDB; without it only checks that need no other server are run.
     pub mariadb: Option<u16>,
-    /// Decides what chance decides.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Numbers of the statements.
+    /// Numbers of the statements to run.
     pub numbers: BTreeSet<u64>,
-    /// When to end at the latest.
+    /// Maximum duration.
     pub time: Duration,
-    /// How many ask at the same time, each over databases of its own.
+    /// Number of concurrent workers, each with its own databases.
     pub workers: u64,
 }
 
-/// A statement that can be made smaller.
+/// A statement that can be simplified.
 enum Case {
     Query(Query),
     Insert(Insert),
 }
 
-/// Runs it all.
+/// Runs all statements.
 ///
 /// # Errors
-/// A server is not there, or does not take what every round begins with.
+/// When a server is unavailable, or the tables of a round cannot be created.
 pub fn run(options: &Options) -> Result<Tally, String> {
     let began = Instant::now();
     let all = Mutex::new(Tally::default());
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<Tally, String> {
     Ok(all.into_inner().expect("no worker panics"))
 }
 
-/// The statements of one round.
+/// Runs the statements of one round.
 fn rounded(
     options: &Options,
     at: u64,
@@ -90,7 +90,7 @@ fn rounded(
     let mut tally = Tally::default();
     let mut round = Round::begin(options.seed, at, servers)?;
     let (first, half) = (at * ROUND, at * ROUND + ROUND / 2);
-    // A flush between the halves, so that rows of the second are read from files.
+    // Flushed after each half, so that statements of the second one read rows from files.
     for part in [first..half, half..first + ROUND] {
         let numbers = options.numbers.range(part);
         for number in numbers.take_while(|_| began.elapsed() < options.time) {
@@ -101,18 +101,18 @@ fn rounded(
     Ok(tally)
 }
 
-/// Statements over the same tables.
+/// The state of a round of statements over the same tables.
 struct Round {
     seed: u64,
     tables: Vec<Table>,
     inserts: Table,
     id: u64,
-    /// Queries with our answers, to be asked again after a flush.
+    /// Queries with their results, to be repeated after a flush.
     asked: Vec<(u64, Query, Answer)>,
 }
 
 impl Round {
-    /// Makes the tables of a round. In every third a part of the rows is flushed at once.
+    /// Creates the tables of a round. In every third round, some rows are flushed immediately.
     fn begin(seed: u64, round: u64, servers: &mut Servers) -> Result<Self, String> {
         let mut random = StdRng::seed_from_u64(seed ^ round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let table = |at| Table::random(&mut random, format!("t{at}"));
@@ -131,7 +131,7 @@ impl Round {
         Ok(Self { seed, tables, inserts, id: 0, asked: Vec::new() })
     }
 
-    /// Flushes the tables of our server and asks again what was asked before.
+    /// Flushes the tables in Freshet, and repeats earlier queries to compare their results.
     fn flush(&mut self, servers: &mut Servers, tally: &mut Tally) -> Result<(), String> {
         for table in &self.tables {
             servers.must_ours(&format!("FLUSH TABLES {}", table.name))?;
@@ -169,7 +169,8 @@ impl Round {
         self.compare(number, Case::Query(query), servers, tally);
     }
 
-    /// Runs a statement on both servers, and smaller ones while they differ in the same.
+    /// Runs a statement on both servers; if the results differ, simplifies it while they differ in
+    /// the same way.
     fn compare(&mut self, number: u64, case: Case, servers: &mut Servers, tally: &mut Tally) {
         let Some((ours, theirs)) = self.answers(&case, servers) else { return };
         tally.compared += 1;
@@ -196,7 +197,7 @@ impl Round {
         tally.add(Found { number, difference, shape, sql, ours, theirs, own: false });
     }
 
-    /// The answers of both servers; of an insert, what it stored, or why it did not.
+    /// The results of both servers; for an INSERT, the stored row or the error.
     fn answers(&mut self, case: &Case, servers: &mut Servers) -> Option<(Answer, Answer)> {
         match case {
             Case::Query(query) => servers.both(&query.sql()),

@@ -1,4 +1,4 @@
-//! The two servers, and how statements get there.
+//! Connections to the two servers.
 
 use freshet_torture::client::{Client, Failure};
 use freshet_wire::Param;
@@ -6,7 +6,6 @@ use freshet_wire::client::Outcome;
 
 use crate::answer::Answer;
 
-/// The two servers.
 pub struct Servers {
     freshet: u16,
     database: String,
@@ -15,10 +14,10 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Connects to the ports of both, with `database` as a new one on each.
+    /// Connects to both servers and creates `database` on each.
     ///
     /// # Errors
-    /// One is not there, or refuses.
+    /// When a server is unavailable or rejects a statement.
     pub fn connect(freshet: u16, mariadb: Option<u16>, database: String) -> Result<Self, Failure> {
         let mut ours = Client::connect(freshet)?;
         prepare_ours(&mut ours, &database)?;
@@ -28,7 +27,8 @@ impl Servers {
             theirs.query(&format!("CREATE OR REPLACE DATABASE {}", servers.database))?;
             theirs.query(&format!("USE {}", servers.database))?;
             theirs.query("SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin, time_zone = '+00:00'")?;
-            // MySQL rounds fractions of seconds; and without the last, as MySQL's default.
+            // As in MySQL, fractions of seconds are rounded. The other modes are MySQL's defaults
+            // except ONLY_FULL_GROUP_BY.
             theirs.query(
                 "SET sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,\
                  NO_ZERO_IN_DATE,NO_ENGINE_SUBSTITUTION,TIME_ROUND_FRACTIONAL'",
@@ -37,13 +37,13 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Our answer. After a lost connection there is a new one.
+    /// The result of Freshet. Reconnects after a lost connection.
     pub fn ours(&mut self, sql: &str) -> Answer {
         let answer = Answer::from(self.ours.outcome(sql));
         self.restored(answer)
     }
 
-    /// Our answer to a prepared statement.
+    /// The result of a prepared statement on Freshet.
     pub fn prepared(&mut self, sql: &str, parameters: &[String]) -> Answer {
         let answer = Answer::from(prepared(&mut self.ours, sql, parameters));
         self.restored(answer)
@@ -59,16 +59,16 @@ impl Servers {
         answer
     }
 
-    /// The answers of both.
+    /// The results of both servers; `None` without MariaDB.
     pub fn both(&mut self, sql: &str) -> Option<(Answer, Answer)> {
         let theirs = Answer::from(self.theirs.as_mut()?.outcome(sql));
         Some((self.ours(sql), theirs))
     }
 
-    /// Runs a statement on both, which must take it.
+    /// Runs a statement that must succeed on both servers.
     ///
     /// # Errors
-    /// One refuses it.
+    /// When one of them rejects it.
     pub fn must(&mut self, sql: &str) -> Result<(), String> {
         self.must_ours(sql)?;
         match &mut self.theirs {
@@ -77,10 +77,10 @@ impl Servers {
         }
     }
 
-    /// Runs a statement on our server, which must take it.
+    /// Runs a statement that must succeed on Freshet.
     ///
     /// # Errors
-    /// It refuses it.
+    /// When it is rejected.
     pub fn must_ours(&mut self, sql: &str) -> Result<(), String> {
         self.ours.query(sql).map(drop).map_err(|e| refused("freshet", sql, &e))
     }
@@ -97,8 +97,7 @@ fn prepare_ours(client: &mut Client, database: &str) -> Result<(), Failure> {
     client.query("SET time_zone = '+00:00'").map(drop)
 }
 
-/// Prepares a statement and runs it, with literals for parameters.
-///
+/// Prepares and executes a statement with literals as parameters.
 fn prepared(client: &mut Client, sql: &str, parameters: &[String]) -> Result<Outcome, Failure> {
     let mut statement = match client.prepare(sql) {
         Ok(statement) => statement,
@@ -117,7 +116,7 @@ fn prepared(client: &mut Client, sql: &str, parameters: &[String]) -> Result<Out
     Ok(outcome)
 }
 
-/// What a literal text means.
+/// The value of a text literal.
 fn unquoted(literal: &str) -> String {
     literal.trim_matches('\'').replace("''", "'").replace("\\\\", "\\")
 }

@@ -1,4 +1,4 @@
-//! Random tables and their rows.
+//! Random tables with rows.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -7,23 +7,22 @@ use rand::seq::IndexedRandom;
 use crate::class::{Class, TYPES, Type};
 use crate::expression::Column;
 
-/// Tables of a round.
+/// Number of tables per round.
 pub const TABLES: usize = 3;
 const COLUMNS: std::ops::Range<usize> = 3..9;
 const ROWS: std::ops::Range<usize> = 0..14;
 
-/// A table `t0`, `t1`, ..: `id` from 1 up, and columns `c0`, `c1`, ..
+/// A table `t0`, `t1`, ... with an `id` counting from 1 and columns `c0`, `c1`, ...
 #[derive(Debug)]
 pub struct Table {
-    /// Its name.
     pub name: String,
     columns: Vec<&'static Type>,
-    /// Rows of literals, without the id.
+    /// Rows of literals without the id.
     rows: Vec<Vec<&'static str>>,
 }
 
 impl Table {
-    /// A table with rows.
+    /// A random table with rows.
     pub fn random(random: &mut StdRng, name: String) -> Self {
         let columns: Vec<_> = (0..random.random_range(COLUMNS))
             .map(|_| TYPES.choose(random).expect("there are types"))
@@ -38,20 +37,20 @@ impl Table {
         Self { name, columns, rows }
     }
 
-    /// The table of inserts: a column of every type.
+    /// The table for INSERTs, with a column of every type.
     pub fn of_inserts(name: String) -> Self {
         Self { name, columns: TYPES.iter().collect(), rows: Vec::new() }
     }
 
-    /// The statement that makes it.
+    /// The CREATE TABLE statement.
     pub fn create(&self) -> String {
         let columns = self.columns.iter().enumerate();
         let columns: String = columns.map(|(at, ty)| format!(", c{at} {}", ty.sql)).collect();
         format!("CREATE TABLE {} (id INT NOT NULL{columns})", self.name)
     }
 
-    /// The statements that fill it: two, so that a flush between them leaves rows in files and in
-    /// memory.
+    /// Two INSERT statements that fill it, so that a flush between them leaves rows both in files
+    /// and in memory.
     pub fn fill(&self) -> Vec<String> {
         let row = |(at, row): (usize, &Vec<&str>)| format!("({}, {})", at + 1, row.join(", "));
         let rows: Vec<_> = self.rows.iter().enumerate().map(row).collect();
@@ -59,7 +58,7 @@ impl Table {
         halves.map(|rows| format!("INSERT INTO {} VALUES {}", self.name, rows.join(", "))).collect()
     }
 
-    /// Columns for expressions, where the table has this alias.
+    /// Its columns for expressions, if the table has this alias.
     pub fn columns(&self, alias: &str) -> Vec<Column> {
         let ids = (1..=self.rows.len()).map(|id| id.to_string()).collect();
         let id = Column { class: Class::Int, name: format!("{alias}.id"), constants: ids };
@@ -73,7 +72,7 @@ impl Table {
         std::iter::once(id).chain(others).collect()
     }
 
-    /// Name and type of a random column.
+    /// The name and type of a random column.
     pub fn column(&self, random: &mut StdRng) -> (String, &'static Type) {
         let at = random.random_range(0..self.columns.len());
         (format!("c{at}"), self.columns[at])
@@ -81,7 +80,7 @@ impl Table {
 }
 
 impl Type {
-    /// An expression that has this value of the type without a table.
+    /// An expression with this value of the type that needs no table.
     fn constant_of(&self, value: &str) -> String {
         if value == "NULL" { value.to_owned() } else { self.constant.replace('@', value) }
     }

@@ -1,4 +1,4 @@
-//! What a run came to, and its report.
+//! Statistics of a run, and its report.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use crate::answer::Difference;
 use crate::found::Found;
 use crate::known;
 
-/// Differences of one cause that are shown.
+/// Maximum number of differences shown per cause.
 const SHOWN_MAX: usize = 2;
 
-/// What a run came to.
+/// Statistics of a run.
 #[derive(Default, Debug)]
 pub struct Tally {
-    /// Statements compared.
+    /// Number of compared statements.
     pub compared: u64,
-    /// Of them, refused by both.
+    /// Number of statements rejected by both servers with the same error.
     pub refused: u64,
-    /// Checks without another server.
+    /// Number of checks without another server.
     pub own: u64,
-    /// Known differences, by reason and entry.
+    /// Known differences by reason and entry.
     pub known: BTreeMap<&'static str, BTreeMap<Entry, Examples>>,
-    /// All others, by cause.
+    /// Other differences by cause.
     pub found: BTreeMap<(Difference, String), Vec<Found>>,
 }
 
-/// The patterns of a known difference: statement, our answer, the answer of MariaDB.
+/// The patterns of a known difference: statement, result of Freshet, result of MariaDB.
 type Entry = (&'static str, &'static str, &'static str);
 
-/// How often a known difference was seen, and the first time.
+/// How often a known difference occurred, and its first occurrence.
 #[derive(Debug)]
 pub struct Examples {
     count: u64,
@@ -35,7 +35,7 @@ pub struct Examples {
 }
 
 impl Tally {
-    /// Adds what another part of the run came to.
+    /// Adds the statistics of another part of the run.
     pub fn append(&mut self, other: Self) {
         self.compared += other.compared;
         self.refused += other.refused;
@@ -51,7 +51,7 @@ impl Tally {
         }
     }
 
-    /// One line.
+    /// A line that shows the progress.
     pub fn progress(&self, seconds: u64) -> String {
         format!(
             "{} statements, {seconds} s, {} known differences, {} others of {} causes",
@@ -62,7 +62,7 @@ impl Tally {
         )
     }
 
-    /// Sorts a difference by its reason or cause.
+    /// Adds a difference by its reason or cause.
     pub fn add(&mut self, found: Found) {
         match known::find(&found) {
             Some(known) => {
@@ -77,7 +77,7 @@ impl Tally {
         }
     }
 
-    /// Counts a check of our own, and what it found.
+    /// Counts a check without another server, and adds its difference, if any.
     pub fn checked(&mut self, found: Option<Found>) {
         self.own += 1;
         if let Some(found) = found {
@@ -89,19 +89,19 @@ impl Tally {
         self.known.values().flatten().map(|(_, examples)| examples.count).sum()
     }
 
-    /// How many differences nobody knows the reason of.
+    /// Number of differences without a known reason.
     pub fn unexplained(&self) -> usize {
         self.found.values().map(Vec::len).sum()
     }
 
-    /// How many connections were lost, and answers of our own that contradict each other.
+    /// Number of lost connections and contradictory results of Freshet.
     pub fn broken(&self) -> usize {
         let broken = |found: &&Found| found.own || found.difference == Difference::Lost;
         self.found.values().flatten().filter(broken).count()
     }
 
-    /// Known differences by reason, if asked for with an example for each entry of the list, then
-    /// all others by cause, the frequent ones first.
+    /// Prints known differences by reason, optionally with an example for each entry, then other
+    /// differences by cause, the most frequent first.
     pub fn print(&self, examples_shown: bool) {
         for (reason, entries) in &self.known {
             let count: u64 = entries.values().map(|examples| examples.count).sum();

@@ -1,4 +1,4 @@
-//! What one small load costs between decode and acknowledgement, without sockets.
+//! The cost of one small load from the end of decoding to acknowledgement, without sockets.
 //!
 //! `cargo bench -p freshet-ingest --bench append`
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use freshet_meta::{ColumnSpec, TableSpec};
 use freshet_schema::{ColumnType, GroupCommitMode, TableForm};
 use futures::executor::block_on;
 
-/// Loads that one thread has under way at most, as 250 connections would.
+/// Maximum number of unacknowledged loads per thread, as with 250 connections.
 const UNDER_WAY: usize = 250;
 
 fn main() {
@@ -43,7 +43,7 @@ fn main() {
     block_on(engine.stop()).unwrap();
 }
 
-/// The time for `rounds` of as many loads as may be under way, on each thread.
+/// The time for `rounds` times [`UNDER_WAY`] loads on each thread.
 fn measure(engine: &Arc<Engine>, mode: GroupCommitMode, threads: u64, rounds: u64) -> Duration {
     let start = Instant::now();
     std::thread::scope(|scope| {

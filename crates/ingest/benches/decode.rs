@@ -1,4 +1,4 @@
-//! How fast the decoders turn bytes into rows, and rows into columns, on one core:
+//! Throughput of decoding bytes into rows, and rows into columns, on one core:
 //! `cargo bench -p freshet-ingest --bench decode`.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
@@ -59,7 +59,7 @@ fn lineitem() -> Arc<TableSchema> {
     ])
 }
 
-/// Numbers that look random and are always the same.
+/// A pseudorandom number generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -96,7 +96,7 @@ fn lineitem_row(chance: &mut Chance) -> Vec<String> {
     row
 }
 
-/// Measures `work`, which handles `rows` rows.
+/// Benchmarks `work`, which processes `rows` rows per call.
 fn measure(criterion: &mut Criterion, name: &str, rows: usize, mut work: impl FnMut()) {
     let mut group = criterion.benchmark_group("decode");
     group.throughput(Throughput::Elements(rows as u64));
@@ -122,7 +122,7 @@ fn values(
     out
 }
 
-/// The text behind VALUES; numbers stand without quotes.
+/// The text after VALUES; numbers are not quoted.
 fn sql(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (at, row) in rows.iter().enumerate() {

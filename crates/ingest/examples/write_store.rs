@@ -1,4 +1,4 @@
-//! Writes a store to keep for `tests/formats`, when a format changes, and says where.
+//! Writes a store for `tests/formats` after a change of format, and prints where it is.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,7 +1,7 @@
-//! Admission: where loads wait for memory and for room in the log.
+//! Admission control: loads wait here for memory and log space.
 //!
-//! A load that is let in holds the memory that its rows will take in the delta and the room
-//! that its record will take in the log, so that nothing behind this point can run out.
+//! An admitted load holds a reservation for the memory of its rows in the delta and for the log
+//! space of its record, so that no later step can run out of either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,26 @@ use freshet_wal::{Room, Wal};
 
 use crate::record::LABEL_HEAD_BYTES;
 
-/// What a load takes in memory besides its encoded rows: its place in the delta.
+/// Memory of a load in the delta besides its encoded rows.
 const LOAD_OVERHEAD_BYTES: u64 = 64;
-/// What a record of one table takes besides its rows: the stamp, and the longest label that a
-/// client may give. A room is whole blocks, so this is free for nearly all loads.
+/// Bytes of a record with one table besides its rows: the stamp and the longest label a client may
+/// give. Log space is reserved in whole blocks, so for nearly all loads this costs nothing.
 const STAMP_AND_LABEL_BYTES: usize = 64 + LABEL_HEAD_BYTES + LABEL_CHARS_MAX;
 
-/// What a load holds once it is let in.
+/// The resources that an admitted load holds.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Its memory.
     pub permit: Permit,
-    /// Its room in the log.
+    /// Its space in the log.
     pub room: Room,
 }
 
-/// What rows of a transaction hold until it ends.
+/// Memory that the rows of an open transaction hold until it ends.
 #[derive(Debug)]
 pub struct Held {
-    /// Their memory, which goes with them.
+    /// Reserved from the memory for writes; passed on with the rows.
     pub memory: Permit,
-    /// Their part of what all open transactions may hold.
+    /// Reserved from the limit on all open transactions together.
     pub share: Permit,
 }
 
@@ -47,18 +46,18 @@ impl Held {
     }
 }
 
-/// How long a load waits for memory and log room: at most `load_patience` at a time, unless its
-/// rows are in files already and it has a deadline of its own.
+/// How long a load waits for memory and log space: at most `load_patience` per wait, unless its
+/// rows are already in files and it has a deadline of its own.
 #[derive(Clone, Copy, Debug)]
 pub enum WaitLimit {
-    /// So long, from when it begins to wait: the clock is asked only then.
+    /// A duration from the start of each wait; the clock is read only when a wait begins.
     For(Duration),
-    /// Until then, all in all.
+    /// A deadline for all waits together.
     Until(Deadline),
 }
 
 impl WaitLimit {
-    /// Until when to wait for what others give back soon.
+    /// The deadline for resources that other loads release soon.
     pub(crate) fn soon(self, admission: &Admission) -> Deadline {
         let (clock, most) = (&*admission.clock, admission.patience);
         match self {
@@ -67,7 +66,8 @@ impl WaitLimit {
         }
     }
 
-    /// Until when a load waits that has written its files: those would be for nothing.
+    /// The deadline of a load that has already written its files, which would be wasted if it
+    /// failed.
     pub(crate) fn late(self, admission: &Admission) -> Deadline {
         match self {
             Self::For(_) => self.soon(admission),
@@ -76,19 +76,18 @@ impl WaitLimit {
     }
 }
 
-/// Lets loads in.
+/// Grants loads memory and log space.
 pub struct Admission {
     memory: Budget,
     transactions: Budget,
     wal: Arc<Wal>,
     clock: ClockRef,
-    /// How long a load waits at a time.
+    /// Maximum duration of one wait.
     patience: Duration,
 }
 
 impl Admission {
-    /// Lets in what fits `memory` and the room of `wal`; open transactions hold at most the part
-    /// of it that `transactions` counts.
+    /// `memory` limits all writes, `transactions` the part of it that open transactions may hold.
     pub fn new(
         (memory, transactions): (Budget, Budget),
         wal: Arc<Wal>,
@@ -98,16 +97,16 @@ impl Admission {
         Self { memory, transactions, wal, clock, patience }
     }
 
-    /// The memory of all writes.
+    /// The memory for all writes.
     pub fn memory(&self) -> &Budget {
         &self.memory
     }
 
-    /// Lets a load of so many encoded bytes in, with the memory that its rows may have brought.
-    /// Nearly always there is room for both; else it waits, and only then asks until when.
+    /// Admits a load of `payload_bytes` encoded bytes; `brought` is memory already reserved for its
+    /// rows. It waits only if memory or log space is short, and reads the clock only then.
     ///
     /// # Errors
-    /// `OutOfRoom` (1041, retryable) saying what is full.
+    /// `OutOfRoom` (1041, retryable), with what is full.
     pub async fn admit(
         &self,
         payload_bytes: usize,
@@ -137,7 +136,7 @@ impl Admission {
         Ok(Admitted { permit, room })
     }
 
-    /// Takes log room for a record of so many bytes, waiting until `deadline`.
+    /// Reserves log space for a record of `record_bytes`, waiting until `deadline`.
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable).
@@ -146,7 +145,7 @@ impl Admission {
         room.map_err(|why| self.log_full(why))
     }
 
-    /// Takes memory of writes, waiting until `deadline`.
+    /// Reserves memory for writes, waiting until `deadline`.
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable).
@@ -175,8 +174,9 @@ impl Admission {
         }
     }
 
-    /// Takes memory for rows of an open transaction, waiting until `deadline`. Its client may be
-    /// silent for minutes, so all transactions together leave others a part.
+    /// Reserves memory for rows of an open transaction, waiting until `deadline`. A client may be
+    /// idle for minutes within a transaction, so all transactions together leave part of the memory
+    /// to other writes.
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable).

@@ -1,4 +1,4 @@
-//! The one critical section: from an admitted load to its place in the log and the delta.
+//! The critical section of a load: an admitted load gets its position in the log and the delta.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,77 +23,68 @@ use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
-/// Payloads from here on are shared between log and delta instead of copied under the lock.
+/// Payloads of at least this size are shared by log and delta instead of copied under the lock.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
-/// How long a load rests that found no room for the end of its group.
+/// The retry delay of a load that found no log space for the end of its group.
 const NO_END_ROOM_PAUSE: Duration = Duration::from_millis(400);
 
-/// The part of the memory for writes that a table may hold even when its flush keeps failing.
+/// A table whose flush keeps failing may hold the memory for writes divided by this.
 const UNFLUSHABLE_PARTS: u64 = 8;
 
-/// A label with its database, and some.
+/// Space reserved for a label with its database, with a margin.
 const LABEL_BYTES_MAX: usize = 256;
 
-/// Where the record of a load stands.
+/// Result of an appended load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Appended {
-    /// It is acknowledged and readable once the horizon has reached this.
+    /// The position of its record. The load is acknowledged and visible once the horizon reaches
+    /// it.
     pub lsn: Lsn,
-    /// What the reply reports.
+    /// The transaction id reported to the client.
     pub txn: TxnId,
 }
 
-/// A small load: the rows of one table that stand in a [`LoadBuffer`].
+/// A small load: rows of one table, encoded in a [`LoadBuffer`].
 pub struct SmallLoad<'a> {
-    /// The table.
     pub table: &'a Arc<TableState>,
-    /// What the rows are encoded under.
+    /// The schema version that the rows are encoded with.
     pub schema_version: SchemaVersion,
-    /// Which loads it shares a group with.
+    /// Whether and with which loads it shares a group.
     pub mode: GroupCommitMode,
-    /// The label that the client gave.
     pub label: Option<Claim>,
 }
 
-/// What a part of a load brings.
+/// The rows of one table in a load.
 pub enum PartBody {
-    /// Encoded rows and the memory they take.
-    Rows {
-        /// The rows.
-        bytes: Bytes,
-        /// Their memory.
-        permit: Permit,
-    },
-    /// Rowsets whose files are synced; their LSN is the record's.
+    /// Encoded rows.
+    Rows { bytes: Bytes, permit: Permit },
+    /// Rowsets in synced files; they get the record's LSN.
     Rowsets {
-        /// What metadata will know of them.
         metas: Vec<RowsetMeta>,
-        /// Keeps the sweep off their files until the record names them.
+        /// Prevents the sweep from deleting the files before the record refers to them.
         in_flight: InFlight,
     },
 }
 
-/// One table's part of a load of several, or of a large one.
+/// The part of one table in a load of several tables, or in a large load.
 pub struct PartLoad {
-    /// The table.
     pub table: Arc<TableState>,
-    /// What its rows are in.
+    /// The schema of the rows.
     pub schema: Arc<TableSchema>,
-    /// The incarnation in which it went to files, or the transaction first wrote the table.
+    /// The incarnation when the files were written, or when the transaction first wrote to the
+    /// table.
     pub began_in: Incarnation,
-    /// How many rows.
     pub rows: u32,
-    /// The rows.
     pub body: PartBody,
 }
 
 impl Engine {
-    /// Appends the rows of `buffer` as one load of one table. The buffer is free afterwards.
+    /// Appends the rows of `buffer` as a load of one table; afterwards the buffer can be reused.
     ///
     /// # Errors
-    /// `NoSuchTable` when the table was dropped meanwhile, `OutOfRoom` when its flush keeps
-    /// failing, or no group can be opened now; nothing happened then.
+    /// `NoSuchTable` when the table was dropped meanwhile; `OutOfRoom` when its flush keeps
+    /// failing, or when no group can be opened now. On error nothing was appended.
     pub(crate) fn append_rows(
         &self,
         mut load: SmallLoad<'_>,
@@ -157,11 +148,11 @@ impl Engine {
         Ok(Appended { lsn, txn })
     }
 
-    /// Appends one record of several parts: a transaction, or a large load.
+    /// Appends one record with several parts: a transaction or a large load.
     ///
     /// # Errors
-    /// `NoSuchTable` when a table was dropped meanwhile, `SnapshotTooOld` when rows that are
-    /// files already meet a TRUNCATE; nothing happened then.
+    /// `NoSuchTable` when a table was dropped meanwhile; `SnapshotTooOld` when a table was
+    /// truncated after rows of the load had been written to files. On error nothing was appended.
     pub(crate) fn append_parts(
         &self,
         parts: Vec<PartLoad>,
@@ -206,7 +197,7 @@ impl Engine {
         Ok(Appended { lsn, txn })
     }
 
-    /// Room in the log for a record of these parts.
+    /// Reserves log space for a record of these parts.
     ///
     /// # Errors
     /// `OutOfRoom` when there is none until `deadline`.
@@ -223,7 +214,7 @@ impl Engine {
         let PartLoad { table, schema, rows, body, .. } = part;
         let mut group = table.lock();
         let joined = group.alone(txn);
-        // The sweep is kept off files until the delta names them.
+        // Held until the delta refers to the files, so that the sweep does not delete them.
         let (body, _in_flight) = match body {
             PartBody::Rowsets { metas, in_flight } => {
                 let rowsets = self.loaded_rowsets(table.id, &schema, metas, lsn);
@@ -240,7 +231,7 @@ impl Engine {
         joined
     }
 
-    /// Gives a load its group; called under the log's lock with the table's state.
+    /// Assigns a load to a group; called under the append lock with the table's state locked.
     fn join(
         &self,
         group: &mut GroupCommit,
@@ -263,15 +254,15 @@ impl Engine {
         }
     }
 
-    /// A table whose flush keeps failing is refused alone, before its rows take the memory of
-    /// all: those it has stay readable, and in the log.
+    /// Rejects loads of a table whose flush keeps failing once it holds its share, before its rows
+    /// use up the memory of all tables. Its existing rows remain readable and in the log.
     fn check_flushable(&self, table: &TableState) -> Result<()> {
         let held_bytes_max = self.memory().limit_bytes() / UNFLUSHABLE_PARTS;
         let holds_little = || table.delta.stats().bytes <= held_bytes_max;
         table.check_flushes().or_else(|error| if holds_little() { Ok(()) } else { Err(error) })
     }
 
-    /// The room of the end of the group that a load opens.
+    /// Reserves log space for the record that ends the group a load opens.
     fn room_of_end(&self) -> Result<wal::Room> {
         self.wal().try_reserve_privileged(SMALL_RECORD_BYTES).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room for the end of another group; retry in a moment")
@@ -293,8 +284,8 @@ impl Engine {
     }
 }
 
-/// Writes the stamp of one table's part, and enters what the record says of the table: under one
-/// lock, so that the order of deltas is that of the log.
+/// Writes the stamp of one table's part and applies it to the table. Both happen under one lock, so
+/// that deltas are in log order.
 fn enter_part(
     group: &mut GroupCommit,
     lsn: Lsn,
@@ -310,10 +301,10 @@ fn enter_part(
 }
 
 impl PartLoad {
-    /// What it takes in its record, stamp included.
+    /// Upper bound of its bytes in the record, stamp included.
     fn record_bytes(&self) -> usize {
         const STAMP_BYTES: usize = 64;
-        /// The JSON of one segment's metadata, at most.
+        /// Maximum size of the JSON of one segment's metadata.
         const SEGMENT_JSON_BYTES: usize = 512;
         let body = match &self.body {
             PartBody::Rows { bytes, .. } => bytes.len(),
@@ -358,7 +349,7 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
     payload
 }
 
-/// Checks all tables before the first is touched: a record is appended whole or not at all.
+/// Checks all tables before modifying any: a record is appended entirely or not at all.
 fn check_parts(parts: &[PartLoad]) -> Result<()> {
     for part in parts {
         let group = part.table.lock();

@@ -1,25 +1,25 @@
-//! Where rows are encoded that become a record as they stand.
+//! A reusable buffer that encodes rows directly as the payload of a log record.
 
 use bytes::Bytes;
 use freshet_base::{Result, err};
 
 use crate::record::PART_HEAD_BYTES;
 
-/// Capacity above which a buffer that rests gives its memory back.
+/// Above this capacity an idle buffer is deallocated.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;
 
-/// Where one connection encodes a load: the head of its part, then its rows. Used again for
-/// every load, so a small INSERT allocates nothing.
+/// The encoding buffer of a connection: the head of a part, then its rows. It is reused for every
+/// load, so that a small INSERT allocates nothing.
 #[derive(Default)]
 pub struct LoadBuffer {
-    /// A record's payload, with place for its head once it is begun.
+    /// The payload of a record; it starts with space for the part's head.
     pub(crate) payload: Vec<u8>,
     rows: u32,
 }
 
 impl LoadBuffer {
-    /// Empties the buffer and gives the place that rows are appended to. What stands before
-    /// is the head; whoever appends leaves it alone, and counts its rows.
+    /// Empties the buffer and returns it to append rows to. It already contains space for the head,
+    /// which the caller must not modify; the caller also counts the rows.
     pub fn begin(&mut self) -> &mut Vec<u8> {
         self.rows = 0;
         self.payload.clear();
@@ -27,16 +27,16 @@ impl LoadBuffer {
         &mut self.payload
     }
 
-    /// The same place, to go on where the last rows end.
+    /// Returns the buffer to append further rows.
     pub fn resume(&mut self) -> &mut Vec<u8> {
         assert!(self.payload.len() >= PART_HEAD_BYTES, "rows follow the head of their part");
         &mut self.payload
     }
 
-    /// So many rows more were appended.
+    /// Adds `rows` to the number of rows.
     ///
     /// # Errors
-    /// `OutOfRoom` for more than a load may have.
+    /// `OutOfRoom` above the maximum of a load, `u32::MAX`.
     pub fn count(&mut self, rows: usize) -> Result<()> {
         self.rows = u32::try_from(rows)
             .ok()
@@ -45,7 +45,7 @@ impl LoadBuffer {
         Ok(())
     }
 
-    /// Empties the buffer, and gives back what few loads need.
+    /// Empties the buffer and frees its memory if it is unusually large.
     pub fn rest(&mut self) {
         self.rows = 0;
         self.payload.clear();
@@ -54,22 +54,20 @@ impl LoadBuffer {
         }
     }
 
-    /// How many rows stand in it.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// The encoded rows.
     pub fn row_bytes(&self) -> &[u8] {
         &self.payload[PART_HEAD_BYTES.min(self.payload.len())..]
     }
 
-    /// Bytes of the record's payload so far, without a label.
+    /// Size of the payload so far, without a label.
     pub fn payload_bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// Takes the rows out and leaves the buffer begun.
+    /// Takes the rows and their number, and leaves the buffer empty and ready for more.
     pub fn take(&mut self) -> (Bytes, u32) {
         let rows = self.rows;
         let has_head = self.payload.len() >= PART_HEAD_BYTES;
@@ -80,7 +78,7 @@ impl LoadBuffer {
         (payload.slice(head..), rows)
     }
 
-    /// Takes the payload to be shared: it may be kept for long, so hardly more than its bytes are.
+    /// Takes the payload for sharing. It may be kept for long, so excess capacity is freed.
     pub(crate) fn take_payload(&mut self) -> Bytes {
         let mut payload = std::mem::take(&mut self.payload);
         if payload.capacity() - payload.len() > payload.len() / 4 {

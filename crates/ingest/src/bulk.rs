@@ -1,4 +1,4 @@
-//! Large loads: rows stream into synced files first, and one small record names them.
+//! Large loads: rows are first written to synced files, then one small record refers to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::engine::Engine;
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
-/// How often a load looks for the tablets that a TRUNCATE is about to make.
+/// How often a load checks whether metadata has the tablets of a TRUNCATE.
 const TABLETS_PAUSE: Duration = Duration::from_millis(5);
 
-/// One large load of one table, being written.
+/// A large load of one table while it is written.
 pub(crate) struct Bulk {
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
@@ -38,10 +38,12 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    /// Adds encoded rows with their memory; writes a stretch when enough have gathered.
+    /// Adds encoded rows with their memory, and writes them to files once `stretch_bytes` have
+    /// accumulated.
     ///
     /// # Errors
-    /// When files cannot be written; the load is to be dropped then, its files are swept.
+    /// When files cannot be written. The caller then drops the load, and the sweep deletes its
+    /// files.
     pub async fn push(
         &mut self,
         engine: &Engine,
@@ -57,7 +59,7 @@ impl Bulk {
         if is_full { self.write(engine).await } else { Ok(()) }
     }
 
-    /// Writes what is left and hands over the part that the load's record names.
+    /// Writes the remaining rows and returns the part for the load's record.
     ///
     /// # Errors
     /// When files cannot be written.
@@ -75,9 +77,9 @@ impl Bulk {
         })
     }
 
-    /// The table with the tablets of the incarnation that the load began in. A TRUNCATE is in
-    /// the log before metadata gives the table its new tablets: a load that begins in between
-    /// waits for them, since files in the old ones would go with those.
+    /// The table with the tablets of the incarnation in which the load began. A TRUNCATE is in the
+    /// log before metadata gives the table new tablets. A load that begins in between waits for
+    /// them, since files in the old tablets would be deleted with those.
     async fn view(&self, engine: &Engine) -> Result<Arc<TableView>> {
         let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
         loop {
@@ -112,17 +114,17 @@ impl Bulk {
         }
     }
 
-    /// Writes what has gathered.
+    /// Writes the accumulated rows.
     ///
     /// # Errors
-    /// When files cannot be written, or a TRUNCATE or a DROP was faster.
+    /// When files cannot be written, or the table was truncated or dropped meanwhile.
     pub async fn write(&mut self, engine: &Engine) -> Result<()> {
         let stretch = std::mem::take(&mut self.stretch);
         if stretch.is_empty() {
             return Ok(());
         }
         engine.may_grow()?;
-        // All it writes becomes one rowset a tablet, so it waits once.
+        // All its files end up in one rowset per tablet, so it waits for merges only once.
         if self.written.is_empty() {
             engine.let_merges_catch_up(&[self.table.id]).await;
         }
@@ -139,7 +141,7 @@ impl Bulk {
                 .collect::<Vec<_>>()
         })
         .await;
-        // The place in the log is known when the record is appended.
+        // The LSN is known only when the record is appended.
         let nowhere = (Lsn::ZERO, Lsn::ZERO);
         let in_flight = &mut self.in_flight;
         let lane = Lane::Foreground;
@@ -158,7 +160,8 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
     pub(crate) fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
-        // A side file cannot hold it, so a table that keeps it from metadata holds back the log.
+        // Checked before any files are written, and unlike at the append regardless of how much
+        // memory the table holds.
         table.check_flushes()?;
         let group = table.lock();
         if group.log().is_dropped() {
@@ -177,7 +180,7 @@ impl Engine {
         })
     }
 
-    /// The rowsets of a large load whose record stands at `lsn`.
+    /// The rowsets of a large load whose record is at `lsn`.
     pub(crate) fn loaded_rowsets(
         &self,
         table: TableId,
@@ -194,7 +197,8 @@ impl Engine {
     }
 }
 
-/// Exactly one rowset per tablet, with all its segments, so that a record has one place.
+/// Combines the rowsets of each tablet into one with all their segments, so that each tablet has
+/// exactly one rowset per record.
 fn joined(written: Vec<RowsetMeta>) -> Vec<RowsetMeta> {
     let mut tablets: BTreeMap<TabletId, RowsetMeta> = BTreeMap::new();
     for meta in written {

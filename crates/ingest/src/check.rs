@@ -1,4 +1,4 @@
-//! A stopped store, looked at and mended: `freshet check` and `freshet repair`.
+//! Offline checking and repair of a store: `freshet check` and `freshet repair`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,26 +20,25 @@ use crate::log_dirs::{BadDir, DirFault};
 use crate::open::{StoppedStore, TERM_FILE, damaged};
 use crate::record::{self, Body, Record};
 
-/// What was looked at, and what was found.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Tables in metadata.
+    /// Number of tables in metadata.
     pub tables: usize,
-    /// Rowsets in metadata.
+    /// Number of rowsets in metadata.
     pub rowsets: usize,
-    /// Bytes of data files.
+    /// Total size of data files.
     pub data_bytes: u64,
-    /// Records in the log.
+    /// Number of log records.
     pub log_records: u64,
-    /// What does not hold.
+    /// Violated invariants and damage.
     pub findings: Vec<Finding>,
 }
 
-/// Verifies every checksum and what must hold between log, metadata and files of a stopped
-/// store.
+/// Verifies all checksums and the invariants between log, metadata and files of a stopped store.
 ///
 /// # Errors
-/// When another server has the store, or metadata cannot be read at all.
+/// When another server uses the store, or metadata cannot be read at all.
 pub fn check(config: &EngineConfig, world: &World) -> Result<Report> {
     let store = StoppedStore::open(config, world)?;
     let mut report = Report::default();
@@ -126,7 +125,7 @@ fn check_log(store: &StoppedStore, scan: &Scan, report: &mut Report) {
     }
 }
 
-/// Whether a record can be replayed: it decodes, and its rows fit the schema they name.
+/// Checks that a record can be replayed: it decodes, and its rows match the schema it refers to.
 fn check_record(catalog: &Catalog, record: &freshet_wal::Record<'_>) -> Result<()> {
     let Record::Load { parts, .. } = record::decode(record.kind, record.stamp, record.payload)?
     else {
@@ -158,44 +157,30 @@ fn log_finding(error: &ScanError) -> Finding {
     Finding { file, offset, what: error.to_string() }
 }
 
-/// A loss that only somebody who knows the data can accept.
+/// Lost data. Only a person who knows the data can accept the loss.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// A directory of the log cannot be used.
+    /// A log directory is unusable.
     LogDir {
-        /// Its name in metadata.
         name: String,
-        /// The files in it that go with it: none where they can still be read.
+        /// The ids of its log files that are lost with it; empty if they can still be read.
         files: Vec<u64>,
-        /// What is wrong with it.
         what: String,
     },
-    /// A log file that metadata lists cannot be used: missing, or of another length.
-    File {
-        /// Its number.
-        id: u64,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The file with what small tables had unflushed when the log was recycled.
-    SideFile {
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The file that counts the starts of the store cannot be used.
-    TermFile {
-        /// What is wrong with it.
-        what: String,
-    },
-    /// Durable records cannot be read.
+    /// A log file listed in metadata is missing or has the wrong length.
+    File { id: u64, what: String },
+    /// The side file, with unflushed rows of small tables from before the log was recycled, is
+    /// unusable.
+    SideFile { what: String },
+    /// The file with the term, which counts the starts of the store, is unusable.
+    TermFile { what: String },
+    /// Durable records are unreadable.
     Records {
-        /// The first.
         first: Lsn,
-        /// The last.
         last: Lsn,
-        /// Where, and why.
+        /// Position and cause of the damage.
         what: String,
-        /// Tables of which rows are lost, as far as headers can be read.
+        /// Tables that lose rows, as far as record headers are readable.
         tables: Vec<String>,
     },
 }
@@ -236,10 +221,10 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What stands between a stopped store and its start, one loss at a time; `None`: nothing.
+/// The first loss that prevents the start of a stopped store; `None` if it can start.
 ///
 /// # Errors
-/// When another server has the store, or a file cannot be read for another reason.
+/// When another server uses the store, or a file cannot be read for another reason.
 pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
     let store = StoppedStore::open(config, world)?;
     if let Some(finding) = side_finding(&store) {
@@ -276,7 +261,7 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
     }
 }
 
-/// Records in metadata that somebody accepts the loss; replay passes it from now on.
+/// Records in metadata that a person accepted the loss; replay skips what was lost from now on.
 ///
 /// # Errors
 /// Those of metadata.
@@ -298,8 +283,9 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
     })
 }
 
-/// What was given up must not come back: terms behind the highest one have another secret, so
-/// nothing that earlier ones of their numbers wrote is read as theirs. Returns the highest term.
+/// Prevents given-up records from reappearing: terms after the highest one use a new secret, so
+/// that records written earlier under the same term numbers are not taken for theirs. Returns the
+/// highest term.
 fn new_secret(store: &StoppedStore, world: &World) -> Result<Term> {
     let highest = store.highest_term().map_err(damaged)?;
     let key = [(world.draw)(), (world.draw)()];
@@ -324,7 +310,7 @@ fn of_tables(tables: &[String]) -> String {
     }
 }
 
-/// Why a server does not start on its log, with the tables that lose rows.
+/// The error when a server does not start because of its log, with the tables that lose rows.
 pub(crate) fn unreadable(catalog: &Catalog, error: ScanError) -> Error {
     let ScanError::Corruption(corruption) = &error else { return damaged(error) };
     let Loss::Records { what, tables, .. } = lost_records(catalog, corruption) else {

@@ -1,10 +1,11 @@
-//! Compaction as the engine drives it: a merge, then one metadata commit, then one swap of the
-//! view. What it replaced goes when no reader has it any more. Small merges keep up with the rows
-//! that come in; a large one, which takes minutes, begins when little else has waited for a while
-//! and runs in the time that others leave, a small one beside it where rowsets pile up meanwhile.
+//! Compaction in the engine: a merge, then a record of the log with the replacement, then a new
+//! view. Replaced rowsets are deleted once no reader uses them. Small merges keep up with incoming
+//! rows. A large merge takes minutes: it starts when flushes have not had to wait for a while, and
+//! runs at low priority; a small one may run beside it where rowsets accumulate meanwhile.
 //!
-//! The tablet that a merge helps most comes first, one whose merge failed is left alone for a
-//! while, and whoever adds rowsets faster than they can be merged waits: so they stay few.
+//! The merge that removes most rowsets comes first, and a tablet whose merge failed is skipped for
+//! a while. Writers that add rowsets faster than they can be merged wait, which limits the number
+//! of rowsets.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -26,47 +27,49 @@ use crate::engine::Engine;
 use crate::metadata::Shown;
 use crate::state::TableState;
 
-/// So many rowsets of like size are worth a merge while more keep coming: each row is then
-/// rewritten less often, and rows still come in. [`Limits`] say how many do at rest.
+/// The minimum number of rowsets of similar size for a merge while the table is being loaded. A
+/// larger minimum means that each row is rewritten less often. [`Limits`] has the minimum for
+/// tables at rest.
 const MERGE_MIN_BUSY: usize = 8;
-/// A table that got no rowset for so long is at rest, and so is a server whose flushes had time.
+/// A table without new rowsets for this long is at rest; so is a server whose flushes did not have
+/// to wait for this long.
 const REST: Duration = Duration::from_secs(10);
-/// A merge of so many flushes of `flush_bytes`, or more, is a large one: what was merged while
-/// its table is loaded is left alone then.
+/// Merges of at least this many times `flush_bytes` are large. Such merged rowsets are not merged
+/// again as long as the table is being loaded.
 const LARGE_FLUSHES: u64 = 16;
-/// In a tablet of more rowsets a large merge waits for nothing and takes its full part.
+/// Above this many rowsets in a tablet, a large merge starts immediately and runs at full priority.
 const ROWSETS_MANY: usize = 128;
-/// A merged rowset of this size is compressed for long storage.
+/// Merged rowsets of at least this size are compressed for long-term storage.
 const COLD_BYTES_MIN: u64 = 256 << 20;
-/// How long compaction rests after a merge that failed.
+/// The pause of compaction after a failed merge.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
-/// How long one waits for room in the log.
+/// The pause of a merge that found no log space.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
-/// How long it leaves the tablet alone whose merge failed, so that others have their turn.
+/// How long a tablet is skipped after a failed merge, so that others get their turn.
 const FAILED_TABLET_PAUSE: Duration = Duration::from_secs(60);
-/// How long one who adds rowsets waits for merges that have fallen behind. Not for ever: a flush
-/// gives back memory and log.
+/// How long a writer of rowsets waits for merges that have fallen behind. It is limited because
+/// flushes free memory and log space.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(10);
-/// How often who waits looks.
+/// How often a waiting writer checks again.
 const CATCH_UP_LOOK: Duration = Duration::from_millis(20);
 
-/// The merges that run.
+/// State of compaction.
 #[derive(Default)]
 pub(crate) struct Compactor {
-    /// What they read, at most one of each size.
+    /// Input rowsets of running merges, at most one merge of each size.
     merging: Mutex<HashMap<Size, HashSet<RowsetId>>>,
-    /// Rowsets over all tablets when last looked at.
+    /// Number of rowsets in all tablets at the last check.
     rowsets: AtomicU64,
-    /// Tablets whose merge failed, and until when they are left alone.
+    /// Tablets that are skipped after a failed merge, and until when.
     failed: Mutex<HashMap<TabletId, Duration>>,
 }
 
-/// How much a merge reads.
+/// Size class of a merge.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Size {
-    /// What flushes wait for where too much of it is due.
+    /// Flushes wait for these when too many are due.
     Small,
-    /// [`LARGE_FLUSHES`] flushes or more, which nobody waits for.
+    /// At least [`LARGE_FLUSHES`] flushes; nothing waits for these.
     Large,
 }
 
@@ -78,7 +81,7 @@ impl Size {
 }
 
 impl Compactor {
-    /// Whether a merge runs.
+    /// Whether any merge is running.
     pub fn is_busy(&self) -> bool {
         !self.merging.lock().is_empty()
     }
@@ -97,7 +100,7 @@ impl Compactor {
         self.merging.lock().remove(&size);
     }
 
-    /// What running merges read.
+    /// Input rowsets of all running merges.
     fn reads(&self) -> HashSet<RowsetId> {
         self.merging.lock().values().flatten().copied().collect()
     }
@@ -114,7 +117,8 @@ impl Compactor {
 }
 
 impl Engine {
-    /// Starts a merge of each size, if one is worth it and none runs; called by the keeper.
+    /// Starts a merge of each size class if one is worthwhile and none is running; called by the
+    /// keeper.
     pub(crate) fn plan_compaction(self: &Arc<Self>) {
         for size in [Size::Small, Size::Large] {
             if self.may_merge() && !self.compactor.runs(size) {
@@ -131,7 +135,7 @@ impl Engine {
             let tablet = work.tablet;
             match engine.merge_and_replace(work).await {
                 Ok(()) => {}
-                // The log is full to the brim: no fault of the tablet.
+                // The log is full, which is not a problem of this tablet.
                 Err(error) if error.code() == ErrorCode::OutOfRoom => {
                     engine.clock().sleep(NO_ROOM_PAUSE).await;
                 }
@@ -147,20 +151,20 @@ impl Engine {
         self.pool().spawn("compaction", Box::pin(task));
     }
 
-    /// Whether merges run. One needs room on the disk before it frees some, and what little there
-    /// may be left is for flushes.
+    /// Whether merges may run. A merge needs disk space before it frees any, and when space is
+    /// short, it is reserved for flushes.
     fn may_merge(&self) -> bool {
         self.config().compaction && !self.keeper().is_stopping() && self.may_grow().is_ok()
     }
 
-    /// The merge of a size that takes most rowsets, of equal ones that of the tablet that has
-    /// most.
+    /// The merge of this size class that has most input rowsets; among equals, the one of the
+    /// tablet with most rowsets.
     fn next_merge(&self, size: Size) -> Option<Work> {
         let store = self.views().load();
         let now = self.clock().now();
-        // Two at once take from who writes and asks what one does not, so a second has to be
-        // needed, and so has a large one where flushes have waited: while a server has all it can
-        // do, a row is merged once.
+        // Two concurrent merges take resources from writers and queries, so a second one must be
+        // urgent. So must a large one if flushes have had to wait: on a busy server each row is
+        // then merged only once.
         let is_second = self.compactor.is_busy();
         let had_leisure = self.keeper().had_leisure_since(now.saturating_sub(REST));
         let can_wait = is_second || !had_leisure;
@@ -182,7 +186,7 @@ impl Engine {
                 if tablet.rowsets.len() < enough || self.compactor.is_left_alone(tablet.id, now) {
                     continue;
                 }
-                // What one merge reads is not for another.
+                // Rowsets that are inputs of a running merge are not available.
                 for free in tablet.rowsets.split(is_read) {
                     let Choice::Merge(range) = choose(free, &limits) else { continue };
                     let inputs = &free[range];
@@ -201,14 +205,14 @@ impl Engine {
         best.map(|(_, work)| work)
     }
 
-    /// From how many bytes on a merge is a large one; each tablet gets its part of a flush.
+    /// The size from which a merge is large, in bytes; a flush is divided among the tablets.
     fn large_merge_bytes(&self, view: &TableView) -> u64 {
         let flushes_bytes = self.config().flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
         flushes_bytes / view.tablets.len().max(1) as u64
     }
 
-    /// Waits while merges of one of these tables have fallen behind. Flushes and large loads do
-    /// so before they add rowsets, which slows down who loads: memory and log fill up.
+    /// Waits while merges of any of these tables have fallen behind. Flushes and large loads call
+    /// this before they add rowsets; memory and log then fill up, which slows down the clients.
     pub(crate) async fn let_merges_catch_up(&self, tables: &[TableId]) {
         let deadline = Deadline::after(&**self.clock(), CATCH_UP_PATIENCE);
         while self.clock().now() < deadline.0 && tables.iter().any(|id| self.is_behind(*id)) {
@@ -216,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Whether merges of a table have fallen behind and go on.
+    /// Whether merges of a table have fallen behind and can make progress.
     fn is_behind(&self, table: TableId) -> bool {
         let (store, now) = (self.views().load(), self.clock().now());
         let view = store.tables.get(&table).filter(|_| self.may_merge());
@@ -279,8 +283,9 @@ impl Engine {
     }
 }
 
-/// The pace of a merge in a tablet, if it has one of its own. Who writes pays for small merges
-/// from the first minute on, not all at once when they have fallen behind.
+/// The priority of a merge if it differs from that of flushes. Small merges run at full priority
+/// early, so that writers are slowed down a little from the start instead of all at once when
+/// merges have fallen behind.
 fn merge_pace(tablet: &TabletFiles, size: Size, limits: &Limits) -> Option<BackgroundShare> {
     match size {
         Size::Small if not_full(tablet, limits) > limits.merge_max => Some(BackgroundShare::Full),
@@ -289,7 +294,7 @@ fn merge_pace(tablet: &TabletFiles, size: Size, limits: &Limits) -> Option<Backg
     }
 }
 
-/// What is worth a merge in a table as it is loaded now.
+/// Limits of merges in a table under its current load.
 fn limits(table: &TableState, size: Size, large_bytes: u64, now: Duration) -> Limits {
     let mut limits = Limits::default();
     if size == Size::Small {
@@ -303,12 +308,12 @@ fn limits(table: &TableState, size: Size, large_bytes: u64, now: Duration) -> Li
     limits
 }
 
-/// Neighbouring rowsets of one tablet, to become one.
+/// Adjacent rowsets of one tablet to be merged.
 struct Work {
     table: TableId,
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
-    /// Its pace, if not that of flushes.
+    /// The priority if it differs from that of flushes.
     pace: Option<BackgroundShare>,
 }
 
@@ -322,7 +327,7 @@ impl Work {
         Self { table: view.table.id, tablet: tablet.id, rowsets: rowsets.to_vec(), pace }
     }
 
-    /// The newest columns that any of them was written in.
+    /// The newest schema among the input rowsets.
     fn schema(&self) -> Arc<freshet_schema::TableSchema> {
         let newest = self.rowsets.iter().max_by_key(|rowset| rowset.schema().version);
         Arc::clone(newest.expect("a merge has rowsets").schema())

@@ -1,4 +1,4 @@
-//! The sizes and times of an engine. The binary fills them from its configuration.
+//! Limits, sizes and durations of an engine. The binary fills them in from its configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,53 +6,51 @@ use std::time::Duration;
 use freshet_base::ByteSize;
 use freshet_meta::LabelLimits;
 
-/// The sizes and times of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Metadata and segments stand here.
+    /// The directory of metadata and segments.
     pub data_dir: PathBuf,
-    /// Log files stand here; each new one where most room is.
+    /// Directories of log files; a new file is created where most space is free.
     pub wal_dirs: Vec<PathBuf>,
-    /// Bytes of one log file.
     pub wal_file_bytes: ByteSize,
-    /// Bytes of all log files; also bounds recovery.
+    /// Total size of all log files; also bounds recovery time.
     pub wal_bytes_max: ByteSize,
-    /// Loads with more bytes of rows go to files of their own, and their record names these.
+    /// Loads with more bytes of rows are written to files, and their record refers to these.
     pub wal_load_bytes_max: ByteSize,
-    /// Memory of all writes: decode, transactions, deltas, flush, replay.
+    /// Memory for all writes: decoding, transactions, deltas, flushes and replay.
     pub write_memory_bytes: ByteSize,
-    /// Memory of rows that are in files and that only open snapshots keep.
+    /// Memory of rows that are already in files and are only kept for open snapshots.
     pub snapshot_memory_bytes: ByteSize,
-    /// Memory of footers of segments.
+    /// Memory for cached segment footers.
     pub footer_memory_bytes: ByteSize,
-    /// A table's delta goes to files at this size.
+    /// The delta of a table is flushed at this size.
     pub flush_bytes: ByteSize,
-    /// A table with less than this goes to the side file instead.
+    /// When the log is recycled, smaller deltas go to the side file instead of files of their own.
     pub flush_bytes_min: ByteSize,
-    /// A segment is cut at this size in memory.
+    /// Maximum size of a segment, measured in memory.
     pub segment_bytes_max: ByteSize,
-    /// Encoded rows of a large load that gather before they are sorted and written.
+    /// Encoded rows of a large load are sorted and written whenever this many bytes have
+    /// accumulated.
     pub stretch_bytes: ByteSize,
-    /// Rows of so many bytes, as they were encoded, are sorted and written at once. A delta that
-    /// has grown larger becomes several rowsets: a flush takes about twice as much memory besides.
+    /// Maximum encoded bytes that are sorted and written at once. A larger delta becomes several
+    /// rowsets. A flush needs about twice this much memory in addition.
     pub sorted_bytes_max: ByteSize,
-    /// Most encoded bytes of one transaction.
+    /// Maximum encoded bytes of one transaction.
     pub transaction_bytes_max: ByteSize,
-    /// Most encoded bytes of all open transactions: the rest of the memory of writes is left to
-    /// loads that end.
+    /// Maximum encoded bytes of all open transactions together. The remaining memory for writes is
+    /// reserved for loads outside of transactions.
     pub transactions_memory_bytes: ByteSize,
-    /// How long a load waits for memory and log room.
+    /// How long a load waits for memory and log space.
     pub load_patience: Duration,
-    /// Whether rowsets are merged in the background.
     pub compaction: bool,
-    /// How long a file that nothing names is kept.
+    /// How long an unreferenced file is kept.
     pub orphan_grace: Duration,
-    /// How long and how many labels are remembered.
+    /// How long and how many labels are kept.
     pub labels: LabelLimits,
 }
 
 impl EngineConfig {
-    /// The defaults for a store in `data_dir`, with so much memory for writes.
+    /// The defaults for a store in `data_dir` with this much memory for writes.
     pub fn new(data_dir: impl Into<PathBuf>, write_memory_bytes: ByteSize) -> Self {
         let data_dir = data_dir.into();
         Self {

@@ -1,10 +1,10 @@
-//! CREATE, TRUNCATE and ALTER: a barrier in the log where rows are touched, then the metadata
-//! commit that follows it. Loads go on.
+//! CREATE, TRUNCATE and ALTER: a barrier in the log if rows are affected, followed by a commit of
+//! metadata. Loads continue meanwhile.
 //!
-//! Statements that give or free names exclude each other for as long as the log and metadata
-//! take; none of them waits for a flush. TRUNCATE and ALTER of columns wait for the flush of
-//! their own table, and hold up nobody else. What only metadata knows (properties, users) is put
-//! in order by metadata itself.
+//! Statements that assign or free names exclude each other until they are in the log and metadata;
+//! none of them waits for a flush. TRUNCATE and ALTER of columns wait for the flush of their own
+//! table only. Statements that affect only metadata (properties, users) are serialized by metadata
+//! itself.
 
 use std::sync::Arc;
 
@@ -20,12 +20,10 @@ use crate::record::{self, BarrierAction, BarrierStamp, Kind};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 
-/// What the stamp of one table of a barrier takes.
+/// Bytes of one table in the stamp of a barrier.
 const BARRIER_STAMP_BYTES: usize = 32;
 
 impl Engine {
-    /// Creates a database.
-    ///
     /// # Errors
     /// Those of metadata.
     pub async fn create_database(
@@ -43,7 +41,7 @@ impl Engine {
         Ok(created)
     }
 
-    /// Creates a table; it can be written and read when this returns.
+    /// Creates a table; it is readable and writable on return.
     ///
     /// # Errors
     /// Those of metadata.
@@ -67,10 +65,11 @@ impl Engine {
         Ok(created)
     }
 
-    /// Empties tables, all at one place of the log. Constant time in rows. Returns warnings.
+    /// Empties tables, all at one position of the log, in time independent of their rows. Returns
+    /// warnings.
     ///
     /// # Errors
-    /// `NoSuchTable`, and those of the log; a full disk behind the barrier is a warning.
+    /// `NoSuchTable`, and those of the log. A full disk after the barrier is only a warning.
     pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
         let states = self.states_of(ids)?;
         self.barrier(BarrierAction::Truncate, &states, None).await?;
@@ -86,10 +85,11 @@ impl Engine {
         Ok(warnings)
     }
 
-    /// Adds, drops or renames columns. Rows of before are adapted when they are read.
+    /// Adds, drops or renames columns. Existing rows are converted when they are read. Returns
+    /// warnings.
     ///
     /// # Errors
-    /// Those of metadata for the new columns, and of the log.
+    /// Those of metadata for the new columns, and those of the log.
     pub async fn alter_columns(
         self: &Arc<Self>,
         id: TableId,
@@ -98,13 +98,13 @@ impl Engine {
         let states = self.states_of(&[id])?;
         let state = &states[0];
         let _one = state.altering.lock().await;
-        // One that the log has and metadata does not comes first.
+        // An ALTER that is in the log but not yet in metadata comes first.
         if state.unsettled_alter().is_some() {
             self.settle_barriers(state).await?;
         }
         let engine = Arc::clone(self);
         let schema = task::run(&**self.pool(), move || {
-            // What is prepared still belongs to a statement that never came into the log.
+            // A prepared schema left over here belongs to a statement that never got into the log.
             if engine.meta().prepared_schema(id)?.is_some() {
                 engine.meta().discard_prepared(id)?;
             }
@@ -148,7 +148,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes users through metadata, on a thread that may block.
+    /// Changes users in metadata, on a thread that may block.
     ///
     /// # Errors
     /// Those of `change`.
@@ -168,7 +168,8 @@ impl Engine {
             .collect()
     }
 
-    /// Appends one barrier over tables and waits until it is durable. An ALTER has a schema.
+    /// Appends one barrier for these tables and waits until it is durable. `schema` is that of an
+    /// ALTER.
     pub(crate) async fn barrier(
         &self,
         action: BarrierAction,
@@ -198,7 +199,7 @@ impl Engine {
         Ok(lsn)
     }
 
-    /// Shows readers and writers a table that metadata has just got.
+    /// Makes a table that was just added to metadata visible to readers and writers.
     pub(crate) fn add_table(&self, table: &Arc<Table>) {
         let view = TableView::created(table);
         let db = database_name(&self.meta().catalog(), table);
@@ -207,30 +208,30 @@ impl Engine {
         self.catalog_changed();
     }
 
-    /// Shows the definition of a table as metadata has it now.
+    /// Publishes the current definition of a table in metadata.
     pub(crate) fn show_table(&self, id: TableId) {
         self.show(self.horizon().get(), id, Event::Define);
     }
 
-    /// Shows the catalog as metadata has it now.
+    /// Publishes the current catalog of metadata.
     pub(crate) fn show_catalog(&self) {
         self.views().show(|| self.meta().catalog());
         self.catalog_changed();
     }
 }
 
-/// `database`, for messages.
+/// The name of the database of `table`, for messages.
 pub(crate) fn database_name(catalog: &Catalog, table: &Table) -> String {
     catalog.database_by_id(table.db).map_or_else(String::new, |db| db.name.clone())
 }
 
-/// The database of a table, by name; empty where there is none any more.
+/// The name of a table's database; empty if it no longer exists.
 pub(crate) fn database_of(catalog: &Catalog, id: TableId) -> String {
     catalog.table_by_id(id).map_or_else(String::new, |table| database_name(catalog, table))
 }
 
-/// Stamps a barrier under the log's lock: every table's group ends, and its state and delta
-/// know from here on what the barrier does.
+/// Writes the stamp of a barrier under the append lock: ends the open group of each table and
+/// applies the barrier to its state and delta.
 fn stamp_barrier(
     action: BarrierAction,
     states: &[Arc<TableState>],

@@ -1,5 +1,5 @@
-//! What a table comes to, told so that two engines can be compared: the one that has written a
-//! log, and one that has replayed it.
+//! Digests of the contents of a table, to compare an engine that has written a log with one that
+//! has replayed it.
 
 use std::collections::BTreeMap;
 
@@ -12,46 +12,45 @@ use freshet_storage::view::TableView;
 use crate::engine::Engine;
 use crate::state::TableState;
 
-/// A table at one place of the log.
+/// The state of a table at one position of the log.
 #[derive(Debug)]
 pub struct TableDigest {
-    /// The last record of it.
+    /// The last record that affects it.
     pub applied: Lsn,
-    /// What the log has made of it.
+    /// Its state according to the log.
     pub tip: Tip,
-    /// What it holds; `None` while metadata is ahead of what readers are shown, or behind.
+    /// Its contents; `None` while metadata is ahead of the published view, or behind it.
     pub contents: Option<Contents>,
 }
 
-/// What the log has made of a table.
+/// The state of a table according to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tip {
-    /// Raised by TRUNCATE.
+    /// Incremented by TRUNCATE.
     pub incarnation: Incarnation,
     /// The schema version at the end of the log.
     pub schema_version: SchemaVersion,
-    /// Groups and large loads that have ended, and the open group, which ends with its run.
+    /// Number of ended groups and large loads, including an open group, which ends with its term.
     pub version: Version,
 }
 
-/// The rows of a table, in files and in memory.
+/// The rows of a table in files and in memory.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Contents {
-    /// Rows of records up to here are in files.
+    /// Rows of records up to this LSN are in files.
     pub flushed: Lsn,
-    /// Its tablets.
     pub tablets: Vec<TabletId>,
-    /// Its files, those of large loads above `flushed` included.
+    /// Its rowsets, including those of large loads above `flushed`.
     pub rowsets: Vec<RowsetMeta>,
-    /// Its rows in memory, record by record.
+    /// Its rows in memory by record.
     pub rows: Vec<SideEntry>,
 }
 
 impl Engine {
-    /// All tables that have a name and are not dropped.
+    /// The digests of all tables that are listed in the catalog and not dropped.
     ///
     /// # Errors
-    /// Rows that contradict their columns.
+    /// When rows do not match their schema.
     pub fn digests(&self) -> Result<BTreeMap<TableId, TableDigest>> {
         let mut digests = BTreeMap::new();
         for state in self.table_states() {
@@ -63,7 +62,7 @@ impl Engine {
     }
 
     fn digest(&self, state: &TableState) -> Result<Option<TableDigest>> {
-        // In this order: nobody brings it further once it is held.
+        // Locked first: while `settling` is held, no flush or barrier of the table settles.
         let settling = state.settling.try_lock();
         let view = self.views().load().tables.get(&state.id).cloned();
         let table = state.lock();

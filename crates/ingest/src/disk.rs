@@ -1,9 +1,9 @@
-//! A full disk (log.md 23): what frees room must not need the room it frees.
+//! Handling of a full disk (log.md 23): freeing space must not itself require space.
 //!
-//! A ballast is kept beside metadata. When the disk is full it is given up, so that flushes and
-//! their metadata commits can go on and free log; until it is made again nothing else may grow
-//! files: no further log file, no large load. Reads go on, writers are told by admission, and
-//! writing resumes by itself when there is room.
+//! A ballast file is kept beside metadata. When the disk is full, it is deleted, so that flushes
+//! and their metadata commits can continue and free log space. Until it is recreated, no other
+//! files may grow: no additional log files and no large loads. Reads continue, admission returns
+//! errors to writers, and writing resumes automatically once there is space.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +17,12 @@ use parking_lot::Mutex;
 
 use crate::engine::Engine;
 
-/// The room kept back.
+/// Size of the ballast file.
 const BALLAST_BYTES: u64 = 16 << 20;
-/// How often a ballast that was given up is tried to be made again.
+/// Minimum interval between attempts to recreate the ballast.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The room kept back, and whether it is.
+/// The ballast of a disk, and whether it exists.
 pub(crate) struct Disk {
     ballast: Ballast,
     held: AtomicBool,
@@ -31,7 +31,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk of the data directory; what an earlier process kept back is kept.
+    /// The disk of the data directory; the ballast of an earlier process is kept.
     pub fn new(fs: &FsRef, config: &crate::EngineConfig) -> Self {
         let path = config.data_dir.join("ballast");
         let bytes = BALLAST_BYTES.min(config.wal_file_bytes.bytes());
@@ -44,13 +44,13 @@ impl Disk {
         }
     }
 
-    /// Whether it is being made.
+    /// Whether the ballast is being recreated.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Gives the ballast up when `error` says that the disk is full; returns whether there was
-    /// one, so that it is worth trying again.
+    /// Deletes the ballast if `error` says that the disk is full. Returns whether there was one, so
+    /// that retrying is worthwhile.
     pub fn give_up_for(&self, error: &Error) -> bool {
         if error.code() != ErrorCode::DiskFull || !self.held.swap(false, Ordering::AcqRel) {
             return false;
@@ -62,7 +62,7 @@ impl Disk {
         true
     }
 
-    /// Does `work`, with the room of the ballast if it takes that: for what must be done even on
+    /// Performs `work`, with the space of the ballast if needed: for work that must succeed even on
     /// a full disk, such as a start.
     pub fn with_ballast<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         match work() {
@@ -73,7 +73,7 @@ impl Disk {
 }
 
 impl Engine {
-    /// Takes the ballast when the store opens, if there is room for it.
+    /// Creates the ballast when the store is opened, if there is space.
     pub(crate) fn take_ballast(&self) {
         match self.disk.ballast.make() {
             Ok(()) => self.disk.held.store(true, Ordering::Release),
@@ -81,17 +81,18 @@ impl Engine {
         }
     }
 
-    /// Gives the ballast up when `error` says that the disk is full.
+    /// Deletes the ballast if `error` says that the disk is full.
     pub(crate) fn note_error(&self, error: &Error) {
         self.disk_gave_room_for(error);
     }
 
-    /// The same; returns whether there was a ballast, so that it is worth trying again.
+    /// Like [`Self::note_error`]; returns whether there was a ballast, so that retrying is
+    /// worthwhile.
     pub(crate) fn disk_gave_room_for(&self, error: &Error) -> bool {
         self.disk.give_up_for(error)
     }
 
-    /// Whether files may grow that free nothing.
+    /// Checks that files may grow for work that does not free space.
     ///
     /// # Errors
     /// `DiskFull`, retryable.
@@ -111,7 +112,7 @@ impl Engine {
         .with_retry(Retry::After(PAUSE)))
     }
 
-    /// Makes the ballast again when there is room for twice as much; called by the keeper.
+    /// Recreates the ballast when there is space for twice its size; called by the keeper.
     pub(crate) fn keep_ballast(self: &Arc<Self>) {
         if self.disk.held.load(Ordering::Acquire) {
             return;

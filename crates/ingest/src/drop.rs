@@ -1,7 +1,8 @@
-//! DROP TABLE and DROP DATABASE: one record, behind which nobody reads or writes the tables, and
-//! one commit of metadata, which frees names and files. A database goes by its own name, so one
-//! of any number of tables is gone at one place of the log, and after a crash either all there or
-//! all gone. Neither waits for a flush: one that runs meanwhile finds that its table is gone.
+//! DROP TABLE and DROP DATABASE: one record, after which nobody reads or writes the tables, then
+//! one metadata commit that frees names and files. The record of a database contains only the
+//! database, so any number of tables is dropped at one position of the log; after a crash either
+//! all of them exist or none. Neither statement waits for a flush: a concurrent flush finds that
+//! its table is gone.
 
 use std::sync::Arc;
 
@@ -15,11 +16,11 @@ use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 
 impl Engine {
-    /// Drops a database with its tables, however many. Returns warnings.
+    /// Drops a database with all its tables. Returns warnings.
     ///
     /// # Errors
-    /// `DatabaseDropMissing` without IF EXISTS, and those of the log; a full disk behind the
-    /// record is a warning.
+    /// `DatabaseDropMissing` without IF EXISTS, and those of the log. A full disk after the record
+    /// is only a warning.
     pub async fn drop_database(
         self: &Arc<Self>,
         name: &str,
@@ -32,7 +33,7 @@ impl Engine {
         };
         let id = database.id;
         if !self.is_database_dropped(id) {
-            // Those that no name leads to yet go as well.
+            // This includes tables that are not listed under a name yet.
             let mut tables = self.table_states();
             tables.retain(|table| table.db == id);
             self.append_database_drop(id, &tables).await?;
@@ -45,10 +46,10 @@ impl Engine {
             .collect())
     }
 
-    /// Drops a table. Returns warnings; `None` when it is missing and may be.
+    /// Drops a table. Returns warnings; `None` if it is missing and IF EXISTS was given.
     ///
     /// # Errors
-    /// `TableDropMissing`, and those of the log; a full disk behind the barrier is a warning.
+    /// `TableDropMissing`, and those of the log. A full disk after the barrier is only a warning.
     pub async fn drop_table(
         self: &Arc<Self>,
         database: &str,
@@ -67,11 +68,11 @@ impl Engine {
         Ok(Some(settled.err().map(warning).into_iter().collect()))
     }
 
-    /// Lets metadata forget what had this name and is dropped, where it could not so far: the
-    /// name is free for another only then. `table` is `None` for a database.
+    /// Removes a dropped object of this name from metadata if that has failed before; only then can
+    /// the name be reused. `table` is `None` for a database.
     ///
     /// # Errors
-    /// When metadata cannot be written; the name is not free.
+    /// When metadata cannot be written; the name is not free then.
     pub(crate) async fn free_name(
         self: &Arc<Self>,
         database: &str,
@@ -104,21 +105,22 @@ impl Engine {
         self.failpoints().pass("barrier-durable").map_err(|error| Error::io("barrier", error))
     }
 
-    /// Whether the log has dropped a database that metadata still has.
+    /// Whether the database is dropped in the log but not yet in metadata.
     pub(crate) fn is_database_dropped(&self, id: DbId) -> bool {
         self.dropped_databases.lock().contains_key(&id)
     }
 
-    /// Databases up to this place of the log that metadata still has though they are dropped.
+    /// Databases dropped in the log at or before `up_to` but not yet in metadata.
     pub(crate) fn dropped_databases(&self, up_to: Lsn) -> Vec<DbId> {
         let dropped = self.dropped_databases.lock();
         dropped.iter().filter(|(_, lsn)| **lsn <= up_to).map(|(id, _)| *id).collect()
     }
 
-    /// Brings the DROP of a database into metadata, if the log has one.
+    /// Applies the DROP of a database to metadata, if the log contains one.
     ///
     /// # Errors
-    /// When metadata cannot be written; it has happened all the same, and is tried again.
+    /// When metadata cannot be written. The database is dropped nevertheless, and metadata is
+    /// retried.
     pub(crate) async fn settle_database_drop(self: &Arc<Self>, id: DbId) -> Result<()> {
         let Some(lsn) = self.dropped_databases.lock().get(&id).copied() else { return Ok(()) };
         self.follow_drop(lsn).await?;
@@ -128,10 +130,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings the DROP of a table into metadata, if the log has one of the table alone.
+    /// Applies the DROP of a table to metadata, if the log contains one of this table alone.
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`Self::settle_database_drop`].
     pub(crate) async fn settle_drop(self: &Arc<Self>, table: &TableState) -> Result<()> {
         let Some(lsn) = table.lock().log().own_drop() else { return Ok(()) };
         if self.table_state(table.id).is_none() {
@@ -144,14 +146,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Metadata follows the log: it tells of nothing that a power cut could undo.
+    /// Waits until the record is durable: metadata must not contain what a power failure could
+    /// undo.
     async fn follow_drop(&self, lsn: Lsn) -> Result<()> {
         self.horizon().wait(lsn).await;
         self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))
     }
 
-    /// Forgets a database with its tables, in metadata and then here. Where they are gone
-    /// already it does nothing.
+    /// Removes a database and its tables from metadata and the engine. Does nothing if they are
+    /// already gone.
     ///
     /// # Errors
     /// When metadata cannot be written.
@@ -163,8 +166,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Shows tables no more that metadata has forgotten. Their files go when no snapshot of
-    /// before reads them any more.
+    /// Removes tables from the view after metadata has removed them. Their files are deleted once
+    /// no older snapshot reads them.
     pub(crate) fn remove_tables(&self, ids: &[TableId]) {
         let event = |state: Arc<TableState>| {
             let (barrier, version) = (Barrier::Drop { with_database: false }, state.version());
@@ -182,10 +185,10 @@ fn behind_the_drop(what: &str, name: &str, error: &Error) -> String {
     format!("{what} '{name}' is dropped, but its name and files are not yet free: {error}")
 }
 
-/// Drops a table with its database; called under the log's lock.
+/// Drops a table together with its database; called under the append lock.
 fn drop_one(state: &TableState, lsn: Lsn, now_micros: i64) -> Option<EndedGroup> {
     let mut table = state.lock();
-    // One that was dropped before stays so.
+    // A table that was dropped before keeps its own drop.
     if table.log().is_dropped() {
         return None;
     }

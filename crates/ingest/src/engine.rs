@@ -1,7 +1,7 @@
-//! The engine: everything below SQL, put together.
+//! The engine: all components below SQL.
 //!
-//! Read it in this order: `append` (the critical section), `group`, `settle` (files and
-//! metadata catch up), `replay` (the log into memory), `recycle` (log files are used again).
+//! Suggested reading order: `append` (the critical section), `group`, `settle` (files and metadata
+//! catch up), `replay` (the log into memory), `recycle` (reuse of log files).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,32 +43,28 @@ use crate::recycle::Recycler;
 use crate::state::TableState;
 use crate::sweep::Sweeper;
 
-/// The part of the write budget above which the largest delta is flushed.
+/// Above this part of the memory for writes, the largest delta is flushed.
 const PRESSURE_PERCENT: u64 = 60;
 
-/// How often a stop looks whether work under way has ended.
+/// How often a stop checks whether background work has ended.
 const IDLE_LOOK: Duration = Duration::from_millis(5);
 
-/// What the engine gets from outside.
+/// External dependencies of the engine.
 #[derive(Clone)]
 pub struct World {
-    /// Files.
     pub fs: FsRef,
-    /// Time.
     pub clock: ClockRef,
-    /// Tasks and threads.
     pub pool: PoolRef,
-    /// Counters.
     pub metrics: Arc<Metrics>,
-    /// Places where tests fail it.
+    /// Where tests inject failures.
     pub failpoints: Failpoints,
-    /// Ends the process after a failed sync; called with a message for people.
+    /// Ends the process after a failed sync; the argument is a message for the operator.
     pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Random numbers: the salts of runs.
+    /// Random numbers, for the id of a store and the secrets of its log.
     pub draw: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// Work under way that no client has to wait for to its end, and that may append to the log.
+/// A guard for background work that may append to the log; a stop waits for it.
 pub(crate) struct Appends(Arc<Engine>);
 
 impl Drop for Appends {
@@ -77,7 +73,7 @@ impl Drop for Appends {
     }
 }
 
-/// Everything below SQL.
+/// All components below SQL.
 pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) world: World,
@@ -94,55 +90,50 @@ pub struct Engine {
     pub(crate) sweeper: Sweeper,
     pub(crate) disk: Disk,
     pub(crate) history: History,
-    /// Held by statements that give names to databases and tables, or free them.
+    /// Held by statements that assign or free names of databases and tables.
     pub(crate) names: futures::lock::Mutex<()>,
-    /// Databases that the log has dropped and metadata still has, with their records.
+    /// Databases that are dropped in the log but not yet in metadata, with the LSN of the drop.
     pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
-    /// How much is under way that may still append to the log.
+    /// Number of tasks that may still append to the log.
     pub(crate) appending: AtomicUsize,
-    /// Rises whenever a name may mean something else: cached plans are made anew then.
+    /// Incremented when names may refer to something else; cached plans are then recreated.
     pub(crate) catalog_generation: AtomicU64,
-    /// Keep other processes off the store.
+    /// Exclude other processes from the store.
     pub(crate) _locks: Vec<Lock>,
 }
 
 impl Engine {
-    /// Sizes and times.
     pub fn config(&self) -> &EngineConfig {
         &self.config
     }
 
-    /// Time.
     pub fn clock(&self) -> &ClockRef {
         &self.world.clock
     }
 
-    /// Tasks and threads.
     pub fn pool(&self) -> &PoolRef {
         &self.world.pool
     }
 
-    /// Files.
     pub fn fs(&self) -> &FsRef {
         &self.world.fs
     }
 
-    /// What segments are read through.
+    /// Access to segments.
     pub fn segments(&self) -> &Arc<SegmentAccess> {
         &self.files.segments
     }
 
-    /// Counters.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.world.metrics
     }
 
-    /// Places where tests fail it.
+    /// Where tests inject failures.
     pub fn failpoints(&self) -> &Failpoints {
         &self.world.failpoints
     }
 
-    /// Metadata, for the simulation and for tests: a server asks for what it shows.
+    /// Metadata, for the simulation and tests; a server uses the published views.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -151,22 +142,22 @@ impl Engine {
         &self.wal
     }
 
-    /// How far the log is, and how much room it has.
+    /// Position and space of the log.
     pub fn log_stats(&self) -> WalStats {
         self.wal.stats()
     }
 
-    /// What metadata knows of the log.
+    /// Metadata about the log.
     pub fn log_state(&self) -> LogState {
         self.meta.log_state()
     }
 
-    /// How far the log is durable: no reply for a load before the horizon has reached it.
+    /// The durable horizon: replies to loads must wait for it.
     pub fn horizon(&self) -> &Horizon {
         self.wal.horizon()
     }
 
-    /// The memory of all writes.
+    /// The memory for all writes.
     pub fn memory(&self) -> &Budget {
         self.admission.memory()
     }
@@ -175,39 +166,38 @@ impl Engine {
         &self.admission
     }
 
-    /// What readers pin.
+    /// The views that readers pin.
     pub fn views(&self) -> &Views {
         &self.views
     }
 
-    /// Names and definitions as readers see them now.
+    /// The currently published catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.views.load().catalog)
     }
 
-    /// Rises whenever a name may mean something else.
+    /// Incremented when names may refer to something else.
     pub fn catalog_generation(&self) -> u64 {
         self.catalog_generation.load(Ordering::Acquire)
     }
 
-    /// One snapshot over all tables: exactly the log up to the horizon.
+    /// A snapshot of all tables that contains exactly the log up to the horizon.
     pub fn snapshot(&self, freshness: Freshness) -> Snapshot {
         self.views.pin(freshness, || self.horizon().get())
     }
 
-    /// A table inside the engine.
     pub fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
         self.tables.load().get(&id).cloned()
     }
 
-    /// All tables inside the engine, by id.
+    /// All tables, by id.
     pub fn table_states(&self) -> Vec<Arc<TableState>> {
         let mut states = self.tables.load().values().cloned().collect::<Vec<_>>();
         states.sort_unstable_by_key(|state| state.id);
         states
     }
 
-    /// Groups that ended lately.
+    /// Recently ended groups.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -249,7 +239,7 @@ impl Engine {
         self.history.push(group);
     }
 
-    /// Turns a full chunk into columns in good time, before a query asks for them.
+    /// Converts a full chunk to columns in the background, before a query needs it.
     pub(crate) fn roll_later(&self, chunk: Arc<Chunk>) {
         self.pool().execute(Lane::Background, Box::new(move || chunk.roll()));
     }
@@ -263,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Whether work that nobody waits for is under way.
+    /// Whether background work is in progress.
     fn is_busy(&self) -> bool {
         let (recycler, compactor) = (&self.recycler, &self.compactor);
         let appends = self.appending.load(Ordering::Acquire) > 0;
@@ -271,7 +261,7 @@ impl Engine {
         kept || self.disk.is_busy() || appends
     }
 
-    /// Keeps the log from ending until the answer is dropped.
+    /// Prevents the log from ending until the returned guard is dropped.
     pub(crate) fn appends(self: &Arc<Self>) -> Appends {
         self.appending.fetch_add(1, Ordering::AcqRel);
         Appends(Arc::clone(self))
@@ -283,18 +273,18 @@ impl Engine {
         memory.used_bytes() >= high || memory.waiting() > 0
     }
 
-    /// The table with the largest delta, when memory for writes runs short.
+    /// The table with the largest delta if memory for writes is short.
     pub(crate) fn largest_under_pressure(&self) -> Option<Arc<TableState>> {
         if !self.memory_short() {
             return None;
         }
         let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
-        // The memory of one that is dropped comes back when metadata has followed.
+        // The memory of dropped tables is freed once metadata has followed.
         let can_flush = |state: &Arc<TableState>| bytes(state) > 0 && !state.is_dropped();
         self.table_states().into_iter().filter(can_flush).max_by_key(bytes)
     }
 
-    /// Brings everything of a table that is in the log now into files: `FLUSH TABLES`.
+    /// Flushes all rows of a table that are in the log now: `FLUSH TABLES`.
     ///
     /// # Errors
     /// Those of `settle`.
@@ -303,22 +293,22 @@ impl Engine {
         self.flush(&state, freshet_storage::flush_policy::FlushReason::Manual).await
     }
 
-    /// Open groups with rows, as `get_wal_size` counts them.
+    /// Number of open groups with rows, as returned by `get_wal_size`.
     pub fn open_groups(&self) -> usize {
         self.table_states().iter().filter(|state| state.open_group(|_| ()).is_some()).count()
     }
 
-    /// Where log files stand, and how much room each directory has left.
+    /// The log directory with most free space.
     pub(crate) fn roomiest_wal_dir(&self) -> PathBuf {
         let room = |dir: &&PathBuf| self.fs().available_bytes(dir).unwrap_or(0);
         self.config.wal_dirs.iter().max_by_key(room).expect("there is a log directory").clone()
     }
 
-    /// Stops in order: ends the open groups, makes everything durable, lets the log end.
-    /// Nothing may be loaded any more when it is called. Flushes nothing.
+    /// Stops in order: ends the open groups, makes everything durable and ends the log. There must
+    /// be no more loads when it is called. Does not flush.
     ///
     /// # Errors
-    /// When the end of a group finds no room; everything acknowledged is durable all the same.
+    /// When there is no log space to end a group; everything acknowledged is durable nevertheless.
     pub async fn stop(self: &Arc<Self>) -> Result<()> {
         let states = self.table_states();
         let end = |state: &Arc<TableState>| {
@@ -337,21 +327,21 @@ impl Engine {
         ended
     }
 
-    /// Lets the engine's own tasks end, and then the log: what was appended is durable. Open
-    /// groups stay open, as after a crash.
+    /// Ends background tasks and then the log; everything appended is durable. Open groups remain
+    /// open, as after a crash.
     pub async fn halt(&self) {
         self.keeper.stop();
         while !self.keeper.is_stopped() || self.is_busy() {
             self.clock().sleep(IDLE_LOOK).await;
         }
-        // Tasks that had begun may have appended until now: a table that was never listed goes
-        // with a record, a flush ends a group, a merge says what it did.
+        // Running tasks may have appended until now: the removal of a table that was never listed,
+        // the end of a group by a flush, the result of a merge.
         let last = self.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
         self.settle_due();
         self.wal.stop();
-        // Its last record, which covers what was acknowledged, is on the device as well. A
-        // checkpoint up to there leaves the next start nothing to settle.
+        // The last record, which covers everything acknowledged, is durable as well. A checkpoint
+        // up to there leaves the next start nothing to settle.
         self.wal.ended().await;
         self.settle_due();
     }

@@ -1,8 +1,8 @@
-//! Groups: which loads share a label, a transaction and a version.
+//! Group commit: loads of a group share a label, a transaction and a version.
 //!
-//! A [`GroupCommit`] decides what the log will say of a table's next record, and enters it into
-//! the [`TableLog`]. It is used under the log's append lock only, which is why its own lock is
-//! never waited for there; readers of statistics take it for an instant.
+//! A [`GroupCommit`] determines what the log says about the next record of a table, and applies it
+//! to the [`TableLog`]. It is only modified under the append lock, so its own lock is never
+//! contended there; readers of statistics hold it only briefly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,34 +15,34 @@ use futures::channel::oneshot;
 
 use crate::record::GroupEndReason;
 
-/// The window in which loads share a group.
+/// Limits of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupLimits {
-    /// Ceiling on its age.
+    /// Maximum age.
     pub interval: Duration,
-    /// Ceiling on its bytes.
+    /// Maximum encoded bytes.
     pub bytes_max: u64,
 }
 
 /// A group that loads may still join.
 #[derive(Debug)]
 pub struct OpenGroup {
-    /// What all its loads report.
+    /// The transaction that all its loads report.
     pub txn: TxnId,
-    /// When its first load joined, in the clock's monotonic time.
+    /// When it was opened, in monotonic time.
     pub opened: Duration,
-    /// When it was opened, for people.
+    /// When it was opened, in microseconds since 1970-01-01 UTC.
     pub opened_micros: i64,
-    /// Read when it was opened: ALTER takes effect with the next one.
+    /// Read when it was opened: changes by ALTER apply to the next group.
     pub limits: GroupLimits,
-    /// Loads in it.
+    /// Number of loads.
     pub loads: u64,
-    /// Rows in it.
+    /// Number of rows.
     pub rows: u64,
-    /// Encoded bytes in it.
+    /// Number of encoded bytes.
     pub bytes: u64,
-    /// Log room of the record that ends it: however full the log is, a group can end, and so
-    /// can the flush that waits for it. Taken out by whoever is about to end it.
+    /// Space in the log for the record that ends it: however full the log is, a group can end, and
+    /// so can the flush that waits for it. Taken by whoever is about to end the group.
     pub end_room: Option<Room>,
 }
 
@@ -52,50 +52,48 @@ impl OpenGroup {
         Self { txn, opened, opened_micros, limits, loads: 0, rows: 0, bytes: 0, end_room }
     }
 
-    /// When it must end.
+    /// When it must end, in monotonic time.
     pub fn due(&self) -> Duration {
         self.opened.saturating_add(self.limits.interval)
     }
 }
 
-/// A group that ended.
+/// A group that has ended.
 #[derive(Clone, Debug)]
 pub struct EndedGroup {
-    /// The table it was of.
     pub table: TableId,
-    /// What all its loads reported.
+    /// The transaction that all its loads reported.
     pub txn: TxnId,
-    /// The version it gave its table.
+    /// The table version that it created.
     pub version: Version,
-    /// Loads in it.
+    /// Number of loads.
     pub loads: u64,
-    /// Rows in it.
+    /// Number of rows.
     pub rows: u64,
-    /// Encoded bytes in it.
+    /// Number of encoded bytes.
     pub bytes: u64,
-    /// When it was opened, microseconds since 1970-01-01 UTC.
+    /// When it was opened, in microseconds since 1970-01-01 UTC.
     pub opened_micros: i64,
-    /// When it ended, in the same.
+    /// When it ended, in microseconds since 1970-01-01 UTC.
     pub ended_micros: i64,
-    /// Why it ended.
     pub reason: GroupEndReason,
-    /// How its rows came into files; `None` until they have, and for ever where a TRUNCATE or a
-    /// DROP was faster.
+    /// How its rows were written to files; `None` until they have been, and forever if the table
+    /// was truncated or dropped before.
     pub filed: Option<Filed>,
 }
 
-/// How the rows of a group came into files: the stages that no client waits for.
+/// Timing of the flush of a group, which no client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filed {
-    /// When the flush that took them began, microseconds since 1970-01-01 UTC.
+    /// When its flush began, in microseconds since 1970-01-01 UTC.
     pub began_micros: i64,
-    /// How long it waited for the log, sorted and wrote files.
+    /// Duration of waiting for the log, sorting and writing files.
     pub flush: Duration,
-    /// How long it committed them to metadata and showed them to readers.
+    /// Duration of the metadata commit and of publishing to readers.
     pub publish: Duration,
 }
 
-/// Why a group should end now, if it should: pure, so that tests need no clock.
+/// The reason to end a group now, if any. A pure function, so that tests need no clock.
 pub fn why(group: &OpenGroup, now: Duration) -> Option<GroupEndReason> {
     if group.bytes >= group.limits.bytes_max {
         Some(GroupEndReason::Bytes)
@@ -106,53 +104,52 @@ pub fn why(group: &OpenGroup, now: Duration) -> Option<GroupEndReason> {
     }
 }
 
-/// A table for who appends records of it.
+/// The state of a table for appending its records.
 pub struct GroupCommit {
     log: TableLog,
     /// The group that loads join now.
     open: Option<OpenGroup>,
-    /// Those who wait for the end of a group, with the LSN of that end.
+    /// Waiters for the end of a group; they receive the LSN of that end.
     waiting: Vec<(TxnId, oneshot::Sender<Lsn>)>,
 }
 
-/// What [`GroupCommit::join`] decided about a load.
+/// The result of [`GroupCommit::join`].
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// The transaction it is reported under.
+    /// The transaction id reported to the client.
     pub txn: TxnId,
-    /// The version, when the load ends its group.
+    /// The version, if the load ends its group.
     pub ends_with: Option<Version>,
-    /// When the group that it opened must end.
+    /// When the group must end, if the load opened it.
     pub due: Option<Duration>,
-    /// The group that it filled.
+    /// The group, if the load filled it.
     pub ended: Option<EndedGroup>,
 }
 
 /// The size of a load that joins a group.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinSize {
-    /// Its rows.
     pub rows: u64,
-    /// Its encoded bytes.
+    /// Encoded bytes.
     pub bytes: u64,
 }
 
-/// Where time stands when a load joins.
+/// The time at which a load joins.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinTime {
-    /// Monotonic.
+    /// Monotonic time.
     pub now: Duration,
-    /// For people, microseconds since 1970-01-01 UTC.
+    /// Microseconds since 1970-01-01 UTC.
     pub wall_micros: i64,
 }
 
 impl GroupCommit {
-    /// No group is open.
+    /// Starts without an open group.
     pub fn new(log: TableLog) -> Self {
         Self { log, open: None, waiting: Vec::new() }
     }
 
-    /// What the log has made of the table so far.
+    /// The state of the table according to the log.
     pub fn log(&self) -> &TableLog {
         &self.log
     }
@@ -162,8 +159,8 @@ impl GroupCommit {
         self.open.as_ref()
     }
 
-    /// Applies what the record at `at` says of the table, and tells those who wait for a group
-    /// that it ended. Returns the chunk of the delta that became full, if one did.
+    /// Applies what the record at `at` says about the table, and notifies waiters of a group that
+    /// it ended. Returns the chunk of the delta that became full, if any.
     pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
         let before = self.log.open();
         let full = self.log.enter(at, event);
@@ -172,14 +169,14 @@ impl GroupCommit {
         assert!(is_joined, "the group that loads join is the one that the log has open");
         if open != before {
             for (txn, sender) in self.waiting.extract_if(.., |(txn, _)| open != Some(*txn)) {
-                // A client that went away no longer waits.
+                // The receiver is gone if the client disconnected.
                 let _ = (txn, sender.send(at));
             }
         }
         full
     }
 
-    /// Ends the open group, and enters a barrier behind it.
+    /// Ends the open group, and applies a barrier after it.
     pub fn enter_barrier(
         &mut self,
         at: Lsn,
@@ -193,26 +190,27 @@ impl GroupCommit {
         group
     }
 
-    /// Metadata reflects the oldest barrier, which stands at `lsn`.
+    /// Notes that metadata reflects the oldest barrier, which is at `lsn`.
     pub fn settled(&mut self, lsn: Lsn) {
         self.log.settled(lsn);
     }
 
-    /// Takes the log room out of the open group, if it is `wanted`.
+    /// Takes the log space out of the open group if `wanted` accepts the group.
     pub fn take_end_room(&mut self, wanted: impl Fn(&OpenGroup) -> bool) -> Option<Option<Room>> {
         self.open.as_mut().filter(|group| wanted(group)).map(|group| group.end_room.take())
     }
 
-    /// A load that is a group of its own: it takes the next version at once.
+    /// A group for a single load, which gets the next version immediately.
     pub fn alone(&self, txn: TxnId) -> Joined {
         Joined { txn, ends_with: Some(self.log.version().next()), due: None, ended: None }
     }
 
-    /// A load joins the open group or opens one under `txn`; a full group ends with it. Room and
-    /// time are asked for only then: a load that just joins needs none.
+    /// Adds a load to the open group, or to a new one with transaction `txn`; if that fills the
+    /// group, it ends with this load. `end_room` and `time` are called only if a group is opened or
+    /// ends.
     ///
     /// # Errors
-    /// Those of `end_room`; nothing is opened then.
+    /// Those of `end_room`; no group is opened then.
     pub fn join(
         &mut self,
         txn: TxnId,
@@ -239,8 +237,8 @@ impl GroupCommit {
         Ok(Joined { txn, ends_with, due: is_opened.then_some(due), ended })
     }
 
-    /// Ends the open group, if there is one, with the table's next version. The record that
-    /// says so enters next.
+    /// Ends the open group, if any, with the table's next version. The caller then applies the
+    /// record that says so.
     pub fn end_open(&mut self, reason: GroupEndReason, wall_micros: i64) -> Option<EndedGroup> {
         let group = self.open.take()?;
         Some(EndedGroup {
@@ -257,14 +255,14 @@ impl GroupCommit {
         })
     }
 
-    /// Resolves with the LSN of the end of the group of `txn`; at once with the last LSN when
-    /// that group is not open any more.
+    /// Resolves with the LSN of the end of the group `txn`; immediately with the last LSN if that
+    /// group is no longer open.
     pub fn wait_end(&mut self, txn: TxnId) -> oneshot::Receiver<Lsn> {
         let (sender, receiver) = oneshot::channel();
         if self.log.open() == Some(txn) {
             self.waiting.push((txn, sender));
         } else {
-            // The receiver is in our hands, so it is there to receive.
+            // The receiver still exists here, so sending succeeds.
             let _ = sender.send(self.log.applied());
         }
         receiver
@@ -283,7 +281,7 @@ mod tests {
         JoinTime { now: Duration::from_secs(1), wall_micros: 1 }
     }
 
-    /// The table whose records are appended, and where the last one stands.
+    /// A table's state and the LSN of its last record.
     struct Table(GroupCommit, Lsn);
 
     fn table() -> Table {
@@ -312,7 +310,7 @@ mod tests {
             self.0.enter(self.1, event);
         }
 
-        /// A load of one row that joins a group of at most so many bytes.
+        /// A load of one row that joins a group of at most `bytes_max`.
         fn join(&mut self, txn: u64, bytes: u64, bytes_max: u64) -> Joined {
             let size = JoinSize { rows: 1, bytes };
             let limits = GroupLimits { interval: Duration::from_secs(10), bytes_max };

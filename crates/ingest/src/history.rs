@@ -1,4 +1,4 @@
-//! The groups that ended lately, for `information_schema.group_commits`.
+//! Recently ended groups, for `information_schema.group_commits`.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 
 use crate::group::{EndedGroup, Filed};
 
-/// How many ended groups are remembered.
+/// Maximum number of groups kept.
 const GROUPS_MAX: usize = 1000;
 
-/// The groups that ended lately, newest last.
+/// Recently ended groups, newest last.
 #[derive(Default)]
 pub struct History(Mutex<VecDeque<EndedGroup>>);
 
@@ -29,7 +29,7 @@ impl History {
         assert!(groups.len() <= GROUPS_MAX, "the oldest makes room for the newest");
     }
 
-    /// The groups of a table behind the first of these versions, up to the second, are in files.
+    /// Marks the groups of a table with versions above the first and up to the second as flushed.
     pub(crate) fn filed(&self, table: TableId, (from, to): (Version, Version), filed: Filed) {
         assert!(from <= to, "versions of a table rise");
         for group in self.0.lock().iter_mut().filter(|group| group.table == table) {

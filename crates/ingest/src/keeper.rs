@@ -1,7 +1,8 @@
-//! The keeper: what must happen without a client asking. It ends groups that are due, starts
-//! flushes, compactions and checkpoints, keeps log files ready, recycles the log, reserves ids.
+//! The keeper: background work without a client. It ends groups that are due, starts flushes,
+//! compactions and checkpoints, creates log files ahead of need, recycles the log and reserves ids.
 //!
-//! It decides on its own task and lets others do: a slow disk never delays the end of a group.
+//! It decides in its own task and runs the work in others: a slow disk never delays the end of a
+//! group.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -21,25 +22,25 @@ use crate::group;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
 
-/// How often flushes and the log are looked at.
+/// How often flushes and the log are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// With fewer bytes than so many flushes waiting for one, flushes and merges can wait too, so that
-/// a burst is taken in at the speed of the log.
+/// If fewer bytes than this many flushes wait to be flushed, flushes and merges run at low
+/// priority, so that a burst of loads is taken in at the speed of the log.
 const LEISURE_FLUSHES: u64 = 4;
-/// With more they no longer give way to who writes.
+/// From this many on, they run at full priority.
 const HURRY_FLUSHES: u64 = 8;
-/// How long a table whose flush failed is left alone, times its failures in a row.
+/// How long a flush is delayed after it failed, times the number of consecutive failures.
 const FAILED_FLUSH_PAUSE: Duration = Duration::from_millis(500);
 
-/// What the keeper is told by others.
+/// State of the keeper, and requests to it.
 #[derive(Default)]
 pub struct Keeper {
-    /// When open groups are due, earliest first.
+    /// The deadlines of open groups, earliest first.
     due: Mutex<BinaryHeap<Reverse<(Duration, TableId)>>>,
     busy: Mutex<HashSet<TableId>>,
-    /// Whether dropped databases are being brought into metadata.
+    /// Whether dropped databases are being removed from metadata.
     dropping: AtomicBool,
-    /// When the background last had more than [`BackgroundShare::Tenth`].
+    /// When background work last had a higher priority than [`BackgroundShare::Tenth`].
     pressed: Mutex<Option<Duration>>,
     waker: AtomicWaker,
     woken: AtomicBool,
@@ -48,7 +49,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// A group of `table` was opened that is due then.
+    /// Notes that a group of `table` was opened that must end at `due`.
     pub fn group_opened(&self, table: TableId, due: Duration) {
         let mut heap = self.due.lock();
         let earliest = heap.peek().is_none_or(|Reverse((first, _))| due < *first);
@@ -59,25 +60,25 @@ impl Keeper {
         }
     }
 
-    /// Something changed that the keeper should look at.
+    /// Wakes the keeper, since something has changed.
     pub fn wake(&self) {
         self.woken.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Lets the keeper end.
+    /// Tells the keeper to end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether it has ended and no flush of its runs any more.
+    /// Whether it has ended and none of its flushes is running any more.
     pub fn is_stopped(&self) -> bool {
         let is_dropping = self.dropping.load(Ordering::Acquire);
         self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty() && !is_dropping
     }
 
-    /// Whether little has waited to be flushed since then.
+    /// Whether few bytes have waited to be flushed since `then`.
     pub(crate) fn had_leisure_since(&self, then: Duration) -> bool {
         self.pressed.lock().is_none_or(|pressed| pressed < then)
     }
@@ -115,7 +116,6 @@ impl Keeper {
     }
 }
 
-/// Runs until the engine stops.
 pub async fn run(engine: Arc<Engine>) {
     let keeper = engine.keeper();
     while !keeper.is_stopping() {
@@ -134,13 +134,13 @@ pub async fn run(engine: Arc<Engine>) {
     keeper.stopped.store(true, Ordering::Release);
 }
 
-/// Ends the groups whose interval is over.
+/// Ends the groups whose interval has elapsed.
 fn end_due_groups(engine: &Arc<Engine>) {
     let now = engine.clock().now();
     for table in engine.keeper().take_due(now) {
         let Some(state) = engine.table_state(table) else { continue };
         if let Err(error) = end_if_due(engine, &state, now) {
-            // The log is full to the brim; the group ends as soon as there is room.
+            // The log is full; the group ends as soon as there is space.
             tracing::warn!(%table, %error, "a group could not be ended");
             engine.keeper().due.lock().push(Reverse((now + TICK, table)));
         }
@@ -153,8 +153,8 @@ fn end_if_due(engine: &Engine, state: &TableState, now: Duration) -> Result<()> 
     Ok(())
 }
 
-/// Starts a flush for every table that the policy names and that is not being flushed, and sets
-/// the pace by how much there is to flush.
+/// Starts a flush of every table that the policy selects and that is not being flushed yet, and
+/// sets the priority of background work by the number of bytes to flush.
 fn plan_flushes(engine: &Arc<Engine>) {
     let limits = engine.flush_limits();
     let mut waiting_bytes = 0;
@@ -199,13 +199,13 @@ fn plan_flushes(engine: &Arc<Engine>) {
     set_background_share(pace);
 }
 
-/// Flushes a table apart from the keeper, unless somebody does already.
+/// Flushes a table in the background, unless a flush of it is already running.
 pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: FlushReason) {
     let (flushing, table) = (Arc::clone(engine), Arc::clone(&state));
     start(engine, state, async move { flushing.flush(&table, why).await });
 }
 
-/// Brings databases into metadata that the log has dropped, where the statement could not.
+/// Removes databases from metadata that are dropped in the log, if the statement itself could not.
 fn start_database_drops(engine: &Arc<Engine>) {
     let dropped = engine.dropped_databases(engine.horizon().get());
     if dropped.is_empty() || engine.keeper().dropping.swap(true, Ordering::AcqRel) {
@@ -225,7 +225,7 @@ fn start_database_drops(engine: &Arc<Engine>) {
     engine.pool().spawn("drop", Box::pin(task));
 }
 
-/// Brings into metadata what the log's barriers did, where the statement itself could not.
+/// Applies barriers of the log to metadata, if the statement itself could not.
 fn start_barriers(engine: &Arc<Engine>, state: Arc<TableState>) {
     let (settling, table) = (Arc::clone(engine), Arc::clone(&state));
     start(engine, state, async move { settling.settle_barriers(&table).await });
@@ -243,7 +243,7 @@ fn start(
     let task = async move {
         match work.await {
             Ok(()) => state.flush_failures.store(0, Ordering::Relaxed),
-            // The log is full to the brim: no fault of the table.
+            // The log is full, which is not a problem of this table.
             Err(error) if error.code() == ErrorCode::OutOfRoom => {
                 flushing.clock().sleep(FAILED_FLUSH_PAUSE).await;
             }

@@ -1,4 +1,4 @@
-//! Labels that clients give: claimed for one load, told of to others once that is durable.
+//! Labels given by clients: each is claimed by one load, and reported as used once that is durable.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use freshet_meta::{Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelKind, LabelRecord,
 use crate::engine::Engine;
 use crate::record;
 
-/// Writes the label of a load behind its rows.
+/// Appends the label of a load to its rows.
 pub(crate) fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
     assert!(claim.label().len() <= LABEL_CHARS_MAX, "admission counts on the length of a label");
     let wall_micros = claim.dated();
@@ -17,11 +17,11 @@ pub(crate) fn write_label(claim: &mut Claim, payload: &mut Vec<u8>) {
 }
 
 impl Engine {
-    /// Claims a label of a database for a load. That it is used is told when the load that uses
-    /// it is durable: a power cut must not take back what was told.
+    /// Claims a label of a database for a load. If the label is already used, waits until the load
+    /// that uses it is durable: a power failure must not undo what was reported.
     ///
     /// # Errors
-    /// A label that is none; too many labels of running loads, or that must be remembered.
+    /// When the label is invalid, or when there are too many labels of running or remembered loads.
     pub async fn claim_label(
         &self,
         db: DbId,
@@ -35,14 +35,14 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// What a label is used for, if it is, as far as that is durable.
+    /// How a label is used, if it is; waits until that load is durable.
     pub async fn used_label(&self, db: DbId, label: &str) -> Option<UsedLabel> {
         let used = self.meta().labels().get(db, label)?;
         self.durable(&used).await;
         Some(used)
     }
 
-    /// The labels of a database whose loads are in the log, the first to be forgotten first.
+    /// The labels of a database whose loads are in the log, in the order in which they expire.
     pub fn finished_labels(&self, db: DbId) -> Vec<Arc<LabelRecord>> {
         self.meta().labels().finished(db)
     }

@@ -1,21 +1,22 @@
-//! Bytes to acknowledged load: the engine below SQL.
+//! The engine below SQL: from the bytes of a request to an acknowledged load.
 //!
-//! It is: admission, the decoding of literals, parameters, CSV and JSON into encoded rows, group
-//! commit over the shared log, settling of files and metadata, replay, log room.
+//! It contains admission control, decoding of literals, parameters, CSV and JSON into encoded rows,
+//! group commit on the shared log, settling of files and metadata, replay, and management of log
+//! space.
 //!
-//! It is not: a protocol, a planner, a file format.
+//! It does not contain a protocol, a query planner or a file format.
 //!
-//! The write path, in the order of its files: [`load`] is the one road of every load, from encoded
-//! rows to the record; `admit` lets it in, `append` gives it its place in log and delta under one
-//! lock, [`group`] says which loads share a transaction; the horizon of the log acknowledges it.
-//! Later and apart from any client [`settle`] brings rows
-//! into files, `metadata` lets what happened to files settle behind the horizon,
-//! [`recycle`](Engine::open) uses log files again, and [`replay`] brings the log
-//! back after a crash. [`keeper`] decides when.
+//! The write path, in the order of its files: [`load`] takes every load from encoded rows to its
+//! record; `admit` grants it memory and log space, `append` assigns its position in log and delta
+//! under one lock, [`group`] determines which loads share a transaction; the horizon of the log
+//! acknowledges it. Independently of clients, [`settle`] later flushes rows to files, `metadata`
+//! applies changes of files once the horizon has reached their records, [`recycle`](Engine::open)
+//! reuses log files, and [`replay`] restores the contents of the log after a crash. [`keeper`]
+//! decides when.
 //!
-//! Invariants: nothing is acknowledged before the horizon has reached its LSN; after append
-//! nothing fails and nothing is cancelled; rejected rows are in no record; replaying twice is
-//! replaying once; every byte of the write budget that is taken is given back.
+//! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
+//! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;
+//! every byte reserved from the memory for writes is released.
 //!
 //! Test it with `cargo test -p freshet-ingest`.
 

@@ -1,8 +1,8 @@
-//! The one road of a load: from encoded rows to a place in the log.
+//! Loads, from encoded rows to a position in the log.
 //!
-//! [`Engine::load`] begins one, [`Load::push`] and [`Load::gather`] give it rows, [`Load::commit`]
-//! appends it. What waits, waits here: for memory, for the files of a large load, for room in the
-//! log. Dropped before it is committed, a load gives everything back.
+//! [`Engine::load`] begins a load, [`Load::push`] and [`Load::gather`] add rows, [`Load::commit`]
+//! appends it. All waiting happens here: for memory, for the files of a large load, for log space.
+//! A load that is dropped before it is committed releases everything.
 
 use std::sync::Arc;
 
@@ -21,41 +21,41 @@ use crate::engine::Engine;
 use crate::target::{LoadTarget, Loaded};
 use crate::transaction::OwnRows;
 
-/// Memory is taken in steps of at least this, so that few pieces ask for it.
+/// Memory is reserved in steps of at least this size, so that small pieces need few reservations.
 const MEMORY_STEP_BYTES: u64 = 64 << 10;
 
-/// Where the rows of a load go.
+/// The destination of a load's rows.
 pub enum Destination<'a> {
-    /// Into the log, in a group with others or, where the mode is off, alone. What is too large
-    /// for a record is always alone.
+    /// The log, in a group with other loads, or as a group of its own if the mode is off. A load
+    /// that is too large for a record is always a group of its own.
     Group(GroupCommitMode),
-    /// Into the log, alone, under a label that the client gave.
+    /// The log, as a group of its own, with a label given by the client.
     Label(Claim),
-    /// Into an open transaction.
+    /// An open transaction.
     Transaction(&'a OwnRows),
 }
 
-/// A load that has begun.
+/// A load in progress.
 pub struct Load<'a> {
     engine: &'a Engine,
     target: &'a LoadTarget,
     destination: Destination<'a>,
     patience: WaitLimit,
-    /// Rows that came at once, how many they are, and their memory.
+    /// Pushed rows with their number and memory.
     pieces: Vec<(Bytes, u32, Permit)>,
     pieces_bytes: usize,
-    /// Where the rows of a large load go.
+    /// The files of a large load.
     files: Option<Box<Bulk>>,
-    /// The memory of rows that are in the buffer.
+    /// Memory reserved for rows in the buffer.
     held: Option<Permit>,
 }
 
 impl Load<'_> {
-    /// Adds rows whose memory is at hand, outside of transactions. What is too large for a record
-    /// goes to files.
+    /// Adds rows with memory reserved by the caller; not for transactions. If the load becomes too
+    /// large for a record, its rows are written to files.
     ///
     /// # Errors
-    /// When files cannot be written, or the table is gone.
+    /// When files cannot be written, or the table no longer exists.
     pub async fn push(&mut self, rows: Bytes, count: usize, memory: Permit) -> Result<()> {
         let count = u32::try_from(count).map_err(|_| too_many_rows())?;
         self.pieces_bytes += rows.len();
@@ -66,11 +66,11 @@ impl Load<'_> {
         }
     }
 
-    /// Takes memory for the rows that have come into `buffer` so far, and takes them out of it
-    /// where they are too large for a record.
+    /// Reserves memory for the rows in `buffer`, and takes them out of it if they are too large for
+    /// a record.
     ///
     /// # Errors
-    /// `OutOfRoom` when there is no memory in time, or the transaction would grow too large;
+    /// `OutOfRoom` when memory is not available in time or the transaction would become too large;
     /// those of [`Self::push`].
     pub async fn gather(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
         self.hold(buffer.row_bytes().len()).await?;
@@ -81,7 +81,7 @@ impl Load<'_> {
         }
     }
 
-    /// Gives the load the memory of the rows that its last buffer holds.
+    /// Adds memory for the rows in the last buffer.
     pub fn pay(&mut self, memory: Permit) {
         match &mut self.held {
             Some(held) => held.merge(memory),
@@ -89,8 +89,8 @@ impl Load<'_> {
         }
     }
 
-    /// Brings what has come into synced files, however little it is, and lets the rest follow:
-    /// what is left to do is one small record.
+    /// Writes all rows so far to synced files, and later ones as well, even if they are few: only a
+    /// small record remains to be written.
     ///
     /// # Errors
     /// Those of [`Self::push`].
@@ -99,12 +99,11 @@ impl Load<'_> {
         self.files.as_mut().expect("they have just gone there").write(self.engine).await
     }
 
-    /// Loads what it has and the rows of `buffer`. On return nothing can fail any more; a reply
-    /// waits for the horizon.
+    /// Commits the rows added so far and those in `buffer`. On success nothing can fail any more;
+    /// the reply waits for the horizon.
     ///
-    /// # Errors
-    /// No room in time, a table dropped meanwhile, rows in files that meet a TRUNCATE; nothing
-    /// happened then.
+    /// When space is not available in time, when the table was dropped meanwhile, or when it was
+    /// truncated after rows had been written to files. On error nothing was loaded.
     pub async fn commit(mut self, buffer: &mut LoadBuffer) -> Result<Loaded> {
         let Self { engine, target, patience, .. } = self;
         let alone = Destination::Group(GroupCommitMode::Off);
@@ -112,7 +111,8 @@ impl Load<'_> {
             Destination::Transaction(own) => {
                 let all_in_buffer = self.pieces.is_empty() && self.files.is_none();
                 assert!(all_in_buffer, "rows of a transaction come in its buffer");
-                // Its memory is taken anew: nobody waits for a share with memory in hand.
+                // Its memory is reserved anew: nobody waits for the share of transactions while
+                // holding memory.
                 drop(self);
                 return own.load(engine, target, buffer, patience).await;
             }
@@ -126,7 +126,8 @@ impl Load<'_> {
             return Ok(Loaded::alone(lsn, txn, given));
         }
         let mut whole = LoadBuffer::default();
-        // A body without a row may never have begun its buffer, which has no place for a head then.
+        // A request without rows may never have begun its buffer, which then lacks space for the
+        // head.
         let buffer = match self.pieces.is_empty() && buffer.payload_bytes() > 0 {
             true => buffer,
             false => {
@@ -142,7 +143,7 @@ impl Load<'_> {
         Ok(Loaded { lsn, txn: Some(txn), mode, given })
     }
 
-    /// Whether all there is, the rows in `buffer` included, can be one record.
+    /// Whether all rows, including those in `buffer`, fit in one record.
     fn fits_record(&self, buffer: &LoadBuffer) -> bool {
         let bytes = self.pieces_bytes + buffer.payload_bytes();
         self.files.is_none() && self.engine.takes_record_of(bytes)
@@ -160,7 +161,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Takes the rows out of the buffer.
+    /// Takes the rows out of `buffer`.
     async fn take(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
         if buffer.rows() == 0 {
             return Ok(());
@@ -171,7 +172,7 @@ impl Load<'_> {
         self.push(rows, count as usize, memory).await
     }
 
-    /// Holds memory for so many bytes in the buffer; waits for it where it must.
+    /// Ensures that memory is reserved for this many bytes in the buffer; waits if necessary.
     async fn hold(&mut self, bytes: usize) -> Result<()> {
         let held = self.held.as_ref().map_or(0, Permit::bytes);
         let missing = (bytes as u64).saturating_sub(held);
@@ -184,7 +185,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Puts pieces that are small together into one buffer, before the rows of the last one.
+    /// Concatenates small pieces and the rows of the last buffer in one buffer.
     fn join(&mut self, last: &LoadBuffer, whole: &mut LoadBuffer) -> Result<()> {
         whole.begin().reserve_exact(self.pieces_bytes + last.row_bytes().len());
         for (rows, count, memory) in std::mem::take(&mut self.pieces) {
@@ -210,7 +211,7 @@ impl Load<'_> {
 }
 
 impl Engine {
-    /// Begins a load. It takes nothing before it is given rows.
+    /// Begins a load. It reserves nothing until it gets rows.
     pub fn load<'a>(
         &'a self,
         target: &'a LoadTarget,
@@ -222,14 +223,14 @@ impl Engine {
         Load { engine, target, destination, patience, pieces, pieces_bytes, files, held }
     }
 
-    /// Whether so many bytes of rows go into the log themselves; what is larger writes files of
-    /// its own, which a small record names.
+    /// Whether rows of this many bytes are stored in the log itself; larger loads write files,
+    /// which a small record refers to.
     pub(crate) fn takes_record_of(&self, bytes: usize) -> bool {
         bytes as u64 <= self.config().wal_load_bytes_max.bytes()
             && self.wal().takes_record_of(bytes + RECORD_SPARE_BYTES)
     }
 
-    /// Takes memory of writes, waiting until `deadline`.
+    /// Reserves memory for writes, waiting until `deadline`.
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable).
@@ -238,5 +239,5 @@ impl Engine {
     }
 }
 
-/// Room for stamp and label beside the parts of a record.
+/// Space for the stamp and label in a record besides its parts.
 const RECORD_SPARE_BYTES: usize = 8 << 10;

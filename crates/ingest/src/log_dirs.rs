@@ -1,8 +1,8 @@
-//! The directories of the log: each says whose it is, and one server at a time has it.
+//! The directories of the log: each one belongs to a store and is used by one server at a time.
 //!
-//! A directory carries a file `STORE` with the number of the store whose log stands in it, and
-//! metadata lists the directory. So a directory of another store, one whose disk is not mounted,
-//! and a log that is newer than the metadata are told before anything is written there.
+//! A directory contains a file `STORE` with the id of its store, and metadata lists the directory.
+//! So a directory of another store, one whose disk is not mounted, and a log that is newer than the
+//! metadata are detected before anything is written there.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,44 +16,41 @@ use freshet_meta::{LogSecret, LogState, Meta};
 use crate::config::EngineConfig;
 use crate::engine::World;
 
-/// Says whose log a directory holds.
+/// The file that identifies the store of a log directory.
 pub const STORE_FILE: &str = "STORE";
-/// The lock that keeps a second server off a directory.
+/// The file whose lock excludes other servers from a directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
-/// A lock, held until it is dropped.
+/// A lock that is held until dropped.
 pub(crate) type Lock = Box<dyn Send + Sync>;
 
-/// What keeps a directory of the log from being used.
+/// Why a log directory is unusable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DirFault {
-    /// It is not there.
     Missing,
-    /// It is there, and nothing says that it is the one that it was.
+    /// It exists but has no file [`STORE_FILE`].
     Unmarked,
-    /// It holds the log of another store, whose data stands there.
+    /// It belongs to the store whose data directory is given.
     Others(String),
-    /// It was never of this store and holds this log file.
+    /// It was never used by this store, and contains the given log file.
     Unknown(String),
-    /// It holds this log file, made after the metadata that is there.
+    /// It contains the given log file, which is newer than the metadata.
     Newer(String),
 }
 
-/// A directory of the log, and what metadata knows of it.
+/// A log directory with its metadata.
 pub(crate) struct LogDir {
-    /// Where it is.
     pub path: PathBuf,
-    /// As metadata lists it.
+    /// The path as listed in metadata.
     pub name: String,
-    /// Whether metadata lists it.
     is_listed: bool,
-    /// Whether new files are to stand there.
+    /// Whether new files may be created in it.
     is_wanted: bool,
-    /// The files that metadata has there.
+    /// Ids of its log files according to metadata.
     pub files: Vec<u64>,
 }
 
-/// A directory that cannot be used, and why.
+/// An unusable log directory.
 pub(crate) struct BadDir {
     pub dir: LogDir,
     pub fault: DirFault,
@@ -88,7 +85,7 @@ impl fmt::Display for BadDir {
 }
 
 impl BadDir {
-    /// What somebody who wants to start the server can do.
+    /// Advice to the operator.
     fn advice(&self) -> &'static str {
         match (&self.fault, self.dir.is_listed || !self.dir.files.is_empty()) {
             (DirFault::Missing | DirFault::Unmarked, _) => {
@@ -114,15 +111,15 @@ impl BadDir {
     }
 }
 
-/// The file that a directory of this name is in metadata: relative below the data directory, so
-/// that that can be moved.
+/// The path of a log directory as listed in metadata: relative if it is below the data directory,
+/// so that the data directory can be moved.
 pub(crate) fn listed(data_dir: &Path, path: &Path) -> Result<String> {
-    // Components have no slash at the end, which is no other directory.
+    // Path components ignore a trailing slash.
     let path = path.strip_prefix(data_dir).unwrap_or(path).components().as_path();
     path.to_str().map(str::to_owned).ok_or_else(|| err!(Io, "{} is no text", path.display()))
 }
 
-/// The directories that metadata knows and those that are wanted, each once.
+/// The directories known to metadata and the configured ones, without duplicates.
 fn all(state: &LogState, data_dir: &Path, wanted: &[PathBuf]) -> Result<Vec<LogDir>> {
     let file_dirs = state.files.iter().filter_map(|file| Path::new(&file.path).parent());
     let wanted = wanted.iter().map(|dir| listed(data_dir, dir)).collect::<Result<BTreeSet<_>>>()?;
@@ -142,10 +139,10 @@ fn all(state: &LogState, data_dir: &Path, wanted: &[PathBuf]) -> Result<Vec<LogD
     Ok(names.collect::<BTreeSet<_>>().into_iter().map(dir).collect())
 }
 
-/// The directories of a stopped store that cannot be used as they are; nothing is changed.
+/// The unusable log directories of a stopped store. Changes nothing.
 ///
 /// # Errors
-/// One that cannot be read.
+/// When a directory cannot be read.
 pub(crate) fn faults(fs: &dyn Fs, data_dir: &Path, state: &LogState) -> Result<Vec<BadDir>> {
     let mut bad = Vec::new();
     for dir in all(state, data_dir, &[])? {
@@ -156,11 +153,11 @@ pub(crate) fn faults(fs: &dyn Fs, data_dir: &Path, state: &LogState) -> Result<V
     Ok(bad)
 }
 
-/// Takes the directories of the log for a server: makes those that are new, locks and marks
-/// them, and lets those go that it has no use for any more.
+/// Acquires the log directories for a server: creates new ones, locks them, marks them with the
+/// store's id, and releases those that are no longer used.
 ///
 /// # Errors
-/// A directory that is not this store's, that is missing, or that another server has.
+/// When a directory belongs to another store, is missing, or is used by another server.
 pub(crate) fn take(config: &EngineConfig, world: &World, meta: &Meta) -> Result<Vec<Lock>> {
     let fs = &world.fs;
     if meta.log_state().store == 0 {
@@ -188,11 +185,11 @@ pub(crate) fn take(config: &EngineConfig, world: &World, meta: &Meta) -> Result<
     Ok(locks)
 }
 
-/// Refuses to begin a store beside the remains of one whose metadata is gone, and in the log
-/// directory of another.
+/// Refuses to create a store beside the remains of a store without metadata, or in a log directory
+/// of another store.
 ///
 /// # Errors
-/// When there are any.
+/// When there is either.
 pub(crate) fn check_new(fs: &dyn Fs, config: &EngineConfig) -> Result<()> {
     let data_dir = &config.data_dir;
     let own = [data_dir.join("wal").join(STORE_FILE), data_dir.join("ballast")];
@@ -221,7 +218,7 @@ pub(crate) fn check_new(fs: &dyn Fs, config: &EngineConfig) -> Result<()> {
 }
 
 impl LogDir {
-    /// What keeps it from being used, if anything does.
+    /// Why the directory is unusable, if it is.
     fn fault(&self, fs: &dyn Fs, state: &LogState) -> Result<Option<DirFault>> {
         let is_known = self.is_listed || !self.files.is_empty();
         if !fs.exists(&self.path) {
@@ -233,13 +230,13 @@ impl LogDir {
             Some((store, of)) if store != Some(state.store) => Some(DirFault::Others(of)),
             Some(_) => newer().map(|(_, name)| DirFault::Newer(name.clone())),
             None if self.is_listed => Some(DirFault::Unmarked),
-            // Somebody has accepted that it is not marked.
+            // An operator has accepted that the file is missing.
             None if is_known => None,
             None => strays.first().map(|(_, name)| DirFault::Unknown(name.clone())),
         })
     }
 
-    /// The store that it says it is of, and where that had its data.
+    /// The id in [`STORE_FILE`], and the data directory of that store.
     fn mark(&self, fs: &dyn Fs) -> Result<Option<(Option<u64>, String)>> {
         let path = self.path.join(STORE_FILE);
         let bytes = match fs.read(&path) {
@@ -253,7 +250,7 @@ impl LogDir {
         Ok(Some((number, of.to_owned())))
     }
 
-    /// Log files in it that metadata does not list, by id.
+    /// Log files in it that metadata does not list, with their ids.
     fn strays(&self, fs: &dyn Fs) -> Result<Vec<(u64, String)>> {
         let entries = fs.list(&self.path).map_err(|error| failed("read", &self.path, error))?;
         let stray = |entry: freshet_base::io::Entry| {
@@ -264,7 +261,7 @@ impl LogDir {
         Ok(entries.into_iter().filter_map(stray).collect())
     }
 
-    /// Makes it this server's.
+    /// Locks the directory, marks it with the store's id and removes unlisted log files.
     fn take(self, fs: &FsRef, state: &LogState, data_dir: &Path) -> Result<Lock> {
         let refused = |dir: Self, fault| Err(BadDir { dir, fault }.into_error());
         if !fs.exists(&self.path) {
@@ -295,7 +292,7 @@ impl LogDir {
         Ok(lock)
     }
 
-    /// Removes files that are listed no more.
+    /// Removes log files that are no longer listed.
     fn remove_strays(&self, fs: &dyn Fs) -> Result<()> {
         for (_, name) in self.strays(fs)? {
             let path = self.path.join(name);
@@ -304,8 +301,8 @@ impl LogDir {
         Ok(())
     }
 
-    /// Takes the mark off, so that another store may have it. Files go before it, also for the
-    /// device: without the mark nobody would know whose they are.
+    /// Removes the mark, so that another store may use the directory. Log files are removed and
+    /// synced first: without the mark nobody would know which store they belong to.
     fn let_go(&self, fs: &dyn Fs, store: u64) -> Result<()> {
         if !matches!(self.mark(fs), Ok(Some((of, _))) if of == Some(store)) {
             return Ok(());

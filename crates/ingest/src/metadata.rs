@@ -1,6 +1,7 @@
-//! Metadata follows the log (cluster.md 41 to 43): what a flush or a merge did is a record, which
-//! settles in memory behind the horizon, in the order of the log. A checkpoint brings the store up
-//! to date later, and only behind that goes what the store still names.
+//! Metadata follows the log (cluster.md 41 to 43): the result of a flush or a merge is a record,
+//! which is applied to metadata in memory ("settles") once the horizon has reached it, in log
+//! order. A checkpoint updates the store on disk later; only then are files deleted that the store
+//! still refers to.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,54 +22,54 @@ use crate::record::{self, Kind, MetadataBody};
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
-/// What fits into the one block that is kept for a record from the beginning of a flush.
+/// Payload size that fits in the one block of log space reserved at the beginning of a flush.
 const SMALL_EVENT_BYTES: usize = 3 << 10;
-/// A longer event goes to a file: this part of a log file, 1 MiB of 64.
+/// A longer event is written to a file if it exceeds this fraction of a log file, 1 MiB of 64.
 const FILE_PARTS: u64 = 64;
-/// How long what has settled may be missing in the store, but for the commit itself.
+/// The maximum time from settling to the start of a checkpoint.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(900);
 
-/// How often who waits for room looks whether the engine stops.
+/// How often a waiter for log space checks whether the engine stops.
 const ROOM_LOOK: Duration = Duration::from_millis(200);
 
-/// Records that have entered and not settled, and what waits for a checkpoint.
+/// Records that have not settled yet, and state of checkpoints.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// In the order of the log: who appends puts them in under its lock.
+    /// Records in log order: they are added under the append lock.
     entered: Mutex<VecDeque<Entered>>,
-    /// Held by the one who settles.
+    /// Held while settling.
     settles: Mutex<()>,
-    /// Files of records, which may go when the store reflects these.
+    /// Event files of records; each may be removed once the store reflects its record.
     files: Mutex<Vec<(Lsn, PathBuf)>>,
-    /// Since when the store lacks something.
+    /// Since when the store lacks settled changes.
     ahead_since: Mutex<Option<Duration>>,
 }
 
-/// A metadata record that is in the log.
+/// A metadata record in the log that has not settled yet.
 struct Entered {
     lsn: Lsn,
     event: MetaEvent,
     shown: Shown,
-    /// The file that its event stands in.
+    /// The file that contains its event.
     file: Option<EventFile>,
     answer: oneshot::Sender<bool>,
 }
 
-/// What readers are shown when a metadata record has settled.
+/// The change of the view when a metadata record settles.
 pub(crate) struct Shown {
-    /// The table.
     pub table: Arc<TableState>,
-    /// The LSN that the view stands at behind it.
+    /// The LSN of the view after the change.
     pub at: Lsn,
-    /// What happens to the view.
+    /// The change.
     pub event: Event<'static>,
-    /// Keeps the sweep off the files that it names until the view does.
+    /// Prevents the sweep from deleting the new files until the view refers to them.
     pub in_flight: InFlight,
 }
 
 impl Settling {
-    /// Whether the store has lacked something for so long that a checkpoint is due. The next one is
-    /// due as long after this answer, whatever settles meanwhile: at most one a second.
+    /// Whether the store has lacked changes for so long that a checkpoint is due. After a positive
+    /// answer the interval starts again, whatever settles meanwhile, so that there is at most one
+    /// checkpoint per second.
     fn is_due(&self, is_ahead: bool, now: Duration) -> bool {
         let mut since = self.ahead_since.lock();
         *since = is_ahead.then(|| since.unwrap_or(now));
@@ -81,21 +82,23 @@ impl Settling {
 }
 
 impl Engine {
-    /// Room for the record of a flush or a merge, taken before files are written.
+    /// Reserves log space for the record of a flush or merge, before files are written.
     ///
     /// # Errors
-    /// `OutOfRoom` while the log has no more for them.
+    /// `OutOfRoom` while the part of the log for such records is full.
     pub(crate) fn room_of_event(&self) -> Result<Room> {
         self.wal().try_reserve_publish(SMALL_EVENT_BYTES).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room for what a flush or a merge did; tried again")
         })
     }
 
-    /// The same, waiting for its turn: a turn frees log without any record of this kind, so there
-    /// is room in the end. The caller must hold nothing that a turn waits for.
+    /// Like [`Self::room_of_event`], but waits. Recycling frees log space without needing records
+    /// of this kind, so there will be space eventually. The caller must not hold anything that
+    /// recycling waits for.
     ///
     /// # Errors
-    /// As above, after as long as a load waits, or when the engine stops: no turn comes then.
+    /// Those of [`Self::room_of_event`], after `load_patience`, or when the engine stops, since
+    /// nothing is recycled then.
     pub(crate) async fn wait_for_event_room(&self) -> Result<Room> {
         let deadline = Deadline::after(&**self.clock(), self.config().load_patience);
         loop {
@@ -111,9 +114,9 @@ impl Engine {
         }
     }
 
-    /// Appends what a flush or a merge did to the files of a table, and waits until it has
-    /// settled. `false` where nothing has happened, since the table is another one by now: the new
-    /// files are to be dropped. Given up after the append it settles all the same.
+    /// Appends the result of a flush or merge and waits until it has settled. Returns `false` if it
+    /// had no effect because the table has changed; the new files are then to be deleted. If the
+    /// future is dropped after the append, the record settles nevertheless.
     ///
     /// # Errors
     /// When a large event cannot be written to its file.
@@ -142,7 +145,8 @@ impl Engine {
         Ok(settled.await.expect("what is durable has settled"))
     }
 
-    /// The payload of an event with room for it: where it is long, or there is no room, a file.
+    /// Encodes an event with log space for it: in a file if it is long or there is no log space for
+    /// it.
     async fn payload_of(
         self: &Arc<Self>,
         json: Vec<u8>,
@@ -170,20 +174,20 @@ impl Engine {
         Ok((record::metadata_payload(body), small, Some(file)))
     }
 
-    /// Waits until all metadata records of a table have settled: one whose flush or merge was given
-    /// up after its append may not have.
+    /// Waits until all metadata records of a table have settled. Futures of a flush or merge may
+    /// have been dropped between append and settling.
     pub(crate) async fn events_settled(&self, table: &TableState) {
         self.horizon().wait(table.last_event()).await;
         self.settle_due();
     }
 
-    /// Settles every record up to the horizon that has not: in memory, without waiting.
+    /// Settles every record up to the horizon, in memory and without waiting.
     pub(crate) fn settle_due(&self) {
         let _one = self.settling.settles.lock();
-        // A panic would leave metadata and view telling different stories, and a checkpoint would
-        // write that down: rows that are in no file would count as flushed.
+        // A panic would leave metadata and view inconsistent, and a checkpoint would make that
+        // durable: rows that are in no file would count as flushed.
         let _whole = AbortOnPanic("settling a metadata record");
-        // In this order: a record that is durable is among those that have entered.
+        // The horizon is read before `entered`, so that every durable record is found there.
         let horizon = self.horizon().get();
         loop {
             let next = {
@@ -204,16 +208,16 @@ impl Engine {
         if fits {
             self.show_since(lsn, at, table.id, of_view);
         }
-        // The view names the files by now, or nothing does.
+        // By now either the view refers to the files or nothing does.
         drop(in_flight);
         if let Some(mut file) = file {
             file.free_at = lsn;
         }
-        // Who waited may have gone away.
+        // The receiver may have been dropped.
         let _ = answer.send(fits);
     }
 
-    /// Starts a checkpoint when one is due; called by the keeper.
+    /// Starts a checkpoint if one is due; called by the keeper.
     pub(crate) fn plan_checkpoint(self: &Arc<Self>) {
         self.settle_due();
         if self.settling.is_due(self.meta().is_ahead(), self.clock().now()) {
@@ -221,10 +225,10 @@ impl Engine {
         }
     }
 
-    /// Brings the store up to date.
+    /// Writes a checkpoint.
     ///
     /// # Errors
-    /// When the disk is full; it is tried again.
+    /// When the disk is full; it is retried.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.settle_due();
         self.failpoints().pass("checkpoint").map_err(|e| Error::io("checkpoint", e))?;
@@ -232,7 +236,7 @@ impl Engine {
         self.remove_event_files()
     }
 
-    /// Removes the files of records that the store reflects.
+    /// Removes event files of records that the store reflects.
     pub(crate) fn remove_event_files(&self) -> Result<()> {
         let saved = self.meta().saved_lsn();
         let mut files = self.settling.files.lock();
@@ -240,7 +244,7 @@ impl Engine {
         drop(files);
         while let Some((_, file)) = free.last() {
             if let Err(error) = remove_event_file(&self.world.fs, file) {
-                // The next checkpoint tries it again.
+                // The next checkpoint retries it.
                 self.settling.files.lock().append(&mut free);
                 return Err(error);
             }
@@ -249,7 +253,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes over the files that records above the checkpoint name, and removes all others.
+    /// Registers the event files of records above the checkpoint, and removes all others.
     pub(crate) fn adopt_event_files(&self, files: Vec<(Lsn, PathBuf)>) -> Result<()> {
         let dir = events_dir(&self.config().data_dir);
         let listed = self.fs().list(&dir).map_err(|error| Error::io("list files", error))?;
@@ -263,8 +267,8 @@ impl Engine {
     }
 }
 
-/// The file of a record. Dropped, it goes as soon as the store reflects the record, or at once
-/// where there is none.
+/// An event file. When dropped, it is left to the next checkpoint that reflects its record, or to
+/// the next one if no record refers to it.
 struct EventFile {
     engine: Weak<Engine>,
     path: PathBuf,
@@ -273,13 +277,13 @@ struct EventFile {
 
 impl Drop for EventFile {
     fn drop(&mut self) {
-        // Where the process ends, the next start removes it.
+        // If the process ends, the next start removes it.
         let Some(engine) = self.engine.upgrade() else { return };
         engine.settling.files.lock().push((self.free_at, std::mem::take(&mut self.path)));
     }
 }
 
-/// Where events stand that are too long for a record.
+/// The directory of event files.
 pub(crate) fn events_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("events")
 }
@@ -303,7 +307,7 @@ mod tests {
         let is_due = |is_ahead, millis| settling.is_due(is_ahead, Duration::from_millis(millis));
         assert!(!is_due(true, 0));
         assert!(is_due(true, 900));
-        // Others have settled while the store was written.
+        // Other records have settled during the checkpoint.
         assert!(!is_due(true, 950));
         assert!(!is_due(true, 1_800));
         assert!(is_due(true, 1_850));

@@ -1,32 +1,31 @@
-//! Labels that nobody gave: they follow from the transaction id and cost nothing to remember.
+//! Generated labels: they are derived from the transaction id and need no memory.
 
 use freshet_base::TxnId;
 
-/// The label of a group that loads share, in Doris's form.
+/// The label of a group shared by loads, in Doris's format.
 pub fn group_label(txn: TxnId) -> String {
     let (high, low) = spread(txn);
     format!("group_commit_{high:016x}_{low:016x}")
 }
 
-/// The label of a load that is a group of its own.
 pub fn load_label(txn: TxnId) -> String {
     let (high, low) = spread(txn);
     format!("label_{high:016x}_{low:016x}")
 }
 
-/// The label of a transaction of several statements.
+/// The label of a transaction with several statements.
 pub fn transaction_label(txn: TxnId) -> String {
     let (high, low) = spread(txn);
     format!("txn_insert_{high:016x}_{low:016x}")
 }
 
-/// The query id of a reply.
+/// The query id in a reply.
 pub fn query_id(txn: TxnId, connection: u32) -> String {
     let (high, low) = spread(TxnId(txn.get() ^ (u64::from(connection) << 40)));
     format!("{high:016x}-{low:016x}")
 }
 
-/// Two words that look random and are one to one with the id (the finaliser of splitmix64).
+/// Two words that look random and are a bijection of the id (the finalizer of splitmix64).
 fn spread(txn: TxnId) -> (u64, u64) {
     let mix = |seed: u64| {
         let mut word = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

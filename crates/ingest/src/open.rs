@@ -1,4 +1,4 @@
-//! Opening a store: metadata, then the log in order, then service.
+//! Opens a store: first metadata, then the log in order; then it serves requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,18 +37,18 @@ use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
 use crate::sweep::Sweeper;
 
-/// The name of the metadata file.
+/// The file name of the metadata store.
 pub const META_FILE: &str = "meta.redb";
-/// The name of the file that counts terms.
+/// The file name of the term, which counts the starts of the store.
 pub const TERM_FILE: &str = "raft.state";
 
 impl Engine {
-    /// Opens the store in `config.data_dir`, makes it if there is none, brings the log into
-    /// memory and starts the log's thread and the keeper.
+    /// Opens the store in `config.data_dir`, or creates it, replays the log into memory, and starts
+    /// the log thread and the keeper.
     ///
     /// # Errors
-    /// When another server has the store, when the log or metadata is damaged or of a newer
-    /// version, when the disk is full.
+    /// When another server uses the store, when the log or metadata is damaged or has a newer
+    /// version, or when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
         let disk = Disk::new(&world.fs, &config);
         let store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
@@ -134,7 +134,8 @@ impl Engine {
         })
     }
 
-    /// Metrics count each reason from zero on, not from its first time on.
+    /// Creates the metrics of all reasons, so that they start at zero instead of appearing with the
+    /// first event.
     fn show_reasons(&self) {
         use crate::record::GroupEndReason as End;
         use freshet_storage::flush_policy::FlushReason as Flush;
@@ -147,14 +148,14 @@ impl Engine {
         }
     }
 
-    /// Lets the log write and the keeper keep. Log files are there before the first load.
+    /// Starts the log thread and the keeper. Log files exist before the first load.
     fn start(self: &Arc<Self>) -> Result<()> {
         self.show_reasons();
         self.take_ballast();
         while self.wal().needs_file() {
             match self.make_log_file() {
                 Ok(()) => {}
-                // Reads are served, and loads wait for room as at any other time.
+                // Reads work, and loads wait for log space as usual.
                 Err(error) if error.code() == ErrorCode::DiskFull => {
                     self.note_error(&error);
                     break;
@@ -168,7 +169,7 @@ impl Engine {
     }
 }
 
-/// A place where a test ends a start.
+/// A failpoint of the recovery.
 fn step(world: &World, name: &str) -> Result<()> {
     world.failpoints.pass(name).map_err(|error| Error::io("open the store", error))
 }
@@ -226,7 +227,7 @@ fn table_view(
     Ok(TableView::new(table, stored.flushed.lsn, stored.flushed.version, tablets))
 }
 
-/// A store that no server has: locked, its metadata open.
+/// A stopped store: locked, with its metadata open.
 pub(crate) struct StoppedStore {
     pub fs: FsRef,
     pub meta: Meta,
@@ -238,11 +239,12 @@ pub(crate) struct StoppedStore {
 }
 
 impl StoppedStore {
-    /// Takes the store in `config.data_dir` for a server, with the directories of its log; makes
-    /// what is not there yet.
+    /// Opens the store in `config.data_dir` for a server, including its log directories; creates
+    /// what is missing.
     ///
     /// # Errors
-    /// When another server has it, a directory is not its own, or metadata cannot be read.
+    /// When another server uses it, when a directory belongs to another store, or when metadata
+    /// cannot be read.
     pub fn take(config: &EngineConfig, world: &World) -> Result<Self> {
         let (fs, dir) = (&world.fs, &config.data_dir);
         make_dir(fs, dir)?;
@@ -261,11 +263,11 @@ impl StoppedStore {
         Ok(store)
     }
 
-    /// Opens the store in `config.data_dir` for a tool: makes nothing, and of the log it takes
-    /// directories and sizes from metadata, whatever the settings say.
+    /// Opens the store in `config.data_dir` for a tool. Creates nothing, and takes the log's
+    /// directories and sizes from metadata instead of the configuration.
     ///
     /// # Errors
-    /// When there is none, a server has it, or metadata cannot be read.
+    /// When it does not exist, a server uses it, or metadata cannot be read.
     pub fn open(config: &EngineConfig, world: &World) -> Result<Self> {
         let dir = &config.data_dir;
         if !world.fs.exists(&dir.join(META_FILE)) {
@@ -286,26 +288,26 @@ impl StoppedStore {
         })
     }
 
-    /// Directories of the log that cannot be used as they are.
+    /// The unusable log directories.
     ///
     /// # Errors
-    /// One that cannot be read.
+    /// When a directory cannot be read.
     pub fn bad_log_dirs(&self) -> Result<Vec<BadDir>> {
         log_dirs::faults(&*self.fs, &self.config.data_dir, &self.meta.log_state())
     }
 
-    /// Finds the end of the log.
+    /// Scans the log for its end.
     ///
     /// # Errors
-    /// [`ScanError`]: what stands in the way of a start.
+    /// [`ScanError`]: why the store cannot be started.
     pub fn scan(&self) -> Result<Scan, ScanError> {
         self.read_log(scan)
     }
 
-    /// The highest term that has written anything, as far as the log and the file of terms say.
+    /// The highest term that has written anything, according to the log and the term file.
     ///
     /// # Errors
-    /// A log file that is missing, or cannot be read.
+    /// When a log file is missing or cannot be read.
     pub fn highest_term(&self) -> Result<Term, ScanError> {
         let of_log = self.read_log(|input| highest_term(&input))?;
         Ok(of_log.max(self.term.term().unwrap_or_default()))
@@ -330,14 +332,14 @@ impl StoppedStore {
     }
 
     fn log_file(&self, record: &LogFileRecord) -> LogFile {
-        // Relative ones stand under the data directory, wherever that has been moved to.
+        // Relative paths are relative to the data directory, which may have been moved.
         let path = self.config.data_dir.join(&record.path);
         LogFile { id: record.id, path, bytes: record.bytes }
     }
 
-    /// The files that the log goes on with. What has another size than new files, or stands where
-    /// no new ones shall, is only read: it goes when its records are recycled, or at once where it
-    /// has none.
+    /// The files that the log continues with. Files with another size than new ones, or in a
+    /// directory without new ones, are only read: they are removed when their records are recycled,
+    /// or at once if they have none.
     fn sort_out(&self, scan: &Scan) -> Result<Vec<FileState>> {
         let is_kept = |file: &LogFile| {
             let dir = file.path.parent().expect("a log file is in a directory");
@@ -348,7 +350,7 @@ impl StoppedStore {
         for FileState { file, live, .. } in scan.files.iter().cloned() {
             match (is_kept(&file), live) {
                 (false, None) => {
-                    // On a full disk it may stay; the next start tries again.
+                    // Removal may fail on a full disk; the next start retries it.
                     if let Err(error) = remove_log_file(&self.fs, &self.meta, &file) {
                         tracing::warn!(%error, "a log file that is not used any more stays");
                     }
@@ -359,7 +361,7 @@ impl StoppedStore {
         Ok(files)
     }
 
-    /// The highest LSN that metadata names: everything up to it was durable.
+    /// The highest LSN in metadata; everything up to it was durable.
     fn durable_known(&self) -> Lsn {
         let tables = self.meta.saved().tables();
         let flushed = tables.iter().map(|t| t.flushed.lsn.max(t.flushed.version_lsn));
@@ -367,8 +369,8 @@ impl StoppedStore {
         flushed.chain(known).max().unwrap_or(Lsn::ZERO)
     }
 
-    /// The file of terms where it cannot be used, and why. `highest` is the highest term of which
-    /// the log has something.
+    /// The path of the term file if it is unusable, and why. `highest` is the highest term in the
+    /// log.
     pub fn bad_term_file(&self, highest: Term) -> Option<(PathBuf, String)> {
         let what = match self.term {
             TermFile::Term(term) | TermFile::OneBlock(term) if term < highest => {
@@ -383,8 +385,8 @@ impl StoppedStore {
         Some((path, what))
     }
 
-    /// Begins a term behind what a scan has found: its number is on the device before anything of
-    /// it is written.
+    /// Begins a new term after the end found by the scan. Its number is durable before anything is
+    /// written in it.
     fn begin_term(&self, scan: &Scan) -> Result<NewTerm> {
         if let Some((_, what)) = self.bad_term_file(scan.highest_term) {
             return Err(damaged(err!(Corruption, "{what}")));
@@ -401,21 +403,21 @@ impl StoppedStore {
         Ok(NewTerm { term, secrets, after: scan.end, covered: scan.covered, clock })
     }
 
-    /// Says that terms up to `term` may have written something.
+    /// Writes the term file: terms up to `term` may have written something.
     pub fn write_term(&self, term: Term) -> Result<()> {
         let path = self.config.data_dir.join(TERM_FILE);
         write_term(&*self.fs, &path, term)
             .map_err(|error| Error::io(format_args!("write {}", path.display()), error))
     }
 
-    /// The side file that metadata names.
+    /// The path of the current side file according to metadata.
     pub fn side_file(&self) -> Option<PathBuf> {
         let name = self.meta.log_state().side_file?;
         Some(side_dir(&self.config.data_dir).join(name))
     }
 }
 
-/// Where the files of tables are.
+/// The directory of table files.
 fn data_dir(store: &Path) -> DataDir {
     DataDir::new(store.join("data"))
 }
@@ -428,7 +430,7 @@ pub(crate) fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> 
     Error::new(ErrorCode::Corruption, message).with_source(error)
 }
 
-/// The highest term that may have written anything; before the first log file there was none.
+/// The term file, with term zero for a new store without log files.
 fn term_file(config: &EngineConfig, world: &World, meta: &Meta) -> Result<TermFile> {
     let path = config.data_dir.join(TERM_FILE);
     let term = read_term(&*world.fs, &path)

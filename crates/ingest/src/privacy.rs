@@ -1,7 +1,9 @@
-//! Keeps a store from other users of the machine: what it holds are rows, and hashes of passwords.
+//! Protects the files of a store from other users of the machine: they contain rows and password
+//! hashes.
 //!
-//! What this process makes is closed from the beginning, by the mask that the binary sets. What an
-//! earlier version or somebody's copy has left open is closed at the start.
+//! Files created by this process are private from the beginning because of the umask set by the
+//! binary. Files that an earlier version or a manual copy left accessible are made private at the
+//! start.
 
 use std::path::Path;
 
@@ -12,7 +14,7 @@ use crate::engine::World;
 use crate::log_dirs::{LOCK_FILE, STORE_FILE};
 use crate::open::{META_FILE, TERM_FILE};
 
-/// Everything that stands in the directory of a store.
+/// All entries of a store's directory.
 const OF_A_STORE: [&str; 11] = [
     META_FILE,
     TERM_FILE,
@@ -27,10 +29,10 @@ const OF_A_STORE: [&str; 11] = [
     "error_log",
 ];
 
-/// Closes the directories of a store and of its log, with all that is in them.
+/// Makes the directories of a store and of its log private, with all their contents.
 ///
 /// # Errors
-/// When what others may read cannot be closed, because it belongs to somebody else.
+/// When permissions cannot be changed because another user owns the file.
 pub(crate) fn close<'a>(world: &World, dirs: impl Iterator<Item = &'a Path>) -> Result<()> {
     let fs = &*world.fs;
     for dir in dirs {
@@ -46,9 +48,9 @@ pub(crate) fn close<'a>(world: &World, dirs: impl Iterator<Item = &'a Path>) -> 
     Ok(())
 }
 
-/// What is in a directory that is closed nobody else can reach, so that is looked at no further.
-/// One in which there is something else as well (`/tmp`, somebody's home) stays as it is, and what
-/// of a store is in it is closed.
+/// The contents of a private directory are unreachable for other users, so they are not checked. A
+/// directory that also contains other files (`/tmp`, a home directory) is not changed, only the
+/// entries that belong to a store.
 fn close_dir(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     let entries = list(fs, dir)?;
     let (ours, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_ours);

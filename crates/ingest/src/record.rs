@@ -1,26 +1,26 @@
-//! What a log record says, and how it says it in bytes.
+//! The binary format of log records.
 //!
-//! A record has a *stamp*, written under the log's lock from the state that the log itself
-//! has made, and a *payload*, encoded before it. Numbers are little endian.
+//! A record has a *stamp*, written under the append lock from state derived from the log itself,
+//! and a *payload*, encoded beforehand. Numbers are little-endian.
 //!
 //! ```text
 //! load      stamp    u16 parts, then per part: table u64, partition u64, incarnation u32,
 //!                    txn u64, version u64 (0: the part does not end its group)
 //!           payload  per part: table u64, body u8, schema version u32, rows u32, len u32,
 //!                    len bytes (encoded rows, or rowsets as JSON);
-//!                    then, where the client gave a label: db u64, kind u8,
+//!                    then, if the client gave a label: db u64, kind u8,
 //!                    committed i64 (microseconds since 1970), the label's bytes
 //! group end stamp    table u64, txn u64, version u64, reason u8
 //! barrier   stamp    u16 tables, then per table: table u64, incarnation u32 (new),
 //!                    schema version u32 (current from here on), txn u64, version u64
 //!                    (of the group it ended; 0: none was open)
 //!           payload  u8 truncate | alter | drop
-//! database  stamp    db u64: it is dropped, with all tables that it has there
+//! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64
 //!           payload  u8 0 and the event as JSON, or u8 1, its CRC-32C u32 and the name of the
 //!                    file that holds it
-//! removal   nothing writes one yet; its number is taken so that older servers refuse it
+//! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
 use freshet_base::{
@@ -28,34 +28,33 @@ use freshet_base::{
 };
 use freshet_meta::LabelKind;
 
-/// Most tables of one record: what its stamp says of them stays far below a stamp's limit.
+/// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
 pub const TABLES_MAX: usize = 16_384;
 /// Bytes before the rows of a part in a load's payload.
 pub const PART_HEAD_BYTES: usize = 21;
 
-/// The kinds of record, as the log stores them.
+/// The kinds of records, with their numbers in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Rows, or the rowsets of a large load, of one table or more.
+    /// Rows, or rowsets of a large load, of one or more tables.
     Load = 1,
-    /// The end of a group.
     GroupEnd = 2,
     /// TRUNCATE, ALTER or DROP.
     Barrier = 3,
-    /// Rows that are gone.
+    /// Removed rows.
     Removal = 4,
     /// DROP DATABASE.
     DatabaseDrop = 5,
-    /// What a flush or a merge did to files.
+    /// The result of a flush or merge.
     Metadata = 6,
 }
 
 impl Kind {
-    /// The kind of a stored number.
+    /// The kind with a stored number.
     ///
     /// # Errors
-    /// A number of a newer server.
+    /// When the number is from a newer server.
     pub fn from_stored(number: u8) -> Result<Self> {
         use Kind::{Barrier, DatabaseDrop, GroupEnd, Load, Metadata, Removal};
         [Load, GroupEnd, Barrier, Removal, DatabaseDrop, Metadata]
@@ -65,110 +64,95 @@ impl Kind {
     }
 }
 
-/// What the lock gave one part of a load.
+/// The part of a load's stamp for one table, assigned under the append lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartStamp {
-    /// Its table.
     pub table: TableId,
-    /// Its partition.
     pub partition: PartitionId,
-    /// The partition's incarnation at this place of the log.
+    /// The partition's incarnation at this position of the log.
     pub incarnation: Incarnation,
-    /// The transaction it is reported under.
+    /// The transaction id reported to the client.
     pub txn: TxnId,
-    /// The version it gives its table when it ends its group.
+    /// The version of the table, if the part ends its group.
     pub ends_with: Option<Version>,
 }
 
-/// What a part of a load carries.
+/// The rows of a part of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body<'a> {
-    /// Encoded rows.
     Rows(&'a [u8]),
-    /// Rowsets whose files are synced, as JSON.
+    /// Metadata of rowsets in synced files, as JSON.
     Rowsets(&'a [u8]),
 }
 
-/// One part of a load's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part<'a> {
-    /// Its table.
     pub table: TableId,
-    /// The schema version its rows are encoded in.
+    /// The schema version that the rows are encoded with.
     pub schema_version: SchemaVersion,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
-    /// The rows.
     pub body: Body<'a>,
 }
 
-/// A label that a client gave.
+/// A label given by a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label<'a> {
-    /// Its database.
     pub db: DbId,
-    /// How long it is remembered.
+    /// Determines how long it is kept.
     pub kind: LabelKind,
-    /// When its load was committed, microseconds since 1970-01-01 UTC, for people.
+    /// When its load was committed, in microseconds since 1970-01-01 UTC.
     pub wall_micros: i64,
-    /// The label.
     pub text: &'a str,
 }
 
-/// A decoded record.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Record<'a> {
-    /// Rows of one table or more.
+    /// Rows of one or more tables.
     Load {
-        /// The parts with their stamps, in the order of the payload.
+        /// The parts with their stamps, in payload order.
         parts: Vec<(PartStamp, Part<'a>)>,
-        /// The label that the client gave.
+        /// The label given by the client.
         label: Option<Label<'a>>,
     },
-    /// The end of a group.
     GroupEnd(EndStamp),
-    /// A barrier.
     Barrier {
-        /// What it does.
         action: BarrierAction,
-        /// To which tables.
         tables: Vec<BarrierStamp>,
     },
-    /// A database that is gone, with the tables that it has there.
+    /// A database was dropped with all its tables.
     DatabaseDrop(DbId),
-    /// What happened to the files of a table; see [`MetadataBody`].
+    /// The files of a table have changed.
     Metadata(MetadataBody<'a>),
 }
 
-/// Where the event of a metadata record stands, which is JSON.
+/// Where the JSON event of a metadata record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetadataBody<'a> {
-    /// In the record.
     Inline(&'a [u8]),
-    /// In a file of its own, being large.
+    /// In a separate file because it is large.
     File {
-        /// Its CRC-32C.
+        /// The CRC-32C of the file.
         checksum: u32,
-        /// Its name.
+        /// The file's name.
         name: &'a str,
     },
 }
 
-/// Why a group ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum GroupEndReason {
-    /// It was open as long as `group_commit_interval_ms`.
+    /// Its age reached `group_commit_interval_ms`.
     Interval = 1,
-    /// It held `group_commit_data_bytes`.
+    /// Its size reached `group_commit_data_bytes`.
     Bytes = 2,
-    /// A barrier stands behind it.
+    /// A barrier follows.
     Barrier = 3,
-    /// Its rows went to files.
+    /// Its rows are being flushed.
     Flush = 4,
-    /// The server stopped in order.
+    /// The server is shutting down.
     Shutdown = 5,
-    /// The run ended without ending it; replay did.
+    /// Its term ended without ending it, so replay did.
     RunEnd = 6,
 }
 
@@ -186,45 +170,41 @@ impl GroupEndReason {
     }
 }
 
-/// The stamp of a group's end.
+/// The stamp of the end of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndStamp {
-    /// The group's table.
     pub table: TableId,
-    /// The group's transaction.
     pub txn: TxnId,
-    /// The version it gives its table.
+    /// The version it gives the table.
     pub version: Version,
-    /// Why it ended: a number, since readers only show it.
+    /// Why it ended, as a number because readers only display it.
     pub reason: u8,
 }
 
-/// What a barrier does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum BarrierAction {
-    /// Everything before it is gone.
+    /// All earlier rows are removed.
     Truncate = 1,
     /// Another schema version is current from here on.
     Alter = 2,
-    /// The table is gone.
+    /// The table is dropped.
     Drop = 3,
 }
 
-/// What the lock gave one table of a barrier.
+/// The part of a barrier's stamp for one table, assigned under the append lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BarrierStamp {
-    /// The table.
     pub table: TableId,
     /// The incarnation of its partitions from here on.
     pub incarnation: Incarnation,
     /// The schema version that is current from here on.
     pub schema_version: SchemaVersion,
-    /// The open group that it ended, and the version that this gave the table.
+    /// The open group that the barrier ended, and the version this gave the table.
     pub ended: Option<(TxnId, Version)>,
 }
 
-/// Writes the head of a part; the caller has put `len` row bytes behind it, or will.
+/// Writes the head of a part, which is followed by `len` bytes of rows.
 pub fn write_part_head(
     head: &mut [u8],
     table: TableId,
@@ -241,10 +221,10 @@ pub fn write_part_head(
     head[17..21].copy_from_slice(&len.to_le_bytes());
 }
 
-/// What a label takes besides its text: database, kind and time.
+/// Bytes of a label besides its text: database, kind and time.
 pub(crate) const LABEL_HEAD_BYTES: usize = 8 + 1 + 8;
 
-/// Writes the label behind the parts.
+/// Appends a label after the parts.
 pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
     payload.extend_from_slice(&label.db.get().to_le_bytes());
     payload.push(match label.kind {
@@ -255,7 +235,6 @@ pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
     payload.extend_from_slice(label.text.as_bytes());
 }
 
-/// Writes the stamp of one part.
 pub fn write_part_stamp(stamp: &mut Vec<u8>, part: &PartStamp) {
     stamp.extend_from_slice(&part.table.get().to_le_bytes());
     stamp.extend_from_slice(&part.partition.get().to_le_bytes());
@@ -264,7 +243,6 @@ pub fn write_part_stamp(stamp: &mut Vec<u8>, part: &PartStamp) {
     stamp.extend_from_slice(&part.ends_with.map_or(0, Version::get).to_le_bytes());
 }
 
-/// Writes the stamp of a group's end.
 pub fn write_end_stamp(stamp: &mut Vec<u8>, end: &EndStamp) {
     stamp.extend_from_slice(&end.table.get().to_le_bytes());
     stamp.extend_from_slice(&end.txn.get().to_le_bytes());
@@ -272,7 +250,7 @@ pub fn write_end_stamp(stamp: &mut Vec<u8>, end: &EndStamp) {
     stamp.push(end.reason);
 }
 
-/// Writes the stamp of one table of a barrier.
+/// Writes the part of a barrier's stamp for one table.
 pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
     let (txn, version) = barrier.ended.unwrap_or_default();
     stamp.extend_from_slice(&barrier.table.get().to_le_bytes());
@@ -282,7 +260,7 @@ pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
     stamp.extend_from_slice(&version.get().to_le_bytes());
 }
 
-/// The payload of a metadata record.
+/// Encodes the payload of a metadata record.
 pub fn metadata_payload(body: MetadataBody<'_>) -> Vec<u8> {
     match body {
         MetadataBody::Inline(json) => [&[0], json].concat(),
@@ -292,19 +270,17 @@ pub fn metadata_payload(body: MetadataBody<'_>) -> Vec<u8> {
     }
 }
 
-/// Writes the stamp of a metadata record.
 pub fn write_metadata_stamp(stamp: &mut Vec<u8>, table: TableId) {
     stamp.extend_from_slice(&table.get().to_le_bytes());
 }
 
-/// Writes the stamp of a DROP DATABASE.
 pub fn write_database_drop_stamp(stamp: &mut Vec<u8>, db: DbId) {
     stamp.extend_from_slice(&db.get().to_le_bytes());
 }
 
-/// The tables that a stamp names, as far as it can be read: of a record whose payload cannot.
+/// The tables in a stamp, as far as it is readable; for records with an unreadable payload.
 pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
-    /// What stands behind the table of a part and of a barrier.
+    /// Bytes after the table in the stamp of a part or barrier.
     const PART_REST_BYTES: usize = 28;
     const BARRIER_REST_BYTES: usize = 24;
     let mut stamp = Reader(stamp);
@@ -313,7 +289,7 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
         Ok(Kind::GroupEnd) => return stamp.u64().map(TableId).into_iter().collect(),
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,
-        // They tell of no rows that could be lost.
+        // These contain no rows that could be lost.
         Ok(Kind::Removal | Kind::DatabaseDrop | Kind::Metadata) | Err(_) => return tables,
     };
     for _ in 0..stamp.u16().unwrap_or(0) {
@@ -326,10 +302,10 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
     tables
 }
 
-/// Decodes a record whose checksums held.
+/// Decodes a record with valid checksums.
 ///
 /// # Errors
-/// `Corruption`: bytes that no server of this version wrote.
+/// `Corruption` for bytes that no server of this version writes.
 pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record<'a>> {
     let mut stamp = Reader(stamp);
     match Kind::from_stored(kind)? {
@@ -393,7 +369,7 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
     Ok(Record::Barrier { action, tables })
 }
 
-/// Takes numbers and parts off the front of bytes that may be anything.
+/// Reads numbers and slices from the start of untrusted bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

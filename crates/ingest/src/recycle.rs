@@ -1,8 +1,9 @@
-//! Log room: files are made ahead, and used again by turns (log.md 20 to 23).
+//! Management of log space: log files are created ahead of need, and recycled in turns (log.md 20
+//! to 23).
 //!
-//! A turn moves everything up to an LSN out of the log: large tables are flushed, what small
-//! tables have goes into one side file, one metadata commit names it, and only then are the
-//! log files used again.
+//! A turn moves all unflushed rows up to an LSN out of the log: large tables are flushed, the rows
+//! of small tables are written to one side file, one metadata commit refers to it, and only then
+//! are the log files reused.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -23,35 +24,35 @@ use crate::log_dirs;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
 
-/// A turn begins when this part of the log is in use, and frees about as much.
+/// A turn begins when this fraction of the log is in use, and frees about as much.
 const TURN_PARTS: u64 = 4;
-/// A side file has at most this part of the log, as far as its tables can be flushed.
+/// Maximum size of a side file as a fraction of the log, unless tables cannot be flushed.
 const SIDE_FILE_PARTS: u64 = 8;
 
-/// How long what failed is left alone.
+/// The retry delay after a failure.
 const FAILED_PAUSE: Duration = Duration::from_millis(500);
 
-/// What is going on with log room.
+/// State of the management of log space.
 #[derive(Default)]
 pub(crate) struct Recycler {
     turning: AtomicBool,
     making: AtomicBool,
     refilling: AtomicBool,
     saving: AtomicBool,
-    /// The id of the log file that is made next, from its reservation until it is listed.
+    /// The id of the next log file, from its reservation until the file is listed in metadata.
     next_file: Mutex<Option<u64>>,
-    /// The LSN up to which the log is wanted back; zero: nothing is.
+    /// The LSN up to which the log is to be freed; zero if it is not.
     wanted: AtomicU64,
 }
 
 impl Recycler {
-    /// Up to where the log is wanted back now.
+    /// The LSN up to which the log is to be freed, if it is.
     pub fn wanted(&self) -> Option<Lsn> {
         let lsn = self.wanted.load(Ordering::Acquire);
         (lsn > 0).then_some(Lsn(lsn))
     }
 
-    /// Whether a file is being made or a turn runs.
+    /// Whether any of its tasks is running.
     pub fn is_busy(&self) -> bool {
         let flags = [&self.turning, &self.making, &self.refilling, &self.saving];
         flags.iter().any(|flag| flag.load(Ordering::Acquire))
@@ -59,7 +60,7 @@ impl Recycler {
 }
 
 impl Engine {
-    /// Looks after files, ids and turns; called by the keeper at every tick.
+    /// Starts work on log files, ids and turns if needed; called by the keeper at every tick.
     pub(crate) fn keep_log(self: &Arc<Self>) {
         if self.wal().needs_file() && !self.recycler.making.swap(true, Ordering::AcqRel) {
             self.look_after(|recycler| &recycler.making, Self::make_log_file);
@@ -88,15 +89,16 @@ impl Engine {
         }
     }
 
-    /// Starts a checkpoint, unless one is under way.
+    /// Starts a checkpoint unless one is running.
     pub(crate) fn start_checkpoint(self: &Arc<Self>) {
         if !self.recycler.saving.swap(true, Ordering::AcqRel) {
             self.look_after(|recycler| &recycler.saving, Self::checkpoint);
         }
     }
 
-    /// Does blocking work apart from the keeper, once at a time: `flag` is set and is cleared at
-    /// its end. What failed is left alone for a while.
+    /// Runs blocking work in the background. `flag` was set by the caller to prevent concurrent
+    /// runs, and is cleared at the end. After a failure it stays set for a while, which delays the
+    /// next attempt.
     fn look_after(
         self: &Arc<Self>,
         flag: fn(&Recycler) -> &AtomicBool,
@@ -115,10 +117,10 @@ impl Engine {
         self.pool().spawn("log room", Box::pin(task));
     }
 
-    /// Makes one more log file, lists it, and hands it to the log.
+    /// Creates another log file, lists it in metadata, and hands it to the log.
     ///
     /// # Errors
-    /// When the disk has no room.
+    /// When the disk is full.
     pub(crate) fn make_log_file(&self) -> Result<()> {
         self.may_grow()?;
         let mut next_file = self.recycler.next_file.lock();
@@ -130,7 +132,7 @@ impl Engine {
         let path = dir.join(format!("{id:08}.log"));
         let bytes = self.config().wal_file_bytes.bytes();
         if let Err(error) = make_file(&**self.fs(), &path, bytes) {
-            // A part of a file would take the room that flushes need on a full disk.
+            // On a full disk a partial file would occupy space that flushes need.
             let _ = self.fs().remove_file(&path);
             return Err(Error::io(format_args!("make log file {}", path.display()), error));
         }
@@ -143,18 +145,18 @@ impl Engine {
             .map_err(|e| Error::io(format_args!("open log file {}", path.display()), e))
     }
 
-    /// Up to where the log should be freed now, if it should.
+    /// The position up to which the log should be freed now, if it should.
     fn turn_due(&self) -> Option<LogPosition> {
         let stats = self.wal().stats();
         let turn_bytes = self.config().wal_bytes_max.bytes() / TURN_PARTS;
         if stats.live_bytes < turn_bytes && stats.room_waiters == 0 {
             return None;
         }
-        // The file being written cannot be used again.
+        // The file being written cannot be reused.
         stats.full_to
     }
 
-    /// Frees the log up to `up_to`.
+    /// Frees the log up to `position`.
     async fn turn(self: &Arc<Self>, position: LogPosition) -> Result<()> {
         let up_to = position.lsn;
         self.horizon().wait(up_to).await;
@@ -176,10 +178,10 @@ impl Engine {
         self.commit_turn(position, versions, side).await
     }
 
-    /// Flushes tables that hold back the log up to `up_to`, the largest first: those that hold
-    /// enough for files of their own, and more while a side file would grow too large. Returns
-    /// the others, for the side file; among them what cannot be flushed, so that one table with
-    /// a broken disk does not hold back the log of all.
+    /// Flushes tables with unflushed records up to `up_to`, largest first: those large enough for
+    /// files of their own, and more if the side file would become too large. Returns the remaining
+    /// tables for the side file, including those that failed to flush, so that one table with a
+    /// broken disk does not prevent recycling.
     async fn flush_large(self: &Arc<Self>, up_to: Lsn) -> Result<Vec<Arc<TableState>>> {
         let config = self.config();
         let own_files_min = config.flush_bytes_min.bytes();
@@ -207,7 +209,7 @@ impl Engine {
         Ok(small)
     }
 
-    /// Tables with something unflushed at or below `up_to`, and how much, the largest first.
+    /// Tables with unflushed records up to `up_to`, and their sizes in memory, largest first.
     fn tables_below(&self, up_to: Lsn) -> Vec<(u64, Arc<TableState>)> {
         let states = self.table_states().into_iter();
         let mut tables = states
@@ -219,8 +221,8 @@ impl Engine {
         tables
     }
 
-    /// Writes what a small table has unflushed up to `up_to` to the side file, which begins with
-    /// the first row. Returns the table's version there.
+    /// Writes the unflushed rows of a small table up to `up_to` to the side file, which is created
+    /// with the first row. Returns the table's version at that point.
     async fn put_aside(
         self: &Arc<Self>,
         state: &TableState,
@@ -228,7 +230,7 @@ impl Engine {
         side: Option<SideWriter>,
     ) -> Result<(Version, Option<SideWriter>)> {
         let view = self.views().load().tables.get(&state.id).cloned();
-        // Locked just so that version and delta are of the same instant: appends wait for it.
+        // Locked only so that version and delta are consistent; appends wait for this lock.
         let (version, chunks) = {
             let table = state.lock();
             (table.log().version(), view.as_ref().map(|view| view.delta.chunks(&view.head)))
@@ -278,8 +280,8 @@ impl Engine {
         .await
     }
 
-    /// Removes every side file but the one that metadata names: the one before it, and what
-    /// turns left behind that never came to their commit. Called where none is being written.
+    /// Removes all side files except the one in metadata: the previous one, and those of turns that
+    /// never committed. Must not be called while one is being written.
     pub(crate) fn remove_side_files(&self) -> Result<()> {
         let failed = |error| Error::io("remove side file", error);
         let named = self.meta().log_state().side_file.map(|name| self.side_path(&name));
@@ -291,8 +293,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes what a turn has begun to write and given up: on a full disk it would take the room
-    /// that flushes need. One that was finished stays until the next turn, named or not.
+    /// Removes incomplete side files of failed turns, which would occupy space that flushes need on
+    /// a full disk. Complete ones remain until the next turn.
     fn remove_unfinished_side_files(&self) {
         let dir = side_dir(&self.config().data_dir);
         let is_unfinished = |file: &Path| file.extension() == Some(side::UNFINISHED.as_ref());
@@ -305,21 +307,21 @@ impl Engine {
         }
     }
 
-    /// Where side files stand.
+    /// The path of a side file.
     pub(crate) fn side_path(&self, name: &str) -> PathBuf {
         side_dir(&self.config().data_dir).join(name)
     }
 }
 
-/// Removes a log file that has no records any more. A crash in between leaves a file that is not
-/// listed, which the next start removes.
+/// Removes a log file without live records. A crash after the first step leaves an unlisted file,
+/// which the next start removes.
 pub(crate) fn remove_log_file(fs: &FsRef, meta: &Meta, file: &LogFile) -> Result<()> {
     meta.remove_log_file(file.id)?;
     fs.remove_file(&file.path)
         .map_err(|error| Error::io(format_args!("remove log file {}", file.path.display()), error))
 }
 
-/// The side file of a turn up to `up_to`.
+/// The name of the side file of a turn up to `up_to`.
 fn side_name(up_to: Lsn) -> String {
     format!("side-{up_to}.rows")
 }

@@ -1,26 +1,24 @@
-//! Rows that were not taken, and why.
+//! Rejected rows and the reasons.
 
 use freshet_schema::Column;
 
 use crate::decode::{Fault, InsertPlan};
 
-/// Most rejected rows that are described; the others are counted.
+/// Maximum number of rejected rows that are described; further ones are only counted.
 pub const REJECTS_KEPT_MAX: usize = 1_000;
-/// Most bytes of all descriptions of a load.
+/// Maximum total size of the descriptions of a load, in bytes.
 pub const REJECTS_BYTES_MAX: usize = 1 << 20;
 
-/// A rejected row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reject {
-    /// The row's number in its source, from 1.
+    /// The row number in the source, starting at 1.
     pub row: u64,
-    /// Its source text, or the beginning of it.
+    /// The source text, possibly truncated.
     pub line: String,
-    /// Why.
     pub reason: String,
 }
 
-/// The rejected rows of a load: all are counted, the first are described.
+/// The rejected rows of a load: all are counted, the first ones are described.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rejects {
     count: u64,
@@ -28,26 +26,26 @@ pub struct Rejects {
     bytes: usize,
 }
 
-/// Most bytes of a row's source that its description shows.
+/// Maximum length of the source text in a description.
 const LINE_BYTES_MAX: usize = 1_024;
 
 impl Rejects {
-    /// Rows rejected.
+    /// Number of rejected rows.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Those that are described.
+    /// The described rows.
     pub fn kept(&self) -> &[Reject] {
         &self.kept
     }
 
-    /// Why the first row was rejected.
+    /// The reason of the first rejection.
     pub fn first_reason(&self) -> Option<&str> {
         self.kept.first().map(|reject| reject.reason.as_str())
     }
 
-    /// Counts a row, and describes it while there is room.
+    /// Counts a rejected row, and describes it within the limits.
     pub fn add(&mut self, row: u64, line: &[u8], reason: impl FnOnce() -> String) {
         self.count += 1;
         if self.kept.len() >= REJECTS_KEPT_MAX || self.bytes >= REJECTS_BYTES_MAX {
@@ -59,7 +57,7 @@ impl Rejects {
         self.kept.push(Reject { row, line, reason });
     }
 
-    /// Takes up those of a part of the same load whose rows come behind `rows_before` others.
+    /// Appends the rejects of a later part of the load, which follows `rows_before` rows.
     pub fn append(&mut self, other: Self, rows_before: u64) {
         self.count += other.count;
         for reject in other.kept {
@@ -71,7 +69,7 @@ impl Rejects {
         }
     }
 
-    /// The error log of the load: one line a described row.
+    /// The error log of the load, with one line per described row.
     pub fn log(&self) -> String {
         let line =
             |reject: &Reject| format!("Reason: {}. src line [{}]; \n", reject.reason, reject.line);
@@ -84,14 +82,15 @@ impl Rejects {
         log
     }
 
-    /// Whether more rows were rejected than `ratio` allows of `total` rows that WHERE selected.
+    /// Whether the fraction of rejected rows exceeds `ratio`; `total` is the number of rows
+    /// selected by WHERE.
     pub fn exceed(&self, ratio: f64, total: u64) -> bool {
-        // Not by division: no rows at all are no failure.
+        // Without division, so that zero rows are not a failure.
         self.count as f64 > ratio * total as f64
     }
 }
 
-/// The reason of a fault as the error log gives it.
+/// The reason of a fault in the format of the error log.
 pub(crate) fn reason(fault: &Fault, plan: &InsertPlan) -> String {
     let column = |at: usize| -> &Column { &plan.schema().columns[at] };
     match fault {

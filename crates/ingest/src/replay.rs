@@ -1,10 +1,11 @@
-//! Replay: the log into deltas, labels and counts, in order, as if it were written now.
+//! Replay: applies the log to deltas, labels and versions, in order, as when it was written.
 //!
-//! It never consults labels and never rejects data. What the log says of files has settled before,
-//! so no row enters that is in files by now, and a replay takes no more memory than there was at
-//! the crash. What a record says of a table enters as it did when it was written; what metadata and
-//! files already have of it, the table's log passes over. Groups that a run left open end with it,
-//! in table order; nothing is written for that, so doing it again changes nothing.
+//! It never checks labels and never rejects data. Metadata records have been applied before, so
+//! rows that are already in files do not enter memory, and a replay needs no more memory than was
+//! used at the crash. Records are applied to a table as they were originally; the
+//! [`TableLog`](freshet_storage::fold::TableLog) skips what metadata and files already contain.
+//! Groups that were open at the end of a term end with it, in table order; nothing is written for
+//! that, so a replay can be repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,21 +21,21 @@ use crate::engine::Engine;
 use crate::record::{self, BarrierAction, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
 use crate::state::TableState;
 
-/// What a replay did, for the log of the server.
+/// Statistics of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Replayed {
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Rows put into deltas.
+    /// Number of rows added to deltas.
     pub rows: u64,
-    /// Payload bytes read.
+    /// Number of payload bytes read.
     pub bytes: u64,
 }
 
-/// A replay under way.
+/// A replay in progress.
 pub struct Replay<'a> {
     engine: &'a Arc<Engine>,
-    /// Tables with a group that may be open at this place of the log.
+    /// Tables that may have an open group at this position of the log.
     grouped: BTreeSet<TableId>,
     /// The term of the last record.
     term: Term,
@@ -43,7 +44,7 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay into `engine`, whose tables stand as metadata says.
+    /// A replay into `engine`, whose tables are in the state of metadata.
     pub fn new(engine: &'a Arc<Engine>) -> Self {
         let recycled = engine.meta().log_state().recycled;
         Self {
@@ -55,14 +56,16 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Puts back what small tables had unflushed when the log was recycled.
+    /// Restores an entry of the side file: rows of a small table that were unflushed when the log
+    /// was recycled.
     ///
     /// # Errors
-    /// Rows that contradict their schema.
+    /// When rows do not match their schema.
     pub fn side(&mut self, entry: &SideEntry) -> Result<()> {
         let Some(state) = self.engine.table_state(entry.table) else { return Ok(()) };
         let (incarnation, version) = (state.incarnation(), state.version());
-        // Groups that ended before are counted; one that did not ends in the log, or with its term.
+        // Groups that had ended are already counted. An open one ends later in the log or with its
+        // term.
         let ends_with = (!entry.open).then_some(version);
         if entry.open {
             self.grouped.insert(entry.table);
@@ -82,10 +85,10 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Takes one record, in order.
+    /// Applies the next record.
     ///
     /// # Errors
-    /// A record that no server of this version wrote, or metadata that cannot be written.
+    /// When the record is invalid for this version, or metadata cannot be written.
     pub async fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
         if std::mem::replace(&mut self.term, record.term) != record.term {
             self.end_run();
@@ -105,7 +108,7 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
-            // It settled before the first record entered.
+            // It was applied to metadata before the first record was replayed.
             Record::Metadata(_) => {}
             Record::DatabaseDrop(id) => self.engine.remove_database(id).map_err(at)?,
             Record::Barrier { action, tables } => {
@@ -117,7 +120,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ends the last run, and with it every group that is open.
+    /// Ends the last term, and with it all open groups.
     pub fn finish(mut self) -> Replayed {
         self.end_run();
         self.done
@@ -134,7 +137,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// What a load brings, as far as it is still wanted.
+    /// The rows of a load, or [`Body::Settled`] if metadata and files already contain them.
     fn body<'b>(
         &mut self,
         state: &TableState,
@@ -212,14 +215,15 @@ impl<'a> Replay<'a> {
             None => (None, state.version()),
         };
         self.enter(&state, lsn, Event::Barrier { barrier, ended, version });
-        // As at any other time, it has happened where metadata cannot follow, which is tried again.
+        // As during normal operation, the barrier holds even if metadata cannot be updated, which
+        // is retried.
         if let Err(error) = self.engine.settle_barriers(&state).await {
             tracing::warn!(table = state.name(), %error, "metadata follows a barrier later");
         }
         Ok(())
     }
 
-    /// The columns of a schema version: metadata has adopted it, or at least prepared it.
+    /// A schema version that metadata has adopted, or at least prepared.
     fn schema(&self, state: &TableState, version: SchemaVersion) -> Result<Arc<TableSchema>> {
         let meta = self.engine.meta();
         if let Some(table) = meta.catalog().table_by_id(state.id)
@@ -237,7 +241,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Ends all groups that the run left open.
+    /// Ends all groups that were open at the end of the term.
     fn end_run(&mut self) {
         for table in std::mem::take(&mut self.grouped) {
             if let Some(state) = self.engine.table_state(table) {

@@ -1,8 +1,8 @@
-//! Settling: metadata and files catch up with the log, table by table.
+//! Settling: metadata and files of a table catch up with the log.
 //!
-//! One settling at a time per table, in LSN order: first the truncations that metadata does not
-//! reflect yet, then the rows up to the cut. Each commit says from which LSN to which; the log
-//! has already decided, so a commit that cannot be made now (no room) is made later.
+//! Each table is settled by one task at a time, in LSN order: first the barriers that metadata does
+//! not reflect yet, then the rows up to the cut. Each commit contains its range of LSNs. The log is
+//! authoritative, so a commit that is impossible now (no space) is made later.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use crate::record::{self, EndStamp, GroupEndReason, Kind};
 use crate::state::TableState;
 use crate::sweep::InFlight;
 
-/// Room of a record that ends a group or is a barrier over a few tables.
+/// Log space for a record that ends a group, or a barrier of a few tables.
 pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 
 impl Engine {
-    /// Settles a table as soon as merges leave room for more rowsets, and the log for the record of
-    /// what it did.
+    /// Settles a table once merges have caught up and there is log space for the record of the
+    /// flush.
     ///
     /// # Errors
-    /// Those of `settle`.
+    /// Those of [`Self::settle`].
     pub(crate) async fn flush(
         self: &Arc<Self>,
         table: &Arc<TableState>,
@@ -46,22 +46,24 @@ impl Engine {
         self.let_merges_catch_up(&[table.id]).await;
         let room = match table.delta.stats().entries {
             0 => None,
-            // Before the lock of the table, for which a turn waits.
+            // Reserved before the table's `settling` lock is taken, since recycling waits for that
+            // lock.
             _ => Some(self.wait_for_event_room().await?),
         };
         self.settle_with(table, why, room).await
     }
 
-    /// Brings everything of a table that is in the log now into files. Waits for no log room.
+    /// Writes all rows of a table that are in the log now to files. Does not wait for log space.
     ///
     /// # Errors
-    /// When files or metadata cannot be written; rows stay in the delta and in the log, and
-    /// the next call tries again.
+    /// When files or metadata cannot be written. Rows stay in the delta and in the log, and the
+    /// next call retries.
     pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
         self.settle_with(table, why, None).await
     }
 
-    /// The same, with room for the record of what it did where the caller has some.
+    /// Like [`Self::settle`], with log space for the record of the flush if the caller has reserved
+    /// it.
     async fn settle_with(
         self: &Arc<Self>,
         table: &Arc<TableState>,
@@ -79,7 +81,7 @@ impl Engine {
             self.drop_is_durable(table).await;
         }
         let view = self.views().load().tables.get(&table.id).cloned();
-        // Nobody reads the rows of a table that is dropped.
+        // Nobody reads the rows of a dropped table.
         let Some(view) = view.filter(|view| !dropped && view.flushed < cut) else {
             return Ok(());
         };
@@ -103,7 +105,7 @@ impl Engine {
         let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.append_event(publish, room, shown).await? {
-            // The sweep removes the files.
+            // The sweep will delete the files.
             return match table.is_dropped() {
                 true => Ok(()),
                 false => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
@@ -120,23 +122,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings what the log's barriers did to a table into metadata: ALTER, TRUNCATE, DROP.
+    /// Applies the barriers of a table to metadata: ALTER, TRUNCATE and DROP.
     ///
     /// # Errors
-    /// When metadata cannot be written; it has happened all the same, and is tried again.
+    /// When metadata cannot be written. The barriers hold nevertheless, and metadata is retried.
     pub(crate) async fn settle_barriers(self: &Arc<Self>, table: &Arc<TableState>) -> Result<()> {
         let _settling = table.settling.lock().await;
         self.events_settled(table).await;
         self.settle_barriers_locked(table).await
     }
 
-    /// The same for who holds `settling`.
+    /// Like [`Self::settle_barriers`], for callers that hold `settling`.
     pub(crate) async fn settle_barriers_locked(
         self: &Arc<Self>,
         table: &Arc<TableState>,
     ) -> Result<()> {
         let last = table.lock().log().last_barrier();
-        // Metadata follows the log: it tells of no barrier that a power cut could undo.
+        // Metadata must not contain a barrier that a power failure could undo.
         self.wal().horizon().wait(last).await;
         if last > Lsn::ZERO {
             self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))?;
@@ -163,8 +165,8 @@ impl Engine {
         }
     }
 
-    /// Waits for a table's DROP, its last record: until then a power cut may bring back the table
-    /// with its rows, which the log has to hold.
+    /// Waits until the DROP of a table, its last record, is durable. Until then a power failure may
+    /// restore the table with its rows, so they must remain in the log.
     async fn drop_is_durable(&self, table: &TableState) {
         let dropped_at = table.lock().log().applied();
         self.wal().horizon().wait(dropped_at).await;
@@ -179,28 +181,30 @@ impl Engine {
         let (engine, schema) = (Arc::clone(self), Arc::clone(schema));
         let adopt = move || engine.meta().adopt_schema(table, &schema, at);
         match task::run(&**self.pool(), adopt).await {
-            // A DROP was faster.
+            // The table was dropped meanwhile.
             Err(error) if error.code() == ErrorCode::NoSuchTable => Ok(()),
             adopted => adopted.map(drop),
         }
     }
 
-    /// Ends the open group and cuts the delta behind its end, so that files hold whole groups.
+    /// Ends the open group and cuts the delta after its end, so that files contain only complete
+    /// groups.
     fn cut(&self, table: &TableState) -> Result<(Lsn, Version)> {
         loop {
             if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
                 return Ok(cut);
             }
-            // Pushes of this table are held off while its state is locked.
+            // Nothing is added to the delta while the table's state is locked.
             let group = table.lock();
-            // A group that was opened since is ended first.
+            // A group opened since then must end first.
             if group.open().is_none() {
                 return Ok((table.delta.cut(), group.log().version()));
             }
         }
     }
 
-    /// Ends the open group if `wanted`, with a record of its own. Returns the cut behind it.
+    /// Ends the open group with a record if `wanted` accepts it. Returns the cut after it, and the
+    /// version.
     pub(crate) fn end_group(
         &self,
         table: &TableState,
@@ -208,7 +212,7 @@ impl Engine {
         wanted: impl Fn(&OpenGroup) -> bool,
     ) -> Result<Option<(Lsn, Version)>> {
         let Some(own_room) = table.lock().take_end_room(&wanted) else { return Ok(None) };
-        // Another may have taken it a moment ago, to end the group: one of the two will.
+        // Another task may just have taken the space to end the group; one of the two will end it.
         let room = own_room.or_else(|| self.wal().try_reserve_privileged(SMALL_RECORD_BYTES));
         let room = room.ok_or_else(|| err!(OutOfRoom, "the log has no room left, retry"))?;
         let ended = self.wal().append(Kind::GroupEnd as u8, &[][..], room, |lsn, stamp| {
@@ -234,8 +238,8 @@ impl Engine {
         }
     }
 
-    /// Writes the rows of each stretch between large loads into rowsets, and takes the large
-    /// loads' own along; all in LSN order.
+    /// Writes the rows between large loads to rowsets, and includes the rowsets of the large loads;
+    /// all in LSN order.
     async fn write_files(
         &self,
         view: &TableView,
@@ -295,7 +299,7 @@ impl Engine {
         Ok(metas.into_iter().map(|meta| Arc::new(self.open_rowset(view, meta, schema))).collect())
     }
 
-    /// Writes batches of `schema` into one synced rowset per tablet that has rows.
+    /// Writes batches of `schema` to one synced rowset for each tablet that has rows.
     pub(crate) async fn write_rowsets(
         &self,
         lane: Lane,
@@ -312,10 +316,10 @@ impl Engine {
             schema: Arc::clone(schema),
             batches,
             lsns,
-            // Spreads the rows of RANDOM tables evenly over flushes.
+            // Distributes the rows of RANDOM tables evenly over flushes.
             turn: view.tablets.iter().flat_map(|t| &t.rowsets).map(|r| r.rows()).sum(),
         };
-        // Ids are taken before, where running out of them can still be an error.
+        // Ids are reserved first, while running out of them is still an error that can be returned.
         let ids = view.tablets.iter().map(|_| self.meta().ids().rowset());
         let mut ids = ids.collect::<Result<Vec<_>>>()?;
         ids.iter().for_each(|rowset| in_flight.add(*rowset));
@@ -326,7 +330,7 @@ impl Engine {
         Ok(metas)
     }
 
-    /// The rowset of files just written for a table.
+    /// The rowset of files just written.
     pub(crate) fn open_rowset(
         &self,
         view: &TableView,
@@ -364,18 +368,20 @@ impl Engine {
         }
     }
 
-    /// Shows readers an event of a table that the store has already; the view stands at `at` behind
-    /// it.
+    /// Publishes an event of a table that the store already reflects; the view is at `at`
+    /// afterwards.
     pub(crate) fn show(&self, at: Lsn, id: TableId, event: Event<'_>) {
         self.show_since(Lsn::ZERO, at, id, event);
     }
 
-    /// The same for one that the store has when it reflects the record at `lsn`.
+    /// Like [`Self::show`], for an event that the store reflects once it reflects the record at
+    /// `lsn`.
     pub(crate) fn show_since(&self, lsn: Lsn, at: Lsn, id: TableId, event: Event<'_>) {
         let defines = event.defines();
         let gone = self.views().settle(at, vec![(id, event)], || {
             let catalog = self.meta().catalog();
-            // Here, where changes follow each other: what is shown never goes back.
+            // Called while changes of the view are serialized, so that published definitions never
+            // go back.
             if let Some((state, table)) = self.table_state(id).zip(catalog.table_by_id(id)) {
                 state.adopt(table, &database_name(&catalog, table));
             }
@@ -388,7 +394,7 @@ impl Engine {
     }
 }
 
-/// How many of the rows that have so many bytes each are sorted at once: at least the first.
+/// The number of leading items with a total size of at most `bytes_max`, and at least one.
 fn at_once(bytes: impl Iterator<Item = u64>, bytes_max: u64) -> usize {
     let mut sum = 0;
     let fits = |bytes: &u64| {

@@ -1,4 +1,4 @@
-//! One table inside the engine: its delta, what the log made of it, and its one flush at a time.
+//! The state of a table in the engine: its delta, its state according to the log, and its locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,38 +15,38 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::group::{GroupCommit, GroupLimits, OpenGroup};
 
-/// So many flushes of a table may fail in a row before it is refused.
+/// After this many consecutive failures of its flush, a table rejects loads.
 const FLUSH_FAILURES_MAX: u64 = 3;
-/// How long a load of it rests.
+/// The retry delay of rejected loads.
 const UNFLUSHABLE_PAUSE: Duration = Duration::from_secs(5);
 
-/// One table inside the engine.
+/// The state of a table in the engine.
 pub struct TableState {
-    /// Its id.
     pub id: TableId,
-    /// Its database, for life.
+    /// Its database, which never changes.
     pub db: DbId,
     /// Its records above the flushed LSN.
     pub delta: Arc<Delta>,
-    /// What the log has made of it; changed under the log's append lock only.
+    /// Its state according to the log; only changed under the append lock.
     log: Mutex<GroupCommit>,
-    /// Held by whoever brings its rows or barriers into metadata: a flush, a TRUNCATE, an ALTER.
+    /// Held while its rows or barriers are applied to metadata: by a flush, a TRUNCATE or an ALTER.
     pub settling: futures::lock::Mutex<()>,
-    /// Held by an ALTER of its columns from the look at them to their adoption.
+    /// Held by an ALTER of its columns from reading the current columns until the new ones are
+    /// adopted.
     pub altering: futures::lock::Mutex<()>,
     name: Mutex<String>,
     interval_ms: AtomicU64,
     data_bytes: AtomicU64,
-    /// Flushes that failed in a row: the table alone is refused when it goes on.
+    /// Number of consecutive failed flushes; too many make only this table reject loads.
     pub flush_failures: AtomicU64,
-    /// When it last got rowsets since the start.
+    /// When it last got rowsets since the start of the server.
     grew: Mutex<Option<Duration>>,
-    /// The newest metadata record of it since the start.
+    /// Its newest metadata record since the start of the server.
     last_event: AtomicU64,
 }
 
 impl TableState {
-    /// The state of a table that `view` shows, and whose versions are counted up to `counted`.
+    /// The state of the table in `view`, whose versions are counted up to the LSN `counted`.
     pub fn new(view: &TableView, db_name: &str, counted: Lsn) -> Self {
         let (table, delta) = (&*view.table, Arc::clone(&view.delta));
         let partition = table.partitions.first().expect("a table has a partition");
@@ -77,7 +77,7 @@ impl TableState {
         state
     }
 
-    /// Takes over name and properties of a definition that changed.
+    /// Updates the name and properties from a changed definition.
     pub fn adopt(&self, table: &Table, db_name: &str) {
         *self.name.lock() = format!("{db_name}.{}", table.name);
         let properties = &table.properties;
@@ -85,13 +85,13 @@ impl TableState {
         self.data_bytes.store(properties.group_commit_data_bytes, Ordering::Relaxed);
     }
 
-    /// What the log has made of it, and its open group. Whoever changes them holds the log's
-    /// append lock; whoever reads holds up appends of the table.
+    /// Locks its state according to the log and its open group. Changes require the append lock as
+    /// well. Reading blocks appends to the table.
     pub(crate) fn lock(&self) -> MutexGuard<'_, GroupCommit> {
         self.log.lock()
     }
 
-    /// Groups and large loads that have ended.
+    /// The number of ended groups and large loads.
     pub fn version(&self) -> Version {
         self.lock().log().version()
     }
@@ -101,17 +101,17 @@ impl TableState {
         self.lock().log().schema_version()
     }
 
-    /// Raised by TRUNCATE.
+    /// Incremented by TRUNCATE.
     pub fn incarnation(&self) -> Incarnation {
         self.lock().log().incarnation()
     }
 
-    /// Whether the log has its DROP.
+    /// Whether the log contains its DROP.
     pub fn is_dropped(&self) -> bool {
         self.lock().log().is_dropped()
     }
 
-    /// The columns of an ALTER that the log has and metadata does not.
+    /// The schema of an ALTER that is in the log but not yet in metadata.
     pub fn unsettled_alter(&self) -> Option<Arc<TableSchema>> {
         self.lock().log().unsettled().find_map(|unsettled| match &unsettled.barrier {
             Barrier::Alter(schema) => Some(Arc::clone(schema)),
@@ -119,22 +119,21 @@ impl TableState {
         })
     }
 
-    /// What `read` makes of the open group, if there is one.
+    /// Calls `read` with the open group, if any.
     pub fn open_group<T>(&self, read: impl FnOnce(&OpenGroup) -> T) -> Option<T> {
         self.lock().open().map(read)
     }
 
-    /// Resolves with the LSN of the end of the group of `txn`; at once where it has ended.
+    /// Resolves with the LSN of the end of the group `txn`; immediately if it has ended.
     pub fn wait_end(&self, txn: TxnId) -> oneshot::Receiver<Lsn> {
         self.lock().wait_end(txn)
     }
 
-    /// `database.table`, for messages.
     pub fn name(&self) -> String {
         self.name.lock().clone()
     }
 
-    /// Whether flushes of it succeed, as far as it is known.
+    /// Checks that its flushes succeed.
     ///
     /// # Errors
     /// `OutOfRoom` when the last ones failed.
@@ -153,12 +152,12 @@ impl TableState {
         Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
     }
 
-    /// Notes a metadata record of it; called under the log's append lock.
+    /// Notes the LSN of a metadata record; called under the append lock.
     pub(crate) fn note_event(&self, lsn: Lsn) {
         self.last_event.store(lsn.get(), Ordering::Release);
     }
 
-    /// The newest metadata record of it since the start, or 0.
+    /// Its newest metadata record since the start of the server, or 0.
     pub(crate) fn last_event(&self) -> Lsn {
         Lsn(self.last_event.load(Ordering::Acquire))
     }
@@ -168,12 +167,11 @@ impl TableState {
         *self.grew.lock() = Some(now);
     }
 
-    /// Whether it got rowsets after `since`.
     pub(crate) fn grew_after(&self, since: Duration) -> bool {
         self.grew.lock().is_some_and(|grew| grew > since)
     }
 
-    /// The ceilings of the next group.
+    /// Limits of the next group.
     pub fn group_limits(&self) -> GroupLimits {
         GroupLimits {
             interval: Duration::from_millis(self.interval_ms.load(Ordering::Relaxed)),

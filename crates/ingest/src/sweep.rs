@@ -1,5 +1,5 @@
-//! Files that lost their names: those of replaced rowsets go when their last reader has gone,
-//! what crashes and failures left behind goes after a grace (log.md 15).
+//! Garbage collection of files: those of replaced rowsets are deleted when their last reader is
+//! gone, and unreferenced ones left by crashes and failures after a grace period (log.md 15).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use crate::engine::Engine;
 
-/// How often the files of replaced rowsets are looked at.
+/// How often the files of replaced rowsets are checked.
 const RETIRED_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the sweep remembers.
+/// State of the garbage collection.
 pub(crate) struct Sweeper {
     retired: Retired,
-    /// Rowsets that are being written, or are written and named by nothing else yet.
+    /// Rowsets that are being written, or are written but not referenced yet.
     in_flight: Arc<Mutex<HashSet<RowsetId>>>,
     state: Mutex<State>,
 }
@@ -43,28 +43,27 @@ impl Sweeper {
         Self { retired: Retired::default(), in_flight: Arc::default(), state: Mutex::new(state) }
     }
 
-    /// Takes note of rowsets that the view no longer has since a record at `at`.
+    /// Registers rowsets that the view no longer contains because of a record at `at`.
     pub fn retire<'a>(&self, at: Lsn, rowsets: impl IntoIterator<Item = &'a Arc<Rowset>>) {
         for rowset in rowsets {
             self.retired.add(at, rowset);
         }
     }
 
-    /// Whether a sweep runs.
     pub fn is_busy(&self) -> bool {
         self.state.lock().running
     }
 }
 
-/// Keeps the sweep off rowsets from before their first file is made until something else names
-/// them: a flush on a busy disk may well take longer than the grace.
+/// Protects rowsets from deletion, from before their first file is created until they are
+/// referenced elsewhere: a flush on a busy disk may take longer than the grace period.
 pub struct InFlight {
     all: Arc<Mutex<HashSet<RowsetId>>>,
     mine: Vec<RowsetId>,
 }
 
 impl InFlight {
-    /// Takes the files of a rowset under its wing.
+    /// Protects the files of a rowset from deletion.
     pub(crate) fn add(&mut self, rowset: RowsetId) {
         self.all.lock().insert(rowset);
         self.mine.push(rowset);
@@ -80,7 +79,7 @@ impl Drop for InFlight {
     }
 }
 
-/// What has a name.
+/// Referenced files and rowsets.
 struct Named {
     in_flight: HashSet<RowsetId>,
     files: HashSet<PathBuf>,
@@ -93,7 +92,7 @@ impl Named {
     }
 }
 
-/// The rowset that a segment's file name begins with.
+/// Parses the rowset id at the start of a segment's file name.
 fn rowset_of(file: &Path) -> Option<RowsetId> {
     let (rowset, _) = file.file_name()?.to_str()?.split_once('-')?;
     rowset.parse().ok().map(RowsetId)
@@ -104,7 +103,7 @@ impl Engine {
         InFlight { all: Arc::clone(&self.sweeper.in_flight), mine: Vec::new() }
     }
 
-    /// Starts a look when one is due; called by the keeper.
+    /// Starts garbage collection if it is due; called by the keeper.
     pub(crate) fn plan_sweep(self: &Arc<Self>) {
         let now = self.clock().now();
         {
@@ -145,9 +144,10 @@ impl Engine {
         Ok(())
     }
 
-    /// All that work in flight, the log, metadata or its checkpoint names, looked at in this order,
-    /// which is the one in which names move. The log counts beyond its horizon too, and large loads
-    /// behind a TRUNCATE or a DROP until metadata has followed; from then on they are retired.
+    /// All files referenced by work in progress, the log, metadata or its checkpoint. They are read
+    /// in this order, since references move in the same order. Records beyond the horizon count as
+    /// well, and so do large loads before a TRUNCATE or DROP until metadata has been updated; from
+    /// then on they are retired.
     fn named_files(&self) -> Named {
         let in_flight = self.sweeper.in_flight.lock().clone();
         let mut files = HashSet::new();

@@ -1,4 +1,4 @@
-//! Where a load goes, and what became of it.
+//! The target and the result of a load.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::names;
 use crate::state::TableState;
 
-/// A table to load into, looked up once.
+/// A table to load into, resolved once.
 #[derive(Clone)]
 pub struct LoadTarget {
     pub(crate) state: Arc<TableState>,
@@ -21,37 +21,36 @@ impl LoadTarget {
         Self { state, table }
     }
 
-    /// Its id.
     pub fn id(&self) -> TableId {
         self.table.id
     }
 
-    /// Its database.
     pub fn db(&self) -> DbId {
         self.table.db
     }
 
-    /// Its definition when it was looked up.
+    /// Its definition when it was resolved.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// What rows are encoded under. The table may be altered meanwhile: readers adapt them.
+    /// The schema to encode rows with. If the table is altered meanwhile, readers convert the rows.
     pub fn schema(&self) -> &Arc<TableSchema> {
         self.table.schema()
     }
 }
 
-/// A load that is in the log, or in a transaction: nothing can fail or be cancelled any more.
+/// A load that is in the log or a transaction and can no longer fail or be cancelled.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// It is acknowledged and readable once the horizon has reached this; zero in a transaction.
+    /// The load is acknowledged and visible once the horizon reaches this LSN; zero in a
+    /// transaction.
     pub lsn: Lsn,
-    /// What the reply reports; none in a transaction.
+    /// The transaction id reported to the client; `None` in a transaction.
     pub txn: Option<TxnId>,
-    /// Which loads it shares its group with.
+    /// Whether and with which loads it shares a group.
     pub mode: GroupCommitMode,
-    /// The label of a client, or of the transaction.
+    /// The label given by the client, or that of the transaction.
     pub given: Option<Arc<str>>,
 }
 
@@ -60,7 +59,7 @@ impl Loaded {
         Self { lsn, txn: Some(txn), mode: GroupCommitMode::Off, given }
     }
 
-    /// The label that the reply tells: where none was given it follows from the transaction id.
+    /// The label for the reply, derived from the transaction id if none was given.
     pub fn label(&self) -> String {
         match (&self.given, self.txn, self.mode) {
             (Some(given), ..) => given.to_string(),
@@ -70,7 +69,7 @@ impl Loaded {
         }
     }
 
-    /// Whether it has ended, in Doris's word: a group goes on, a transaction too.
+    /// Its status in Doris's terms: VISIBLE if its group has ended, otherwise PREPARE.
     pub fn status(&self) -> &'static str {
         match (self.txn, self.mode) {
             (Some(_), GroupCommitMode::Off) => "VISIBLE",
@@ -80,10 +79,10 @@ impl Loaded {
 }
 
 impl Engine {
-    /// A table to load into.
+    /// Resolves a table to load into.
     ///
     /// # Errors
-    /// 1049 and 1146.
+    /// 1049 (unknown database) and 1146 (unknown table).
     pub fn target(&self, database: &str, table: &str) -> Result<LoadTarget> {
         let catalog = self.catalog();
         let table = catalog.require_table(database, table)?;
@@ -93,11 +92,11 @@ impl Engine {
         Ok(LoadTarget::new(state, Arc::clone(table)))
     }
 
-    /// Where the group ends that a load has joined: resolves when it has.
+    /// The LSN of the end of the group that a load has joined; resolves when it has ended.
     pub async fn end_of_group(&self, target: &LoadTarget, loaded: &Loaded) -> Lsn {
         let Some(txn) = loaded.txn else { return loaded.lsn };
         let ended = target.state.wait_end(txn);
-        // A sender that is gone went with its table; the rows are durable all the same.
+        // The sender is dropped when the table is dropped; the rows are durable nevertheless.
         ended.await.map_or(loaded.lsn, |lsn| lsn.max(loaded.lsn))
     }
 }

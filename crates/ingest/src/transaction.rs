@@ -1,5 +1,5 @@
-//! A transaction's rows until COMMIT: kept by the session, readable by nobody else, and one
-//! record in the log when it commits.
+//! The rows of a transaction before COMMIT: buffered in the session, visible only to it, and
+//! committed as one log record.
 
 use std::sync::Arc;
 
@@ -20,26 +20,25 @@ use crate::record::{PART_HEAD_BYTES, TABLES_MAX};
 use crate::state::TableState;
 use crate::target::{LoadTarget, Loaded};
 
-/// An open transaction; dropped, it is rolled back.
+/// An open transaction; dropping it rolls it back.
 pub struct Transaction {
     own: OwnRows,
     claim: Option<Claim>,
 }
 
 impl Transaction {
-    /// Its rows.
     pub fn own_rows(&self) -> &OwnRows {
         &self.own
     }
 
-    /// Whether a client gave the label.
+    /// Whether the client gave a label.
     pub fn is_labelled(&self) -> bool {
         self.claim.is_some()
     }
 }
 
-/// The rows of an open transaction. Clones share them: loads add to them, and the statements of
-/// the session read them over what all read.
+/// The rows of an open transaction, shared between clones: loads append to them, and statements of
+/// the session read them in addition to committed rows.
 #[derive(Clone)]
 pub struct OwnRows(Arc<Own>);
 
@@ -58,22 +57,21 @@ struct Part {
 }
 
 impl OwnRows {
-    /// The label of the transaction.
     pub fn label(&self) -> &str {
         &self.0.label
     }
 
-    /// Whether nothing was inserted.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.0.parts.lock().is_empty()
     }
 
-    /// How many rows of all tables.
+    /// The number of rows in all tables.
     pub fn rows(&self) -> u64 {
         rows_of(&self.0.parts.lock())
     }
 
-    /// The session's own rows of a table as columns of `schema`, for its reads.
+    /// The session's uncommitted rows of a table, converted to `schema`.
     pub fn overlay(&self, table: TableId, schema: &TableSchema) -> Option<RecordBatch> {
         let parts = self.0.parts.lock();
         let part = parts.iter().find(|part| part.table.id == table)?;
@@ -81,10 +79,10 @@ impl OwnRows {
         Some(history::adapt(&batch, &part.schema, schema))
     }
 
-    /// Refuses rows with which the transaction would hold more than one may.
+    /// Checks that the transaction with these additional rows stays within its limits.
     ///
     /// # Errors
-    /// `OutOfRoom`, saying what to do.
+    /// `OutOfRoom`, with advice.
     pub(crate) fn check_room(&self, engine: &Engine, more: &LoadBuffer) -> Result<()> {
         let parts = self.0.parts.lock();
         let limit = engine.config().transaction_bytes_max;
@@ -102,10 +100,10 @@ impl OwnRows {
         Ok(())
     }
 
-    /// Adds the rows of `buffer`, once they have memory and a share of what transactions may hold.
+    /// Adds the rows of `buffer` once memory is reserved for them.
     ///
     /// # Errors
-    /// `OutOfRoom`; nothing was added then.
+    /// `OutOfRoom`; no rows were added then.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
@@ -128,7 +126,7 @@ impl OwnRows {
         if part.schema.version == schema.version {
             part.bytes.extend_from_slice(buffer.row_bytes());
         } else {
-            // The table was altered meanwhile: all rows go on in the newer version.
+            // The table was altered meanwhile: all rows are converted to the newer schema version.
             let newer = part.schema.version.max(schema.version);
             let adapted = if newer == schema.version { schema } else { &part.schema };
             let adapted = Arc::clone(adapted);
@@ -183,10 +181,10 @@ fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
 }
 
 impl Engine {
-    /// Opens a transaction, under the label that a client gave, or one of its own.
+    /// Opens a transaction with the label given by the client, or a generated one.
     ///
     /// # Errors
-    /// When no ids can be had.
+    /// When no ids are available.
     pub fn begin_transaction(&self, claim: Option<Claim>) -> Result<Transaction> {
         let label = match &claim {
             Some(claim) => Arc::from(claim.label()),
@@ -196,11 +194,12 @@ impl Engine {
         Ok(Transaction { own: OwnRows(Arc::new(own)), claim })
     }
 
-    /// Commits a transaction as one record: all of it or nothing. An empty one appends nothing.
+    /// Commits a transaction as one record, atomically. An empty one appends nothing.
     ///
     /// # Errors
-    /// `OutOfRoom` when the log has no room in time, `NoSuchTable` when a table was dropped;
-    /// the transaction is gone in both cases and nothing of it happened.
+    /// `OutOfRoom` when there is no log space in time, `NoSuchTable` when a table was dropped,
+    /// `SnapshotTooOld` when rows are in files and a table was truncated. In all cases the
+    /// transaction is rolled back.
     pub async fn commit(
         &self,
         transaction: Transaction,
@@ -226,11 +225,12 @@ impl Engine {
         Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
     }
 
-    /// Writes the rows of a part to synced files that its record will name.
+    /// Writes the rows of a part to synced files for its record to refer to.
     async fn spill(&self, part: Part) -> Result<PartLoad> {
         let mut bulk = self.bulk(&part.table, &part.schema)?;
         bulk.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
-        // A TRUNCATE since the first row, not only since the files, makes the COMMIT fail.
+        // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were
+        // written.
         Ok(PartLoad { began_in: part.incarnation, ..bulk.finish(self).await? })
     }
 }

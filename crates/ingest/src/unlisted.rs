@@ -1,5 +1,5 @@
-//! A table that is made with its rows: no name leads to it until they are durable. Whatever ends
-//! its making before, an error, a lost connection or a crash, leaves nothing behind.
+//! A table that is created with its rows: it gets its name only once they are durable. If its
+//! creation is interrupted by an error, a lost connection or a crash, nothing remains.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::open::StoppedStore;
 use crate::record::BarrierAction;
 use crate::target::LoadTarget;
 
-/// What [`Engine::create_unlisted`] did.
+/// The result of [`Engine::create_unlisted`].
 pub enum Making {
-    /// The name is taken, and may be (IF NOT EXISTS).
+    /// The name exists, and IF NOT EXISTS was given.
     Exists,
-    /// A table to be filled, and what the user should be told.
+    /// A table to be filled, with warnings for the user.
     Begun(Unlisted, Vec<String>),
 }
 
-/// A table that no name leads to; dropped, it goes with its rows.
+/// A table that has no name yet; dropping this removes it with its rows.
 pub struct Unlisted {
     engine: Arc<Engine>,
     target: LoadTarget,
@@ -28,16 +28,16 @@ pub struct Unlisted {
 }
 
 impl Unlisted {
-    /// The table, to load into.
+    /// The table to load into.
     pub fn target(&self) -> &LoadTarget {
         &self.target
     }
 
-    /// Lets its name lead to it, once the log is durable up to its rows at `lsn`.
+    /// Makes the table visible under its name, once the log is durable up to its rows at `lsn`.
     ///
     /// # Errors
-    /// 1050 where another table has taken the name, 1146 where its database was dropped: it is
-    /// gone then.
+    /// 1050 when another table has the name, 1146 when its database was dropped; the table is then
+    /// removed.
     pub async fn list(mut self, lsn: Lsn) -> Result<()> {
         self.engine.horizon().wait(lsn).await;
         let _names = self.engine.names().lock().await;
@@ -53,7 +53,7 @@ impl Unlisted {
 
 impl Drop for Unlisted {
     fn drop(&mut self) {
-        // A server that stops need not hurry: the next start finds it.
+        // During shutdown this is left to the next start.
         if self.listed || self.engine.keeper().is_stopping() {
             return;
         }
@@ -70,7 +70,7 @@ impl Drop for Unlisted {
 }
 
 impl Engine {
-    /// Creates a table that no name leads to yet, to be filled with its first rows.
+    /// Creates a table that has no name yet, to be filled with its first rows.
     ///
     /// # Errors
     /// Those of metadata.
@@ -109,7 +109,7 @@ impl Engine {
 }
 
 impl StoppedStore {
-    /// Lets go of tables that a crash left without a name: nobody was told of them.
+    /// Removes tables that a crash left without a name; their creation was never acknowledged.
     pub(crate) fn drop_unlisted(&self) -> Result<()> {
         for table in self.meta.catalog().tables().filter(|table| table.unlisted) {
             self.meta.drop_table(table.id)?;

@@ -1,4 +1,4 @@
-//! What the log says of metadata above its checkpoint, for a start.
+//! At a start, applies the metadata records above the checkpoint.
 
 use std::path::PathBuf;
 
@@ -10,32 +10,32 @@ use crate::metadata::events_dir;
 use crate::open::StoppedStore;
 use crate::record::{self, Kind, MetadataBody, Record};
 
-/// A record whose event cannot be read.
+/// A record with an unreadable event.
 pub(crate) struct LostEvent {
     pub lsn: Lsn,
     pub error: Error,
 }
 
 impl LostEvent {
-    /// Whether its bytes are gone or wrong, rather than out of reach for now.
+    /// Whether the event is lost or damaged, rather than temporarily inaccessible.
     pub fn is_damage(&self) -> bool {
         self.error.code() == ErrorCode::Corruption
     }
 }
 
 impl StoppedStore {
-    /// Settles, in memory, what the log says above the checkpoint; returns the files that its
-    /// records name. So what is in files by now never enters, and a start needs no more memory
-    /// than there was before.
+    /// Applies metadata records above the checkpoint in memory and returns their event files. Done
+    /// before replay, so that rows already in files never enter memory, and a start needs no more
+    /// memory than was used before.
     ///
     /// # Errors
-    /// A record that cannot be read.
+    /// When a record cannot be read.
     pub fn settle(&self, scan: &Scan) -> Result<Vec<(Lsn, PathBuf)>, LostEvent> {
         let mut files = Vec::new();
         let from = self.meta.saved_lsn();
         let mut records = scan.records_above(from);
         loop {
-            // The scan has read it a moment ago, so what the disk says now is no damage.
+            // The scan has just read it successfully, so this is an I/O error and not damage.
             let of_scan = |error: ScanError| LostEvent {
                 lsn: Lsn::ZERO,
                 error: Error::new(ErrorCode::Io, error.to_string()).with_source(error),

@@ -1,4 +1,4 @@
-//! The real world.
+//! The production environment of an engine.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use freshet_base::task::Threads;
 use crate::World;
 
 impl World {
-    /// Files, clock and threads of this machine, with metrics of its own and nothing that fails.
+    /// Files, clock and threads of this machine, with new metrics and without failpoints.
     pub fn real(
         threads: Threads,
         on_fatal: fn(&str),

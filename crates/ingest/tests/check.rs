@@ -1,4 +1,4 @@
-//! A damaged store: what is damaged is named, and mended only when somebody accepts the loss.
+//! Damaged stores: the damage is reported, and repaired only once an operator accepts the loss.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;
@@ -70,7 +70,7 @@ fn a_damaged_segment_is_named_and_the_rest_is_served() {
 fn a_damaged_log_is_named_and_starts_only_when_the_loss_is_accepted() {
     let store = Store::new();
     let table = filled(&store);
-    // The second record: the first block of the log is of the flushed rows.
+    // The second record: the first block of the log contains flushed rows.
     let log = store.config().wal_dirs[0].join("00000001.log");
     let bytes = std::fs::read(&log).unwrap();
     let row = [0, 5, 0, 0, 0, 50, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! The engine on real files: what is acknowledged is there, before and after a crash.
+//! The engine on real files: acknowledged rows exist before and after a crash.
 
 mod common;
 
@@ -114,8 +114,8 @@ fn truncated_rows_never_come_back_and_later_ones_stay() {
 
 #[test]
 fn tables_that_are_truncated_together_are_empty_together_wherever_the_crash_comes() {
-    // One record of the log, and then one commit of metadata a table: the crash comes before the
-    // first, or between two of them.
+    // One log record, then a metadata commit per table: the crash happens before the first commit
+    // or between two of them.
     for settled in 0..3 {
         let store = Store::new();
         let engine = store.open();

@@ -1,8 +1,8 @@
-//! What a store holds over a restart, and stores of formats that are not read any more.
+//! The contents of a store after a restart, and rejection of stores in unsupported formats.
 //!
-//! `tests/formats/N.tar.gz` holds a data directory as format N had it. To add one once a format is
-//! released: `cargo run -p freshet-ingest --example write_store` prints where it wrote one; pack
-//! it with `tar -czf N.tar.gz -C THERE .`.
+//! `tests/formats/N.tar.gz` contains a data directory in format N. To add one when a format is
+//! released: `cargo run -p freshet-ingest --example write_store` prints the path of a new store;
+//! pack it with `tar -czf N.tar.gz -C PATH .`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The one road of a load: what it decides, what it waits for, what it gives back.
+//! The behavior of loads: what they decide, wait for and release.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use freshet_storage::delta::Freshness;
 use futures::FutureExt;
 use futures::executor::block_on;
 
-/// Rows whose record is larger than one may be: a quarter of a log file of 1 MiB.
+/// More rows than fit into a record, whose limit is a quarter of a log file of 1 MiB.
 fn many() -> Vec<(i32, i32)> {
     (0..40_000).map(|row| (row, -row)).collect()
 }
@@ -44,7 +44,7 @@ fn rows_go_to_the_log_while_they_fit_a_record_and_to_files_from_there_on() {
     assert!(small.label().starts_with("group_commit_"));
     assert_eq!(places(&engine), (0, 1));
 
-    // The last rows, and rows that come little by little, are looked at in the same way.
+    // The last rows and rows added gradually are treated the same.
     let load = engine.load(&target, Destination::Group(Async), PATIENCE);
     let large = block_on(load.commit(&mut encoded(&many()))).unwrap();
     assert_eq!((large.mode, large.status()), (Off, "VISIBLE"), "it shares no group");
@@ -156,8 +156,7 @@ fn a_label_is_told_to_be_used_when_its_load_is_durable() {
     store.stop(engine);
 }
 
-/// What is remembered of a label follows from its record alone: whoever replays the log remembers
-/// it for as long as whoever wrote it.
+/// The lifetime of a label depends only on its record, so it is the same after a replay.
 #[test]
 fn a_label_has_the_same_dates_after_a_crash() {
     let store = Store::small();

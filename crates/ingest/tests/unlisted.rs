@@ -1,4 +1,4 @@
-//! Tables that are made with their rows: there with all of them, or not at all, wherever it ends.
+//! Tables created with their rows: complete or absent, wherever the creation is interrupted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn names(engine: &Engine) -> Vec<String> {
     engine.catalog().database("d").unwrap().tables.keys().cloned().collect()
 }
 
-/// Lets the process end while the table is being made.
+/// Simulates a crash while the table is being created.
 fn crash(store: &Store, engine: Arc<Engine>, table: Unlisted) -> Arc<Engine> {
     block_on(engine.halt());
     drop(table);
@@ -65,7 +65,7 @@ fn a_crash_leaves_nothing_of_a_table_without_a_name() {
         assert_eq!(names(&engine), ["t"]);
         assert!(engine.table_state(id).is_none() && engine.catalog().table_by_id(id).is_none());
         assert_eq!(rows_of(&engine, other, Freshness::Committed), [(1, 10), (2, 20)]);
-        // Its name is free, and nothing of its rows comes back under it, at the next start neither.
+        // The name is free, and none of the old rows reappear under it, even after the next start.
         let next = create_table(&engine, "u");
         insert(&engine, "u", GroupCommitMode::Off, &[(7, 70)]);
         store.crash(engine);
@@ -105,7 +105,7 @@ fn one_that_is_given_up_goes_and_gives_its_memory_back() {
     drop(table);
     wait_until("it is gone", || engine.catalog().table_by_id(id).is_none());
     wait_until("its memory is back", || engine.memory().used_bytes() == 0);
-    // Another one that took the name first keeps it.
+    // Another table that takes the name first keeps it.
     let late = begun(&engine, "u");
     let early = begun(&engine, "u");
     let lsn = fill(&engine, &early, false);
@@ -115,7 +115,7 @@ fn one_that_is_given_up_goes_and_gives_its_memory_back() {
     assert_eq!(error.code(), ErrorCode::TableExists);
     wait_until("one is left", || engine.table_states().len() == 2);
     assert_eq!(names(&engine), ["t", "u"]);
-    // A database takes those along that are being made in it.
+    // Dropping a database removes tables that are being created in it.
     let table = begun(&engine, "v");
     block_on(engine.drop_database("d", false)).unwrap();
     assert_eq!(block_on(table.list(Lsn::ZERO)).unwrap_err().code(), ErrorCode::NoSuchTable);

@@ -1,4 +1,4 @@
-//! ALTER of columns: a schema is prepared, its barrier enters the log, then it is adopted.
+//! ALTER of columns: a schema is prepared, its barrier is appended to the log, then it is adopted.
 
 use std::sync::Arc;
 
@@ -14,43 +14,26 @@ use crate::names;
 use crate::spec::ColumnSpec;
 use crate::store::Batch;
 
-/// Most schema versions that a table keeps: rows in old files name theirs.
+/// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
+/// theirs.
 const VERSIONS_MAX: usize = 10_000;
 
-/// Where a new column goes.
+/// The position of a new column.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ColumnPlace {
-    /// Behind the last.
     #[default]
     Last,
-    /// FIRST.
     First,
-    /// AFTER this one.
+    /// AFTER the named column.
     After(String),
 }
 
-/// One clause of an ALTER TABLE.
+/// A clause of an ALTER TABLE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SchemaChange {
-    /// ADD COLUMN.
-    AddColumn {
-        /// What.
-        column: ColumnSpec,
-        /// Where.
-        place: ColumnPlace,
-    },
-    /// DROP COLUMN.
-    DropColumn {
-        /// Which.
-        name: String,
-    },
-    /// RENAME COLUMN.
-    RenameColumn {
-        /// Which.
-        from: String,
-        /// Its new name.
-        to: String,
-    },
+    AddColumn { column: ColumnSpec, place: ColumnPlace },
+    DropColumn { name: String },
+    RenameColumn { from: String, to: String },
 }
 
 /// A schema that waits for its barrier.
@@ -60,11 +43,11 @@ struct Prepared {
 }
 
 impl Meta {
-    /// Stores the schema that a table would have after these clauses; all of them or none. It
-    /// is no schema of the table until it is adopted.
+    /// Stores the schema that a table would have after these clauses, or nothing if any of them
+    /// fails. It takes effect only once it is adopted.
     ///
     /// # Errors
-    /// 1060, 1090, 1091 and Doris's refusals; another ALTER that is under way.
+    /// 1060, 1090, 1091 and errors of Doris; an error if another ALTER is in progress.
     pub fn prepare_schema(
         &self,
         table: TableId,
@@ -88,7 +71,7 @@ impl Meta {
         })
     }
 
-    /// The schema that waits for its barrier, for replay, which meets the barrier.
+    /// The schema that waits for its barrier; used by replay when it reaches the barrier.
     ///
     /// # Errors
     /// When metadata cannot be read.
@@ -99,14 +82,14 @@ impl Meta {
         Ok(prepared.map(|prepared| Arc::new(prepared.schema)))
     }
 
-    /// Makes a prepared schema the table's, its barrier being in the log at `barrier`. One that
-    /// was adopted before is adopted again without effect, so replay may call it.
+    /// Makes a prepared schema the current one of the table; its barrier is in the log at
+    /// `barrier`. Idempotent, so that replay may call it again.
     ///
     /// # Errors
-    /// 1146 where the table is gone; when the disk is full, to be tried again.
+    /// 1146 when the table does not exist; when the disk is full, to be retried.
     ///
     /// # Panics
-    /// When the schema is neither the table's nor the next.
+    /// When the schema is neither one of the table's versions nor the next one.
     pub fn adopt_schema(
         &self,
         table: TableId,
@@ -136,7 +119,7 @@ impl Meta {
         })
     }
 
-    /// Forgets a prepared schema whose barrier never entered the log.
+    /// Removes a prepared schema whose barrier never got into the log.
     ///
     /// # Errors
     /// When the disk is full.
@@ -146,7 +129,7 @@ impl Meta {
     }
 }
 
-/// The next schema of `table`.
+/// The next schema of `table` after `changes`.
 fn changed(table: &Table, changes: &[SchemaChange]) -> Result<TableSchema> {
     let now = table.schema();
     if table.history.versions().len() >= VERSIONS_MAX {

@@ -1,4 +1,4 @@
-//! The one place that says whether a user may do something.
+//! Authorization: checks whether a user may perform an action.
 
 use freshet_base::{Result, bail};
 
@@ -7,17 +7,16 @@ use crate::user::{Account, GrantObject, Privileges};
 
 macro_rules! privileges {
     ($($(#[$doc:meta])* $name:ident = $text:literal $doris:literal;)*) => {
-        /// What a user may be allowed to do.
+        /// A privilege that can be granted.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Privilege {
             $($(#[$doc])* $name,)*
         }
 
         impl Privilege {
-            /// Every privilege, in the order MySQL lists them.
+            /// All privileges, in the order in which MySQL lists them.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Its name in GRANT.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -30,49 +29,50 @@ macro_rules! privileges {
 }
 
 privileges! {
-    /// Reading rows.
+    /// Read rows.
     Select = "SELECT" "SELECT_PRIV";
-    /// Adding rows, by INSERT or a load.
+    /// Insert rows, with INSERT or a load.
     Insert = "INSERT" "LOAD_PRIV";
-    /// Changing rows.
+    /// Change rows.
     Update = "UPDATE" "UPDATE_PRIV";
-    /// Removing rows.
+    /// Delete rows.
     Delete = "DELETE" "DELETE_PRIV";
     /// CREATE DATABASE and CREATE TABLE.
     Create = "CREATE" "CREATE_PRIV";
     /// DROP and TRUNCATE.
     Drop = "DROP" "DROP_PRIV";
-    /// FLUSH and the like.
+    /// FLUSH and similar statements.
     Reload = "RELOAD" "NODE_PRIV";
-    /// Seeing and ending what others run.
+    /// See and kill sessions of other users.
     Process = "PROCESS" "PROCESS_PRIV";
     /// ALTER TABLE.
     Alter = "ALTER" "ALTER_PRIV";
-    /// SHOW DATABASES of those one has no privilege on.
+    /// SHOW DATABASES also lists databases without other privileges.
     ShowDatabases = "SHOW DATABASES" "SHOW_PRIV";
-    /// SET GLOBAL, KILL, server settings.
+    /// SET GLOBAL, KILL and server settings.
     Super = "SUPER" "ADMIN_PRIV";
-    /// Views.
+    /// Create views.
     CreateView = "CREATE VIEW" "CREATE_VIEW_PRIV";
     /// SHOW CREATE VIEW.
     ShowView = "SHOW VIEW" "SHOW_VIEW_PRIV";
-    /// CREATE USER, DROP USER and the like.
+    /// CREATE USER, DROP USER and similar statements.
     CreateUser = "CREATE USER" "CREATE_USER_PRIV";
     /// CREATE INDEX and DROP INDEX.
     Index = "INDEX" "INDEX_PRIV";
-    /// Granting to others what one has.
+    /// Grant one's own privileges to others.
     GrantOption = "GRANT OPTION" "GRANT_PRIV";
 }
 
 impl Privilege {
-    /// The privileges that a name in GRANT stands for, MySQL's or Doris's, whatever its case;
-    /// `None` for a name nobody knows.
+    /// The privileges for a name in GRANT, of MySQL or Doris, case-insensitive; `None` for an
+    /// unknown name.
     pub fn parse(name: &str) -> Option<Privileges> {
         let name = name.trim().to_ascii_uppercase();
         match name.as_str() {
             "ALL" | "ALL PRIVILEGES" => return Some(Privileges::all()),
             "USAGE" | "USAGE_PRIV" => return Some(Privileges::NONE),
-            // Doris's administrator may do everything; who loads may also change and remove.
+            // Doris's administrator has all privileges; LOAD_PRIV includes changing and deleting
+            // rows.
             "ADMIN_PRIV" => return Some(Privileges::all().with(Self::GrantOption)),
             "LOAD_PRIV" => {
                 return Some([Self::Insert, Self::Update, Self::Delete].into_iter().collect());
@@ -84,22 +84,21 @@ impl Privilege {
     }
 }
 
-/// What somebody wants to do something to.
+/// The object of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Object<'a> {
-    /// The server.
     Server,
-    /// A database; for [`Privilege::ShowDatabases`] also one with any privilege inside.
+    /// A database; for [`Privilege::ShowDatabases`] a privilege on any object in it suffices.
     Database(&'a str),
-    /// A table: database and name.
+    /// The names of the database and the table.
     Table(&'a str, &'a str),
 }
 
-/// Whether `account` may do this. A grant on the server counts for every database, one on a
-/// database for each of its tables; `information_schema` is open to all.
+/// Checks that `account` may do this. A grant on the server applies to all databases, one on a
+/// database to all its tables; `information_schema` is readable by everybody.
 ///
 /// # Errors
-/// 1227, 1044 or 1142 where not; an account that was dropped may do nothing.
+/// 1227, 1044 or 1142 if not. A dropped account has no privileges.
 pub fn authorize(
     catalog: &Catalog,
     account: &Account,
@@ -119,10 +118,10 @@ pub fn authorize(
     }
 }
 
-/// Whether `by` may alter, drop or rename the account `target`, or make an account that stands
-/// before it: who makes users must have every privilege on the server that `target` has there.
-/// Otherwise CREATE USER alone would be enough to give `root` a password, and so to be `root`;
-/// MySQL keeps SYSTEM_USER for this.
+/// Checks that `by` may alter, drop or rename the account `target`, or create an account that takes
+/// precedence over it: besides CREATE USER, `by` needs all privileges on the server that `target`
+/// has there. Otherwise CREATE USER would suffice to set the password of `root`, and so to become
+/// `root`; MySQL has SYSTEM_USER for this.
 ///
 /// # Errors
 /// 1227.
@@ -131,10 +130,10 @@ pub(crate) fn authorize_over(catalog: &Catalog, by: &Account, target: &Account) 
     require_rank(catalog, by, target)
 }
 
-/// Whether `by` has every privilege on the server that `target` has there.
+/// Checks that `by` has all privileges on the server that `target` has there.
 ///
 /// # Errors
-/// 1227, with a privilege that is missing.
+/// 1227, with a missing privilege.
 pub(crate) fn require_rank(catalog: &Catalog, by: &Account, target: &Account) -> Result<()> {
     let on_server = |account| {
         let user = catalog.user(account);
@@ -151,8 +150,8 @@ pub(crate) fn require_rank(catalog: &Catalog, by: &Account, target: &Account) ->
     }
 }
 
-/// Whether the account has any privilege on the database or inside it: who has none does not
-/// see it, and cannot make it the current one.
+/// Whether the account has any privilege on the database or an object in it. Otherwise the database
+/// is invisible to it and cannot be its current one.
 pub fn may_see_database(catalog: &Catalog, account: &Account, database: &str) -> bool {
     is_reserved_database(database)
         || catalog.user(account).is_some_and(|user| {
@@ -163,7 +162,7 @@ pub fn may_see_database(catalog: &Catalog, account: &Account, database: &str) ->
         })
 }
 
-/// Refuses accounts that may not see the database, in the same words whether or not it exists.
+/// Rejects accounts that cannot see the database, with the same error whether or not it exists.
 ///
 /// # Errors
 /// 1044.
@@ -176,7 +175,7 @@ pub fn require_visible(catalog: &Catalog, account: &Account, database: &str) -> 
     }
 }
 
-/// Whether the account has any privilege on the table: who has none does not see it listed.
+/// Whether the account has any privilege on the table; otherwise the table is not listed for it.
 pub fn may_see_table(catalog: &Catalog, account: &Account, database: &str, table: &str) -> bool {
     catalog.user(account).is_some_and(|user| {
         user.grants.iter().any(|grant| {

@@ -1,15 +1,15 @@
-//! Room kept back for metadata: what frees room must not need the room it frees.
+//! Reserved disk space for metadata: freeing space must not itself require space.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use freshet_base::io::{FsRef, Mode};
 
-/// Zeros written at a time.
+/// Zeros are written in steps of this size.
 const STEP_BYTES: usize = 1 << 16;
 
-/// A file of zeros that is removed when the disk is full, and made again later. Until then only
-/// metadata, and flushes that free log, may grow files.
+/// A file of zeros that is deleted when the disk is full, and recreated later. Until then only
+/// metadata, and flushes that free log space, may grow files.
 pub struct Ballast {
     fs: FsRef,
     path: PathBuf,
@@ -23,21 +23,21 @@ impl std::fmt::Debug for Ballast {
 }
 
 impl Ballast {
-    /// The ballast at `path`; what stands there from before counts.
+    /// The ballast file at `path`, which may exist already.
     pub fn new(fs: FsRef, path: impl Into<PathBuf>, bytes: u64) -> Self {
         Self { fs, path: path.into(), bytes }
     }
 
-    /// Whether the room is kept.
+    /// Whether the file exists.
     pub fn is_held(&self) -> bool {
         self.fs.exists(&self.path)
     }
 
-    /// Takes the room, unless it is held. A half made one never counts: it is written under
-    /// another name first.
+    /// Creates the file unless it exists. It is written under a temporary name first, so that an
+    /// incomplete file never counts.
     ///
     /// # Errors
-    /// Where the disk has no room for it; nothing stays behind.
+    /// When the disk is full; the temporary file is removed then.
     pub fn make(&self) -> io::Result<()> {
         if self.is_held() {
             return Ok(());
@@ -53,10 +53,10 @@ impl Ballast {
         made
     }
 
-    /// Gives the room up; returns whether there was any.
+    /// Deletes the file; returns whether it existed.
     ///
     /// # Errors
-    /// When the file cannot be removed.
+    /// When the file cannot be deleted.
     pub fn give_up(&self) -> io::Result<bool> {
         if !self.is_held() {
             return Ok(false);

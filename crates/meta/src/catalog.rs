@@ -1,4 +1,4 @@
-//! The catalog: what there is, as one immutable value that everybody shares.
+//! The catalog of databases, tables and users, an immutable value shared by all readers.
 
 use std::sync::Arc;
 
@@ -12,31 +12,30 @@ use crate::keys;
 use crate::store::{Batch, MetaStore};
 use crate::user::{Account, User};
 
-/// The database of tables that describe the server.
+/// The database with tables that describe the server.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
-/// Databases that are always there and that nobody can create, drop or fill.
+/// Databases that always exist and cannot be created, dropped or written to.
 pub const RESERVED_DATABASES: [&str; 4] =
     [INFORMATION_SCHEMA, "mysql", "performance_schema", "sys"];
 
-/// Whether `name` is a database that is always there; whatever its case, as in MySQL.
+/// Whether `name` is a reserved database; case-insensitive, as in MySQL.
 pub fn is_reserved_database(name: &str) -> bool {
     RESERVED_DATABASES.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
-/// A database and its tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Database {
-    /// Never used again.
+    /// Never reused.
     pub id: DbId,
-    /// Its name; case counts.
+    /// Its case-sensitive name.
     pub name: String,
-    /// When it was created, microseconds since 1970-01-01 UTC.
+    /// Creation time, in microseconds since 1970-01-01 UTC.
     pub created_micros: i64,
-    /// Its tables by name; case counts.
+    /// Its tables by case-sensitive name.
     pub tables: OrdMap<String, Arc<Table>>,
 }
 
-/// What is stored of a [`Database`]; its tables are stored apart.
+/// The stored form of a [`Database`]; tables are stored separately.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredDatabase {
     id: DbId,
@@ -50,7 +49,7 @@ impl Database {
     }
 }
 
-/// Databases, tables and users at one instant. Cloning is cheap, and a clone never changes.
+/// Databases, tables and users at one point in time. Immutable once shared, and cheap to clone.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Catalog {
     databases: OrdMap<String, Arc<Database>>,
@@ -60,7 +59,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog that a store holds.
+    /// Loads the catalog from a store.
     pub(crate) fn load(store: &dyn MetaStore) -> Result<Self> {
         let mut catalog = Self::default();
         for (key, bytes) in store.scan(keys::DATABASES)? {
@@ -86,7 +85,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Adds to `batch` what a store lacks that holds `old`, and what it has too much.
+    /// Adds the changes to `batch` that turn a store with `old` into one with `self`.
     pub(crate) fn difference(
         &self,
         old: &Self,
@@ -111,7 +110,7 @@ impl Catalog {
                 DiffItem::Remove(account, _) => batch.delete.push(keys::user(account)),
             }
         }
-        // By id: one of a name may have taken the place of another of the same.
+        // By id, since a database may have replaced a dropped one of the same name.
         for item in old.database_names.diff(&self.database_names) {
             match item {
                 DiffItem::Add(id, _) => {
@@ -129,48 +128,46 @@ impl Catalog {
         Ok(())
     }
 
-    /// The database of this name.
     pub fn database(&self, name: &str) -> Option<&Arc<Database>> {
         self.databases.get(name)
     }
 
-    /// The database of this id.
     pub fn database_by_id(&self, id: DbId) -> Option<&Arc<Database>> {
         self.databases.get(self.database_names.get(&id)?)
     }
 
-    /// All databases users made, in the order of their names.
+    /// All databases created by users, ordered by name.
     pub fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
         self.databases.values()
     }
 
-    /// The table of this name. Allocates nothing.
+    /// The table with this name. Does not allocate.
     pub fn table(&self, database: &str, table: &str) -> Option<&Arc<Table>> {
         self.databases.get(database)?.tables.get(table)
     }
 
-    /// The table of this id, listed or not.
+    /// The table with this id, listed or not.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get(&id)
     }
 
-    /// All tables by id, and also those that no name leads to yet.
+    /// All tables, ordered by id, including unlisted ones.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
 
-    /// The database of this name.
+    /// The database with this name.
     ///
     /// # Errors
-    /// 1049 where there is none.
+    /// 1049 if it does not exist.
     pub fn require_database(&self, name: &str) -> Result<&Arc<Database>> {
         self.database(name).ok_or_else(|| err!(UnknownDatabase, "Unknown database '{name}'"))
     }
 
-    /// The table of this name.
+    /// The table with this name.
     ///
     /// # Errors
-    /// 1049 where there is no such database, 1146 where it has no such table.
+    /// 1049 if the database does not exist, 1146 if the table does not.
     pub fn require_table(&self, database: &str, table: &str) -> Result<&Arc<Table>> {
         let tables = &self.require_database(database)?.tables;
         tables
@@ -178,10 +175,11 @@ impl Catalog {
             .ok_or_else(|| err!(NoSuchTable, "Table '{database}.{table}' doesn't exist"))
     }
 
-    /// The table of this name, for DROP TABLE; `None` where it is missing and may be.
+    /// The table with this name, for DROP TABLE; `None` if it does not exist and `if_exists` is
+    /// set.
     ///
     /// # Errors
-    /// 1051 where it is missing and may not.
+    /// 1051 if it does not exist and `if_exists` is not set.
     pub fn table_to_drop(
         &self,
         database: &str,
@@ -197,13 +195,13 @@ impl Catalog {
         }
     }
 
-    /// The account of exactly this name and host pattern.
+    /// The account with exactly this name and host pattern.
     pub fn user(&self, account: &Account) -> Option<&Arc<User>> {
         self.users.get(account)
     }
 
-    /// The account that a client of this name and host logs in as: the one with the pattern
-    /// that says most, so `10.0.0.7` before `10.%` before `%`.
+    /// The account that a client with this name and host logs in as: the one with the most specific
+    /// host pattern, so `10.0.0.7` before `10.%` before `%`.
     pub fn user_for(&self, name: &str, host: &str) -> Option<&Arc<User>> {
         let users = self.users.values().filter(|user| user.account.name == name);
         users
@@ -211,7 +209,7 @@ impl Catalog {
             .max_by_key(|user| user.account.host_weight())
     }
 
-    /// All users, by name and host.
+    /// All users, ordered by name and host.
     pub fn users(&self) -> impl Iterator<Item = &Arc<User>> {
         self.users.values()
     }
@@ -226,7 +224,7 @@ impl Catalog {
         self.databases.remove(&database.name);
     }
 
-    /// Puts a table in, in place of the one of its id, if there is one.
+    /// Inserts a table, replacing the one with the same id.
     pub(crate) fn put_table(&mut self, table: Arc<Table>) {
         self.remove_table(table.id);
         if !table.unlisted {

@@ -1,8 +1,8 @@
-//! The store as a checkpoint: what is settled up to one LSN, and exactly that.
+//! Checkpoints: the store contains exactly what has settled up to one LSN.
 //!
-//! A checkpoint is one commit of what differs between the fold that the store holds and the fold
-//! as it is now. What is not a record of the log (databases, users, the log's own state) is
-//! committed at once, in the same way: it brings the rest along.
+//! A checkpoint is one commit of the differences between the fold in the store and the current
+//! fold. Changes that are not records of the log (databases, users, the state of the log itself)
+//! are committed immediately in the same way, which includes everything settled so far.
 
 use freshet_base::{Lsn, Result};
 use imbl::ordmap::DiffItem;
@@ -13,10 +13,10 @@ use crate::meta::{Change, Meta};
 use crate::store::{Batch, MetaStore};
 
 impl Meta {
-    /// Writes what has settled since the last checkpoint; nothing where nothing has changed.
+    /// Commits what has settled since the last checkpoint; does nothing if nothing has changed.
     ///
     /// # Errors
-    /// When the disk is full; then it may be tried again.
+    /// When the disk is full; it can be retried.
     pub fn checkpoint(&self) -> Result<()> {
         match self.is_ahead() {
             true => self.commit(Change::default()),
@@ -24,24 +24,24 @@ impl Meta {
         }
     }
 
-    /// Whether the store lacks something that has settled.
+    /// Whether something has settled that the store lacks.
     pub fn is_ahead(&self) -> bool {
         self.fold().changes != self.saved.load().changes
     }
 
-    /// What the store holds. It may be old by a commit, and is never newer.
+    /// The contents of the store. It may lag behind by one commit and is never ahead.
     pub fn saved(&self) -> Fold {
         Fold::clone(&self.saved.load())
     }
 
-    /// Everything up to here follows from the store alone.
+    /// The LSN of the last checkpoint; everything up to it is in the store.
     pub fn saved_lsn(&self) -> Lsn {
         self.saved.load().settled
     }
 
-    /// Commits what has settled together with `change`, and makes that.
+    /// Commits what has settled together with `change`, then applies `change` in memory.
     pub(crate) fn commit(&self, change: Change) -> Result<()> {
-        // Held across the commit, since what the store holds is known behind it.
+        // Held during the commit, since the contents of the store are known only after it.
         let _one = self.saving.lock();
         let mut next = self.fold();
         (change.edit)(&mut next);
@@ -54,7 +54,7 @@ impl Meta {
     }
 }
 
-/// What brings a store from `old` to `new`.
+/// The changes that turn a store with `old` into one with `new`.
 fn difference(old: &Fold, new: &Fold, store: &dyn MetaStore) -> Result<Batch> {
     let mut batch = Batch::default();
     batch.put.push((keys::SETTLED.to_owned(), keys::encode(&new.settled)));

@@ -1,4 +1,4 @@
-//! What a CREATE TABLE asks for, checked: a pure step from the spec to a table without ids.
+//! Validation of CREATE TABLE: a pure function from the specification to a table without ids.
 
 use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
 use freshet_schema::{
@@ -15,42 +15,40 @@ mod column;
 
 pub(crate) use column::column;
 
-/// Columns of a sort key that nobody wrote.
+/// Maximum number of columns in a default sort key.
 const AUTO_KEY_COLUMNS_MAX: usize = 3;
-/// Bytes of a sort key that nobody wrote.
+/// Maximum number of bytes in a default sort key.
 const AUTO_KEY_BYTES_MAX: u32 = 36;
-/// Buckets of a table that leaves their number to the server. One server with few cores reads
-/// and flushes one tablet as fast as many, and each tablet of each table costs files.
+/// Number of buckets if the server chooses. A single server with few cores reads and flushes one
+/// tablet as fast as many, and every tablet of every table needs files.
 const AUTO_BUCKETS: u32 = 1;
-/// Longest COMMENT of a table or column, in characters.
+/// Maximum length of a COMMENT of a table or column, in characters.
 pub(crate) const COMMENT_CHARS_MAX: usize = 2048;
 
-/// A table that may be created: everything but its ids.
+/// A valid table definition without ids.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Planned {
-    /// Its columns and sort key.
+    /// The columns and the sort key.
     pub schema: TableSchema,
-    /// How many leading columns are key.
+    /// The number of leading columns in the key.
     pub key_columns: usize,
-    /// Keys of the MySQL form.
+    /// The keys in MySQL syntax.
     pub declared_keys: Vec<DeclaredKey>,
-    /// How rows spread.
     pub distribution: Distribution,
-    /// How many tablets its partition has.
+    /// The number of tablets in its partition.
     pub buckets: u32,
-    /// Whether nobody wrote their number.
+    /// Whether the number of buckets was not given.
     pub buckets_auto: bool,
-    /// Its properties.
     pub properties: Properties,
-    /// What the user should be told.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Planned {
-    /// Checks all that can be checked without a catalog.
+    /// Checks everything that can be checked without a catalog.
     ///
     /// # Errors
-    /// What is wrong with the spec, in the words of MySQL or Doris.
+    /// Errors in the specification, in the words of MySQL or Doris.
     pub fn check(spec: &TableSpec) -> Result<Self> {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
@@ -106,7 +104,7 @@ fn columns(spec: &TableSpec) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Columns of a primary key take no NULL, whether or not NOT NULL was written.
+/// Columns of a primary key are NOT NULL, whether or not this was written.
 fn set_primary_not_null(spec: &TableSpec, columns: &mut [Column]) -> Result<()> {
     let primary = spec.declared_keys.iter().filter(|key| key.kind == DeclaredKeyKind::Primary);
     for name in primary.flat_map(|key| &key.columns) {
@@ -124,7 +122,7 @@ fn position(columns: &[Column], name: &str) -> Option<usize> {
     columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
 }
 
-/// How many leading columns are key.
+/// The number of leading columns in the key.
 fn key_columns(spec: &TableSpec, columns: &[Column]) -> Result<usize> {
     match (&spec.key, spec.form) {
         (Some(key), _) => written_key(key, columns),
@@ -178,7 +176,7 @@ fn written_key(key: &KeySpec, columns: &[Column]) -> Result<usize> {
     Ok(key.columns.len())
 }
 
-/// What Doris calls a type that cannot be a key.
+/// Doris's term for a type that cannot be in a key.
 fn type_words(ty: ColumnType) -> String {
     match ty {
         ColumnType::Text => "String Type".to_owned(),
@@ -187,8 +185,8 @@ fn type_words(ty: ColumnType) -> String {
     }
 }
 
-/// The leading columns that make a good sort key: at most three and 36 bytes, and nothing
-/// behind a text column.
+/// The number of leading columns for a default sort key: at most three columns and 36 bytes, and
+/// none after a text column.
 fn auto_key(columns: &[Column]) -> usize {
     let mut bytes = 0;
     for (at, column) in columns.iter().enumerate().take(AUTO_KEY_COLUMNS_MAX) {
@@ -203,7 +201,7 @@ fn auto_key(columns: &[Column]) -> usize {
     columns.len().min(AUTO_KEY_COLUMNS_MAX)
 }
 
-/// Bytes that a column takes of the sort key.
+/// The number of bytes of a column in the sort key.
 fn key_bytes(ty: ColumnType) -> u32 {
     match ty {
         ColumnType::Char { len } | ColumnType::VarChar { len } | ColumnType::VarBinary { len } => {
@@ -222,7 +220,7 @@ fn declared_keys(spec: &TableSpec, columns: &[Column]) -> Result<Vec<DeclaredKey
         let key = declared_key(written, columns, &keys)?;
         keys.push(key);
     }
-    // MySQL shows the primary key first, wherever it stood.
+    // MySQL shows the primary key first, wherever it was declared.
     keys.sort_by_key(|key| key.kind != DeclaredKeyKind::Primary);
     Ok(keys)
 }
@@ -259,7 +257,8 @@ fn declared_key(
     Ok(DeclaredKey { kind: written.kind, name, columns: ids })
 }
 
-/// The name that MySQL gives a key without one: its first column's, with a number if taken.
+/// The name that MySQL gives an unnamed key: that of its first column, with a number if it is
+/// taken.
 fn free_name(column: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{column}_{number}"));
     std::iter::once(column.to_owned())
@@ -314,7 +313,7 @@ fn buckets(written: BucketsSpec) -> Result<u32> {
     }
 }
 
-/// What text of a column of this form compares as, and what its length counts.
+/// The collation and the unit of length of text columns in a table of this form.
 pub(crate) fn text_rules(form: TableForm) -> (Collation, LengthUnit) {
     match form {
         TableForm::Olap => (Collation::Binary, LengthUnit::Bytes),

@@ -1,7 +1,8 @@
-//! DDL: each statement one atomic change of store and catalog.
+//! DDL: each statement changes store and catalog atomically.
 //!
-//! What frees or changes rows (DROP, TRUNCATE, ALTER of columns) is a barrier of the log first;
-//! the caller has appended it, and what is here follows. Objects are then named by id.
+//! Statements that remove or convert rows (DROP, TRUNCATE, ALTER of columns) begin with a barrier
+//! in the log; the caller has appended it before these functions are called. They refer to objects
+//! by id.
 
 use std::sync::Arc;
 
@@ -15,36 +16,34 @@ use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
 use crate::{names, properties};
 
-/// Most databases of a server.
+/// Maximum number of databases on a server.
 const DATABASES_MAX: usize = 10_000;
-/// Most tables of a server.
+/// Maximum number of tables on a server.
 const TABLES_MAX: usize = 100_000;
 
-/// What a CREATE did.
+/// The result of a CREATE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Created<T> {
-    /// What stands there now.
+    /// The new or existing object.
     pub object: Arc<T>,
-    /// Whether it stood there before (IF NOT EXISTS).
+    /// Whether it existed before (IF NOT EXISTS).
     pub existed: bool,
-    /// What the user should be told.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A database that is gone, with its tables.
+/// A dropped database with its tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DroppedDatabase {
-    /// What it was.
     pub database: Arc<Database>,
-    /// Its tables, whose files nobody needs once old snapshots are gone.
+    /// Its tables, whose files can be deleted once older snapshots are gone.
     pub tables: Vec<Arc<Table>>,
 }
 
 impl Meta {
-    /// CREATE DATABASE.
     ///
     /// # Errors
-    /// 1007 where it exists, 1102 for a name that no database can have.
+    /// 1007 if it exists, 1102 for an invalid name.
     pub fn create_database(&self, name: &str, if_not_exists: bool) -> Result<Created<Database>> {
         self.change(|catalog| {
             let exists = format!("Can't create database '{name}'; database exists");
@@ -73,10 +72,10 @@ impl Meta {
         })
     }
 
-    /// Removes a database with all its tables; `None` where it is gone already.
+    /// Removes a database with all its tables; `None` if it does not exist any more.
     ///
     /// # Errors
-    /// When the disk is full: the log holds the barriers, so it must be tried again.
+    /// When the disk is full. The log already contains the drop, so it must be retried.
     pub fn drop_database(&self, id: DbId) -> Result<Option<DroppedDatabase>> {
         let dropped = self.change(|catalog| {
             let Some(database) = catalog.database_by_id(id).cloned() else {
@@ -96,10 +95,9 @@ impl Meta {
         Ok(dropped)
     }
 
-    /// CREATE TABLE.
     ///
     /// # Errors
-    /// 1049, 1050, and everything that can be wrong with a spec.
+    /// 1049, 1050, and all errors in the specification.
     pub fn create_table(
         &self,
         database: &str,
@@ -109,10 +107,10 @@ impl Meta {
         self.create(database, spec, if_not_exists, false)
     }
 
-    /// CREATE TABLE of one that no name leads to until [`Self::list_table`].
+    /// CREATE TABLE of a table that has no name until [`Self::list_table`].
     ///
     /// # Errors
-    /// As [`Self::create_table`].
+    /// Those of [`Self::create_table`].
     pub fn create_unlisted(
         &self,
         database: &str,
@@ -122,10 +120,10 @@ impl Meta {
         self.create(database, spec, if_not_exists, true)
     }
 
-    /// Lets the name of an unlisted table lead to it.
+    /// Makes an unlisted table visible under its name.
     ///
     /// # Errors
-    /// 1050 where another table has taken the name, 1146 where the database was dropped.
+    /// 1050 if another table has the name, 1146 if the database was dropped.
     pub fn list_table(&self, id: TableId) -> Result<Arc<Table>> {
         self.change_table(id, |catalog, table| {
             let home = catalog.database_by_id(table.db).expect("a table has a database");
@@ -170,7 +168,7 @@ impl Meta {
         })
     }
 
-    /// The planned table with ids.
+    /// The planned table with new ids.
     fn table_of(&self, db: DbId, spec: &TableSpec, planned: Planned) -> Result<Table> {
         let tablets = (0..planned.buckets).map(|_| self.ids().tablet());
         let partition = Partition {
@@ -200,10 +198,10 @@ impl Meta {
         })
     }
 
-    /// Removes a table and what is known of its files; `None` where it is gone already.
+    /// Removes a table and the metadata of its files; `None` if it does not exist any more.
     ///
     /// # Errors
-    /// When the disk is full: the log holds the barrier, so it must be tried again.
+    /// When the disk is full. The log already contains the barrier, so it must be retried.
     pub fn drop_table(&self, id: TableId) -> Result<Option<Arc<Table>>> {
         self.change(|catalog| {
             let Some(table) = catalog.table_by_id(id).cloned() else {
@@ -213,10 +211,10 @@ impl Meta {
         })
     }
 
-    /// ALTER TABLE .. RENAME, inside the database.
+    /// ALTER TABLE .. RENAME within the database.
     ///
     /// # Errors
-    /// 1146 where the table is gone, 1050 where the name is taken.
+    /// 1146 if the table does not exist, 1050 if the name is taken.
     pub fn rename_table(&self, id: TableId, name: &str) -> Result<Arc<Table>> {
         self.change_table(id, |catalog, table| {
             names::check_table(name, table.form)?;
@@ -224,7 +222,7 @@ impl Meta {
             if home.tables.contains_key(name) {
                 bail!(TableExists, "Table '{name}' already exists");
             }
-            // The one partition is named like its table.
+            // The single partition has the name of its table.
             for partition in &mut table.partitions {
                 name.clone_into(&mut partition.name);
             }
@@ -234,10 +232,10 @@ impl Meta {
         .map(|(table, _)| table)
     }
 
-    /// ALTER TABLE .. SET; returns what the user should be told.
+    /// ALTER TABLE .. SET; returns warnings.
     ///
     /// # Errors
-    /// 1146 where the table is gone; a property or value that is none.
+    /// 1146 if the table does not exist; an unknown property or an invalid value.
     pub fn set_properties(
         &self,
         id: TableId,
@@ -250,10 +248,9 @@ impl Meta {
         })
     }
 
-    /// ALTER TABLE .. MODIFY COMMENT.
     ///
     /// # Errors
-    /// 1146 where the table is gone; a comment that is too long.
+    /// 1146 if the table does not exist; a comment that is too long.
     pub fn set_comment(&self, id: TableId, comment: &str) -> Result<Arc<Table>> {
         self.change_table(id, |_, table| {
             check_comment(comment, &format!("table '{}'", table.name))?;
@@ -263,7 +260,6 @@ impl Meta {
         .map(|(table, _)| table)
     }
 
-    /// Changes the definition of a table.
     pub(crate) fn change_table(
         &self,
         id: TableId,
@@ -287,10 +283,11 @@ impl Catalog {
         tables
     }
 
-    /// The database of this name, for DROP DATABASE; `None` where it is missing and may be.
+    /// The database with this name, for DROP DATABASE; `None` if it does not exist and `if_exists`
+    /// is set.
     ///
     /// # Errors
-    /// 1008 where it is missing and may not; 1044 for one that is always there.
+    /// 1008 if it does not exist and `if_exists` is not set; 1044 for a reserved database.
     pub fn database_to_drop(&self, name: &str, if_exists: bool) -> Result<Option<&Arc<Database>>> {
         if is_reserved_database(name) {
             bail!(AccessDeniedDatabase, "Access denied: database '{name}' cannot be dropped");
@@ -305,12 +302,12 @@ impl Catalog {
     }
 }
 
-/// The table of this id, or 1146.
+/// The table with this id, or error 1146.
 pub(crate) fn require(catalog: &Catalog, id: TableId) -> Result<&Arc<Table>> {
     catalog.table_by_id(id).ok_or_else(|| err!(NoSuchTable, "Table {id} was dropped"))
 }
 
-/// The change that puts in a definition.
+/// The change that stores a definition.
 pub(crate) fn put_table(table: &Arc<Table>) -> Change {
     let table = Arc::clone(table);
     Change::of_fold(move |fold| fold.put_table(&table))

@@ -1,9 +1,9 @@
-//! What the log has made of metadata: definitions, how far files reach, and the files, as one
-//! value in memory that changes record by record.
+//! The fold of the log's metadata records: definitions, flushed LSNs and rowsets, as one value in
+//! memory that each record changes.
 //!
-//! Its functions do no I/O, take no id and ask no clock, so whoever settles the same records has
-//! the same value. The store holds a checkpoint of it (`checkpoint.rs`): the value as it was at
-//! one LSN. What is newer follows from the log.
+//! Its functions do no I/O, allocate no ids and read no clock, so the same records always produce
+//! the same value. The store contains a checkpoint of it (`checkpoint.rs`), its value at one LSN.
+//! Newer changes follow from the log.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use crate::meta::{Change, Meta};
 use crate::rowset::RowsetMeta;
 use crate::store::{Batch, MetaStore};
 
-/// How far the files of a table reach. Incarnations stand in the table's partitions.
+/// How far a table is flushed. Incarnations are in the table's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Flushed {
-    /// Files hold the table's records up to here, the log those above.
+    /// Records up to this LSN are in files, those above it in the log.
     pub lsn: Lsn,
-    /// The table's version, counted over records up to `version_lsn`.
+    /// The table's version at `version_lsn`.
     pub version: Version,
     /// At or above `lsn`: recycling the log counts versions without writing files.
     pub version_lsn: Lsn,
 }
 
 impl Flushed {
-    /// Where a table begins.
+    /// The state of a new table.
     pub(crate) fn new() -> Self {
         Self { version: Version(1), ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl Flushed {
         Self { lsn, ..self }.counted(lsn, version)
     }
 
-    /// The same with versions counted up to `lsn`, unless they are counted further already.
+    /// Updates the version to that at `lsn`, unless it is counted further already.
     pub(crate) fn counted(self, lsn: Lsn, version: Version) -> Self {
         if lsn < self.version_lsn {
             return self;
@@ -51,37 +51,34 @@ impl Flushed {
     }
 }
 
-/// A flush: its files become part of the table.
+/// The result of a flush: its rowsets become part of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Publish {
-    /// Whose.
     pub table: TableId,
-    /// The flushed LSN it starts from.
+    /// The flushed LSN before it.
     pub from: Lsn,
     /// The flushed LSN after it.
     pub to: Lsn,
-    /// The table's version, counted over its records up to `to`.
+    /// The table's version at `to`.
     pub version: Version,
-    /// Its columns at `to`.
+    /// The schema version at `to`.
     pub schema_version: SchemaVersion,
-    /// The new files; none where the range holds no rows.
+    /// The new rowsets; empty if the range contains no rows.
     pub rowsets: Vec<RowsetMeta>,
 }
 
-/// A merge: its files take the place of those it read.
+/// The result of a merge: the new rowset replaces the merged ones.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Replacement {
-    /// Whose.
     pub table: TableId,
-    /// The tablet.
     pub tablet: TabletId,
-    /// What was merged: neighbours, in the order of their LSNs.
+    /// The merged rowsets: adjacent ones, in LSN order.
     pub removed: Vec<RowsetId>,
-    /// What it was merged into.
+    /// The new rowset.
     pub added: RowsetMeta,
 }
 
-/// What a record of the log says of metadata.
+/// The content of a metadata record in the log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetaEvent {
@@ -91,70 +88,68 @@ pub enum MetaEvent {
     Replace(Replacement),
 }
 
-/// What became of a change that starts from one flushed LSN.
+/// The result of a change that assumes a certain flushed LSN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PublishOutcome<T = ()> {
     /// It has settled.
     Applied(T),
-    /// The table stands elsewhere: nothing happens, and its files are to be dropped.
+    /// The table has another flushed LSN: nothing changes, and the new files are to be deleted.
     Stale {
-        /// The flushed LSN that stands.
+        /// The actual flushed LSN.
         stands: Lsn,
     },
-    /// There is no such table any more: its files are to be dropped.
+    /// The table does not exist any more: the new files are to be deleted.
     Gone,
 }
 
-/// A TRUNCATE whose barrier the log holds.
+/// A TRUNCATE whose barrier is in the log.
 #[derive(Clone, Debug)]
 pub struct Truncate {
-    /// Of which table.
     pub table: TableId,
-    /// The flushed LSN it starts from: all of the table below the barrier is flushed or dead.
+    /// The flushed LSN before it: all rows of the table below the barrier are flushed or removed.
     pub from: Lsn,
     /// The LSN of the barrier.
     pub to: Lsn,
     /// The table's version at the barrier.
     pub version: Version,
-    /// The truncated partitions with the incarnations that the log gave them.
+    /// The truncated partitions with their new incarnations from the log.
     pub incarnations: Vec<(PartitionId, Incarnation)>,
 }
 
-/// What a TRUNCATE left behind.
+/// The result of a TRUNCATE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Truncated {
     /// The table with new, empty tablets.
     pub table: Arc<Table>,
-    /// The old tablets, whose files nobody needs once old snapshots are gone.
+    /// The old tablets, whose files can be deleted once older snapshots are gone.
     pub old_tablets: Vec<TabletId>,
 }
 
-/// A table as metadata holds it.
+/// The metadata of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredTable {
-    /// Its definition.
     pub table: Arc<Table>,
-    /// How far its files reach.
+    /// How far it is flushed.
     pub flushed: Flushed,
-    /// Its files, tablet by tablet, in LSN order.
+    /// Its rowsets by tablet, in LSN order.
     pub rowsets: Vec<RowsetMeta>,
 }
 
-/// Metadata at one LSN. Cloning is cheap.
+/// Metadata at one LSN. Cheap to clone.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Fold {
     /// Records up to here have settled.
     pub(crate) settled: Lsn,
-    /// Rises with every change.
+    /// Incremented by every change.
     pub(crate) changes: u64,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) flushed: OrdMap<TableId, Flushed>,
-    /// Those of a tablet stand together, in the order of their LSNs.
+    /// Ordered so that the rowsets of a tablet are adjacent and in LSN order.
     pub(crate) rowsets: OrdMap<(TabletId, Lsn, RowsetId), Arc<RowsetMeta>>,
 }
 
 impl Fold {
-    /// What a store holds.
+    /// Loads the fold from a store.
     pub(crate) fn load(store: &dyn MetaStore) -> Result<Self> {
         let catalog = Arc::new(Catalog::load(store)?);
         let mut fold = Self { catalog: Arc::clone(&catalog), ..Self::default() };
@@ -174,7 +169,7 @@ impl Fold {
         Ok(fold)
     }
 
-    /// Every table with its files.
+    /// All tables with their rowsets.
     pub fn tables(&self) -> Vec<StoredTable> {
         let stored = |table: &Arc<Table>| {
             let rowsets = table.tablets().flat_map(|tablet| self.rowsets(tablet));
@@ -187,7 +182,7 @@ impl Fold {
         self.catalog.tables().map(stored).collect()
     }
 
-    /// The files of a tablet, in LSN order.
+    /// The rowsets of a tablet, in LSN order.
     pub(crate) fn rowsets(&self, tablet: TabletId) -> impl Iterator<Item = &RowsetMeta> {
         let of_tablet =
             (tablet, Lsn::ZERO, RowsetId(0))..=(tablet, Lsn(u64::MAX), RowsetId(u64::MAX));
@@ -209,13 +204,13 @@ impl Fold {
         }
     }
 
-    /// Where the files of a table reach, it having one.
+    /// Sets how far a table is flushed.
     pub(crate) fn set_flushed(&mut self, table: TableId, flushed: Flushed) {
         self.changes += 1;
         self.flushed.insert(table, flushed);
     }
 
-    /// Puts in the definition of a table, in place of the one of its id, if there is one.
+    /// Inserts the definition of a table, replacing the one with the same id.
     pub(crate) fn put_table(&mut self, table: &Arc<Table>) {
         self.changes += 1;
         Arc::make_mut(&mut self.catalog).put_table(Arc::clone(table));
@@ -224,7 +219,7 @@ impl Fold {
         }
     }
 
-    /// Removes a table and what is known of its files.
+    /// Removes a table and the metadata of its rowsets.
     pub(crate) fn remove_table(&mut self, id: TableId) {
         let Some(table) = self.catalog.table_by_id(id).cloned() else { return };
         self.changes += 1;
@@ -233,10 +228,10 @@ impl Fold {
         Arc::make_mut(&mut self.catalog).remove_table(id);
     }
 
-    /// Settles a flush, where the table stands exactly at its `from`.
+    /// Applies a flush if the table is flushed exactly up to its `from`.
     ///
     /// # Panics
-    /// When its rowsets do not lie in its LSN range.
+    /// When its rowsets are outside of its LSN range.
     pub(crate) fn publish(&mut self, publish: &Publish) -> PublishOutcome {
         let Publish { table, from, to, version, ref rowsets, .. } = *publish;
         assert!(from <= to, "a flush moves the flushed LSN forward: {publish:?}");
@@ -254,11 +249,11 @@ impl Fold {
         PublishOutcome::Applied(())
     }
 
-    /// Settles a merge. `false` where an input is no longer there: the new files are to be
-    /// dropped.
+    /// Applies a merge. Returns `false` if an input no longer exists; the new files are then to be
+    /// deleted.
     ///
     /// # Panics
-    /// When the new rowset covers other LSNs than the old, or those are not neighbours.
+    /// When the new rowset exceeds the LSN range of the old ones, or those are not adjacent.
     pub(crate) fn replace(&mut self, replacement: &Replacement) -> bool {
         let Replacement { tablet, ref removed, ref added, .. } = *replacement;
         assert!(!removed.is_empty(), "a merge has inputs");
@@ -285,10 +280,11 @@ impl Fold {
         true
     }
 
-    /// Settles what a record says. `false` where it does not fit what stands: then nothing happens.
+    /// Applies a record. Returns `false` if it does not match the current state; only `settled`
+    /// changes then.
     ///
     /// # Panics
-    /// When it could stand in no log, or not there.
+    /// When the event is invalid, or `lsn` is out of order.
     pub(crate) fn settle(&mut self, lsn: Lsn, event: &MetaEvent) -> bool {
         assert!(self.settled < lsn, "records settle in the order of the log");
         self.settled = lsn;
@@ -308,30 +304,30 @@ impl Fold {
 }
 
 impl Meta {
-    /// How far the files of a table reach; `None` for one that does not exist.
+    /// How far a table is flushed; `None` if it does not exist.
     pub fn flushed(&self, table: TableId) -> Option<Flushed> {
         self.fold().flushed.get(&table).copied()
     }
 
-    /// The files of a tablet, in LSN order.
+    /// The rowsets of a tablet, in LSN order.
     pub fn rowsets(&self, tablet: TabletId) -> Vec<RowsetMeta> {
         self.fold().rowsets(tablet).cloned().collect()
     }
 
-    /// Settles what the record at `lsn` says; see `Fold::settle`. Records settle in the order of
-    /// the log, each once it is durable.
+    /// Applies the record at `lsn`; see `Fold::settle`. Records are applied in log order, each once
+    /// it is durable.
     pub fn settle(&self, lsn: Lsn, event: &MetaEvent) -> bool {
         self.edit(|fold| fold.settle(lsn, event))
     }
 
-    /// Swaps the tablets of truncated partitions for new, empty ones, where the table stands
-    /// exactly at `from`; its flushed LSN is the barrier's then.
+    /// Replaces the tablets of truncated partitions with new, empty ones if the table is flushed
+    /// exactly up to `from`. The flushed LSN then becomes that of the barrier.
     ///
     /// # Errors
-    /// When the disk is full: the log holds the barrier, so it must be tried again.
+    /// When the disk is full. The log already contains the barrier, so it must be retried.
     ///
     /// # Panics
-    /// When it names a partition that the table lacks, or an incarnation that is not newer.
+    /// When the table lacks one of the partitions, or an incarnation is not newer.
     pub fn truncate(&self, truncate: &Truncate) -> Result<PublishOutcome<Truncated>> {
         self.change(|catalog| {
             let (Some(old), Some(flushed)) =
@@ -351,7 +347,7 @@ impl Meta {
         })
     }
 
-    /// The table with new tablets in these partitions, and the tablets it had there.
+    /// The table with new tablets in these partitions, and the replaced tablets.
     fn emptied(
         &self,
         old: &Table,

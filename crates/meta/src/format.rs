@@ -1,18 +1,18 @@
-//! Which format the store is written in.
+//! The format version of the store.
 
 use freshet_base::{Result, bail};
 
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 
-/// The format this code writes.
+/// The format version written by this code.
 pub(crate) const FORMAT_VERSION: u32 = 5;
 
-/// Refuses a store of another format, and marks an empty one as ours.
+/// Rejects a store with another format version, and writes the version to an empty one.
 ///
-/// - 1 to 3 had a log without heads and terms, 4 had one without flushes and merges. No release
-///   wrote them.
-/// - 5 is the first that is read.
+/// - Versions 1 to 3 had a log without heads and terms, version 4 one without flushes and merges.
+///   They were never released.
+/// - Version 5 is the oldest supported one.
 pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
     let stored = store.get(keys::FORMAT)?;
     let version = match &stored {

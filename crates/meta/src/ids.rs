@@ -1,4 +1,4 @@
-//! Ids out of blocks that metadata has reserved: never handed out twice, not even after a crash.
+//! Ids from blocks reserved in metadata: never assigned twice, not even after a crash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,13 @@ use parking_lot::Mutex;
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 
-/// What ids are for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdKind {
-    /// Databases.
     Database,
-    /// Tables.
     Table,
-    /// Partitions.
     Partition,
-    /// Tablets.
     Tablet,
-    /// Rowsets.
     Rowset,
-    /// Transactions.
     Txn,
 }
 
@@ -38,8 +31,8 @@ impl IdKind {
         }
     }
 
-    /// Ids reserved at a time. What a crash leaves unused is skipped, so blocks of ids that
-    /// users see are small, and that of transactions is large enough for seconds of loads.
+    /// The number of ids reserved at once. A crash skips the unused ones, so blocks of ids that
+    /// users see are small; that of transactions is large enough for seconds of loads.
     const fn block(self) -> u64 {
         match self {
             Self::Database | Self::Table | Self::Partition => 100,
@@ -50,7 +43,6 @@ impl IdKind {
     }
 }
 
-/// Ids of one kind.
 #[derive(Debug)]
 pub struct IdBlock {
     kind: IdKind,
@@ -79,7 +71,8 @@ impl IdBlock {
         Ok(block)
     }
 
-    /// The next id: one atomic addition, unless the block is used up, which costs a commit.
+    /// The next id. This is a single atomic addition, unless the block is used up and a commit is
+    /// necessary.
     ///
     /// # Errors
     /// When the next block cannot be reserved because the disk is full.
@@ -91,11 +84,11 @@ impl IdBlock {
         Ok(id)
     }
 
-    /// Reserves the next block once half of the last is used; to be called now and then from a
-    /// thread that may block, so that [`IdBlock::take`] never has to.
+    /// Reserves the next block once half of the last one is used. To be called regularly from a
+    /// thread that may block, so that [`IdBlock::take`] does not have to.
     ///
     /// # Errors
-    /// When the disk is full; nothing is lost, and a later call does it.
+    /// When the disk is full; a later call can retry.
     pub fn refill(&self) -> Result<()> {
         match self.needs_refill() {
             true => self.reserve(self.end.load(Ordering::Acquire)),
@@ -108,13 +101,13 @@ impl IdBlock {
         self.left() < self.kind.block() / 2
     }
 
-    /// How many ids can be taken without a commit.
+    /// The number of ids available without a commit.
     pub fn left(&self) -> u64 {
         let end = self.end.load(Ordering::Acquire);
         end.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Reserves up to a block past `id`.
+    /// Reserves ids up to a block past `id`.
     fn reserve(&self, id: u64) -> Result<()> {
         let _one = self.reserving.lock();
         if id < self.end.load(Ordering::Acquire) {
@@ -128,7 +121,7 @@ impl IdBlock {
     }
 }
 
-/// Ids of every kind.
+/// The ids of all kinds.
 #[derive(Debug)]
 pub struct Ids {
     databases: IdBlock,
@@ -140,7 +133,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The ids of a store; reserves one block of each.
+    /// Opens the ids of a store; reserves a block of each kind.
     pub(crate) fn open(store: &Arc<dyn MetaStore>) -> Result<Self> {
         Ok(Self {
             databases: IdBlock::open(store, IdKind::Database)?,
@@ -152,37 +145,31 @@ impl Ids {
         })
     }
 
-    /// A new database's.
     pub fn database(&self) -> Result<DbId> {
         self.databases.take().map(DbId)
     }
 
-    /// A new table's.
     pub fn table(&self) -> Result<TableId> {
         self.tables.take().map(TableId)
     }
 
-    /// A new partition's.
     pub fn partition(&self) -> Result<PartitionId> {
         self.partitions.take().map(PartitionId)
     }
 
-    /// A new tablet's.
     pub fn tablet(&self) -> Result<TabletId> {
         self.tablets.take().map(TabletId)
     }
 
-    /// A new rowset's.
     pub fn rowset(&self) -> Result<RowsetId> {
         self.rowsets.take().map(RowsetId)
     }
 
-    /// A new transaction's.
     pub fn txn(&self) -> Result<TxnId> {
         self.txns.take().map(TxnId)
     }
 
-    /// Reserves ahead where blocks run low; see [`IdBlock::refill`].
+    /// Reserves blocks ahead of need; see [`IdBlock::refill`].
     ///
     /// # Errors
     /// When the disk is full.
@@ -192,7 +179,7 @@ impl Ids {
         self.txns.refill()
     }
 
-    /// Whether [`Ids::refill`] has something to do.
+    /// Whether [`Ids::refill`] is needed.
     pub fn needs_refill(&self) -> bool {
         [&self.tablets, &self.rowsets, &self.txns].iter().any(|block| block.needs_refill())
     }
@@ -209,7 +196,7 @@ mod tests {
         let ids = Ids::open(&store).unwrap();
         let first = (0..250).map(|_| ids.table().unwrap().get()).collect::<Vec<_>>();
         assert_eq!(first, (1..=250).collect::<Vec<_>>());
-        // A crash here: the next start knows the store only.
+        // A crash here: the next start knows only the store.
         let again = Ids::open(&store).unwrap();
         assert!(again.table().unwrap().get() > 250);
     }

@@ -1,4 +1,4 @@
-//! The keys of the store, and JSON values under them.
+//! The keys of the store, whose values are JSON.
 
 use freshet_base::{DbId, Error, ErrorCode, Result, TableId};
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(crate) fn flushed(id: TableId) -> String {
     format!("/flushed/{id}")
 }
 
-/// Fixed width, so that rowsets of a tablet scan in LSN order.
+/// Numbers have a fixed width, so that a scan returns the rowsets of a tablet in LSN order.
 pub(crate) fn rowset(rowset: &RowsetMeta) -> String {
     let RowsetMeta { id, tablet, lsn_first, lsn_last, .. } = rowset;
     format!("{ROWSETS}{tablet}/{:020}-{:020}-{id}", lsn_first.get(), lsn_last.get())
@@ -55,12 +55,12 @@ pub(crate) fn user(account: &Account) -> String {
     format!("{USERS}{}@{}", account.name, account.host)
 }
 
-/// The bytes that stand for `value` in the store.
+/// Encodes a value for the store.
 pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("metadata has text keys and finite numbers only")
 }
 
-/// The value that stands at `key`.
+/// Decodes the value at `key`.
 pub(crate) fn decode<T: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| {
         let message = format!(

@@ -1,13 +1,13 @@
-//! Labels that clients gave: each names at most one load.
+//! Labels given by clients: each identifies at most one load.
 //!
 //! A label is claimed before its load is appended, and then belongs to the load's record. It is
-//! remembered in memory at once, and in the store with the commit that lets the record's log
-//! file be used again; until then replay of the log brings it back.
+//! kept in memory immediately, and stored with the commit that allows the record's log file to be
+//! reused; until then replay of the log restores it.
 //!
-//! It is remembered for as long as its kind promises, and never forgotten for another's sake: a
-//! load that were taken a second time would be doubled without anybody noticing. Where a database
-//! remembers as many as it may, new labels are refused, which its clients notice and can wait for.
-//! Labels age by the clock of the log, so that no jump of time makes them forgotten.
+//! It is kept for the time guaranteed for its kind, and never removed to make space for others: a
+//! load accepted a second time would duplicate rows without anybody noticing. When a database has
+//! the maximum number of labels, new ones are rejected, which clients notice and can wait for.
+//! Labels age by the clock of the log, so that a jump of the system time does not expire them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 
-/// Longest label, in characters.
+/// Maximum length of a label, in characters.
 pub const LABEL_CHARS_MAX: usize = 128;
 const LABEL_REGEX: &str = "^[-_A-Za-z0-9:]{1,128}$";
 
-/// How long and how many labels are remembered.
+/// How long and how many labels are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LabelLimits {
-    /// Of INSERT and two-phase loads.
+    /// Retention of labels of INSERT and two-phase loads.
     pub keep: Duration,
-    /// Of stream loads.
+    /// Retention of labels of stream loads.
     pub keep_streaming: Duration,
-    /// Most finished labels of a database; each takes some 300 bytes.
+    /// Maximum number of finished labels per database; each needs about 300 bytes.
     pub finished_max: usize,
-    /// Most labels of a database whose loads run.
+    /// Maximum number of labels of running loads per database.
     pub running_max: usize,
 }
 
@@ -49,26 +49,24 @@ impl Default for LabelLimits {
     }
 }
 
-/// Whose retention a label has.
+/// Determines the retention of a label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LabelKind {
-    /// INSERT WITH LABEL, BEGIN WITH LABEL, two-phase loads.
+    /// INSERT WITH LABEL, BEGIN WITH LABEL and two-phase loads.
     Statement,
     /// Stream loads.
     Streaming,
 }
 
-/// How far the load of a label is.
+/// The state of a label's load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LabelState {
-    /// It runs.
     Running,
-    /// It is committed and readable.
+    /// Committed and readable.
     Visible,
 }
 
 impl LabelState {
-    /// The name in replies.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",
@@ -80,23 +78,21 @@ impl LabelState {
 /// A label whose load is committed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LabelRecord {
-    /// Its database.
     pub db: DbId,
-    /// The label.
     pub label: String,
     /// The transaction of its load.
     pub txn: TxnId,
-    /// Where the load's record stands in the log.
+    /// The LSN of the load's record.
     pub lsn: Lsn,
-    /// When it was committed, microseconds since 1970-01-01 UTC.
+    /// When it was committed, in microseconds since 1970-01-01 UTC.
     pub finished_micros: i64,
-    /// When it may be forgotten, by the clock of the log.
+    /// When it expires, by the clock of the log.
     pub expires_micros: i64,
 }
 
 impl LabelRecord {
-    /// How far its load is while the log is durable up to `horizon`: above it nothing is
-    /// promised, and nobody reads it.
+    /// The state of its load while the log is durable up to `horizon`: above it nothing is
+    /// guaranteed or readable yet.
     pub fn state_at(&self, horizon: Lsn) -> LabelState {
         match self.lsn <= horizon {
             true => LabelState::Visible,
@@ -108,26 +104,25 @@ impl LabelRecord {
 /// When the load of a label was committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LabelTime {
-    /// Microseconds since 1970-01-01 UTC, for people; its record says it.
+    /// Microseconds since 1970-01-01 UTC, as in its record; for display only.
     pub wall_micros: i64,
-    /// The log time of its record, by which it ages.
+    /// The log time of its record, from which its age is computed.
     pub log_micros: i64,
 }
 
-/// What a label is used for already.
+/// The load that already uses a label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsedLabel {
-    /// The label.
     pub label: String,
-    /// The transaction of its load; a running one may have none yet.
+    /// The transaction of the load; `None` while it runs.
     pub txn: Option<TxnId>,
-    /// How far it is.
+    /// The state of the load.
     pub state: LabelState,
-    /// Where its record stands: a reply that tells of it must wait until the horizon is there.
+    /// The LSN of its record: a reply that reports the use must wait until the horizon reaches it.
     pub lsn: Option<Lsn>,
 }
 
-/// The refusal of a label that is used, in Doris's words.
+/// The error for a label that is already used, in Doris's words.
 impl From<UsedLabel> for Error {
     fn from(used: UsedLabel) -> Self {
         let txn = used.txn.map_or("-1".to_owned(), |txn| txn.to_string());
@@ -139,20 +134,20 @@ impl From<UsedLabel> for Error {
     }
 }
 
-/// The answer to a claim.
+/// The result of a claim.
 #[derive(Debug)]
 pub enum ClaimOutcome {
-    /// The label is the caller's.
+    /// The caller owns the label.
     New(Claim),
-    /// Another load has it.
+    /// Another load uses it.
     Used(UsedLabel),
 }
 
 impl ClaimOutcome {
-    /// The claim.
+    /// Returns the claim.
     ///
     /// # Errors
-    /// Where another load has the label.
+    /// If another load uses the label.
     pub fn or_refuse(self) -> Result<Claim> {
         match self {
             Self::New(claim) => Ok(claim),
@@ -161,7 +156,7 @@ impl ClaimOutcome {
     }
 }
 
-/// A label in the hands of one load; dropped without a commit it is free again.
+/// A label owned by one load; dropping it without a commit releases the label.
 #[derive(Debug)]
 pub struct Claim {
     book: Arc<LabelBook>,
@@ -178,24 +173,24 @@ impl Claim {
         self.db
     }
 
-    /// How long it is remembered.
+    /// The retention of the label.
     pub fn kind(&self) -> LabelKind {
         self.kind
     }
 
-    /// The label.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The time on the wall that the load's record says, for people.
+    /// Sets and returns the wall-clock time for the load's record, in microseconds since 1970-01-01
+    /// UTC.
     pub fn dated(&mut self) -> i64 {
         self.wall_micros = self.book.wall.wall_micros();
         self.wall_micros
     }
 
-    /// Hands the label to the load's record, with the log time of that: from here on it is used.
-    /// To be called as soon as the record has its place in the log.
+    /// Assigns the label to the load's record with the record's log time; from now on it is used.
+    /// To be called as soon as the record has its position in the log.
     pub fn appended(mut self, txn: TxnId, lsn: Lsn, log_micros: i64) {
         self.committed = true;
         let time = LabelTime { wall_micros: self.wall_micros, log_micros };
@@ -220,12 +215,12 @@ enum Entry {
 #[derive(Debug, Default)]
 struct DbLabels {
     entries: HashMap<String, Entry>,
-    /// Finished labels, the first to be forgotten first. A record of the log has one label.
+    /// Finished labels by expiry. Each record of the log has at most one label.
     finished: BTreeMap<(i64, Lsn), Arc<LabelRecord>>,
-    /// Those of them that the store lacks.
+    /// Finished labels that the store lacks.
     unsaved: BTreeMap<Lsn, Arc<LabelRecord>>,
     running: usize,
-    /// Forgotten labels that the store still has.
+    /// Expired labels that the store still contains.
     to_delete: BTreeSet<String>,
 }
 
@@ -246,7 +241,7 @@ impl DbLabels {
         self.finished.insert((record.expires_micros, record.lsn), record);
     }
 
-    /// Forgets what has been remembered for as long as it was promised.
+    /// Removes expired labels.
     fn trim(&mut self, now_micros: i64) {
         while let Some(first) = self.finished.first_entry() {
             if first.key().0 > now_micros {
@@ -260,7 +255,7 @@ impl DbLabels {
         }
     }
 
-    /// How long until there is place for another label; `None` where there is now.
+    /// The time until another label can be added; `None` if it can be added now.
     fn full_for(&self, finished_max: usize, now_micros: i64) -> Option<Duration> {
         if self.finished.len() + self.running < finished_max {
             return None;
@@ -285,7 +280,7 @@ impl std::fmt::Debug for LabelBook {
     }
 }
 
-/// What one commit brings to the store.
+/// Changes of the store in one commit.
 #[derive(Debug, Default)]
 pub(crate) struct Saving {
     put: Vec<Arc<LabelRecord>>,
@@ -333,8 +328,8 @@ impl LabelBook {
     /// Claims a label for a load.
     ///
     /// # Errors
-    /// A label that is none; too many loads with labels at the same time; too many labels that
-    /// must not be forgotten yet.
+    /// An invalid label; too many running loads with labels; too many labels that have not expired
+    /// yet.
     pub fn claim(self: &Arc<Self>, db: DbId, label: &str, kind: LabelKind) -> Result<ClaimOutcome> {
         check_label(label)?;
         let mut databases = self.databases.lock();
@@ -376,13 +371,13 @@ impl LabelBook {
         error.with_retry(Retry::After(wait))
     }
 
-    /// What a label is used for, if it is.
+    /// The use of a label, if it is used.
     pub fn get(&self, db: DbId, label: &str) -> Option<UsedLabel> {
         let databases = self.databases.lock();
         databases.get(&db)?.entries.get(label).map(|entry| used(label, entry))
     }
 
-    /// The finished labels of a database, the first to be forgotten first.
+    /// The finished labels of a database, in the order in which they expire.
     pub fn finished(&self, db: DbId) -> Vec<Arc<LabelRecord>> {
         let databases = self.databases.lock();
         let Some(labels) = databases.get(&db) else { return Vec::new() };
@@ -394,7 +389,7 @@ impl LabelBook {
         &self.clock
     }
 
-    /// Remembers the label of a record that replay met; it never refuses one.
+    /// Adds the label of a replayed record; never rejects one.
     pub fn replayed(
         &self,
         db: DbId,
@@ -404,7 +399,7 @@ impl LabelBook {
         lsn: Lsn,
         time: LabelTime,
     ) {
-        // A record whose label is in the store already changes nothing.
+        // Labels already in the store need no change.
         if self.get(db, label).is_none_or(|used| used.lsn != Some(lsn)) {
             self.finish(db, label, kind, txn, lsn, time);
         }
@@ -438,7 +433,7 @@ impl LabelBook {
 
     fn release(&self, db: DbId, label: &str) {
         let mut databases = self.databases.lock();
-        // The database may have been dropped, and its labels with it.
+        // The database, and its labels with it, may have been dropped.
         let Some(labels) = databases.get_mut(&db) else { return };
         if matches!(labels.entries.get(label), Some(Entry::Running)) {
             labels.entries.remove(label);
@@ -446,17 +441,17 @@ impl LabelBook {
         }
     }
 
-    /// Forgets the labels of a database that is gone.
+    /// Removes the labels of a dropped database.
     pub(crate) fn forget(&self, db: DbId) {
         self.databases.lock().remove(&db);
     }
 
-    /// What the clock of labels shows, for the store.
+    /// A batch with the current time of the label clock.
     pub(crate) fn clock_batch(&self) -> Batch {
         Saving { clock_micros: self.clock.now_micros(), ..Saving::default() }.batch()
     }
 
-    /// What the store lacks of labels up to `lsn`, and what it has too much.
+    /// The changes that bring the store up to date with labels up to `lsn`.
     pub(crate) fn save(&self, lsn: Lsn) -> Saving {
         let now_micros = self.clock.now_micros();
         let mut saving = Saving { clock_micros: now_micros, ..Saving::default() };
@@ -469,7 +464,8 @@ impl LabelBook {
             saving.delete.extend(delete.map(|label| (*db, label.clone())));
             saving.put.extend(put);
         }
-        // One order whatever the hash: the same work makes the same calls of the disk.
+        // Sorted, since the order of hash maps varies: the same work must make the same disk
+        // accesses.
         saving.put.sort_unstable_by_key(|record| record.lsn);
         saving.delete.sort_unstable();
         saving
@@ -482,7 +478,7 @@ impl LabelBook {
             let Some(labels) = databases.get_mut(&record.db) else { continue };
             labels.to_delete.remove(&record.label);
             if labels.unsaved.remove(&record.lsn).is_none() {
-                // It was forgotten meanwhile.
+                // It expired meanwhile.
                 labels.to_delete.insert(record.label.clone());
             }
         }
@@ -494,7 +490,7 @@ impl LabelBook {
     }
 }
 
-/// A time as people say it.
+/// Formats a duration for error messages.
 struct Readable(Duration);
 
 impl std::fmt::Display for Readable {

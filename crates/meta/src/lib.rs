@@ -1,15 +1,15 @@
-//! Metadata: what databases, tables and users there are, which labels are used, what is flushed.
+//! Metadata: databases, tables, users, used labels, and how far tables are flushed.
 //!
-//! It is: a small store of keys (`MetaStore`: in memory, or one redb file over the engine's own
-//! file system), the fold of the log's records that it is a checkpoint of, the catalog in it, DDL,
-//! labels, the bookkeeping of log files, blocks of ids, users and grants.
+//! It contains a small key-value store (`MetaStore`: in memory, or one redb file on the engine's
+//! own file system), the fold of the log's metadata records with its checkpoint in that store, the
+//! catalog, DDL, labels, the list of log files, blocks of ids, users and grants.
 //!
-//! It is not: a decider. The log decides what happened to rows and in which order; metadata
-//! follows it. Nothing here parses SQL, and nothing here removes files of tables.
+//! It makes no decisions about rows: the log determines what happened to them and in which order,
+//! and metadata follows it. It neither parses SQL nor deletes files of tables.
 //!
-//! Invariants: the store holds what has settled up to one LSN, and exactly that; a flush or a
-//! TRUNCATE applies only where the table stands exactly at the LSN it starts from; an id is never
-//! handed out twice, not even across a crash; a label that a client gave names at most one load; a
+//! Invariants: the store contains exactly what has settled up to one LSN; a flush or a TRUNCATE is
+//! applied only if the table is flushed exactly up to the LSN it starts from; an id is never
+//! assigned twice, not even after a crash; a label given by a client identifies at most one load; a
 //! failed sync of metadata ends the process, a full disk does not.
 //!
 //! Test it with `cargo test -p freshet-meta`.

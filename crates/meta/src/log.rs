@@ -1,4 +1,4 @@
-//! What metadata keeps for the log: its secrets, its files, how far they are used again.
+//! Metadata of the log: its secrets, its files, and up to where it is recycled.
 
 use freshet_base::{LogPosition, Lsn, Result, TableId, Term, Version, bail};
 use serde::{Deserialize, Serialize};
@@ -8,70 +8,68 @@ use crate::keys;
 use crate::meta::{Change, Meta};
 use crate::store::MetaStore;
 
-/// Most log files that metadata lists.
+/// Maximum number of log files.
 const FILES_MAX: usize = 65_536;
 
-/// A secret of the store, from which the salts of its log's terms follow.
+/// A secret of the store, from which the salts of the log's terms are derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogSecret {
-    /// The first term that it is for.
+    /// The first term that uses it.
     pub from: Term,
-    /// Random.
     pub key: [u64; 2],
 }
 
-/// A log file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogFileRecord {
-    /// Never used again.
+    /// Never reused.
     pub id: u64,
-    /// Where it stands, in the data directory if it is relative.
+    /// The path, relative to the data directory unless it is absolute.
     pub path: String,
-    /// What it was made with.
+    /// The size with which it was created.
     pub bytes: u64,
 }
 
-/// A hole in the log that somebody accepted: replay passes it, versions skip it.
+/// A hole in the log that an operator has accepted: replay skips it, and versions are not counted
+/// in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AcceptedHole {
-    /// The first LSN that is lost.
+    /// The first lost LSN.
     pub first: Lsn,
-    /// The last LSN that is lost.
+    /// The last lost LSN.
     pub last: Lsn,
 }
 
-/// The state of the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LogState {
-    /// What each directory of the log says whose it is; 0 before the first start.
+    /// The id of the store, which each directory of the log contains; 0 before the first start.
     pub store: u64,
-    /// The secrets, in the order of their terms; the first comes with the number of the store.
+    /// The secrets, ordered by term; the first one is created with the id of the store.
     pub secrets: Vec<LogSecret>,
-    /// The directories, in the data directory if they are relative. Each carries the number of
-    /// the store.
+    /// The directories, relative to the data directory unless absolute. Each contains the id of the
+    /// store.
     pub dirs: Vec<String>,
-    /// All log files, ready ones included, in order of ids.
+    /// All log files, including those ready to be written, ordered by id.
     pub files: Vec<LogFileRecord>,
-    /// Files with this id or a higher one were never made.
+    /// Files with this id or a higher one were never created.
     pub next_file: u64,
-    /// Batches up to this one stand in tables' files, the side file or metadata: the log files
-    /// that held them are used again.
+    /// Batches up to this position are in tables' files, the side file or metadata; the log files
+    /// that contained them are reused.
     pub recycled: LogPosition,
-    /// The file that holds what is unflushed up to `recycled`.
+    /// The side file with unflushed rows up to `recycled`.
     pub side_file: Option<String>,
-    /// Holes that somebody accepted.
+    /// Holes that an operator has accepted.
     pub holes: Vec<AcceptedHole>,
 }
 
-/// What lets log files be used again. Metadata of barriers and large loads up to `recycled`
-/// has been committed before; ids need no mark, since their blocks are reserved before use.
+/// The commit that allows log files to be reused. Metadata of barriers and large loads up to
+/// `recycled` was committed before; ids need nothing, since their blocks are reserved before use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecycleCommit {
-    /// Up to where.
+    /// The position up to which the log is recycled.
     pub recycled: LogPosition,
-    /// The side file that takes the place of the last one.
+    /// The side file that replaces the previous one.
     pub side_file: Option<String>,
-    /// Versions of tables, counted over records up to `recycled`.
+    /// Versions of tables at `recycled`.
     pub versions: Vec<(TableId, Version)>,
 }
 
@@ -90,8 +88,8 @@ impl LogState {
 }
 
 impl Meta {
-    /// The checkpoint of a stop; it also says how long labels have been remembered, so that a stop
-    /// does not lengthen it.
+    /// The checkpoint of an orderly stop. It also stores the label clock, so that the stop does not
+    /// prolong the retention of labels.
     ///
     /// # Errors
     /// When the disk is full.
@@ -99,13 +97,12 @@ impl Meta {
         self.commit(Change { batch: self.labels().clock_batch(), ..Change::default() })
     }
 
-    /// The state of the log.
     pub fn log_state(&self) -> LogState {
         self.log.lock().clone()
     }
 
-    /// Brings up to date what a start has found out about directories and files; writes nothing
-    /// when that changes nothing.
+    /// Updates directories and files according to what a start has found; writes nothing if nothing
+    /// changes.
     ///
     /// # Errors
     /// When the disk is full.
@@ -121,8 +118,8 @@ impl Meta {
         })
     }
 
-    /// Gives a log file its id before it is made. So what stands in a directory of the log under
-    /// a lower id and is not listed is the rest of a file that was given up or never finished.
+    /// Assigns the id of a log file before it is created. An unlisted file with a lower id in a log
+    /// directory is therefore the remainder of a file that was abandoned or never completed.
     ///
     /// # Errors
     /// When the disk is full.
@@ -134,7 +131,7 @@ impl Meta {
         Ok(self.log_state().next_file - 1)
     }
 
-    /// Takes a directory off the list, with all files in it where somebody has given them up.
+    /// Removes a directory from the list, with those of its files that an operator has given up.
     ///
     /// # Errors
     /// When the disk is full.
@@ -145,10 +142,10 @@ impl Meta {
         })
     }
 
-    /// Lists a log file that was made and synced with its directory.
+    /// Adds a log file that was created and synced together with its directory.
     ///
     /// # Errors
-    /// When the disk is full, or there are too many.
+    /// When the disk is full, or there are too many files.
     ///
     /// # Panics
     /// When its id is not the highest.
@@ -164,7 +161,7 @@ impl Meta {
         })
     }
 
-    /// Takes a log file off the list, before it is removed.
+    /// Removes a log file from the list, before the file is deleted.
     ///
     /// # Errors
     /// When the disk is full.
@@ -175,7 +172,7 @@ impl Meta {
         })
     }
 
-    /// Takes the side file off, whose rows somebody gave up.
+    /// Removes the side file from metadata, since an operator has given up its rows.
     ///
     /// # Errors
     /// When the disk is full.
@@ -186,7 +183,7 @@ impl Meta {
         })
     }
 
-    /// Records that somebody accepted the loss of these records.
+    /// Records that an operator has accepted the loss of these records.
     ///
     /// # Errors
     /// When the disk is full.
@@ -199,8 +196,8 @@ impl Meta {
         })
     }
 
-    /// Gives the log another secret from a term on. Terms before it keep theirs, so that what
-    /// they wrote can still be read.
+    /// Sets another secret for terms from `secret.from` on. Earlier terms keep theirs, so that
+    /// their records remain readable.
     ///
     /// # Errors
     /// When the disk is full.
@@ -211,21 +208,21 @@ impl Meta {
         })
     }
 
-    /// A checkpoint that names the side file, brings labels and versions up to `recycled`, and
-    /// sets it; after that the log files below it may be used again.
+    /// A checkpoint that refers to the new side file, stores labels and versions up to `recycled`,
+    /// and sets `recycled`; afterwards the log files below it can be reused.
     ///
     /// # Errors
-    /// When the disk is full; then it may be tried again.
+    /// When the disk is full; it can be retried.
     ///
     /// # Panics
-    /// When it would go back, or something up to there has not settled.
+    /// When `recycled` goes back, or something up to it has not settled.
     pub fn recycle_commit(&self, recycle: &RecycleCommit) -> Result<()> {
         let (to, versions) = (recycle.recycled.lsn, recycle.versions.clone());
         let labels = self.labels().save(to);
         let edit = move |fold: &mut Fold| {
             assert!(fold.settled >= to, "what is recycled has settled");
             for &(table, version) in &versions {
-                // A table that was dropped since needs no version.
+                // Tables dropped since need no version.
                 if let Some(flushed) = fold.flushed.get(&table).copied() {
                     fold.set_flushed(table, flushed.counted(to, version));
                 }
@@ -243,7 +240,6 @@ impl Meta {
         Ok(())
     }
 
-    /// Changes the state of the log.
     fn change_log(&self, edit: impl FnOnce(&mut LogState) -> Result<()>) -> Result<()> {
         self.change_log_with(Change::default(), edit)
     }

@@ -1,4 +1,4 @@
-//! The store, the fold that it is a checkpoint of, and who may change them.
+//! The metadata of a server: its store, the fold, and how they are changed.
 
 use std::sync::Arc;
 
@@ -15,34 +15,33 @@ use crate::label::{LabelBook, LabelLimits};
 use crate::store::{Batch, MetaStore};
 use crate::{log, user_admin};
 
-/// What metadata lets its owner decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaConfig {
-    /// How long and how many labels are remembered.
+    /// How long and how many labels are kept.
     pub labels: LabelLimits,
 }
 
-/// All metadata of a server. What the log decides changes memory, and the store later; calls that
-/// change something else block until it is durable.
+/// All metadata of a server. Records of the log change memory first and the store later; calls that
+/// change anything else block until the change is durable.
 #[derive(Debug)]
 pub struct Meta {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) clock: Clock,
     fold: Mutex<Fold>,
-    /// That of the fold, for who only reads names.
+    /// The catalog of the fold, for readers that need only definitions.
     catalog: ArcSwap<Catalog>,
-    /// Held while something is decided from the catalog, until it stands there.
+    /// Held from a decision based on the catalog until the change is made.
     changing: Mutex<()>,
-    /// Held while the store is brought up to date.
+    /// Held during a commit.
     pub(crate) saving: Mutex<()>,
-    /// What the store holds.
+    /// The contents of the store.
     pub(crate) saved: ArcSwap<Fold>,
     pub(crate) log: Mutex<log::LogState>,
     ids: Ids,
     labels: Arc<LabelBook>,
 }
 
-/// A clock that can stand in a struct with `Debug`.
+/// A clock that implements `Debug`.
 pub(crate) struct Clock(pub ClockRef);
 
 impl std::fmt::Debug for Clock {
@@ -52,11 +51,11 @@ impl std::fmt::Debug for Clock {
 }
 
 impl Meta {
-    /// Opens metadata: checks its format, reads all of it, reserves ids; a new store gets the
-    /// user `root`, who may do everything, with the empty password.
+    /// Opens metadata: checks its format, reads all of it, and reserves ids. A new store gets the
+    /// user `root` with all privileges and an empty password.
     ///
     /// # Errors
-    /// When a newer version wrote the store, or it cannot be read.
+    /// When the store is from a newer version or cannot be read.
     pub fn open(store: Arc<dyn MetaStore>, clock: ClockRef, config: MetaConfig) -> Result<Self> {
         format::check(store.as_ref())?;
         user_admin::ensure_root(store.as_ref())?;
@@ -76,37 +75,37 @@ impl Meta {
         })
     }
 
-    /// What there is now.
+    /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
 
-    /// All that has settled.
+    /// All settled metadata.
     pub fn fold(&self) -> Fold {
         self.fold.lock().clone()
     }
 
-    /// All records up to `lsn` have settled.
+    /// Notes that all records up to `lsn` have settled.
     ///
     /// # Panics
-    /// When it goes back.
+    /// When `lsn` goes back.
     pub fn settled_to(&self, lsn: Lsn) {
         let mut fold = self.fold.lock();
         assert!(fold.settled <= lsn, "records settle in the order of the log");
         fold.settled = lsn;
     }
 
-    /// Ids that nobody has.
+    /// Allocates ids.
     pub fn ids(&self) -> &Ids {
         &self.ids
     }
 
-    /// The labels that clients gave.
+    /// Labels given by clients.
     pub fn labels(&self) -> &Arc<LabelBook> {
         &self.labels
     }
 
-    /// Changes the fold, and with it what the catalog shows.
+    /// Changes the fold and publishes its catalog.
     pub(crate) fn edit<T>(&self, edit: impl FnOnce(&mut Fold) -> T) -> T {
         let mut fold = self.fold.lock();
         let answer = edit(&mut fold);
@@ -114,8 +113,8 @@ impl Meta {
         answer
     }
 
-    /// Changes store and catalog at once: `plan` sees the catalog that no other change can touch,
-    /// and returns what to do, or `None` where there is nothing to do.
+    /// Changes store and catalog. `plan` gets the catalog while no other change can happen, and
+    /// returns the change to make, or `None` if there is none.
     pub(crate) fn change<T>(
         &self,
         plan: impl FnOnce(&Catalog) -> Result<(Option<Change>, T)>,
@@ -127,11 +126,11 @@ impl Meta {
     }
 }
 
-/// What is committed at once. Its edit is done twice: on what is written, and on what is there
-/// when that stands.
+/// A change that is committed immediately. Its edit is applied twice: to the fold that is written,
+/// and after the commit to the fold in memory, which may be newer.
 pub(crate) struct Change {
     pub edit: Box<dyn Fn(&mut Fold)>,
-    /// What else to write.
+    /// Additional writes.
     pub batch: Batch,
 }
 
@@ -142,7 +141,7 @@ impl Default for Change {
 }
 
 impl Change {
-    /// One of what the catalog says.
+    /// A change of the catalog.
     pub fn of_catalog(edit: impl Fn(&mut Catalog) + 'static) -> Self {
         let edit = move |fold: &mut Fold| {
             fold.changes += 1;
@@ -151,7 +150,7 @@ impl Change {
         Self { edit: Box::new(edit), batch: Batch::default() }
     }
 
-    /// One of what the fold says.
+    /// A change of the fold.
     pub fn of_fold(edit: impl Fn(&mut Fold) + 'static) -> Self {
         Self { edit: Box::new(edit), batch: Batch::default() }
     }

@@ -1,5 +1,5 @@
-//! A model: random statements on both stores give the same metadata, before and after a reopen
-//! and through a power cut.
+//! Model test: random statements on both stores give the same metadata, before and after a reopen
+//! and a power failure.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn state(meta: &Meta) -> (Arc<Catalog>, Vec<StoredTable>) {
     (meta.catalog(), meta.fold().tables())
 }
 
-/// Does one step; answers in words, so that two stores can be compared.
+/// Performs a step; returns the result as text, so that two stores can be compared.
 fn apply(meta: &Meta, step: &Step) -> String {
     let name = |db: u8| format!("d{db}");
     let table = |db: &u8, table: &u8| {
@@ -211,7 +211,7 @@ proptest! {
         }
         let before = state(&in_memory);
         prop_assert_eq!(&before, &state(&in_file));
-        // Power goes while the file is open: the last checkpoint stands, and nothing newer.
+        // Power fails while the file is open: exactly the last checkpoint remains.
         let saved = in_file.saved();
         let after = fs.after_power_cut(|| false);
         prop_assert_eq!(&(saved.catalog.clone(), saved.tables()), &state(&open_redb(&after)));

@@ -1,15 +1,15 @@
-//! Which names databases, tables, columns and labels can have.
+//! Validation of names of databases, tables and columns.
 
 use freshet_base::{Result, bail};
 use freshet_schema::TableForm;
 
-/// Longest name of a database or table, in characters.
+/// Maximum length of the name of a database or table, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 64;
-/// Longest name of a column, in bytes.
+/// Maximum length of a column name, in bytes.
 pub(crate) const COLUMN_NAME_BYTES_MAX: usize = 256;
-/// What names of the Doris form look like.
+/// The form of names in Doris.
 const NAME_REGEX: &str = "^[a-zA-Z][a-zA-Z0-9-_]*$";
-/// What Doris keeps for hidden columns.
+/// The prefix that Doris reserves for hidden columns.
 const HIDDEN_PREFIX: &str = "__DORIS_";
 
 fn is_doris_name(name: &str) -> bool {
@@ -19,7 +19,7 @@ fn is_doris_name(name: &str) -> bool {
         && name.len() <= NAME_CHARS_MAX
 }
 
-/// MySQL takes any character in quotes, but none that would end badly as the name of a file.
+/// MySQL accepts any character in quotes, except those that would be unsafe in a file name.
 fn is_mysql_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().count() <= NAME_CHARS_MAX
@@ -27,7 +27,7 @@ fn is_mysql_name(name: &str) -> bool {
         && !name.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | '.'))
 }
 
-/// Refuses a name that no database can have.
+/// Checks that a database can have this name.
 pub(crate) fn check_database(name: &str) -> Result<()> {
     if !is_doris_name(name) {
         bail!(
@@ -39,7 +39,7 @@ pub(crate) fn check_database(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a name that no table of this form can have.
+/// Checks that a table of this form can have this name.
 pub(crate) fn check_table(name: &str, form: TableForm) -> Result<()> {
     match form {
         TableForm::Olap if !is_doris_name(name) => bail!(
@@ -54,7 +54,7 @@ pub(crate) fn check_table(name: &str, form: TableForm) -> Result<()> {
     }
 }
 
-/// Refuses a name that no column can have.
+/// Checks that a column can have this name.
 pub(crate) fn check_column(name: &str) -> Result<()> {
     let fits = !name.is_empty()
         && name.len() <= COLUMN_NAME_BYTES_MAX

@@ -1,13 +1,13 @@
-//! Table properties: which exist, what they take, and what is said when they do not.
+//! Table properties: the known ones, their valid values, and error messages for others.
 
 use freshet_base::{Result, bail, err};
 use freshet_schema::{GroupCommitMode, Properties};
 
-/// Most replicas that a table may ask for on one server.
+/// Maximum number of replicas that a table may request, although there is only one server.
 const REPLICAS_MAX: u32 = 3;
-/// Most bytes that a group may be told to gather.
+/// Maximum value of `group_commit_data_bytes`.
 const DATA_BYTES_MAX: u64 = 1 << 40;
-/// Longest value of a property, in bytes.
+/// Maximum length of a property value, in bytes.
 const VALUE_BYTES_MAX: usize = 4096;
 const ALLOCATION_TAG: &str = "tag.location.default";
 
@@ -18,7 +18,7 @@ const REPLICATION_NUM: &str = "replication_num";
 const REPLICATION_ALLOCATION: &str = "replication_allocation";
 const LIGHT_SCHEMA_CHANGE: &str = "light_schema_change";
 
-/// Properties that Doris knows and that change nothing here: kept as written.
+/// Properties of Doris without an effect here; they are kept as written.
 const KEPT: &[&str] = &[
     "bloom_filter_columns",
     "binlog.enable",
@@ -52,14 +52,14 @@ const KEPT: &[&str] = &[
     "variant_enable_flatten_nested",
 ];
 
-/// Properties that only tables of the unique model take.
+/// Properties of tables with the unique key model.
 const UNIQUE_ONLY: &[&str] = &[
     "enable_unique_key_merge_on_write",
     "function_column.sequence_col",
     "function_column.sequence_type",
 ];
 
-/// Properties, and what the user should be told although they are taken.
+/// Accepted properties, with warnings for the user.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub properties: Properties,
@@ -92,7 +92,7 @@ pub(crate) fn set(now: &Properties, pairs: &[(String, String)]) -> Result<Taken>
     take(now.clone(), pairs)
 }
 
-/// Every property that takes effect, as SHOW CREATE TABLE prints them.
+/// All properties in effect, as SHOW CREATE TABLE prints them.
 pub(crate) fn effective(properties: &Properties) -> Vec<(String, String)> {
     let replicas = format!("{ALLOCATION_TAG}: {}", properties.replication_num);
     let mut pairs = vec![(REPLICATION_ALLOCATION.to_owned(), replicas)];

@@ -1,65 +1,63 @@
-//! What metadata knows of files.
+//! Metadata of rowsets and segments.
 
 use freshet_base::{Lsn, RowsetId, SchemaVersion, SegmentId, TabletId};
 use serde::{Deserialize, Serialize};
 
-/// One file of a rowset.
+/// A file of a rowset.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SegmentMeta {
-    /// Its place in the rowset.
+    /// Its position in the rowset.
     pub id: SegmentId,
-    /// Its name under the tablet's directory.
+    /// Its name in the tablet's directory.
     pub file: String,
-    /// Its rows.
     pub rows: u64,
-    /// Its length.
+    /// The length of the file.
     pub bytes: u64,
-    /// Where its footer part begins; what stands before is checked by checksums in the footer.
+    /// Where its footer begins; the data before it is verified by checksums in the footer.
     pub data_bytes: u64,
-    /// CRC-32C of the footer part, from `data_bytes` to the end.
+    /// CRC-32C of the footer, from `data_bytes` to the end.
     pub footer_checksum: u32,
 }
 
-/// Where the sort key of rows lies, as normalised 8-byte prefixes, both ends included.
+/// Inclusive bounds of the sort key, as normalized 8-byte prefixes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KeyRange {
-    /// Of the least row.
+    /// The prefix of the smallest key.
     pub min: u64,
-    /// Of the greatest row.
+    /// The prefix of the greatest key.
     pub max: u64,
 }
 
-/// The files of one LSN range of one tablet. Once published it never changes.
+/// The files with the rows of one LSN range in one tablet. Immutable once published.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RowsetMeta {
-    /// Never used again.
+    /// Never reused.
     pub id: RowsetId,
-    /// Whose rows they are.
     pub tablet: TabletId,
-    /// The first LSN whose rows may be in it.
+    /// The first LSN whose rows it may contain.
     pub lsn_first: Lsn,
-    /// The last LSN whose rows may be in it.
+    /// The last LSN whose rows it may contain.
     pub lsn_last: Lsn,
-    /// The one schema version it was written in.
+    /// The schema version of all its files.
     pub schema_version: SchemaVersion,
-    /// Its files, in order of their ids.
+    /// Its files, ordered by id.
     pub segments: Vec<SegmentMeta>,
-    /// Rows of all segments.
+    /// Number of rows in all segments.
     pub rows: u64,
-    /// Where the sort key lies, if known.
+    /// The bounds of the sort key, if known.
     pub keys: Option<KeyRange>,
 }
 
 impl RowsetMeta {
-    /// Bytes of all segments.
+    /// Size of all segments.
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Checks what every rowset must hold, before metadata takes it.
+    /// Checks the invariants of a rowset before it is added to metadata.
     ///
     /// # Panics
-    /// When the range is empty, or counts and segment ids do not agree.
+    /// When the LSN range is empty, or row counts or segment ids are inconsistent.
     pub fn check(&self) {
         assert!(self.lsn_first <= self.lsn_last, "a rowset covers at least one LSN: {self:?}");
         let rows = self.segments.iter().map(|segment| segment.rows).sum::<u64>();

@@ -1,4 +1,4 @@
-//! SHOW CREATE TABLE: text that creates the same table again.
+//! SHOW CREATE TABLE: a statement that creates an identical table.
 
 use std::fmt::Write;
 
@@ -9,12 +9,13 @@ use freshet_schema::{
 
 use crate::properties;
 
-/// Behind a key whose columns may have equal values all the same; a comment, which keeps the line
-/// one of MySQL's.
+/// Appended to unique keys, which may have equal values nevertheless; a comment, so that the line
+/// remains valid in MySQL.
 const NOT_ENFORCED: &str = " COMMENT 'not enforced'";
 
-/// The statement that creates `table`. One column a line with two leading spaces, clauses of
-/// Doris behind the closing parenthesis, so that tools that read it by line find the columns.
+/// The statement that creates `table`. It has one column per line, indented by two spaces, and
+/// Doris's clauses after the closing parenthesis, so that tools that parse it by line find the
+/// columns.
 pub fn show_create_table(table: &Table) -> String {
     let mut lines = table.schema().columns.iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
@@ -31,7 +32,7 @@ fn column(column: &Column, table: &Table) -> String {
     match (column.nullable, table.form) {
         (false, _) => line.push_str(" NOT NULL"),
         (true, TableForm::Olap) => line.push_str(" NULL"),
-        // Where MySQL would take NOT NULL for granted, it prints NULL.
+        // MySQL prints NULL for types that would otherwise imply NOT NULL.
         (true, TableForm::MySql) if matches!(column.ty, ColumnType::Timestamp { .. }) => {
             line.push_str(" NULL");
         }
@@ -52,7 +53,7 @@ fn column(column: &Column, table: &Table) -> String {
     line
 }
 
-/// Doris calls a BOOLEAN by its name; TINYINT(1) there would be a TINYINT.
+/// Doris has a type BOOLEAN; TINYINT(1) would be a TINYINT there.
 fn type_name(column: &Column, form: TableForm) -> String {
     match (column.ty, form) {
         (ColumnType::Boolean, TableForm::Olap) => "boolean".to_owned(),
@@ -60,7 +61,7 @@ fn type_name(column: &Column, form: TableForm) -> String {
     }
 }
 
-/// MySQL prints no DEFAULT for these.
+/// Types for which MySQL prints no default.
 fn has_default(ty: ColumnType) -> bool {
     !matches!(ty, ColumnType::Text | ColumnType::Blob | ColumnType::Json)
 }
@@ -113,7 +114,7 @@ fn mysql_tail(table: &Table) -> String {
     if !table.comment.is_empty() {
         tail += &format!(" COMMENT={}", text(&table.comment));
     }
-    // Only what somebody wrote: a table without it stays one that MySQL takes as well.
+    // Only if it was written, so that a table without it has a statement that MySQL accepts.
     if table.distribution != Distribution::Random || !table.buckets_auto {
         tail += &format!("\n{}", distribution(table));
     }
@@ -153,7 +154,7 @@ fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A text literal that reads the same in every SQL mode but NO_BACKSLASH_ESCAPES.
+/// A string literal with the same meaning in every SQL mode except NO_BACKSLASH_ESCAPES.
 fn text(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     literal.push('\'');

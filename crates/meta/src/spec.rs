@@ -1,46 +1,40 @@
-//! What the SQL side hands in: a CREATE TABLE without its syntax.
+//! Specifications of tables from the SQL layer, independent of syntax.
 
 use freshet_schema::{ColumnType, DeclaredKeyKind, DefaultValue, TableForm};
 
-/// What DEFAULT says.
+/// The DEFAULT clause.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum DefaultSpec {
-    /// Nothing: NULL where the column takes it.
+    /// Not written: NULL if the column is nullable.
     #[default]
     Unset,
-    /// DEFAULT NULL.
     Null,
-    /// A value.
     Value(DefaultValue),
-    /// A value that the clock gives, for a column that is added: its rows of before show a
-    /// literal.
+    /// A default that depends on the clock, of a column that is added: existing rows get a literal.
     Clock {
-        /// What new rows take.
+        /// The default for new rows.
         default: DefaultValue,
-        /// What rows of before show.
+        /// The value of existing rows.
         before: String,
     },
 }
 
-/// A column as written.
+/// The specification of a column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnSpec {
-    /// Its name.
     pub name: String,
-    /// Its type; bounds of lengths and digits are checked here, not by the parser.
+    /// Its type. Maximum lengths and digits are checked in this crate, not by the parser.
     pub ty: ColumnType,
-    /// UNSIGNED of a type whose name does not say it: DECIMAL, FLOAT, DOUBLE.
+    /// UNSIGNED of a type whose name does not contain it: DECIMAL, FLOAT, DOUBLE.
     pub non_negative: bool,
-    /// False for NOT NULL.
     pub nullable: bool,
-    /// DEFAULT.
     pub default: DefaultSpec,
-    /// COMMENT, empty for none.
+    /// The COMMENT; empty if none was given.
     pub comment: String,
 }
 
 impl ColumnSpec {
-    /// A name and a type, and nothing behind them.
+    /// A column with a name and a type only.
     pub fn new(name: impl Into<String>, ty: ColumnType) -> Self {
         let (name, comment) = (name.into(), String::new());
         let default = DefaultSpec::Unset;
@@ -48,85 +42,72 @@ impl ColumnSpec {
     }
 }
 
-/// The model of rows with equal keys, as written.
+/// The key model as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyModelSpec {
-    /// DUPLICATE KEY.
     Duplicate,
-    /// UNIQUE KEY.
     Unique,
-    /// AGGREGATE KEY.
     Aggregate,
 }
 
-/// The key clause behind the columns.
+/// The key clause after the columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeySpec {
-    /// Its model.
     pub model: KeyModelSpec,
-    /// Its columns.
     pub columns: Vec<String>,
 }
 
-/// PRIMARY KEY, UNIQUE KEY or KEY among the columns.
+/// PRIMARY KEY, UNIQUE KEY or KEY in the list of columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclaredKeySpec {
-    /// Which of them.
     pub kind: DeclaredKeyKind,
-    /// Its name, if one was given.
+    /// Its name, if given.
     pub name: Option<String>,
-    /// Its columns.
     pub columns: Vec<String>,
 }
 
-/// DISTRIBUTED BY.
+/// The DISTRIBUTED BY clause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DistributionSpec {
-    /// HASH of these columns.
+    /// HASH of the named columns.
     Hash(Vec<String>),
-    /// RANDOM.
     Random,
 }
 
-/// BUCKETS.
+/// The BUCKETS clause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BucketsSpec {
-    /// Not written: as AUTO.
+    /// Not written; same as AUTO.
     #[default]
     Unset,
-    /// BUCKETS AUTO.
     Auto,
-    /// BUCKETS n.
     Count(u64),
 }
 
-/// A CREATE TABLE as written.
+/// The specification of a CREATE TABLE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableSpec {
-    /// Its name, without database.
+    /// Its name without the database.
     pub name: String,
-    /// Whose form it is written in.
+    /// Whether it is in MySQL or Doris syntax.
     pub form: TableForm,
-    /// Its columns.
     pub columns: Vec<ColumnSpec>,
-    /// The key clause behind the columns.
+    /// The key clause after the columns.
     pub key: Option<KeySpec>,
-    /// The keys among the columns, `PRIMARY KEY` of a column included.
+    /// The keys in the list of columns, including `PRIMARY KEY` of a single column.
     pub declared_keys: Vec<DeclaredKeySpec>,
-    /// DISTRIBUTED BY.
     pub distribution: Option<DistributionSpec>,
-    /// BUCKETS.
     pub buckets: BucketsSpec,
-    /// PROPERTIES, in the order written.
+    /// PROPERTIES in the order written.
     pub properties: Vec<(String, String)>,
-    /// COMMENT, empty for none.
+    /// The COMMENT; empty if none was given.
     pub comment: String,
-    /// ENGINE, if one was given.
+    /// The ENGINE, if given.
     pub engine: Option<String>,
 }
 
 impl TableSpec {
-    /// A name and columns in one of the forms, and nothing behind them.
+    /// A table with a name and columns only.
     pub fn new(name: impl Into<String>, form: TableForm, columns: Vec<ColumnSpec>) -> Self {
         Self {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! Where metadata is kept: ordered keys, atomic and durable batches.
+//! Key-value stores for metadata, with ordered keys and atomic, durable batches.
 
 use std::fmt;
 
@@ -11,26 +11,25 @@ mod redb;
 pub use mem::MemStore;
 pub use redb::{OnFatal, RedbStore};
 
-/// A change of metadata: applied whole, or not at all.
+/// A change of metadata that is applied atomically.
 ///
-/// Values are compared by their bytes. A key may stand in only one of `put` and `delete`.
+/// Values are compared bytewise. A key may be in only one of `put` and `delete`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
-    /// What must stand in the store for the batch to apply; `None` means no value.
+    /// The required current values for the batch to be applied; `None` means no value.
     pub expect: Vec<(String, Option<Vec<u8>>)>,
-    /// Keys and their new values.
+    /// Keys with their new values.
     pub put: Vec<(String, Vec<u8>)>,
-    /// Keys that go; one that is not there is no error.
+    /// Keys to delete; missing ones are ignored.
     pub delete: Vec<String>,
 }
 
 impl Batch {
-    /// Whether the batch would change nothing.
     pub fn is_empty(&self) -> bool {
         self.put.is_empty() && self.delete.is_empty()
     }
 
-    /// Adds all of `other`, to be applied together.
+    /// Adds the contents of `other`, to be applied together.
     pub fn append(&mut self, other: Self) {
         self.expect.extend(other.expect);
         self.put.extend(other.put);
@@ -38,21 +37,21 @@ impl Batch {
     }
 }
 
-/// Why a batch did not apply, or a key could not be read.
+/// Why a batch was not applied, or a key could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another value stands at this key than the batch expected; nothing changed.
+    /// This key has another value than the batch expected; nothing changed.
     #[error("metadata at '{0}' is not what was expected")]
     Conflict(String),
-    /// The file could not grow; nothing changed, and the store goes on working.
+    /// The file could not grow; nothing changed, and the store continues to work.
     #[error("no room for metadata: {0}")]
     DiskFull(std::io::Error),
     /// The file could not be opened or read.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done to which file.
+        /// The failed operation with the path of the file.
         doing: String,
-        /// What the layer below said.
+        /// The underlying error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -70,25 +69,23 @@ impl From<StoreError> for freshet_base::Error {
     }
 }
 
-/// A key and its value.
 pub type Pair = (String, Vec<u8>);
 
-/// A durable map of ordered keys.
+/// A durable map with ordered keys.
 ///
-/// A failed sync is not an error of a call: it ends the process, since nobody can know what
-/// the device holds (see [`OnFatal`]).
+/// A failed sync is not reported as an error of a call: it ends the process, since the contents of
+/// the device are then unknown (see [`OnFatal`]).
 pub trait MetaStore: Send + Sync + fmt::Debug + 'static {
-    /// The value at `key`.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// All pairs whose key begins with `prefix`, in key order.
     fn scan(&self, prefix: &str) -> Result<Vec<Pair>, StoreError>;
 
-    /// Applies batches in order, each whole or not at all, with one sync for all; durable at
-    /// return. One that does not apply leaves the others alone.
+    /// Applies batches in order, each atomically, with one sync for all of them; durable on return.
+    /// A batch that fails does not affect the others.
     fn commit_all(&self, batches: &[Batch]) -> Vec<Result<(), StoreError>>;
 
-    /// Applies one batch; durable at return. Calls at the same time share a sync.
+    /// Applies one batch; durable on return. Concurrent calls share a sync.
     fn commit(&self, batch: Batch) -> Result<(), StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared helpers for the tests of this crate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +13,7 @@ use crate::{
     Replacement, RowsetMeta, SegmentMeta, TableSpec,
 };
 
-/// Time that stands until a test moves it.
+/// A clock that only advances when a test says so.
 #[derive(Default)]
 pub(crate) struct TestClock {
     now_micros: AtomicI64,
@@ -26,7 +26,7 @@ impl TestClock {
         self.now_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Somebody sets the clock on the wall.
+    /// Simulates a change of the system time.
     pub fn jump_wall(&self, hours: i64) {
         self.jumped_micros.fetch_add(hours * 3_600_000_000, Ordering::Relaxed);
     }

@@ -1,25 +1,25 @@
-//! Accounts, what proves their passwords, and what they were granted.
+//! Accounts, authentication data and grants.
 
 use serde::{Deserialize, Serialize};
 
 use crate::authorize::Privilege;
 
-/// A user at a host pattern: `'app'@'10.%'`.
+/// An account with a host pattern, such as `'app'@'10.%'`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Account {
-    /// The name; case counts.
+    /// The case-sensitive user name.
     pub name: String,
-    /// The host: `%` stands for any characters, `_` for one.
+    /// The host pattern: `%` matches any characters, `_` a single one.
     pub host: String,
 }
 
 impl Account {
-    /// The account of this name from anywhere.
+    /// The account with this name and the host pattern `%`.
     pub fn anywhere(name: impl Into<String>) -> Self {
         Self { name: name.into(), host: "%".to_owned() }
     }
 
-    /// Who may do everything and cannot be dropped.
+    /// The account that has all privileges and cannot be dropped.
     pub fn root() -> Self {
         Self::anywhere("root")
     }
@@ -29,7 +29,7 @@ impl Account {
         like(self.host.to_ascii_lowercase().as_bytes(), host.to_ascii_lowercase().as_bytes())
     }
 
-    /// More for a pattern that says more.
+    /// Higher for more specific patterns.
     pub(crate) fn host_weight(&self) -> (bool, usize) {
         let literal = self.host.find(['%', '_']);
         (literal.is_none(), literal.unwrap_or(self.host.len()))
@@ -42,7 +42,8 @@ impl std::fmt::Display for Account {
     }
 }
 
-/// Whether `text` matches a pattern of `%` and `_`, in time that grows with both lengths only.
+/// Whether `text` matches a pattern with `%` and `_`, in time at most proportional to the product
+/// of both lengths.
 fn like(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry = None;
@@ -67,84 +68,80 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'%')
 }
 
-/// What proves a password. Nothing at all is the empty password.
+/// The authentication data of a password. All `None` is the empty password.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AuthData {
     /// SHA1(SHA1(password)), for `mysql_native_password`.
     pub native: Option<[u8; 20]>,
-    /// SHA256(SHA256(password)), which format 1 kept for `caching_sha2_password`: read until the
-    /// password changes, never written anew.
+    /// SHA256(SHA256(password)), which format 1 stored for `caching_sha2_password`: used until the
+    /// password changes, never written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha2: Option<[u8; 32]>,
-    /// The slow, salted hash for `caching_sha2_password`, as MySQL stores it: `$A$005$`, salt,
+    /// The slow, salted hash for `caching_sha2_password`, in MySQL's format: `$A$005$`, salt,
     /// digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha2_slow: Option<String>,
 }
 
 impl AuthData {
-    /// Whether the password is empty.
     pub fn is_empty_password(&self) -> bool {
         self.native.is_none() && self.sha2.is_none() && self.sha2_slow.is_none()
     }
 }
 
-/// Hashes stay out of logs.
+/// Omits hashes, to keep them out of logs.
 impl std::fmt::Debug for AuthData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AuthData(empty password: {})", self.is_empty_password())
     }
 }
 
-/// A set of privileges.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Privileges(u32);
 
 impl Privileges {
-    /// None.
     pub const NONE: Self = Self(0);
 
-    /// Every privilege, GRANT OPTION not included, as ALL means in MySQL.
+    /// All privileges except GRANT OPTION, as ALL means in MySQL.
     pub fn all() -> Self {
         let listed = Privilege::ALL.iter().filter(|one| **one != Privilege::GrantOption);
         listed.fold(Self::NONE, |set, &privilege| set.with(privilege))
     }
 
-    /// These and one more.
+    /// Adds a privilege.
     #[must_use]
     pub const fn with(self, privilege: Privilege) -> Self {
         Self(self.0 | 1 << privilege as u32)
     }
 
-    /// These and those.
+    /// The union.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// These without those.
+    /// The difference.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// Whether `privilege` is among them.
+    /// Whether it contains `privilege`.
     pub const fn has(self, privilege: Privilege) -> bool {
         self.0 & (1 << privilege as u32) != 0
     }
 
-    /// Whether all of `others` are among them.
+    /// Whether it contains all of `others`.
     pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Whether there are none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The privileges, in the order MySQL lists them.
+    /// The privileges in the order in which MySQL lists them.
     pub fn iter(self) -> impl Iterator<Item = Privilege> {
         Privilege::ALL.iter().copied().filter(move |&privilege| self.has(privilege))
     }
@@ -156,7 +153,7 @@ impl FromIterator<Privilege> for Privileges {
     }
 }
 
-/// What a grant is on.
+/// The object of a grant.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantObject {
@@ -181,28 +178,24 @@ impl std::fmt::Display for GrantObject {
     }
 }
 
-/// Privileges on one object. By name, as in MySQL: a grant outlives a DROP of its table.
+/// Privileges on one object, identified by name: as in MySQL, a grant survives a DROP of its table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Grant {
-    /// On what.
     pub object: GrantObject,
-    /// Which.
     pub privileges: Privileges,
 }
 
-/// An account with all that belongs to it.
+/// An account with its authentication data and grants.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct User {
-    /// Who.
     pub account: Account,
-    /// What proves the password.
     pub auth: AuthData,
-    /// What is granted, one entry per object, in order of objects.
+    /// One entry per object, ordered by object.
     pub grants: Vec<Grant>,
 }
 
 impl User {
-    /// A user without any privilege.
+    /// A user without privileges.
     pub fn new(account: Account, auth: AuthData) -> Self {
         Self { account, auth, grants: Vec::new() }
     }
@@ -213,7 +206,7 @@ impl User {
         found.map_or(Privileges::NONE, |grant| grant.privileges)
     }
 
-    /// The same user with exactly these privileges on the object.
+    /// Sets the privileges on this object.
     #[must_use]
     pub(crate) fn with_grant(mut self, object: GrantObject, privileges: Privileges) -> Self {
         self.grants.retain(|grant| grant.object != object);

@@ -1,4 +1,4 @@
-//! Users and grants as changes of metadata.
+//! Statements that change users and grants.
 
 use freshet_base::{Result, bail, err};
 
@@ -9,16 +9,16 @@ use crate::meta::{Change, Meta};
 use crate::store::{Batch, MetaStore};
 use crate::user::{Account, AuthData, Grant, GrantObject, Privileges, User};
 
-/// Most accounts of a server.
+/// Maximum number of accounts on a server.
 const USERS_MAX: usize = 10_000;
-/// Most objects that one account has grants on.
+/// Maximum number of objects on which an account has grants.
 const GRANTS_MAX: usize = 10_000;
-/// Longest name of a user, in characters.
+/// Maximum length of a user name, in characters.
 const USER_CHARS_MAX: usize = 32;
-/// Longest host pattern, in characters.
+/// Maximum length of a host pattern, in characters.
 const HOST_CHARS_MAX: usize = 255;
 
-/// Gives a store without users its `root`, with the empty password.
+/// Creates `root` with an empty password if it does not exist.
 pub(crate) fn ensure_root(store: &dyn MetaStore) -> Result<()> {
     let key = keys::user(&Account::root());
     if store.get(&key)?.is_some() {
@@ -31,10 +31,10 @@ pub(crate) fn ensure_root(store: &dyn MetaStore) -> Result<()> {
 }
 
 impl Meta {
-    /// CREATE USER by the account `by`; returns whether it existed (IF NOT EXISTS).
+    /// CREATE USER by the account `by`; returns whether the user existed (IF NOT EXISTS).
     ///
     /// # Errors
-    /// 1227 where `by` may not make it, 1396 where it exists or cannot be.
+    /// 1227 if `by` may not create it, 1396 if it exists or is invalid.
     pub fn create_user(
         &self,
         by: &Account,
@@ -51,7 +51,8 @@ impl Meta {
                 }
             }
             check_account(account)?;
-            // An account of the same name with a closer host takes the place of the other one.
+            // An account with the same name and a more specific host takes precedence over the
+            // existing one.
             let namesakes = catalog.users().filter(|user| user.account.name == account.name);
             namesakes.into_iter().try_for_each(|user| require_rank(catalog, by, &user.account))?;
             if catalog.users().count() >= USERS_MAX {
@@ -61,11 +62,11 @@ impl Meta {
         })
     }
 
-    /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by the account `by`, which may always set its
-    /// own password.
+    /// ALTER USER .. IDENTIFIED BY and SET PASSWORD by the account `by`, which may always change
+    /// its own password.
     ///
     /// # Errors
-    /// 1227 where `by` may not change it, 1396 where there is no such user.
+    /// 1227 if `by` may not change it, 1396 if it does not exist.
     pub fn set_auth(&self, by: &Account, account: &Account, auth: AuthData) -> Result<()> {
         self.change_user(account, "ALTER USER", |catalog, mut user| {
             if by != account {
@@ -76,10 +77,10 @@ impl Meta {
         })
     }
 
-    /// DROP USER by the account `by`; returns whether there was one (IF EXISTS).
+    /// DROP USER by the account `by`; returns whether the user existed (IF EXISTS).
     ///
     /// # Errors
-    /// 1227 where `by` may not drop it, 1396 where there is none, or it is `root`.
+    /// 1227 if `by` may not drop it, 1396 if it does not exist or is `root`.
     pub fn drop_user(&self, by: &Account, account: &Account, if_exists: bool) -> Result<bool> {
         self.change(|catalog| {
             authorize_over(catalog, by, account)?;
@@ -98,10 +99,9 @@ impl Meta {
         })
     }
 
-    /// GRANT.
     ///
     /// # Errors
-    /// 1396 where there is no such user.
+    /// 1396 if the user does not exist.
     pub fn grant(
         &self,
         account: &Account,
@@ -121,11 +121,11 @@ impl Meta {
         })
     }
 
-    /// REVOKE by the account `by`; what was not granted is revoked without complaint.
+    /// REVOKE by the account `by`; privileges that were not granted are ignored.
     ///
     /// # Errors
-    /// 1227 where `by` lacks privileges of the account it takes from, 1396 where there is no such
-    /// user; `root` keeps what it has on the server.
+    /// 1227 if `by` lacks privileges of the account, 1396 if the user does not exist, or for
+    /// privileges of `root` on the server.
     pub fn revoke(
         &self,
         by: &Account,
@@ -171,7 +171,7 @@ fn check_account(account: &Account) -> Result<()> {
     let bad = |text: &str, max: usize| {
         text.chars().count() > max || text.chars().any(|c| c.is_control() || c == '@')
     };
-    // An empty name would be MySQL's anonymous user, whom anybody could be.
+    // An empty name would be MySQL's anonymous user, usable by everybody.
     let wrong = account.name.is_empty()
         || account.host.is_empty()
         || bad(&account.name, USER_CHARS_MAX)
@@ -187,7 +187,7 @@ fn check_account(account: &Account) -> Result<()> {
 }
 
 impl User {
-    /// The lines of SHOW GRANTS, one per object; USAGE for a user without any on the server.
+    /// The lines of SHOW GRANTS, one per object; USAGE on the server if nothing is granted there.
     pub fn show_grants(&self) -> Vec<String> {
         let server =
             Grant { object: GrantObject::Server, privileges: self.granted(&GrantObject::Server) };

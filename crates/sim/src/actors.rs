@@ -1,4 +1,4 @@
-//! Who uses the store in a random run, and the random run itself.
+//! The clients of a random run, and the random run itself.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,49 +19,50 @@ use crate::harness::{Death, Sim};
 use crate::loads::{Client, Outcome, data_files};
 use crate::model::Counts;
 
-/// Ordinary tables; the last one is dropped and made again.
+/// Ordinary tables; the last one is dropped and recreated.
 const TABLES: [&str; 4] = ["t0", "t1", "t2", "t3"];
 const BANK: [&str; 2] = ["bank_a", "bank_b"];
 const MODES: [GroupCommitMode; 3] =
     [GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async];
 
-/// How often in a life a replay is compared with what is there, and how many steps apart.
+/// How often per life a replay is compared with the engine, and the maximum number of steps in
+/// between.
 const REPLAYS: usize = 3;
 const REPLAY_STEPS_MAX: u64 = 6000;
 
-/// Footers of all files of a run: they are read once, and in one of four runs again and again.
+/// Enough memory for the footers of all files of a run, so that each is read once; one in four runs
+/// has less and reads them repeatedly.
 const FOOTERS_FIT: ByteSize = ByteSize::mib(8);
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Crashes and orderly stops.
+    /// Number of lives of the store; each ends with a crash or an orderly stop.
     pub lives: u32,
-    /// Statements of each actor in a life.
+    /// Number of statements per actor and life.
     pub statements: u32,
-    /// Ceiling on the age of a group.
+    /// Maximum age of a group.
     pub interval_ms: u64,
-    /// Ceiling on the bytes of a group.
+    /// Maximum encoded bytes of a group.
     pub group_bytes: u64,
-    /// Whether data files fail now and then.
+    /// Whether accesses to data files fail occasionally.
     pub disk_fails: bool,
-    /// Whether the disk fills up now and then.
+    /// Whether the disk fills up occasionally.
     pub disk_fills: bool,
 }
 
-/// What a run ended in.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Polls of tasks.
+    /// Number of polls of tasks.
     pub steps: u64,
-    /// What was done.
     pub counts: Counts,
 }
 
-/// Runs `seed` from the first start to the last check.
+/// Runs `seed` from the first start to the final check.
 ///
 /// # Panics
-/// When a promise is broken; the message says which.
+/// When a guarantee is violated; the message says which.
 pub fn run_seed(seed: u64) -> Summary {
     let mut sim = Sim::new(seed);
     let plan = draw_plan(&mut sim);
@@ -99,7 +100,7 @@ fn draw_plan(sim: &mut Sim) -> Plan {
     }
 }
 
-/// Sizes of the log, which may be others in each life.
+/// Draws the sizes of the log, which may differ between lives.
 fn draw_log(chance: &mut StdRng, config: &mut EngineConfig) {
     config.wal_file_bytes = ByteSize::kib(*[128, 256, 512].choose(chance).expect("some"));
     let files = chance.random_range(5..12);
@@ -122,7 +123,7 @@ fn create_tables(sim: &Sim, plan: &Plan) {
     created.expect("nobody dies at the first start");
 }
 
-/// One life: everybody acts, until all have done their share or the process dies.
+/// A life of the store: the actors run until all of them are done or the process dies.
 fn live(sim: &mut Sim, plan: &Plan) {
     let dies = sim.chance.random_bool(0.6);
     if dies {
@@ -158,7 +159,7 @@ fn live(sim: &mut Sim, plan: &Plan) {
         sim.config.wal_dirs = dirs.iter().map(PathBuf::from).collect();
     }
     if sim.chance.random_bool(0.3) {
-        // The next start dies while it recovers, too.
+        // The process dies during the next recovery as well.
         sim.die_within_calls(60);
     }
     sim.open();
@@ -181,8 +182,8 @@ fn end(sim: &mut Sim) {
     }
 }
 
-/// The last life: all is sent that was not known to be loaded, everything settles, and the
-/// store is as it must be in every respect.
+/// The last life: loads with an unknown outcome are sent again, everything settles, and all
+/// invariants are checked.
 fn finish(sim: &mut Sim) {
     sim.fs.set_capacity_bytes(1 << 40);
     let client = sim.client(false);
@@ -201,7 +202,7 @@ fn finish(sim: &mut Sim) {
     sim.stop();
 }
 
-/// Sends every labelled load again whose outcome is not known.
+/// Resends every labelled load whose outcome is unknown.
 async fn resend(client: &Client) {
     let unknown = std::mem::take(&mut client.model.lock().unknown);
     for load in unknown {
@@ -210,7 +211,7 @@ async fn resend(client: &Client) {
     }
 }
 
-/// One actor: a client, its own chance, and how often it acts.
+/// An actor: a client with its own random numbers and a number of statements.
 struct Actor {
     client: Client,
     chance: StdRng,
@@ -286,7 +287,7 @@ async fn write(mut actor: Actor) {
         if let (Some(label), Outcome::Acknowledged(_)) = (label, outcome)
             && actor.chance.random_bool(0.3)
         {
-            // The client did not hear the answer and sends it again.
+            // The client did not receive the reply and sends the load again.
             let again = actor.client.load(table, rows, mode, Some(label)).await;
             assert!(again != Outcome::Refused, "the table and its label are there");
         }
@@ -323,7 +324,7 @@ async fn read(mut actor: Actor) {
         seen = snapshot.horizon;
         actor.client.model.lock().check_again(&snapshot);
         if actor.chance.random_bool(0.5) {
-            // Held over whatever the others do meanwhile.
+            // Keeps the snapshot open while the other actors continue.
             actor.rest(3000).await;
             actor.client.model.lock().check(&snapshot);
         }

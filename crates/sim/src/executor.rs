@@ -1,4 +1,5 @@
-//! One seeded thread: tasks, jobs and timers in an order that the seed decides.
+//! A deterministic single-threaded executor: the seed determines the order of tasks, jobs and
+//! timers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// A seeded scheduler with a simulated clock. Cloning shares it.
+/// A seeded scheduler with a simulated clock. Clones share it.
 #[derive(Clone)]
 pub struct Executor(Arc<Shared>);
 
@@ -35,7 +36,7 @@ struct State {
     timer_wakers: BTreeMap<u64, Waker>,
     steps: u64,
     job_delay_max: Duration,
-    /// How far the wall clock was moved.
+    /// By how much the wall clock was moved.
     wall_jump_micros: i64,
 }
 
@@ -54,14 +55,14 @@ impl ArcWake for TaskWaker {
 }
 
 impl State {
-    /// A task that is being polled is out of the map and may be woken all the same.
+    /// A task that is being polled is not in the map, but may be woken nevertheless.
     fn tasks_known(&self, task: u64) -> bool {
         task < self.next_task
     }
 }
 
 impl Executor {
-    /// A scheduler whose choices follow `chance`.
+    /// A scheduler whose choices are drawn from `chance`.
     pub fn new(chance: StdRng) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(State {
@@ -80,22 +81,23 @@ impl Executor {
         }))
     }
 
-    /// How many polls there were: the same seed has the same number.
+    /// The number of polls, which is determined by the seed.
     pub fn steps(&self) -> u64 {
         self.0.state.lock().steps
     }
 
-    /// Jobs begin up to this much later from now on: a slow disk, or threads that are few.
+    /// Delays the start of jobs by up to this much from now on, as on a slow disk or with few
+    /// threads.
     pub fn set_job_delay_max(&self, delay: Duration) {
         self.0.state.lock().job_delay_max = delay;
     }
 
-    /// Somebody moves the wall clock. Time goes on as it did.
+    /// Moves the wall clock, but not the monotonic clock.
     pub fn jump_wall(&self, micros: i64) {
         self.0.state.lock().wall_jump_micros += micros;
     }
 
-    /// Starts a task and returns its number.
+    /// Starts a task and returns its id.
     pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> u64 {
         self.push(Box::pin(task))
     }
@@ -109,7 +111,7 @@ impl Executor {
         id
     }
 
-    /// Runs until `done` holds, or nothing can ever happen any more. Returns whether it holds.
+    /// Runs until `done` returns true, or no task can make progress. Returns whether it is true.
     pub fn run_until(&self, mut done: impl FnMut() -> bool) -> bool {
         while !done() {
             if !self.step() {
@@ -119,19 +121,19 @@ impl Executor {
         true
     }
 
-    /// Ends these tasks wherever they are, as clients go away.
+    /// Drops these tasks, as when clients disconnect.
     pub fn kill(&self, tasks: &[u64]) {
         let killed = {
             let mut state = self.0.state.lock();
             tasks.iter().filter_map(|task| state.tasks.remove(task)).collect::<Vec<_>>()
         };
-        // Dropped outside the lock: a task that goes away may wake others.
+        // Dropped outside of the lock, since dropping a task may wake others.
         drop(killed);
     }
 
-    /// Forgets all tasks, as the end of a process does.
+    /// Drops all tasks, like the end of a process.
     pub fn kill_all(&self) {
-        // Dropped outside the lock: a task that goes away may wake others.
+        // Dropped outside of the lock, since dropping a task may wake others.
         let tasks = {
             let mut state = self.0.state.lock();
             state.ready.clear();
@@ -143,7 +145,7 @@ impl Executor {
         self.0.state.lock().ready.clear();
     }
 
-    /// Polls one task, or lets time pass to the next timer; false when neither is there.
+    /// Polls a task, or advances time to the next timer; false if there is neither.
     fn step(&self) -> bool {
         let Some((id, mut task)) = self.next_task() else { return self.pass_time() };
         let waker = waker(Arc::new(TaskWaker { shared: Arc::clone(&self.0), task: id }));
@@ -184,7 +186,7 @@ impl Executor {
 
 impl Clock for Executor {
     fn now(&self) -> Duration {
-        // Time passes while code runs, a little: what happened before happened earlier.
+        // Time advances slightly with each call, so that earlier events have earlier times.
         let mut state = self.0.state.lock();
         state.now += Duration::from_nanos(100);
         state.now

@@ -1,10 +1,10 @@
-//! A file system that keeps what is durable apart from what is only written.
+//! A simulated file system that distinguishes durable from merely written data.
 //!
-//! A power cut keeps, of what was never synced, any subset: each sector, each length, each name
-//! by itself. A direct write that it hits is torn the same way. What a sync failed to write
-//! stays readable and is never written, as page caches have it. The end of a process alone
-//! loses nothing and makes nothing durable. The disk fills up, fails calls, and flips bits on
-//! demand; all of it by one seeded source of chance.
+//! A power failure keeps any subset of what was never synced: each sector, file length and name
+//! independently. A direct write during the failure is torn in the same way. As with real page
+//! caches, data whose sync failed remains readable and is never written. The end of the process
+//! alone loses nothing and makes nothing durable. On demand the disk fills up, calls fail and bits
+//! flip; all of it with one seeded source of random numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,59 +16,59 @@ use parking_lot::Mutex;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// What reaches the device whole or not at all.
+/// Sectors are written atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// A shared simulated disk. It outlives the process that a crash ends.
+/// A shared simulated disk, which outlives crashed processes.
 #[derive(Clone)]
 pub struct SimFs(Arc<Mutex<Disk>>);
 
 struct Disk {
     chance: StdRng,
     inodes: Vec<Inode>,
-    /// What processes see.
+    /// File names as processes see them.
     names: BTreeMap<PathBuf, usize>,
-    /// What a crash leaves for certain.
+    /// File names that certainly survive a crash.
     durable_names: BTreeMap<PathBuf, usize>,
     dirs: BTreeSet<PathBuf>,
-    /// The same: what stands in a directory that is not among them is gone with it.
+    /// Directories that certainly survive a crash; the contents of others are lost with them.
     durable_dirs: BTreeSet<PathBuf>,
     locked: BTreeSet<PathBuf>,
     capacity_bytes: u64,
-    /// Rises with each crash: files opened before belong to a process that is gone.
+    /// Incremented by each crash, so that handles opened before are invalid.
     life: u64,
     faults: Faults,
-    /// Only files below this directory fail writes and reads.
+    /// Failing reads and writes affect only files below this directory.
     faulty_dir: PathBuf,
-    /// Files that were synced, one a sync, synced writes among them.
+    /// Synced files, one entry per sync, including synchronous writes.
     synced: Vec<PathBuf>,
 }
 
-/// What goes wrong from now on.
+/// Faults that occur from now on.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Faults {
-    /// The process dies in this call of a write or sync, counted from now; 0: it does not.
+    /// The process dies in this call of a write or sync, counting from 1; 0 means never.
     pub crash_in_calls: u64,
-    /// Writes of this many calls from now on fail.
+    /// This many further writes fail.
     pub failing_writes: u64,
-    /// Reads of this many calls from now on fail.
+    /// This many further reads fail.
     pub failing_reads: u64,
 }
 
 #[derive(Clone, Default)]
 struct Inode {
-    /// What processes read.
+    /// Contents as processes read them.
     now: Vec<u8>,
-    /// What the device holds for certain.
+    /// Contents that certainly survive a crash.
     durable: Vec<u8>,
-    /// Sectors that differ, perhaps.
+    /// Sectors that may differ from the durable ones.
     dirty: BTreeSet<usize>,
-    /// Sectors whose sync failed: readable, and written by no later sync.
+    /// Sectors whose sync failed: readable, but not written by any later sync.
     forgotten: BTreeSet<usize>,
 }
 
 impl SimFs {
-    /// An empty disk of `capacity_bytes`.
+    /// An empty disk with a capacity of `capacity_bytes`.
     pub fn new(chance: StdRng, capacity_bytes: u64) -> Self {
         Self(Arc::new(Mutex::new(Disk {
             chance,
@@ -86,7 +86,7 @@ impl SimFs {
         })))
     }
 
-    /// Another disk with what processes see on this one, as if the process had just ended.
+    /// A copy of the disk as processes see it, as if the process had just ended.
     pub fn copy(&self, chance: StdRng) -> Self {
         let disk = self.0.lock();
         let mut copy = Disk {
@@ -107,23 +107,23 @@ impl SimFs {
         Self(Arc::new(Mutex::new(copy)))
     }
 
-    /// Sets what goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.0.lock().faults = faults;
     }
 
-    /// Lets the next writes and reads fail, and leaves the other faults as they are.
+    /// Lets the next writes and reads fail; other faults are unchanged.
     pub fn fail_next(&self, writes: u64, reads: u64) {
         let faults = &mut self.0.lock().faults;
         (faults.failing_writes, faults.failing_reads) = (writes, reads);
     }
 
-    /// Lets only files below `dir` fail writes and reads.
+    /// Restricts failing writes and reads to files below `dir`.
     pub fn set_faulty_dir(&self, dir: &Path) {
         self.0.lock().faulty_dir = dir.to_path_buf();
     }
 
-    /// The files that were synced since this was asked last, one a sync.
+    /// Files synced since the last call, one entry per sync.
     pub fn take_synced(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.0.lock().synced)
     }
@@ -133,22 +133,22 @@ impl SimFs {
         self.0.lock().faults.crash_in_calls == u64::MAX
     }
 
-    /// Sets how much fits.
     pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
         self.0.lock().capacity_bytes = capacity_bytes;
     }
 
-    /// How much is written, zeros included.
+    /// Total size of all files, including zeros.
     pub fn used_bytes(&self) -> u64 {
         self.0.lock().used_bytes()
     }
 
-    /// The power goes: what was not synced stays or goes by chance. All open files are dead.
+    /// Simulates a power failure: unsynced data is kept or lost at random. All open files become
+    /// invalid.
     pub fn crash(&self) {
         self.0.lock().crash();
     }
 
-    /// The process ends and the machine goes on: nothing is lost, nothing more is durable.
+    /// Simulates the end of the process only: nothing is lost, and nothing more becomes durable.
     pub fn end_process(&self) {
         self.0.lock().end_process();
     }
@@ -156,7 +156,7 @@ impl SimFs {
     /// Flips one bit of a file, on the device and in the cache.
     ///
     /// # Panics
-    /// When there is no such file, or it is shorter.
+    /// When there is no such file; a bit beyond its end is ignored.
     pub fn flip(&self, path: &Path, offset: usize, bit: u8) {
         let mut disk = self.0.lock();
         let inode = disk.names[path];
@@ -168,7 +168,7 @@ impl SimFs {
         }
     }
 
-    /// All files with their lengths, by name.
+    /// All files with their lengths, ordered by name.
     pub fn files(&self) -> Vec<(PathBuf, u64)> {
         let disk = self.0.lock();
         let len = |inode: &usize| disk.inodes[*inode].now.len() as u64;
@@ -181,7 +181,7 @@ impl Disk {
         self.names.values().map(|inode| self.inodes[*inode].now.len() as u64).sum()
     }
 
-    /// Counts a call that changes the disk; errs when the process dies in it, or it fails.
+    /// Counts a call that changes the disk; returns an error if the process dies in it or it fails.
     fn changing(&mut self, path: &Path) -> io::Result<()> {
         self.alive()?;
         match self.faults.crash_in_calls {
@@ -228,7 +228,7 @@ impl Disk {
         self.end_process();
     }
 
-    /// Directories whose names were not synced stay or go by chance, with all that is in them.
+    /// Directories whose names were not synced are kept or lost at random, with all their contents.
     fn crash_dirs(&mut self) {
         let changed = self.dirs.symmetric_difference(&self.durable_dirs).cloned();
         for dir in changed.collect::<Vec<_>>() {
@@ -251,7 +251,7 @@ impl Disk {
         self.faults = Faults::default();
     }
 
-    /// Gives back the memory of files that no name leads to any more.
+    /// Frees the memory of files without a name.
     fn forget_unnamed(&mut self) {
         let named = self.names.values().copied().collect::<BTreeSet<_>>();
         for (at, inode) in self.inodes.iter_mut().enumerate() {
@@ -263,7 +263,8 @@ impl Disk {
 }
 
 impl Inode {
-    /// Writes into what processes read. The rest of a torn write is never written.
+    /// Changes the contents that processes read. After a torn write the other sectors are not
+    /// written later.
     fn write(&mut self, bytes: &[u8], offset: usize) {
         let end = offset + bytes.len();
         if self.now.len() < end {
@@ -281,7 +282,7 @@ impl Inode {
         self.sync_sectors(dirty);
     }
 
-    /// What a direct write of so many bytes at `offset` makes durable.
+    /// Makes the sectors of a direct write at `offset` durable.
     fn sync_range(&mut self, offset: usize, len: usize) {
         let sectors = offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES);
         for sector in sectors.clone() {
@@ -299,13 +300,13 @@ impl Inode {
         }
     }
 
-    /// A sync failed: the system has dropped the marks that these sectors are to be written.
+    /// Simulates a failed sync: the system no longer considers these sectors dirty.
     fn fail_sync(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
         self.forgotten.extend(dirty);
     }
 
-    /// The next read comes from the device.
+    /// Lets the next read come from the device.
     fn drop_cache(&mut self) {
         let len = self.now.len();
         for sector in std::mem::take(&mut self.forgotten) {
@@ -517,7 +518,7 @@ impl File for SimFile {
         }
         let inode = &mut disk.inodes[self.inode];
         inode.write(bytes, start);
-        // The call that the process dies in has written, and nobody knows how much is there.
+        // The call in which the process dies has written an unknown part of the data.
         allowed?;
         if self.direct {
             inode.sync_range(start, bytes.len());
@@ -537,7 +538,7 @@ impl File for SimFile {
                 inode.sync();
                 disk.synced.push(self.path.clone());
             }
-            // In a sync that the process dies in, the system may still write all of it.
+            // If the process dies during a sync, the system may still write everything.
             Err(_) if dying => {}
             Err(_) => inode.fail_sync(),
         }

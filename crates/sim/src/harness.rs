@@ -1,4 +1,4 @@
-//! One store through its lives: opened, used, ended in one of many ways, opened again, compared.
+//! A store through its lives: opened, used, ended in various ways, reopened and compared.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,42 +19,40 @@ use crate::fs::{Faults, SimFs};
 use crate::loads::Client;
 use crate::model::{Model, versions};
 
-/// Where the store stands on the simulated disk.
+/// The path of the store on the simulated disk.
 pub const STORE: &str = "/store";
-/// Steps that no run needs; more is a livelock.
+/// More steps than any run needs; exceeding them is a livelock.
 const STEPS_MAX: u64 = 20_000_000;
 
 /// How a life of the store ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Death {
-    /// What was not synced may be lost.
+    /// A power failure: unsynced data may be lost.
     PowerCut,
-    /// What was written stays in the page cache.
+    /// The end of the process: written data stays in the page cache.
     ProcessEnd,
 }
 
-/// A disk, a thread and a store on them.
+/// A simulated disk and thread with a store.
 pub struct Sim {
-    /// The disk.
     pub fs: SimFs,
-    /// The thread.
     pub executor: Executor,
-    /// Sizes and times of the store.
+    /// The configuration of the store.
     pub config: EngineConfig,
-    /// What the log must hold.
+    /// The expected contents of the log.
     pub model: Arc<Mutex<Model>>,
     /// Failpoints of the next life.
     pub failpoints: Failpoints,
-    /// The chance of actors and crashes.
+    /// Random numbers for actors and crashes.
     pub chance: StdRng,
-    /// Tasks of clients, which end before an orderly stop.
+    /// Client tasks, which are dropped before an orderly stop.
     pub clients: Vec<u64>,
     fatal: Arc<Mutex<Option<String>>>,
     engine: Option<Arc<Engine>>,
 }
 
 impl Sim {
-    /// A world of its own for `seed`, with a store of tiny sizes.
+    /// An independent simulation for `seed`, with a store of tiny limits.
     pub fn new(seed: u64) -> Self {
         let mut chance = StdRng::seed_from_u64(seed);
         let fs = SimFs::new(StdRng::from_rng(&mut chance), 1 << 40);
@@ -72,15 +70,15 @@ impl Sim {
         }
     }
 
-    /// The engine of this life.
+    /// The engine of the current life.
     ///
     /// # Panics
-    /// Between lives.
+    /// When the store is not open.
     pub fn engine(&self) -> &Arc<Engine> {
         self.engine.as_ref().expect("the store is open")
     }
 
-    /// A client of this life's engine.
+    /// A client of the current engine.
     pub fn client(&self, disk_fails: bool) -> Client {
         Client {
             engine: Arc::clone(self.engine()),
@@ -91,20 +89,20 @@ impl Sim {
         }
     }
 
-    /// Whether this life is over: the process died in a call, or ended itself.
+    /// Whether this life is over: the process died in a call or ended itself.
     pub fn is_dead(&self) -> bool {
         self.fs.has_crashed() || self.fatal.lock().is_some()
     }
 
-    /// Why the process ended itself, if it did.
+    /// The reason why the process ended itself, if it did.
     pub fn fatal(&self) -> Option<String> {
         self.fatal.lock().clone()
     }
 
-    /// Runs `task` until it ends; `None` when the process died first.
+    /// Runs `task` until it ends; `None` if the process died first.
     ///
     /// # Panics
-    /// When nothing can go on any more, or never ends.
+    /// When no task can make progress, or the run does not end.
     pub fn run<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -124,7 +122,7 @@ impl Sim {
         if self.is_dead() { None } else { slot.lock().take() }
     }
 
-    /// What the next life gets from outside.
+    /// The external dependencies of the next life.
     pub fn world(&mut self) -> World {
         let draws = Mutex::new(StdRng::from_rng(&mut self.chance));
         let fatal = Arc::clone(&self.fatal);
@@ -141,27 +139,27 @@ impl Sim {
         }
     }
 
-    /// Opens the store; `None` when the process died meanwhile.
+    /// Opens the store; `None` if the process died meanwhile.
     ///
     /// # Errors
-    /// Those of opening a store.
+    /// Those of [`Engine::open`].
     pub fn try_open(&mut self) -> Option<Result<()>> {
         let world = self.world();
         let opened = self.run(Engine::open(self.config.clone(), world))?;
         Some(opened.map(|engine| self.engine = Some(engine)))
     }
 
-    /// Opens the store as often as it takes, and compares it with what it must hold.
+    /// Opens the store, retrying after crashes, and compares it with the model.
     ///
     /// # Panics
-    /// When it does not open, or differs.
+    /// When it cannot be opened, or differs.
     pub fn open(&mut self) {
         loop {
             match self.try_open() {
                 Some(Ok(())) => break,
                 Some(Err(error)) => panic!("the store does not open: {error}"),
                 None => {
-                    // A crash while it opened; its fatal message is of the crash.
+                    // A crash while it opened, which also explains a fatal message.
                     assert!(self.fs.has_crashed(), "opening ended in {:?}", self.fatal());
                     self.end_life(Death::PowerCut);
                 }
@@ -172,24 +170,24 @@ impl Sim {
         self.check();
     }
 
-    /// Where the log ended before this life.
+    /// The end of the log before this life.
     pub fn log_end(&self) -> Lsn {
         Lsn(self.engine().log_stats().term_first.get() - 1)
     }
 
-    /// Compares what readers see now with the model.
+    /// Compares current snapshots with the model.
     pub fn check(&self) {
         let engine = self.engine();
         self.model.lock().check(&engine.snapshot(Freshness::Committed));
         self.model.lock().check(&engine.snapshot(Freshness::Published));
     }
 
-    /// Opens a copy of the disk with another engine, and compares what every table comes to there
-    /// with what it is here: whoever replays the log over metadata and files has the state of
-    /// whoever wrote them, at any instant.
+    /// Opens a copy of the disk with a second engine and compares the state of all tables:
+    /// replaying the log on top of metadata and files gives the state of the running engine, at any
+    /// time.
     ///
     /// # Panics
-    /// Where they differ.
+    /// When they differ.
     pub fn check_replay(&self) {
         let live = self.engine().digests().expect("rows fit their columns");
         let mut chance = StdRng::seed_from_u64(self.executor.steps());
@@ -204,7 +202,7 @@ impl Sim {
             fatal: Arc::default(),
             engine: None,
         };
-        // So that it flushes nothing before they are compared.
+        // So that it does not flush before the comparison.
         copy.config.write_memory_bytes = ByteSize::gib(1);
         let opened = copy.try_open().expect("nobody dies there");
         opened.unwrap_or_else(|error| panic!("a copy of the store does not open: {error}"));
@@ -221,7 +219,7 @@ impl Sim {
         }
     }
 
-    /// Ends this life without any of the steps of an orderly end.
+    /// Ends this life abruptly.
     pub fn end_life(&mut self, death: Death) {
         self.executor.kill_all();
         self.clients.clear();
@@ -239,8 +237,7 @@ impl Sim {
         self.open();
     }
 
-    /// Opens the store twice more, dying in between, and compares: recovery that is repeated
-    /// changes nothing.
+    /// Reopens the store after another crash and compares: repeating recovery changes nothing.
     ///
     /// # Panics
     /// When it does.
@@ -251,22 +248,22 @@ impl Sim {
         assert_eq!(before, versions(self.engine()), "a second replay counts other versions");
     }
 
-    /// Arms a death in one of the next calls of the disk.
+    /// Schedules the death of the process in one of the next `calls_max` calls of the disk.
     pub fn die_within_calls(&mut self, calls_max: u64) {
         let crash_in_calls = self.chance.random_range(1..=calls_max);
         self.fs.set_faults(Faults { crash_in_calls, ..Faults::default() });
     }
 
-    /// Lets time pass.
+    /// Lets simulated time pass.
     pub fn pass(&self, time: Duration) {
         let clock = self.executor.clone();
         self.run(async move { freshet_base::clock::Clock::sleep(&clock, time).await });
     }
 
-    /// Stops the store in order: its clients go first, wherever they are.
+    /// Stops the store in order; its clients are dropped first, wherever they are.
     ///
     /// # Panics
-    /// When it cannot be stopped, or something of the log is not durable behind that.
+    /// When it cannot be stopped, or part of the log is not durable afterwards.
     pub fn stop(&mut self) {
         self.executor.kill(&std::mem::take(&mut self.clients));
         let engine = Arc::clone(self.engine());
@@ -280,11 +277,11 @@ impl Sim {
         self.end_life(Death::ProcessEnd);
     }
 
-    /// Brings everything into files; then no load holds memory any more, and every file on
-    /// the disk has a name that metadata knows.
+    /// Flushes everything; then no load may hold memory any more, and metadata must refer to every
+    /// file on the disk.
     ///
     /// # Panics
-    /// When one does not.
+    /// When there is a leak.
     pub fn settle_and_check_leaks(&mut self) {
         let engine = Arc::clone(self.engine());
         let flushed = self.run(async move {
@@ -294,7 +291,8 @@ impl Sim {
             Ok::<_, freshet_base::Error>(())
         });
         flushed.expect("nobody dies here").expect("everything can be flushed at the end");
-        // Replaced rowsets go after a second, orphans after two sweeps a grace apart.
+        // Replaced rowsets are deleted after a second, orphans after two sweeps a grace period
+        // apart.
         self.pass(self.config.orphan_grace * 4 + Duration::from_secs(10));
         self.check();
         let used = self.engine().memory().used_bytes();
@@ -332,7 +330,7 @@ impl Sim {
     }
 }
 
-/// Sizes so small that every road is taken within a second.
+/// Limits so small that a run of a second reaches all code paths.
 pub fn tiny_config() -> EngineConfig {
     let mut config = EngineConfig::new(STORE, ByteSize::kib(512));
     config.wal_file_bytes = ByteSize::kib(256);

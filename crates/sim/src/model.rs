@@ -1,9 +1,9 @@
-//! The oracle: what the log holds, record by record, and what readers must therefore see.
+//! The model: the records of the log, and what readers must therefore see.
 //!
-//! Every append tells the model its LSN in the very step that made it, every acknowledgement
-//! the step that gave it. What a snapshot shows is then no matter of opinion: it is the fold of
-//! all records up to its horizon. A crash cuts the model off where recovery says the log ended,
-//! which must not be below anything acknowledged.
+//! The model learns the LSN of every append in the step that made it, and every acknowledgement in
+//! the step that gave it. The expected contents of a snapshot are the fold of all records up to its
+//! horizon. After a crash the model is truncated to the end of the log found by recovery, which
+//! must not be below any acknowledged record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,95 +20,92 @@ use crate::rows::{self, FileRows, Row};
 /// The rows of one record in one table.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The table.
     pub table: TableId,
-    /// The ids of the rows, given to no other rows ever.
+    /// The ids of the rows, which are unique in the run.
     pub ids: Range<i64>,
-    /// Whether the amounts are taken instead of given.
+    /// Whether the amounts are negative.
     pub negative: bool,
-    /// What the rows were written in.
+    /// The schema that the rows were written with.
     pub schema: Arc<TableSchema>,
-    /// What it is reported under: loads of a group share it.
+    /// The reported transaction id, which loads of a group share.
     pub txn: TxnId,
     /// Whether other loads may share its group.
     pub grouped: bool,
 }
 
-/// One record of the log.
+/// A record of the log.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Rows of one table or more, and the client's label.
+    /// Rows of one or more tables, and the client's label.
     Load(Vec<Part>, Option<String>),
-    /// Tables that are empty from here on.
+    /// These tables are empty from here on.
     Truncate(Vec<TableId>),
-    /// A table whose columns are these from here on.
+    /// The table has this schema from here on.
     Alter(TableId, Arc<TableSchema>),
-    /// Tables that are gone.
+    /// These tables are dropped.
     Drop(Vec<TableId>),
 }
 
-/// A labelled load whose outcome the client does not know.
+/// A labelled load whose outcome is unknown to the client.
 #[derive(Clone, Debug)]
 pub struct Unknown {
-    /// The label.
     pub label: String,
-    /// The table's name.
+    /// The name of the table.
     pub table: String,
-    /// How many rows.
+    /// The number of rows.
     pub rows: i64,
 }
 
-/// What was done, for the figures of a run.
+/// Statistics of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Records acknowledged.
+    /// Number of acknowledged records.
     pub acknowledged: u64,
-    /// Rows in them.
+    /// Number of rows in acknowledged records.
     pub rows: u64,
-    /// Snapshots compared with the log.
+    /// Number of snapshots compared with the model.
     pub snapshots: u64,
-    /// Of these, snapshots that had been closed.
+    /// Of these, snapshots that had become too old to read.
     pub too_old: u64,
-    /// Tables compared with what a replay makes of them.
+    /// Number of tables compared with a replay.
     pub replays: u64,
-    /// Loads refused with a clear error.
+    /// Number of loads rejected with an error.
     pub refused: u64,
-    /// Power cuts, process ends and orderly stops survived.
+    /// Number of power failures, process ends and orderly stops survived.
     pub restarts: u64,
-    /// Records lost in crashes; none of them was acknowledged.
+    /// Number of records lost in crashes; none of them was acknowledged.
     pub lost: u64,
 }
 
-/// What the log holds.
+/// The expected contents of the log.
 #[derive(Default)]
 pub struct Model {
     events: BTreeMap<Lsn, Event>,
-    /// Records of runs that have ended: their groups have, too.
+    /// Records of earlier terms, whose groups have ended.
     earlier_runs_to: Lsn,
     acknowledged_to: Lsn,
     next_id: i64,
-    /// Versions of tables where records stand: they never fall.
+    /// Versions of tables at records, which must never decrease.
     versions: BTreeMap<(TableId, Lsn), Version>,
-    /// Rows of files that this life has read.
+    /// Cached rows of files read in this life.
     file_rows: FileRows,
-    /// Labelled loads to be sent again.
+    /// Labelled loads to be resent.
     pub unknown: Vec<Unknown>,
-    /// What was done.
     pub counts: Counts,
 }
 
 impl Model {
-    /// Ids for `count` rows.
+    /// Reserves ids for `count` rows.
     pub fn take_ids(&mut self, count: i64) -> Range<i64> {
         let first = self.next_id;
         self.next_id += count;
         first..self.next_id
     }
 
-    /// A record was appended at `lsn`.
+    /// Notes a record appended at `lsn`.
     ///
     /// # Panics
-    /// When another stands there.
+    /// When there is another record at `lsn`.
     pub fn appended(&mut self, engine: &Engine, lsn: Lsn, event: Event) {
         for table in event.tables() {
             if let Some(state) = engine.table_state(table) {
@@ -131,7 +128,7 @@ impl Model {
         self.versions.insert((table, lsn), version);
     }
 
-    /// The record at `lsn` was acknowledged to its client.
+    /// Notes that the record at `lsn` was acknowledged to its client.
     pub fn acknowledged(&mut self, lsn: Lsn) {
         self.acknowledged_to = self.acknowledged_to.max(lsn);
         self.counts.acknowledged += 1;
@@ -141,16 +138,16 @@ impl Model {
         }
     }
 
-    /// Where the label's load stands, if there is one.
+    /// The LSN of the load with this label, if there is one.
     pub fn label(&self, label: &str) -> Option<Lsn> {
         let is_it = |event: &Event| matches!(event, Event::Load(_, Some(own)) if own == label);
         self.events.iter().find(|(_, event)| is_it(event)).map(|(lsn, _)| *lsn)
     }
 
-    /// The store was opened again, and its log ends at `log_end`.
+    /// Notes that the store was reopened with a log that ends at `log_end`.
     ///
     /// # Panics
-    /// When something acknowledged is behind that, or a version fell.
+    /// When an acknowledged record is after that, or a version has decreased.
     pub fn reopened(&mut self, engine: &Engine, log_end: Lsn) {
         let acknowledged = self.acknowledged_to;
         assert!(log_end >= acknowledged, "{acknowledged} was acknowledged, {log_end} is the end");
@@ -166,32 +163,33 @@ impl Model {
         }
     }
 
-    /// Somebody accepted the loss of these records; readers are not to see them again.
+    /// Notes that an operator has accepted the loss of these records; readers must not see them
+    /// again.
     pub fn accepted_loss(&mut self, first: Lsn, last: Lsn) {
         let kept = self.events.split_off(&last.next());
         self.counts.lost += self.events.split_off(&first).len() as u64;
         self.events.extend(kept);
     }
 
-    /// Where the last TRUNCATE stands.
+    /// The LSN of the last TRUNCATE.
     pub fn truncated_at(&self) -> Option<Lsn> {
         let is_it = |event: &Event| matches!(event, Event::Truncate(_));
         self.events.iter().rfind(|(_, event)| is_it(event)).map(|(lsn, _)| *lsn)
     }
 
-    /// Compares a snapshot of all tables with the log up to its horizon; reads all its files.
+    /// Compares a snapshot of all tables with the model at its horizon; reads all its files.
     ///
     /// # Panics
-    /// Where they differ.
+    /// When they differ.
     pub fn check(&mut self, snapshot: &Snapshot) {
         self.file_rows.clear();
         self.check_again(snapshot);
     }
 
-    /// The same, but files that were read since the last such check are taken as they were then.
+    /// Like [`Self::check`], but uses cached rows of files read since the last such check.
     ///
     /// # Panics
-    /// Where they differ.
+    /// When they differ.
     pub fn check_again(&mut self, snapshot: &Snapshot) {
         self.counts.snapshots += 1;
         let expected = Expected::at(&self.events, snapshot.horizon);
@@ -213,7 +211,7 @@ impl Model {
         check_bank(snapshot, &amounts);
     }
 
-    /// The sum of its amounts, where it can be read.
+    /// Compares a table; returns the sum of its amounts, or `None` if a read failed.
     fn check_table(
         &mut self,
         read: &TableSnapshot,
@@ -226,7 +224,7 @@ impl Model {
         }
         let rows = match rows::read_with(read, &mut self.file_rows) {
             Ok(rows) => rows,
-            // The disk may fail; a file that a snapshot may still read is there all the same.
+            // Disk accesses may fail, but a file that a snapshot may read must exist.
             Err(error) => {
                 assert!(!is_missing(&error), "table {table} at {horizon}: {error}");
                 return None;
@@ -246,7 +244,7 @@ impl Model {
         Some(rows.iter().map(|row| row.amount).sum())
     }
 
-    /// What `published` readers see are whole groups: all their loads or none.
+    /// Readers with `published` freshness must see complete groups: all of their loads or none.
     fn check_groups(&self, expected: &ExpectedTable, seen: &BTreeSet<i64>) {
         let mut shown = BTreeMap::new();
         for (lsn, part) in &expected.parts {
@@ -324,7 +322,7 @@ impl ExpectedTable {
     }
 }
 
-/// What is taken from one table is given to the other. A table that no record names is empty.
+/// Transfers between the two accounts must balance. A table without records is empty.
 fn check_bank(snapshot: &Snapshot, amounts: &BTreeMap<TableId, i64>) {
     let catalog = &snapshot.catalog;
     let of = |name| {
@@ -357,7 +355,7 @@ fn ids(rows: &[Row]) -> BTreeSet<i64> {
     rows.iter().map(|row| row.id).collect()
 }
 
-/// The version that recovery gives every table that is not dropped, by id.
+/// Versions and schema versions of all tables that are not dropped, by id.
 pub fn versions(engine: &Engine) -> BTreeMap<TableId, (Version, SchemaVersion)> {
     let of = |state: &Arc<freshet_ingest::TableState>| {
         (state.id, (state.version(), state.schema_version()))

@@ -1,4 +1,4 @@
-//! Rows whose every cell follows from the row's id, so that a torn or mixed row shows.
+//! Rows whose cells are computed from their id, so that torn or mixed-up rows are detected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use freshet_schema::{ColumnType, DefaultValue, TableForm, TableSchema};
 use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 
-/// What an added column reads in rows of before.
+/// The value of an added column in earlier rows.
 const ADDED_DEFAULT: i32 = 7;
 
-/// A row as a reader sees it.
+/// A row as seen by a reader.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Row {
-    /// Given once.
+    /// Unique in the run.
     pub id: i64,
-    /// Given to one account or taken from another.
+    /// Positive if credited, negative if debited.
     pub amount: i64,
     /// The other columns, by id.
     pub others: Vec<(ColumnId, Option<i32>)>,
@@ -42,7 +42,7 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
     }
 }
 
-/// A column that ALTER adds.
+/// The specification of a column for ALTER.
 pub fn added_column(name: &str) -> ColumnSpec {
     let default = DefaultSpec::Value(DefaultValue::Literal(ADDED_DEFAULT.to_string()));
     ColumnSpec { default, ..ColumnSpec::new(name, ColumnType::Int { unsigned: false }) }
@@ -59,7 +59,7 @@ fn cell(id: i64, column: ColumnId) -> Option<i32> {
     (mixed % 11 != 0).then(|| i32::try_from(mixed).expect("below a million"))
 }
 
-/// Encodes rows under `schema`.
+/// Encodes rows with `schema`.
 pub fn encode(ids: std::ops::Range<i64>, negative: bool, schema: &TableSchema, out: &mut Vec<u8>) {
     let columns = schema.columns.iter().enumerate().map(|(at, column)| -> ArrayRef {
         match at {
@@ -73,7 +73,7 @@ pub fn encode(ids: std::ops::Range<i64>, negative: bool, schema: &TableSchema, o
     freshet_schema::encode(&batch, schema, out);
 }
 
-/// Adds rows written under `written` as a reader of `schema` must see them.
+/// Appends rows written with the schema `written` as a reader with `schema` must see them.
 pub fn expect(
     ids: std::ops::Range<i64>,
     negative: bool,
@@ -94,22 +94,22 @@ pub fn expect(
     }));
 }
 
-/// Rows of files as they were read, by rowset and columns: files never change, and reading them
-/// all for each comparison would be most of what a run does.
+/// Cached rows of files by rowset and schema version: files never change, and reading all of them
+/// for each comparison would dominate the duration of a run.
 pub type FileRows = HashMap<(RowsetId, SchemaVersion), Vec<Row>>;
 
-/// All rows that a table shows, sorted.
+/// All visible rows of a table, sorted.
 ///
 /// # Errors
-/// When a file cannot be read, as the one of the disk that fails now.
+/// When a file cannot be read, for example because the disk fails.
 pub fn read(snapshot: &TableSnapshot) -> Result<Vec<Row>, freshet_storage::Error> {
     read_with(snapshot, &mut FileRows::new())
 }
 
-/// The same; rows of files that were read before come from `known`.
+/// Like [`read`], with rows of files already read taken from `known`.
 ///
 /// # Errors
-/// As above.
+/// Those of [`read`].
 pub fn read_with(
     snapshot: &TableSnapshot,
     known: &mut FileRows,

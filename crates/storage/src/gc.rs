@@ -1,5 +1,5 @@
-//! Removes files that nothing names: replaced rowsets once their last reader is gone, and what
-//! a crash or a failed flush left behind.
+//! Garbage collection of unreferenced files: those of replaced rowsets once their last reader is
+//! gone, and those left by a crash or a failed flush.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,35 +13,34 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::rowset::Rowset;
 
-/// Rowsets that nothing newer names, and that readers or a checkpoint of metadata may still hold.
+/// Rowsets that have been replaced, but may still be used by readers or a metadata checkpoint.
 #[derive(Default)]
 pub struct Retired(Mutex<Vec<RetiredRowset>>);
 
 struct RetiredRowset {
-    /// Where the record stands that took it away.
+    /// The LSN of the record that replaced it.
     at: Lsn,
     rowset: Weak<Rowset>,
     files: Vec<PathBuf>,
 }
 
 impl Retired {
-    /// Takes note of a rowset that a record at `at` took away, after the view without it was
-    /// published.
+    /// Registers a rowset replaced by the record at `at`, after the view without it was published.
     pub fn add(&self, at: Lsn, rowset: &Arc<Rowset>) {
         let files = rowset.segments().iter().map(|segment| segment.path().to_path_buf()).collect();
         self.0.lock().push(RetiredRowset { at, rowset: Arc::downgrade(rowset), files });
     }
 
-    /// Whether a reader may still open `file`: the sweep must leave it.
+    /// Whether a reader may still open `file`, so that the sweep must not delete it.
     pub fn holds(&self, file: &Path) -> bool {
         self.0.lock().iter().any(|retired| retired.files.iter().any(|held| held == file))
     }
 
-    /// Removes the files of rowsets that nobody holds any more, as far as the durable metadata
-    /// reaches, up to `saved`; returns how many.
+    /// Deletes the files of rowsets without readers, if the durable metadata, up to `saved`,
+    /// reflects their replacement. Returns the number of files.
     ///
     /// # Errors
-    /// [`Error::Io`] of the first file that cannot be removed; the sweep tries it again.
+    /// [`Error::Io`] of the first file that cannot be deleted; the sweep will find it.
     pub fn remove_free(&self, fs: &dyn Fs, saved: Lsn) -> Result<usize> {
         let is_free =
             |retired: &mut RetiredRowset| retired.at <= saved && retired.rowset.strong_count() == 0;
@@ -54,24 +53,24 @@ impl Retired {
     }
 }
 
-/// Finds files that nothing names. A file goes only when two sweeps, a grace apart, found it
-/// named by nothing: names move between work in flight, log and metadata, and one look may
-/// fall between two places.
+/// Finds unreferenced files. A file is deleted only if two sweeps, at least a grace period apart,
+/// found it unreferenced: references move from work in progress to the log to metadata, and a
+/// single check may miss a reference that is moving.
 pub struct Sweep {
     grace: Duration,
-    /// Files that nothing named, and when that was first seen.
+    /// Unreferenced files, and when each was first found to be so.
     unnamed: HashMap<PathBuf, Duration>,
 }
 
 impl Sweep {
-    /// A sweep that leaves files alone for `grace`.
+    /// Unreferenced files are kept for `grace`.
     pub fn new(grace: Duration) -> Self {
         Self { grace, unnamed: HashMap::new() }
     }
 
-    /// Looks through everything under `root` at the monotonic time `now`, and returns what it
-    /// removed. `named` says whether work in flight, the log, metadata or a reader names a
-    /// file; it looks in this order, the order in which names move.
+    /// Checks all files under `root` at the monotonic time `now`, and returns the deleted ones.
+    /// `named` returns whether a file is referenced by work in progress, the log, metadata or a
+    /// reader; it must check in this order, since references move in the same order.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -101,13 +100,13 @@ impl Sweep {
     }
 }
 
-/// All files under `root`, however deep.
+/// All files under `root`, recursively.
 fn files(fs: &dyn Fs, root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut dirs = vec![root.to_path_buf()];
     while let Some(dir) = dirs.pop() {
         let entries = match fs.list(&dir) {
-            // Dropped while the sweep was on its way.
+            // The directory was dropped during the sweep.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             entries => entries.map_err(|error| Error::io("list", &dir, error))?,
         };

@@ -1,9 +1,10 @@
-//! The side file: what small tables have unflushed, so that the log's files can be used again.
+//! The side file: unflushed rows of small tables, moved out of the log so that its files can be
+//! reused.
 //!
-//! It begins with a magic number. Entries follow: a header of fixed length, its checksum, and
-//! the rows, with their own; a large load stands in it by the names of its files. The end says how
-//! many entries there are, so that a file that was cut short is never taken for a whole one.
-//! Numbers are little endian, checksums CRC-32C.
+//! It begins with a magic number, followed by entries: a header of fixed length, its checksum, and
+//! the rows, whose checksum is in the header. The entry of a large load contains the metadata of
+//! its rowsets instead of rows. The end of the file contains the number of entries, so that a
+//! truncated file is detected. Numbers are little-endian, checksums are CRC-32C.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"FRSIDE02";
-/// What the name of a file ends in that is still being written.
+/// The extension of an incomplete side file.
 pub const UNFINISHED: &str = "tmp";
 const ENTRY: u8 = 1;
 const END: u8 = 2;
@@ -24,37 +25,33 @@ const HEADER_BYTES: usize = 1 + 1 + 8 + 8 + 8 + 4 + 4 + 4 + 4;
 const OPEN: u8 = 1;
 /// The flag of a large load.
 const FILES: u8 = 2;
-/// The checksum behind a header.
+/// The checksum after a header.
 const CHECKSUM_BYTES: usize = 4;
-/// The file is written and read in pieces of about this size: it may be an eighth of the log, and
-/// its rows stand in memory once already.
+/// The approximate size of reads and writes, which bounds memory: a side file may have an eighth of
+/// the size of the log, and its rows are already in memory once.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The rows of one record in one table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SideEntry {
-    /// The table.
     pub table: TableId,
-    /// The record.
+    /// The LSN of the record.
     pub lsn: Lsn,
-    /// Its transaction.
     pub txn: TxnId,
-    /// Whether its group ends behind what the file holds.
+    /// Whether its group was still open at the end of this file.
     pub open: bool,
-    /// What the rows were encoded under.
+    /// The schema version that the rows are encoded with.
     pub schema_version: SchemaVersion,
-    /// How many rows.
     pub rows: u32,
-    /// The rows.
     pub body: SideBody,
 }
 
-/// What a record brought to a table.
+/// The rows of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SideBody {
-    /// Rows, encoded.
+    /// Encoded rows.
     Rows(Vec<u8>),
-    /// The rowsets of a large load, as JSON.
+    /// Metadata of the rowsets of a large load, as JSON.
     Rowsets(Vec<u8>),
 }
 
@@ -66,7 +63,7 @@ impl SideBody {
     }
 }
 
-/// A side file that is being written, entry by entry.
+/// Writes a side file entry by entry.
 pub struct SideWriter {
     file: FileRef,
     path: PathBuf,
@@ -76,7 +73,8 @@ pub struct SideWriter {
 }
 
 impl SideWriter {
-    /// Begins a side file. What stood at `path` stays until it is finished.
+    /// Creates a side file under a temporary name; an existing file at `path` remains until
+    /// [`Self::finish`].
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -91,7 +89,7 @@ impl SideWriter {
         Ok(Self { file, path, buffer, written: 0, entries: 0 })
     }
 
-    /// Adds an entry; those of one table come in the order of their LSNs.
+    /// Appends an entry; entries of the same table must be in LSN order.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -109,10 +107,10 @@ impl SideWriter {
         Ok(())
     }
 
-    /// Makes the file and its name durable, and returns how many entries it has.
+    /// Makes the file durable under its name, and returns the number of entries.
     ///
     /// # Errors
-    /// [`Error::Io`]: nothing stands at its path that did not before.
+    /// [`Error::Io`]; `path` is unchanged, unless only the sync of the directory failed.
     pub fn finish(mut self, fs: &dyn Fs) -> Result<u64> {
         let start = self.buffer.len();
         self.buffer.put_u8(END);
@@ -155,12 +153,13 @@ fn put_checksum(buffer: &mut Vec<u8>, start: usize) {
     buffer.put_u32_le(checksum);
 }
 
-/// A side file that is being read, a piece in memory at a time.
+/// Reads a side file, with one piece at a time in memory.
 pub struct SideReader {
     file: FileRef,
     path: PathBuf,
     file_bytes: u64,
-    /// What is read and not yet taken begins at `at` of the buffer, and ends at `read` of the file.
+    /// The unconsumed input starts at offset `at` of the buffer and ends at offset `read` of the
+    /// file.
     buffer: Vec<u8>,
     at: usize,
     read: u64,
@@ -168,10 +167,9 @@ pub struct SideReader {
 }
 
 impl SideReader {
-    /// Opens a side file.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Corruption`] where it is none.
+    /// [`Error::Io`]; [`Error::Corruption`] when it is not a side file.
     pub fn open(fs: &dyn Fs, path: &Path) -> Result<Self> {
         let failed = |error| Error::io("read", path, error);
         let file = fs.open(path, Mode::Read).map_err(failed)?;
@@ -187,10 +185,10 @@ impl SideReader {
         Ok(reader)
     }
 
-    /// The next entry; `None` behind the last.
+    /// The next entry; `None` at the end.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Corruption`] when a single byte is not what was written.
+    /// [`Error::Io`]; [`Error::Corruption`] for any modified byte.
     pub fn next_entry(&mut self) -> Result<Option<SideEntry>> {
         loop {
             let mut rest = &self.buffer[self.at..];
@@ -212,7 +210,7 @@ impl SideReader {
         }
     }
 
-    /// Reads a piece more.
+    /// Reads another piece.
     fn fill(&mut self) -> Result<()> {
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -231,10 +229,10 @@ impl SideReader {
     }
 }
 
-/// Reads a side file to its end.
+/// Verifies a side file by reading all of it.
 ///
 /// # Errors
-/// As [`SideReader::next_entry`].
+/// Those of [`SideReader::next_entry`].
 pub fn check(fs: &dyn Fs, path: &Path) -> Result<()> {
     let mut reader = SideReader::open(fs, path)?;
     while reader.next_entry()?.is_some() {}
@@ -246,14 +244,14 @@ enum Parsed {
     End(u64),
 }
 
-/// Why nothing can be taken from the front.
+/// Why no entry could be parsed.
 enum Bad {
-    /// There is too little of it.
+    /// More input is needed.
     Short(&'static str),
     Wrong(&'static str),
 }
 
-/// Takes one entry from the front; leaves `rest` as it is where there is none.
+/// Parses and consumes an entry; `rest` is unchanged on error.
 fn parse(rest: &mut &[u8]) -> Result<Parsed, Bad> {
     let header_bytes = match rest.first() {
         Some(&ENTRY) => HEADER_BYTES,

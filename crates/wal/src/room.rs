@@ -1,9 +1,9 @@
-//! Log room: taken at admission, so that an append never finds the log full.
+//! Log space, reserved at admission so that an append never finds the log full.
 //!
-//! A file is left for the next one when a record does not fit, so a file is only sure to take
-//! its bytes less one record of the largest size. Counted with that, and each record with the
-//! blocks that it fills when it is alone in its batch, whatever order and batches the records
-//! come in, they find their place in the files that are ready now.
+//! When a record does not fit into the rest of a file, that rest is wasted. So the guaranteed
+//! capacity of a file is its size minus the maximum size of a record. Each record is charged with
+//! the blocks that it fills if it is alone in its batch. Counted like this, all reserved records
+//! fit into the existing files, in any order and any batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::file::next_block;
 use crate::record::{BATCH_HEAD_BYTES, frame_bytes};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 
-/// What is known of the space of all files.
+/// Accounts for the space in all files.
 pub(crate) struct Ledger {
     file_bytes: u64,
     record_bytes_max: u64,
@@ -26,19 +26,19 @@ pub(crate) struct Ledger {
 }
 
 struct State {
-    /// Files that nothing of this turn stands in yet.
+    /// Number of files ready to be written from their start.
     ready_files: u64,
-    /// What is left of the file being written.
+    /// Space left in the current file.
     current_left_bytes: u64,
-    /// Promised to rooms and to records not written yet.
+    /// Space reserved by rooms and by records not written yet.
     promised_bytes: u64,
     waiters: Waiters,
 }
 
-/// Who waits for room, each queue in the order of arrival.
+/// Waiters for space, each queue in the order of arrival.
 #[derive(Default)]
 struct Waiters {
-    /// Served first: what they publish is what frees room.
+    /// Served first, since the records they wait for make it possible to free space.
     publishes: VecDeque<Waiter>,
     loads: VecDeque<Waiter>,
 }
@@ -61,8 +61,8 @@ impl Waiters {
         self.publishes.len() + self.loads.len()
     }
 
-    /// Whether a newcomer has to stand behind somebody: loads wait for all, and nobody overtakes
-    /// one of its own class.
+    /// Whether a new request must wait for others: loads wait for all waiters, others only for
+    /// those of their own class.
     fn are_before(&self, class: Class) -> bool {
         match class {
             Class::Load => self.count() > 0,
@@ -71,7 +71,7 @@ impl Waiters {
         }
     }
 
-    /// Forgets those in front who went away, and says which class is next.
+    /// Removes cancelled waiters from the front of the queues; returns the class to be served next.
     fn next_class(&mut self) -> Option<Class> {
         [Class::Publish, Class::Load].into_iter().find(|class| {
             let queue = self.of(*class);
@@ -83,8 +83,8 @@ impl Waiters {
     }
 }
 
-/// Who asks: loads leave alone what is kept back for what frees room, and what flushes and merges
-/// publish leaves half of that to ends of groups and barriers.
+/// The class of a reservation. Loads leave a reserve for records that free space; the results of
+/// flushes and merges leave half of that reserve to ends of groups and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     Load,
@@ -92,19 +92,19 @@ pub(crate) enum Class {
     Privileged,
 }
 
-/// The place of one record in the log, given back on drop, handed over by an append.
+/// Space in the log for one record. It is released on drop, and consumed by an append.
 pub struct Room {
     ledger: Arc<Ledger>,
     charge_bytes: u64,
 }
 
 impl Room {
-    /// Bytes of the log that it stands for: more than the record, up to whole blocks.
+    /// The reserved bytes: the size of the record rounded up to whole blocks.
     pub fn charge_bytes(&self) -> u64 {
         self.charge_bytes
     }
 
-    /// Hands the promise over to the record that was appended.
+    /// Transfers the reservation to the appended record.
     pub(crate) fn into_charge(mut self) -> u64 {
         std::mem::take(&mut self.charge_bytes)
     }
@@ -125,8 +125,8 @@ impl std::fmt::Debug for Room {
     }
 }
 
-/// The blocks of a record that is alone in its batch, with the head; `bytes` are those of stamp
-/// and payload.
+/// Size of the blocks of a record that is alone in its batch, including the batch head; `bytes` is
+/// the size of its stamp and payload.
 pub(crate) fn charge_bytes(bytes: usize) -> u64 {
     next_block((BATCH_HEAD_BYTES + frame_bytes(0, bytes)) as u64)
 }
@@ -143,12 +143,12 @@ impl Ledger {
         Self { file_bytes, record_bytes_max, kept_bytes, state: Mutex::new(state), waiting }
     }
 
-    /// Whether one record may have `charge_bytes`.
+    /// Whether `charge_bytes` is within the limit for a record.
     fn fits_a_record(&self, charge_bytes: u64) -> bool {
         charge_bytes <= self.record_bytes_max
     }
 
-    /// What can be promised to `class` in all.
+    /// Total space that may be reserved by `class` and others together.
     fn capacity_bytes(&self, state: &State, class: Class) -> u64 {
         let sure_of_current = state.current_left_bytes.saturating_sub(self.record_bytes_max);
         let sure_of_ready = state.ready_files * (self.file_bytes - self.record_bytes_max);
@@ -160,7 +160,7 @@ impl Ledger {
         (sure_of_current + sure_of_ready).saturating_sub(kept_bytes)
     }
 
-    /// What loads can still take.
+    /// Space that loads can still reserve.
     pub(crate) fn free_bytes(&self) -> u64 {
         let state = self.state.lock();
         self.capacity_bytes(&state, Class::Load).saturating_sub(state.promised_bytes)
@@ -207,7 +207,7 @@ impl Ledger {
             state.waiters.of(class).push_back(Waiter { charge_bytes, wake });
             self.waiting.store(state.waiters.count(), Ordering::Release);
         }
-        // Room may have come back between the first try and the queueing.
+        // Space may have become free between the first attempt and the queueing.
         self.serve();
         match until(clock, deadline, woken).await {
             Some(Ok(room)) => Ok(room),
@@ -219,23 +219,23 @@ impl Ledger {
         Room { ledger: Arc::clone(self), charge_bytes }
     }
 
-    /// How many wait for room.
+    /// Number of waiters.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// More files are ready.
+    /// Adds files that are ready to be written from their start.
     pub(crate) fn add_files(self: &Arc<Self>, files: u64) {
         self.state.lock().ready_files += files;
         self.serve();
     }
 
-    /// The writer goes on in a file of which `left_bytes` are left, as the log starts.
+    /// The writer continues in a file with `left_bytes` left; called at the start of the log.
     pub(crate) fn resume_file(&self, left_bytes: u64) {
         self.state.lock().current_left_bytes = left_bytes;
     }
 
-    /// The writer goes on in the next ready file.
+    /// The writer continues in the next ready file.
     pub(crate) fn switch_file(&self) {
         let mut state = self.state.lock();
         assert!(state.ready_files > 0, "a file was promised, so one is ready");
@@ -243,7 +243,7 @@ impl Ledger {
         state.current_left_bytes = self.file_bytes;
     }
 
-    /// Records that were promised `charge_bytes` fill `written_bytes` of the current file.
+    /// Records with reservations of `charge_bytes` have filled `written_bytes` of the current file.
     pub(crate) fn written(self: &Arc<Self>, charge_bytes: u64, written_bytes: u64) {
         assert!(written_bytes <= charge_bytes, "a record fills no more than it was promised");
         {
@@ -255,14 +255,14 @@ impl Ledger {
         self.serve();
     }
 
-    /// Hands room to waiters in their order, as far as it reaches: a large one in front is not
-    /// overtaken for ever by small ones behind it.
+    /// Grants space to waiters in order until the next one does not fit; a large request is never
+    /// overtaken indefinitely by smaller ones.
     fn serve(self: &Arc<Self>) {
         if self.waiting() == 0 {
             return;
         }
         while let Some(Waiter { charge_bytes, wake }) = self.next_served() {
-            // A waiter that went away meanwhile drops the room, which serves the next one.
+            // If the waiter was cancelled meanwhile, dropping its room serves the next one.
             drop(wake.send(self.room(charge_bytes)));
         }
     }

@@ -1,4 +1,4 @@
-//! Recovery: where the log ends, and whether anything is missing before that.
+//! Recovery: finds the end of the log, and checks that nothing before it is missing.
 
 use std::fmt;
 use std::io;
@@ -17,12 +17,12 @@ mod index;
 mod salvage;
 mod tail;
 
-/// LSNs from first to last, both inside.
+/// An inclusive range of LSNs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hole {
-    /// The first one missing.
+    /// The first missing LSN.
     pub first: Lsn,
-    /// The last one missing.
+    /// The last missing LSN.
     pub last: Lsn,
 }
 
@@ -32,82 +32,72 @@ impl Hole {
         (self.first..=self.last).contains(&lsn)
     }
 
-    /// Whether `lsn` is in one of `holes`.
+    /// Whether `lsn` is in any of `holes`.
     pub(crate) fn any(holes: &[Self], lsn: Lsn) -> bool {
         holes.iter().any(|hole| hole.contains(lsn))
     }
 }
 
-/// What recovery starts from; all of it comes from metadata.
+/// Input of recovery, all of it from metadata.
 pub struct ScanInput<'a> {
-    /// Where the files stand.
     pub fs: FsRef,
     /// All log files.
     pub files: &'a [LogFile],
     /// The secrets of the store.
     pub secrets: &'a [Secret],
-    /// Batches up to this one are elsewhere.
+    /// Batches up to this position are stored elsewhere.
     pub recycled: LogPosition,
-    /// The highest LSN that anything in metadata names.
+    /// The highest LSN that metadata refers to.
     pub durable_known: Lsn,
     /// Holes that an operator has accepted.
     pub accepted_holes: &'a [Hole],
 }
 
-/// A place in a log file.
+/// A position in a log file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The file.
     pub file: LogFile,
-    /// Bytes from its start.
+    /// Bytes from the start of the file.
     pub offset: u64,
 }
 
-/// A record whose payload is damaged and whose header is not.
+/// A record with a damaged payload and an intact header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DamagedRecord {
-    /// Its place in the log.
     pub lsn: Lsn,
-    /// Its kind.
     pub kind: u8,
-    /// Its stamp, which may tell whose it is.
+    /// Its stamp, which may identify its tables.
     pub stamp: Vec<u8>,
-    /// Where it stands.
     pub place: Place,
 }
 
-/// Durable records that are missing.
+/// Missing durable records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Corruption {
-    /// Where the first of them stands or, if nothing of it can be read, where the record before
-    /// it ends. `None` when there is no such record.
+    /// The position of the first missing record or, if none of it is readable, the end of the
+    /// record before it. `None` if there is no such record.
     pub place: Option<Place>,
-    /// Which are missing.
+    /// The missing LSNs.
     pub hole: Hole,
-    /// Those of them whose headers can be read, a thousand at most.
+    /// Missing records with readable headers, at most a thousand.
     pub damaged: Vec<DamagedRecord>,
 }
 
 /// Why a log cannot be read.
 #[derive(Debug)]
 pub enum ScanError {
-    /// A file that metadata lists is missing.
-    Missing {
-        /// The file.
-        file: LogFile,
-    },
-    /// A file has another length than metadata says.
+    /// A file listed in metadata is missing.
+    Missing { file: LogFile },
+    /// A file does not have the length given in metadata.
     WrongLength {
-        /// The file.
         file: LogFile,
-        /// Its length.
+        /// The actual length.
         len_bytes: u64,
     },
-    /// A file cannot be read, or its tail cannot be written again.
+    /// A file cannot be read, or its tail cannot be rewritten.
     Io {
-        /// The file.
         file: LogFile,
-        /// What the file system says.
+        /// The error of the file system.
         source: io::Error,
     },
     /// Durable records are missing.
@@ -162,28 +152,28 @@ impl std::error::Error for ScanError {
     }
 }
 
-/// How a log ends.
+/// The state after the last record of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Tail {
-    /// Behind the last record there is nothing of it.
+    /// Nothing follows the last record.
     Clean,
-    /// Behind the last record there are remains of batches that nobody was told of.
+    /// The last record is followed by remains of batches that were never acknowledged.
     Torn {
-        /// Where the log ends, if it has a record.
+        /// The end of the log, if it has any record.
         place: Option<Place>,
-        /// The first LSN that is not there; the next term gives it again.
+        /// The first missing LSN, which the next term will assign again.
         first: Lsn,
     },
 }
 
-/// What stands in a file of the log.
+/// The live contents of a log file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LiveRecords {
     /// The first record.
     pub first: Lsn,
     /// The last batch.
     pub last: LogPosition,
-    /// Bytes from the start of the file to behind the last batch.
+    /// Bytes from the start of the file to the end of the last batch.
     pub used_bytes: u64,
 }
 
@@ -194,31 +184,30 @@ impl LiveRecords {
     }
 }
 
-/// A log file as [`crate::Wal::start`] wants to know it.
+/// The state of a log file, as input of [`crate::Wal::start`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileState {
-    /// The file.
     pub file: LogFile,
-    /// Its records; `None` if it is ready to be written from its start.
+    /// Its records; `None` if it can be written from its start.
     pub live: Option<LiveRecords>,
-    /// Set for a file that is not to be written any more: it is read until its records are
-    /// recycled, and then handed back.
+    /// Whether it must not be written any more: it is read until its records are recycled, and then
+    /// handed back.
     pub leaving: bool,
 }
 
-/// A log that was read and found whole.
+/// The result of reading an intact log.
 pub struct Scan {
-    /// The last batch; the next term begins after it.
+    /// The last batch, after which the next term begins.
     pub end: LogPosition,
-    /// The highest LSN that was certain to be durable before.
+    /// The highest LSN that was known to be durable before the scan.
     pub durable_lsn: Lsn,
-    /// Up to where something still says so once [`Scan::secure`] is done.
+    /// The highest LSN recorded as durable after [`Scan::secure`].
     pub covered: Lsn,
-    /// The log time of the last batch, if there is one.
+    /// The log time of the last batch, if there is any.
     pub time_micros: Option<i64>,
-    /// The highest term of which there is a head: the next one is above it.
+    /// The highest term in any batch head; the next term is above it.
     pub highest_term: Term,
-    /// How it ends.
+    /// What follows the last record.
     pub tail: Tail,
     /// Records that were read although the head of their batch is damaged.
     pub without_head: Vec<Hole>,
@@ -229,14 +218,14 @@ pub struct Scan {
     extents: Vec<Extent>,
     accepted_holes: Vec<Hole>,
     remains: Vec<tail::Remains>,
-    /// The last batch, where nothing says that it was durable: its file, begin and end.
+    /// The last batch if nothing confirms that it was durable: its file, start and end.
     unsure: Option<(usize, usize, usize)>,
     fs: FsRef,
 }
 
-/// Reads all files of a log and finds its end: the last batch before the first one missing. What
-/// is missing at or below the durable LSN is an error. Writes nothing, and holds one file in
-/// memory.
+/// Reads all files of a log and finds its end, the last batch before the first missing one. Missing
+/// records at or below the durable LSN are an error. Writes nothing, and holds one file at a time
+/// in memory.
 ///
 /// # Errors
 /// [`ScanError`].
@@ -269,34 +258,34 @@ pub fn scan(input: ScanInput<'_>) -> Result<Scan, ScanError> {
     })
 }
 
-/// The highest term that wrote a head of the log, also of one that cannot be read whole.
+/// The highest term in any batch head of the log, including heads of incomplete batches.
 ///
 /// # Errors
-/// A file that is missing, or cannot be read.
+/// A file that is missing or cannot be read.
 pub fn highest_term(input: &ScanInput<'_>) -> Result<Term, ScanError> {
     let mut reader = FileReader::new(Arc::clone(&input.fs), input.files);
     Ok(index::Index::read(input, &Terms::new(input.secrets), &mut reader)?.highest_term)
 }
 
 impl Scan {
-    /// Does what must be done before anything is written behind the end of the log: makes zeros of
-    /// the heads of what stands there, and writes the last batch again where nothing says that it
-    /// was durable. So what was read is on the device, and what was not is never read.
+    /// Prepares the log for writing after its end: overwrites the heads of remains with zeros, and
+    /// rewrites the last batch if nothing confirms that it was durable. So everything that was read
+    /// is durable, and what was not read never reappears.
     ///
     /// # Errors
-    /// A file that cannot be written; it may be tried again.
+    /// A file that cannot be written; it can be retried.
     pub fn secure(&self) -> Result<(), ScanError> {
         let mut reader = FileReader::new(Arc::clone(&self.fs), &self.log_files);
         tail::cut_off(&self.log_files, &self.remains, &reader)?;
         tail::write_again(&self.log_files, self.unsure, &mut reader)
     }
 
-    /// The records of the log in LSN order. Holds one file in memory.
+    /// The records of the log in LSN order. Holds one file at a time in memory.
     pub fn records(&self) -> Records {
         self.records_above(Lsn::ZERO)
     }
 
-    /// The same from the first file on that has one above `lsn`.
+    /// Like [`Self::records`], from the first file that contains an LSN above `lsn`.
     pub fn records_above(&self, lsn: Lsn) -> Records {
         let reader = FileReader::new(Arc::clone(&self.fs), &self.log_files);
         let (files, terms) = (Arc::clone(&self.log_files), Arc::clone(&self.terms));

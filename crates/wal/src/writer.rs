@@ -1,4 +1,4 @@
-//! Append and write: one lock that gives the order, one task that brings it to the device.
+//! Appends and writes: a lock that determines the order, and a task that writes to the device.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -30,24 +30,23 @@ use crate::term::{Secret, Terms};
 
 mod task;
 
-/// Records are gathered into synced writes of at most this size, where a device is about as fast
-/// as it gets: the sync of a smaller one takes longer than its bytes.
+/// Maximum size of a synced write. Devices reach about full speed at this size; with smaller
+/// writes, the sync takes longer than the transfer.
 const PIECE_BYTES_MAX: usize = 4 << 20;
-/// Payloads up to this size are copied under the lock, in some microseconds.
+/// Larger payloads are not copied under the lock; copying this much takes a few microseconds.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// The sizes of a log.
+/// Sizes and durations of a log.
 #[derive(Clone, Debug)]
 pub struct WalOptions {
-    /// Bytes of one file.
     pub file_bytes: u64,
-    /// Bytes of all files together.
+    /// Total size of all files.
     pub wal_bytes_max: u64,
-    /// Room kept back from loads for what frees room: ends, barriers, idle records.
+    /// Space reserved for records that free space: ends of groups, barriers, idle records.
     pub kept_bytes: u64,
-    /// How many ready files to have ahead of the writer.
+    /// Minimum number of files to keep ready for writing.
     pub ready_files_min: usize,
-    /// How long after the last record the log calls itself idle.
+    /// How long after its last record the log is idle.
     pub idle_after: Duration,
 }
 
@@ -65,12 +64,12 @@ impl Default for WalOptions {
 }
 
 impl WalOptions {
-    /// The most that one record may fill, in blocks: a quarter of a file.
+    /// The maximum size of a record, a quarter of a file rounded down to blocks.
     pub fn record_bytes_max(&self) -> u64 {
         self.file_bytes / 4 / BLOCK_BYTES * BLOCK_BYTES
     }
 
-    /// How many files there may be.
+    /// Maximum number of files.
     pub fn files_max(&self) -> usize {
         usize::try_from(self.wal_bytes_max / self.file_bytes).unwrap_or(usize::MAX)
     }
@@ -95,76 +94,75 @@ impl WalOptions {
     }
 }
 
-/// The outside world of a log.
+/// External dependencies of a log.
 pub struct WalWorld {
-    /// Where the files stand.
     pub fs: FsRef,
-    /// Times syncs and idleness.
+    /// Measures syncs and idle time.
     pub clock: ClockRef,
-    /// `wal_*` are kept here.
+    /// Receives the metrics `wal_*`.
     pub metrics: Arc<Metrics>,
-    /// `wal-before-write` and `wal-after-write` are passed around each piece.
+    /// The failpoints `wal-before-write` and `wal-after-write` are passed around each piece.
     pub failpoints: Failpoints,
-    /// Called once when a write failed, with a message for people: it must end the process,
-    /// because nobody can know what reached the device.
+    /// Called once when a write failed, with a message for the operator. It must end the process,
+    /// because the state of the device is then unknown.
     pub on_fatal: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// The term that begins, as the file of terms already has it.
+/// The new term, which is already in the term file.
 #[derive(Clone)]
 pub struct NewTerm {
-    /// Its number.
     pub term: Term,
     /// The secrets of the store.
     pub secrets: Vec<Secret>,
-    /// Where the log ended.
+    /// The end of the log before this term.
     pub after: LogPosition,
-    /// Up to where the log itself says that it was durable; what stands above is covered at once.
+    /// The highest LSN that the log itself records as durable; records above it are covered
+    /// immediately.
     pub covered: Lsn,
-    /// Gives batches their times; it has shown that of the last one.
+    /// Provides the times of batches; it is not behind the time of the last batch.
     pub clock: Arc<LogClock>,
 }
 
-/// What a log holds, for policies and for people.
+/// Statistics of the log, for policies and monitoring.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WalStats {
     /// The LSN of the next record.
     pub next_lsn: Lsn,
     /// The highest durable LSN.
     pub durable_lsn: Lsn,
-    /// Files with records not recycled, in LSN order; the last one may still be written.
+    /// Files with unrecycled records, in LSN order; the last one may still be written to.
     pub live_files: Vec<LiveFile>,
-    /// The end of the last file that the writer has left behind: recycled up to it, all such
-    /// files are free.
+    /// The end of the last file that the writer has completed; recycling up to it frees all
+    /// completed files.
     pub full_to: Option<LogPosition>,
     /// The first LSN of this term.
     pub term_first: Lsn,
-    /// Files ready to be written.
+    /// Number of files ready to be written from their start.
     pub ready_files: usize,
-    /// How many files there may be.
+    /// Maximum number of files.
     pub files_max: usize,
-    /// Bytes of the live files, whole files but for the last.
+    /// Size of the live files; of the last one only the used part.
     pub live_bytes: u64,
-    /// Room that loads can still take at once.
+    /// Space that loads can reserve immediately.
     pub free_bytes: u64,
-    /// How many wait for room.
+    /// Number of waiters for space.
     pub room_waiters: usize,
 }
 
-/// What the append lock guards.
+/// State guarded by the append lock.
 struct Log {
     next_lsn: Lsn,
-    /// The log time of what is queued, or was last.
+    /// The log time of the current or last batch.
     time_micros: i64,
     queue: Queue,
-    /// Where a stamp is written before its length is known.
+    /// Buffer for a stamp, whose length is not known in advance.
     stamp: Vec<u8>,
-    /// Set while the writer sleeps: the next append wakes it.
+    /// Whether the writer sleeps, so that the next append must wake it.
     writer_sleeps: bool,
     stopping: bool,
 }
 
-/// The write-ahead log of one term.
+/// The write-ahead log during one term.
 pub struct Wal {
     options: WalOptions,
     world: WalWorld,
@@ -182,15 +180,15 @@ pub struct Wal {
 }
 
 impl Wal {
-    /// Opens the log for a new term, after recovery or, with no files, for the first time.
-    /// `files` is what [`scan()`](crate::scan()) found, in any order; those of another size than
-    /// `options` say must leave. Nothing is written before [`Wal::run`] is driven.
+    /// Opens the log for a new term, after recovery or, without files, for the first time. `files`
+    /// is the result of [`scan()`](crate::scan()) in any order; those with another size than in
+    /// `options` must be marked as leaving. Nothing is written until [`Wal::run`] is polled.
     ///
     /// # Errors
     /// A file that cannot be opened or has another length.
     ///
     /// # Panics
-    /// When the sizes in `options` contradict each other.
+    /// When the sizes in `options` are inconsistent.
     pub fn start(
         options: WalOptions,
         world: WalWorld,
@@ -231,7 +229,7 @@ impl Wal {
         Ok(Arc::new(wal))
     }
 
-    /// Takes over the files of earlier terms.
+    /// Registers the files of earlier terms.
     fn adopt(&self, mut states: Vec<FileState>) -> io::Result<()> {
         states.sort_by_key(|state| state.live.map(|live| live.last.lsn));
         let mut files = self.files.lock();
@@ -257,18 +255,17 @@ impl Wal {
         OpenFile::open(&*self.world.fs, file)
     }
 
-    /// Appends a record and returns its LSN; it is durable once the horizon reaches that.
+    /// Appends a record and returns its LSN; it is durable once the horizon reaches it.
     ///
-    /// `stamp` runs inside the lock that gives the log its order: it writes the stamped part of
-    /// the header, at most [`STAMP_BYTES_MAX`], and does whatever must happen in the order of
-    /// the log. It must be short and must not call the log. If it errs nothing has happened.
+    /// `stamp` is called under the lock that determines the order of the log. It writes the stamp,
+    /// at most [`STAMP_BYTES_MAX`], and performs whatever must happen in log order. It must be fast
+    /// and must not call the log. If it fails, nothing was appended.
     ///
     /// # Errors
-    /// Those of `stamp`, only.
+    /// Only those of `stamp`.
     ///
     /// # Panics
-    /// When `room` was taken for fewer bytes than stamp and payload have, or for `kind`
-    /// [`KIND_IDLE`].
+    /// When `room` is smaller than stamp and payload, or when `kind` is [`KIND_IDLE`].
     pub fn append<'a, R, E>(
         &self,
         kind: u8,
@@ -279,11 +276,11 @@ impl Wal {
         self.append_timed(kind, payload, room, |lsn, _, bytes| stamp(lsn, bytes))
     }
 
-    /// The same for a record that needs its log time, in microseconds: `stamp` is told it, and a
-    /// reader of the record finds the same.
+    /// Like [`Wal::append`], but also passes the log time in microseconds to `stamp`; readers of
+    /// the record get the same time.
     ///
     /// # Errors
-    /// As [`Wal::append`].
+    /// Those of [`Wal::append`].
     pub fn append_timed<'a, R, E>(
         &self,
         kind: u8,
@@ -304,14 +301,14 @@ impl Wal {
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large(self.options.copied_bytes_max());
         let payload_checksum = self.salted.of(&[payload.bytes()]);
-        // A panic inside would leave log and delta telling different stories. This crate's own
-        // tests provoke some, to see them.
+        // A panic inside would leave log and delta inconsistent. The tests of this crate provoke
+        // panics, so they are exempt.
         let _whole = cfg!(not(test)).then_some(AbortOnPanic("the append of a log record"));
         let mut guard = self.log.lock();
         let log = &mut *guard;
         let lsn = log.next_lsn;
         if log.queue.is_empty() {
-            // Once a batch: its records share their time, and none goes back.
+            // Read once per batch: its records share the time, which never goes back.
             log.time_micros = log.time_micros.max(self.term.clock.now_micros());
         }
         log.stamp.clear();
@@ -340,28 +337,28 @@ impl Wal {
         }
     }
 
-    /// Takes room for a record whose stamp and payload have at most `bytes` together; `None`
-    /// when there is none now, when others wait for theirs, or when no record may be so large.
+    /// Reserves space for a record with at most `bytes` of stamp and payload; `None` when there is
+    /// none now, when others are waiting, or when the record would be too large.
     pub fn try_reserve(&self, bytes: usize) -> Option<Room> {
         self.ledger.try_reserve(bytes, Class::Load)
     }
 
-    /// Takes room out of what is kept back for records that free room. Callers bound how much
-    /// of it they hold.
+    /// Reserves space including the reserve for records that free space. Callers must limit how
+    /// much of it they hold.
     pub fn try_reserve_privileged(&self, bytes: usize) -> Option<Room> {
         self.ledger.try_reserve(bytes, Class::Privileged)
     }
 
-    /// Takes room for a record that makes files part of a table, which is followed by a turn that
-    /// frees more. What is kept back for ends and barriers keeps a part that is theirs alone.
+    /// Reserves space for a record that publishes files, after which recycling can free more. Part
+    /// of the reserve remains exclusive to ends of groups and barriers.
     pub fn try_reserve_publish(&self, bytes: usize) -> Option<Room> {
         self.ledger.try_reserve(bytes, Class::Publish)
     }
 
-    /// Takes room as [`Wal::try_reserve`] does, waiting for its turn until `deadline`.
+    /// Like [`Wal::try_reserve`], but waits until `deadline`.
     ///
     /// # Errors
-    /// [`NoRoom::Never`] for more than a record may have, [`NoRoom::TimedOut`].
+    /// [`NoRoom::Never`] when the record would be too large, [`NoRoom::TimedOut`].
     pub async fn reserve(
         &self,
         bytes: usize,
@@ -371,11 +368,11 @@ impl Wal {
         self.ledger.reserve(bytes, Class::Load, clock, deadline).await
     }
 
-    /// Takes room as [`Wal::try_reserve_publish`] does, waiting for its turn until `deadline`.
-    /// Nothing that frees room may depend on the caller meanwhile.
+    /// Like [`Wal::try_reserve_publish`], but waits until `deadline`. Meanwhile nothing that frees
+    /// space may depend on the caller.
     ///
     /// # Errors
-    /// As [`Wal::reserve`].
+    /// Those of [`Wal::reserve`].
     pub async fn reserve_publish(
         &self,
         bytes: usize,
@@ -385,22 +382,22 @@ impl Wal {
         self.ledger.reserve(bytes, Class::Publish, clock, deadline).await
     }
 
-    /// Whether a record with `bytes` of stamp and payload may ever be appended.
+    /// Whether a record with `bytes` of stamp and payload can be appended at all.
     pub fn takes_record_of(&self, bytes: usize) -> bool {
         charge_bytes(bytes) <= self.options.record_bytes_max()
     }
 
-    /// How far the log is durable.
+    /// Tracks up to where the log is durable.
     pub fn horizon(&self) -> &Horizon {
         &self.horizon
     }
 
-    /// Whether a write has failed: nothing will ever be acknowledged again.
+    /// Whether a write has failed, after which nothing is ever acknowledged again.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }
 
-    /// Hands in a file made by [`crate::make_file`], after metadata lists it.
+    /// Adds a file made by [`crate::make_file`], once metadata lists it.
     ///
     /// # Errors
     /// A file that cannot be opened or has another length.
@@ -416,13 +413,13 @@ impl Wal {
         Ok(())
     }
 
-    /// Whether the owner should make another file now.
+    /// Whether the owner should create another file now.
     pub fn needs_file(&self) -> bool {
         let files = self.files.lock();
         files.ready() < self.options.ready_files_min && files.total() < self.options.files_max()
     }
 
-    /// Resolves once [`Wal::needs_file`] holds; for one owner at a time.
+    /// Resolves once [`Wal::needs_file`] is true; supports a single waiter.
     pub fn file_wanted(&self) -> impl Future<Output = ()> + '_ {
         poll_fn(|context| {
             self.file_maker.register(context.waker());
@@ -430,8 +427,8 @@ impl Wal {
         })
     }
 
-    /// Uses files again whose batches all stand at or before `up_to`, and hands back those that
-    /// leave. Metadata already says that the log is recycled to there.
+    /// Reuses files whose batches are all at or before `up_to`, and returns those marked as
+    /// leaving. Metadata must already contain the recycled position.
     ///
     /// # Panics
     /// When `up_to` is not durable.
@@ -442,7 +439,6 @@ impl Wal {
         recycled
     }
 
-    /// What the log holds.
     pub fn stats(&self) -> WalStats {
         let next_lsn = self.log.lock().next_lsn;
         let (live_files, full_to, ready_files) = {
@@ -467,21 +463,20 @@ impl Wal {
         }
     }
 
-    /// The end of the last batch that stands in a file.
+    /// The end of the last batch written to a file.
     #[cfg(test)]
     pub(crate) fn position(&self) -> Option<LogPosition> {
         self.files.lock().live().last().map(|file| file.last)
     }
 
-    /// Lets [`Wal::run`] end once everything appended is written. What is appended later is
-    /// never written.
+    /// Makes [`Wal::run`] end once everything appended is written. Later appends are never written.
     pub fn stop(&self) {
         self.log.lock().stopping = true;
         self.writer.wake();
     }
 
-    /// Resolves once [`Wal::run`] has ended: behind [`Wal::stop`] the log writes one record more,
-    /// which covers the last. For one who waits at a time.
+    /// Resolves once [`Wal::run`] has ended. After [`Wal::stop`] the log writes one more record,
+    /// which covers the last one. Supports a single waiter.
     pub fn ended(&self) -> impl Future<Output = ()> + '_ {
         poll_fn(|context| {
             self.stopper.register(context.waker());
@@ -491,7 +486,7 @@ impl Wal {
 }
 
 impl Log {
-    /// Queues the record whose stamp was just written.
+    /// Queues the record whose stamp has just been written.
     fn push(&mut self, header: &Header, payload: Payload<'_>, room: Room, salted: &Salted) {
         let stamp = &self.stamp[..];
         assert!(stamp.len() <= STAMP_BYTES_MAX, "a stamp of {} bytes is too long", stamp.len());

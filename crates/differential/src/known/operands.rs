@@ -1,14 +1,13 @@
-//! Known differences of values and types: operands and arguments that are of another type than is
-//! wanted, and numbers that are larger than MariaDB has digits for.
+//! Known differences of values and types: operands and arguments of unexpected types, and numbers
+//! with more digits than MariaDB supports.
 
 use super::like::{capped, one_or_same, same_but_zeros, same_to_four_digits, truths};
 use super::reasons::*;
 use super::{Known, alike, known};
 use crate::answer::Difference::{Numbers, Refused, Taken, Types, Values};
 
-/// All of them.
 pub const KNOWN: &[Known] = &[
-    // What is no date.
+    // Invalid dates.
     alike(
         "SELECT ({date,datetime,text,CAST(text AS DATE)} <=> *{date,datetime,text}*) AS c0*",
         one_or_same,
@@ -59,7 +58,7 @@ pub const KNOWN: &[Known] = &[
         ["[*", "[*no rows"],
         NULL_DATES,
     ),
-    // Numbers beside dates.
+    // Numbers compared with dates.
     alike("SELECT ({date,datetime} ~ *{int,uint,decimal,double}*) AS c0*", truths, NUMBERS),
     alike("SELECT ({date,datetime} IN (*DECIMAL(*)*)) AS c0", truths, NUMBERS),
     alike("SELECT ({bool,int,decimal,text} ~ * AND datetime) AS c0", truths, NUMBERS),
@@ -123,7 +122,7 @@ pub const KNOWN: &[Known] = &[
         ["[Int]*", "[Int]*"],
         "EXTRACT of a clock reads a text as a time in MySQL; MariaDB as a date where it can",
     ),
-    // Bytes beside numbers.
+    // Bytes used as numbers.
     known(
         Values,
         "SELECT ({datetime,bool,int,small} {#,/} binary) AS c0",
@@ -141,7 +140,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(Values, "SELECT * JOIN * ON ({bool,int} > binary)", ["[*", "[*"], BITS),
     known(Values, "SELECT * GROUP BY ({int,decimal,double} % binary)", ["[*", "[*"], BITS),
-    // Bits of texts and large numbers.
+    // Bit operations on texts and large numbers.
     known(
         Values,
         "SELECT ({text,datetime} {&,|,^} {text,small,int,uint,CAST(int AS UNSIGNED)}) AS c0",
@@ -161,7 +160,7 @@ pub const KNOWN: &[Known] = &[
         ["[UInt] *18446744073709*", "[UInt] *0*"],
         "a DOUBLE below zero as UNSIGNED has the bits of its integer in MySQL, and is 0 in MariaDB",
     ),
-    // Digits.
+    // Number of digits.
     known(
         Values,
         "SELECT {(decimal # decimal),GREATEST((decimal # decimal)*} AS c0",
@@ -228,7 +227,7 @@ pub const KNOWN: &[Known] = &[
         ["[Float]*", "[Double]*"],
         "LAG and LEAD of a FLOAT are one in MySQL, a DOUBLE in MariaDB",
     ),
-    // NULL of no type.
+    // Untyped NULL.
     known(Values, "SELECT *null*", ["[{UInt,Decimal*}*", "[Double]*"], NULLS),
     known(
         Values,
@@ -289,7 +288,7 @@ pub const KNOWN: &[Known] = &[
         "MariaDB reads a text that is put into a number as Latin 1",
     ),
     known(Values, "SELECT TIME_FORMAT({GREATEST,LEAST}(*", ["[Text]*", "[Text]*"], EXTREMES),
-    // Types.
+    // Result types.
     known(Types, "SELECT CASE *uint*", ["[Int]*", "[Decimal(0)]*"], MIXED_SIGNS),
     known(
         Types,

@@ -1,10 +1,9 @@
-//! Known differences of types, and of what is refused.
+//! Known differences of types, and of rejected statements.
 
 use super::reasons::*;
 use super::{Known, known};
 use crate::answer::Difference::{Numbers, Refused, Taken, Types, Values};
 
-/// All of them.
 pub const KNOWN: &[Known] = &[
     known(Types, "*(*) OVER (*", ["[UInt*", "[Int*"], WINDOWS),
     known(

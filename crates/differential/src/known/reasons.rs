@@ -1,4 +1,4 @@
-//! Reasons that several known differences have.
+//! Reasons shared by several known differences.
 
 pub const EXTREMES: &str = "MySQL compares numbers and texts, or times and others, as texts in \
                             GREATEST and LEAST; MariaDB as numbers or times";

@@ -8,7 +8,6 @@ use super::reasons::*;
 use super::{Known, alike, known};
 use crate::answer::Difference::Values;
 
-/// All of them.
 pub const KNOWN: &[Known] = &[
     known(
         Values,

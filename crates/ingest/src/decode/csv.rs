@@ -1,4 +1,4 @@
-//! Lines of fields, as a stream load sends them, into rows.
+//! Decodes CSV bodies of stream loads into rows.
 
 mod record;
 
@@ -12,30 +12,31 @@ use super::{Fault, RowEncoder, SourcePlan, Warnings};
 use crate::rejects::{Rejects, reason};
 use record::{Cut, Record};
 
-/// Longest line, and the most bytes that wait for the end of theirs.
+/// Maximum length of a line, and of the input that is buffered until its line is complete.
 pub const LINE_BYTES_MAX: usize = 32 << 20;
 
-/// How much is put behind a line that waits, where its end cannot be found before.
+/// How much input at a time is appended to a buffered line if its end cannot be searched for
+/// directly.
 const TAIL_STEP_BYTES: usize = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const NULL_FIELD: &[u8] = b"\\N";
 
-/// How lines and fields are told apart.
+/// How lines are split into fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CsvFormat {
-    /// Between two fields; not empty.
+    /// Separates two fields; not empty.
     pub separator: Vec<u8>,
-    /// Behind each line; not empty.
+    /// Ends a line; not empty.
     pub delimiter: Vec<u8>,
-    /// A field that begins with it runs up to the next one.
+    /// The byte that encloses a field if the field begins with it.
     pub enclose: Option<u8>,
-    /// Before it, `enclose` is a character of the field.
+    /// Before `enclose` or itself, it makes that byte part of the field.
     pub escape: Option<u8>,
-    /// A pair of double quotes around a field is taken away.
+    /// Whether a pair of double quotes around a field is removed.
     pub trim_double_quotes: bool,
-    /// An empty field is NULL.
+    /// Whether empty fields are NULL.
     pub empty_field_as_null: bool,
-    /// Lines to pass over.
+    /// Number of lines to skip.
     pub skip_lines: u64,
 }
 
@@ -53,7 +54,7 @@ impl Default for CsvFormat {
     }
 }
 
-/// Reads a separator as headers write it: `\x01` and `\t`, `\n`, `\r`, `\\` stand for bytes.
+/// Parses a separator as written in headers: `\x01`, `\t`, `\n`, `\r` and `\\` are escapes.
 pub fn parse_separator(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -75,8 +76,8 @@ pub fn parse_separator(text: &str) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Where a body can be cut in two parts that decode apart: behind the first line end at or
-/// after `near`. `None` when there is none, or when a field may hold a line end.
+/// Where a body can be split into two parts that can be decoded independently: after the first line
+/// end at or after `near`. `None` if there is none, or if fields may contain line ends.
 pub fn split_at_line(body: &[u8], near: usize, format: &CsvFormat) -> Option<usize> {
     if format.enclose.is_some() {
         return None;
@@ -85,20 +86,20 @@ pub fn split_at_line(body: &[u8], near: usize, format: &CsvFormat) -> Option<usi
     Some(near + end + format.delimiter.len())
 }
 
-/// Decodes a body that comes in parts of any size. It borrows its plan where the body is decoded
-/// in one go, and has a share of it where it moves between threads.
+/// Decodes a body that arrives in pieces of any size. `P` is a reference to the plan if the body is
+/// decoded in one go, and an `Arc` if decoding moves between threads.
 pub struct CsvDecoder<P> {
     format: CsvFormat,
     source: P,
     rules: Rules,
-    /// What came behind the last complete line.
+    /// Input after the last complete line.
     tail: Vec<u8>,
-    /// How much of its front is known to be UTF-8.
+    /// How many bytes at its start are known to be valid UTF-8.
     tail_valid: usize,
     record: Record,
     at_start: bool,
     lines_to_skip: u64,
-    /// Lines that were rows, good or bad.
+    /// Number of lines with rows, accepted or rejected.
     lines: u64,
     rows: usize,
     rejects: Rejects,
@@ -106,7 +107,7 @@ pub struct CsvDecoder<P> {
 }
 
 impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
-    /// A decoder of lines whose fields are those of `source`.
+    /// A decoder of lines with the fields of `source`.
     pub fn new(format: CsvFormat, source: P, rules: &Rules) -> Self {
         assert!(!format.separator.is_empty() && !format.delimiter.is_empty(), "checked by headers");
         Self {
@@ -125,7 +126,8 @@ impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
         }
     }
 
-    /// The next part of a body that was cut at line ends: no byte order mark, no lines to skip.
+    /// Adapts the decoder to a later part of a split body, which has no byte order mark and no
+    /// lines to skip.
     #[must_use]
     pub fn of_later_part(mut self) -> Self {
         self.at_start = false;
@@ -133,7 +135,7 @@ impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
         self
     }
 
-    /// Decodes `bytes`, appending the good rows to `out`.
+    /// Decodes `bytes` and appends accepted rows to `out`.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut bytes = bytes;
         while !bytes.is_empty() {
@@ -148,7 +150,7 @@ impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
         Ok(())
     }
 
-    /// Decodes the last line, which may lack its delimiter.
+    /// Decodes the last line, whose delimiter may be missing.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let tail = std::mem::take(&mut self.tail);
         let (taken, _) = self.decode(&tail, self.tail_valid, true, out)?;
@@ -156,34 +158,34 @@ impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
         Ok(())
     }
 
-    /// Bytes that wait for what follows them.
+    /// Number of buffered bytes of an incomplete line.
     pub fn waiting_bytes(&self) -> usize {
         self.tail.len() + self.record.field_bytes()
     }
 
-    /// Bytes that were looked at.
+    /// Number of bytes examined.
     #[cfg(test)]
     fn work(&self) -> u64 {
         self.record.work.bytes
     }
 
-    /// Rows appended.
+    /// Number of rows appended.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Rows seen, good or bad.
+    /// Number of rows seen, accepted or rejected.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The rows that were not taken, and the values that were changed to fit.
+    /// The rejected rows, and the warnings about adjusted values.
     pub fn into_rejects(self) -> (Rejects, Warnings) {
         (self.rejects, self.warnings)
     }
 
-    /// Completes the line that waits, with as little copying as its form allows; what it did
-    /// not take comes back.
+    /// Completes the buffered line while copying as little as the format allows; returns the input
+    /// that was not used.
     fn complete_tail<'b>(&mut self, bytes: &'b [u8], out: &mut Vec<u8>) -> Result<&'b [u8]> {
         let simple = self.format.enclose.is_none() && self.format.delimiter.len() == 1;
         let end = match simple {
@@ -216,8 +218,9 @@ impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
         Ok(())
     }
 
-    /// Decodes the complete lines at the front of `bytes`, of which `valid` are known to be UTF-8;
-    /// `last` says that nothing follows. Returns their length, and how much behind them is UTF-8.
+    /// Decodes the complete lines at the start of `bytes`, the first `valid` bytes of which are
+    /// known to be valid UTF-8; `last` marks the end of the body. Returns the length of the lines,
+    /// and how many bytes after them are valid UTF-8.
     fn decode(
         &mut self,
         bytes: &[u8],
@@ -275,12 +278,12 @@ impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
     }
 }
 
-/// How many bytes at the front are UTF-8.
+/// The length of the longest valid UTF-8 prefix.
 fn valid_bytes(bytes: &[u8]) -> usize {
     std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len)
 }
 
-/// Writes one field as the next value.
+/// Writes a field as the next value.
 #[inline]
 fn put_field(
     field: &[u8],

@@ -1,4 +1,4 @@
-//! Values of a row, in the order of a statement, into the one encoding of rows.
+//! Encodes values in statement order as rows in column order.
 
 use freshet_base::{Error, err};
 use freshet_schema::row::{Put, RowWriter};
@@ -7,37 +7,32 @@ use freshet_schema::{BadValue, Column, Literal, Rules};
 
 use super::plan::{Filler, InsertPlan};
 
-/// Most bytes of a value that an error or warning carries along.
+/// Maximum length of the value quoted in an error or warning.
 const VALUE_BYTES_MAX: usize = 256;
-/// Most warnings of a load that are kept; the others are counted.
+/// Maximum number of warnings kept per load; further ones are only counted.
 const WARNINGS_MAX: usize = 64;
 
-/// Why a row is not taken.
+/// Why a row is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// A value does not fit its column.
     Value {
-        /// The column's position in the schema.
         column: usize,
-        /// What is wrong.
         bad: BadValue,
-        /// The beginning of the value.
+        /// The beginning of the value, for messages.
         value: Vec<u8>,
     },
-    /// The row has more or fewer values than columns were named.
+    /// The number of values differs from the number of named columns.
     Count {
-        /// Values wanted.
+        /// The expected number of values.
         expected: usize,
     },
-    /// The row leaves out a column that has no default.
-    Missing {
-        /// The column's position in the schema.
-        column: usize,
-    },
+    /// The row omits a column without a default.
+    Missing { column: usize },
 }
 
 impl Fault {
-    /// The error of a statement whose row `row`, counted from 1, has this fault.
+    /// The error for this fault in row number `row`, counted from 1.
     pub fn error(&self, plan: &InsertPlan, row: u64) -> Error {
         let column = |at: usize| &plan.schema().columns[at];
         match self {
@@ -53,19 +48,19 @@ impl Fault {
     }
 }
 
-/// Values that a lax mode changed to make them fit.
+/// Warnings about values that a lax SQL mode adjusted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Warnings {
-    /// How many there were.
+    /// The total number of warnings.
     pub count: u64,
-    /// The first of them: errno and message.
+    /// Errno and message of the first ones.
     pub first: Vec<(u16, String)>,
-    /// Rows that were left out; each is a warning too.
+    /// Number of omitted rows; each also counts as a warning.
     pub filtered: u64,
 }
 
 impl Warnings {
-    /// Takes up those of a later part of the same load.
+    /// Appends the warnings of a later part of the same load.
     pub fn append(&mut self, later: Self) {
         self.count += later.count;
         self.filtered += later.filtered;
@@ -91,30 +86,29 @@ impl Warnings {
     }
 }
 
-/// A cell of a row whose values do not come in the order of the columns.
+/// A cell of a row whose values are not in column order.
 #[derive(Clone, Copy)]
 enum Slot {
-    /// No value yet.
     Empty,
     Null,
-    /// From and to, in the scratch bytes.
+    /// Start and end in the scratch buffer.
     Cell(usize, usize),
 }
 
-/// Encodes rows under a plan.
+/// Encodes rows according to a plan.
 pub struct RowEncoder<'a> {
     plan: &'a InsertPlan,
     rules: Rules,
     writer: RowWriter<'a>,
-    /// The position of the next value.
+    /// The index of the next value in the row.
     position: usize,
-    /// Cells go to `scratch` first, since they come in any order.
+    /// Whether cells are collected in `scratch` because they arrive in any order.
     scattered: bool,
     scratch: Vec<u8>,
     slots: Vec<Slot>,
     warnings: Warnings,
     row_first: u64,
-    /// Why the row that was begun will be left out.
+    /// Why the current row will be omitted.
     fault: Option<Box<Fault>>,
 }
 
@@ -124,7 +118,8 @@ impl<'a> RowEncoder<'a> {
         Self::with_order(plan, rules, out, !plan.in_order)
     }
 
-    /// The same for a source that gives a row's values in any order, by [`Self::seek`].
+    /// Like [`Self::new`], for sources that provide the values of a row in any order by
+    /// [`Self::seek`].
     pub fn scattered(plan: &'a InsertPlan, rules: &Rules, out: &'a mut Vec<u8>) -> Self {
         Self::with_order(plan, rules, out, true)
     }
@@ -151,29 +146,28 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
-    /// The same with its first row counted as `row`.
+    /// Sets the number of the first row in messages.
     #[must_use]
     pub fn counting_from(mut self, row: u64) -> Self {
         self.row_first = row;
         self
     }
 
-    /// Rows completed.
+    /// Number of completed rows.
     pub fn rows(&self) -> usize {
         self.writer.rows()
     }
 
-    /// The number of the current row in messages.
+    /// The number of the current row, for messages.
     pub fn row_number(&self) -> u64 {
         self.row_first + self.rows() as u64 + self.warnings.filtered
     }
 
-    /// What was changed to fit, and what was left out.
+    /// Warnings about adjusted values and omitted rows.
     pub fn into_warnings(self) -> Warnings {
         self.warnings
     }
 
-    /// Starts a row.
     #[inline]
     pub fn begin_row(&mut self) {
         self.position = 0;
@@ -185,24 +179,24 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
-    /// The column that the next value is for, if the row has room for one.
+    /// The column of the next value; `None` if the row already has all values.
     #[inline]
     pub fn column(&self) -> Option<&'a Column> {
         let at = *self.plan.columns.get(self.position)?;
         Some(&self.plan.schema().columns[at])
     }
 
-    /// Goes on with the value at `position`.
+    /// Continues with the value at `position`.
     ///
     /// # Panics
-    /// When the encoder was not made for values in any order.
+    /// Unless values may come in any order, as with [`Self::scattered`].
     pub fn seek(&mut self, position: usize) {
         assert!(self.scattered, "values come in the order of the statement");
         self.position = position;
     }
 
-    /// Writes the next value by one of the `put_` functions of `freshet_schema::value`;
-    /// `literal` is the same value for the lax modes and for messages.
+    /// Writes the next value with one of the `put_` functions of `freshet_schema::value`. `literal`
+    /// is the same value, for adjustments in lax SQL modes and for messages.
     #[inline]
     pub fn put(
         &mut self,
@@ -253,7 +247,7 @@ impl<'a> RowEncoder<'a> {
         self.writer.cell(write)
     }
 
-    /// Where rows may be left out, a fault is kept until the row's end.
+    /// If the plan omits faulty rows, keeps the fault until the end of the row.
     #[inline]
     fn filter(&mut self, written: Result<(), Box<Fault>>) -> Result<(), Box<Fault>> {
         match written {
@@ -265,13 +259,11 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
-    /// Writes NULL.
     #[inline]
     pub fn put_null(&mut self) -> Result<(), Box<Fault>> {
         self.put(Literal::Null, |column, _, _| put_null(column))
     }
 
-    /// Writes the default of the column.
     pub fn put_default(&mut self) -> Result<(), Box<Fault>> {
         let Some(&at) = self.plan.columns.get(self.position) else {
             return Err(Box::new(Fault::Count { expected: self.plan.width() }));
@@ -289,7 +281,7 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
-    /// Completes a row that must have given every value.
+    /// Completes a row that must contain all values.
     #[inline]
     pub fn end_row(&mut self) -> Result<(), Box<Fault>> {
         if self.position != self.plan.width() {
@@ -298,7 +290,7 @@ impl<'a> RowEncoder<'a> {
         self.end_partial_row()
     }
 
-    /// Completes a row; what it did not give takes the columns' defaults.
+    /// Completes a row; omitted columns get their defaults.
     #[inline]
     pub fn end_partial_row(&mut self) -> Result<(), Box<Fault>> {
         if self.fault.is_none() {
@@ -312,7 +304,7 @@ impl<'a> RowEncoder<'a> {
         Ok(())
     }
 
-    /// Gives the columns that the row did not name their values.
+    /// Fills in columns that the row omits.
     #[inline]
     fn complete(&mut self) -> Result<(), Box<Fault>> {
         if self.scattered {
@@ -331,7 +323,7 @@ impl<'a> RowEncoder<'a> {
         self.warnings.filter(fault, self.plan, row);
     }
 
-    /// Moves the cells of a scattered row to their places.
+    /// Writes the cells of a scattered row in column order.
     fn gather(&mut self) -> Result<(), Box<Fault>> {
         self.writer.begin_row();
         for slot in &self.slots {
@@ -349,7 +341,7 @@ impl<'a> RowEncoder<'a> {
         Ok(())
     }
 
-    /// Takes back the row that was begun and not completed.
+    /// Removes the incomplete row.
     #[inline]
     pub fn abort_row(&mut self) {
         self.fault = None;
@@ -393,7 +385,7 @@ fn mend(
     Ok(put)
 }
 
-/// The beginning of a value, as it was written.
+/// The beginning of a value as it was written.
 #[cold]
 fn beginning(literal: Literal<'_>) -> Vec<u8> {
     let mut value = match literal {

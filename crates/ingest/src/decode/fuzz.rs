@@ -1,5 +1,5 @@
-//! Entry points for fuzzing: whatever the bytes, nothing panics, rows that are reported are
-//! valid, and a refusal leaves nothing behind.
+//! Entry points for fuzzing. For any input: nothing panics, the reported rows are valid, and
+//! rejected input leaves no output.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::params::{Params, PreparedRows};
 use super::values::{Dialect, parse_head, scan_rows};
 use super::{InsertPlan, SourcePlan};
 
-/// Most parameters that the bytes of [`params`] stand for.
+/// Maximum number of parameters in the input of [`params`].
 const PARAMS_MAX: usize = 24;
 
-/// Scans `bytes` as a statement and as the text behind VALUES, by every rule.
+/// Scans `bytes` as a statement and as the text after VALUES, with all rules.
 pub fn values(bytes: &[u8]) {
     let plan = plan(&Rules::default());
     each_rules(|rules| {
@@ -37,7 +37,7 @@ pub fn values(bytes: &[u8]) {
     });
 }
 
-/// Reads `bytes` as the parameters of as many values as its first byte says.
+/// Parses `bytes` as a block of parameters, the number of which is in the first byte.
 pub fn params(bytes: &[u8]) {
     let Some((&count, block)) = bytes.split_first() else { return };
     let plan = plan(&Rules::default());
@@ -56,7 +56,8 @@ pub fn params(bytes: &[u8]) {
     });
 }
 
-/// Decodes `bytes` as a CSV body, cut anywhere: every cut gives the same rows and rejects.
+/// Decodes `bytes` as a CSV body, split anywhere: the rows and rejects are the same for every
+/// split.
 pub fn csv(bytes: &[u8]) {
     let formats = [
         CsvFormat { separator: b",".to_vec(), ..CsvFormat::default() },
@@ -90,7 +91,7 @@ pub fn csv(bytes: &[u8]) {
     });
 }
 
-/// Decodes `bytes` as a JSON body, cut anywhere.
+/// Decodes `bytes` as a JSON body, split anywhere.
 pub fn json(bytes: &[u8]) {
     let paths = ["$.i", "$.d", "$.f.a[0]"].map(|path| JsonPath::parse(path).unwrap_or_default());
     let formats = [
@@ -161,7 +162,7 @@ fn source(rules: &Rules) -> SourcePlan {
 mod tests {
     use proptest::prelude::*;
 
-    /// Bytes that come near to what the decoders read.
+    /// Input that resembles what the decoders accept.
     fn pieces(alphabet: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(prop::sample::select(alphabet), 0..60)
             .prop_map(|pieces| pieces.concat().into_bytes())

@@ -1,4 +1,4 @@
-//! JSON objects, as a stream load sends them, into rows.
+//! Decodes JSON bodies of stream loads into rows.
 
 mod array;
 mod object;
@@ -17,35 +17,35 @@ use object::ObjectReader;
 
 pub use path::JsonPath;
 
-/// Longest line, and longest element of an array; a document with a root is held whole, and
-/// bounded by whoever sends it here.
+/// Maximum length of a line or an array element. A document with a root path is buffered
+/// completely; the sender's limit applies to it.
 pub const LINE_BYTES_MAX: usize = 100 << 20;
 
-/// How objects are found, and what becomes of their members.
+/// How objects are found in the body and how their members map to fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JsonFormat {
-    /// The document is an array of objects, not one object a line.
+    /// Whether the document is an array of objects, instead of one object per line.
     pub strip_outer_array: bool,
-    /// Each line is a document, also with `strip_outer_array`.
+    /// Whether each line is a document, even with `strip_outer_array`.
     pub read_by_line: bool,
-    /// Where the objects begin, in each document.
+    /// The path of the object or array in each document.
     pub root: JsonPath,
-    /// Where the fields of an object are, in the order of the source's fields; empty when they
-    /// are found by name.
+    /// The paths of fields in an object, in the order of the source's fields; empty if members are
+    /// matched by name.
     pub paths: Vec<JsonPath>,
-    /// Numbers are read as the text that they are.
+    /// Whether numbers are read as text.
     pub num_as_string: bool,
-    /// Behind each line; empty for a line feed.
+    /// Ends a line; a line feed if empty.
     pub delimiter: Vec<u8>,
 }
 
-/// Decodes a body that comes in parts of any size.
+/// Decodes a body that arrives in pieces of any size.
 pub struct JsonDecoder<P> {
     format: JsonFormat,
     source: P,
     rules: Rules,
     tail: Vec<u8>,
-    /// No delimiter begins before this in the line that waits.
+    /// No delimiter begins before this offset in the buffered line.
     searched: usize,
     work: Work,
     array: ArrayCut,
@@ -56,7 +56,7 @@ pub struct JsonDecoder<P> {
 }
 
 impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
-    /// A decoder of objects whose fields are those of `source`.
+    /// A decoder of objects with the fields of `source`.
     pub fn new(format: JsonFormat, source: P, rules: &Rules) -> Self {
         Self {
             format,
@@ -73,8 +73,8 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         }
     }
 
-    /// Decodes `bytes`, appending the good rows to `out`. A document that has a root to be
-    /// looked for waits for [`Self::finish`].
+    /// Decodes `bytes` and appends accepted rows to `out`. A document with a root path is decoded
+    /// only by [`Self::finish`].
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         if !self.by_line() {
             self.keep(bytes)?;
@@ -92,7 +92,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
             let taken = self.decode(out, |decoder, encoder| decoder.lines(&tail, false, encoder));
             tail.drain(..taken);
             self.tail = tail;
-            // A line still waits: what is behind it was taken, too.
+            // The line is still incomplete, so all of its new bytes were consumed.
             if !self.tail.is_empty() {
                 return self.keep(bytes);
             }
@@ -101,7 +101,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         self.keep(&bytes[taken..])
     }
 
-    /// Decodes what is left.
+    /// Decodes the remaining input.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let tail = std::mem::take(&mut self.tail);
         if self.by_line() {
@@ -114,7 +114,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         Ok(())
     }
 
-    /// Decodes the complete elements of an array that have come so far.
+    /// Decodes the complete array elements that have arrived so far.
     fn feed_array(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if self.is_whole() {
             return Ok(());
@@ -126,22 +126,22 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         Ok(())
     }
 
-    /// Bytes that wait for what follows them.
+    /// Number of buffered bytes.
     pub fn waiting_bytes(&self) -> usize {
         self.tail.len()
     }
 
-    /// Rows appended.
+    /// Number of rows appended.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Objects seen, good or bad.
+    /// Number of objects seen, accepted or rejected.
     pub fn objects(&self) -> u64 {
         self.objects
     }
 
-    /// The rows that were not taken, and the values that were changed to fit.
+    /// The rejected rows, and the warnings about adjusted values.
     pub fn into_rejects(self) -> (Rejects, Warnings) {
         (self.rejects, self.warnings)
     }
@@ -150,7 +150,8 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         self.format.read_by_line || !self.format.strip_outer_array
     }
 
-    /// Whether the document is kept until its end: its array is somewhere inside, or it has none.
+    /// Whether the document is buffered until its end, because its array is nested or it is not an
+    /// array.
     fn is_whole(&self) -> bool {
         !self.format.root.is_empty() || self.array.is_other()
     }
@@ -172,7 +173,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         Ok(())
     }
 
-    /// Runs `decode` with an encoder that appends to `out`.
+    /// Calls `decode` with an encoder that appends to `out`.
     fn decode<T>(
         &mut self,
         out: &mut Vec<u8>,
@@ -187,7 +188,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         decoded
     }
 
-    /// Decodes the complete lines at the front of `bytes` and returns their length.
+    /// Decodes the complete lines at the start of `bytes` and returns their length.
     fn lines(&mut self, bytes: &[u8], last: bool, encoder: &mut RowEncoder<'_>) -> usize {
         let delimiter = memchr::memmem::Finder::new(self.delimiter()).into_owned();
         let mut at = 0;
@@ -213,8 +214,8 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         at
     }
 
-    /// Decodes the complete elements at the front of `bytes` and returns the length of all that
-    /// is done with.
+    /// Decodes the complete elements at the start of `bytes` and returns the number of consumed
+    /// bytes.
     fn elements(&mut self, bytes: &[u8], encoder: &mut RowEncoder<'_>) -> usize {
         let mut at = 0;
         loop {
@@ -241,7 +242,7 @@ impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
         }
     }
 
-    /// Decodes one document: an object, or an array of objects.
+    /// Decodes a document: an object or an array of objects.
     fn document(&mut self, document: &[u8], encoder: &mut RowEncoder<'_>) {
         let Ok(text) = std::str::from_utf8(document) else {
             return self.reject(document, || "the JSON is not UTF-8".to_owned());

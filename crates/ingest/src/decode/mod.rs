@@ -1,7 +1,7 @@
-//! Bytes of a request into encoded rows, without a tree and without a value per cell.
+//! Decodes request bodies into encoded rows, without a syntax tree and without an object per cell.
 //!
-//! Every decoder reads its own syntax and hands literals to one [`RowEncoder`], which knows by
-//! an [`InsertPlan`] which column a value is for and what the columns that were not named take.
+//! Each decoder parses its own syntax and passes literals to a [`RowEncoder`]. An [`InsertPlan`]
+//! maps the values to columns and provides defaults for omitted columns.
 
 pub mod csv;
 pub mod encoder;
@@ -17,8 +17,8 @@ pub use plan::{InsertPlan, SourcePlan};
 #[cfg(test)]
 pub(crate) mod testing;
 
-/// How many bytes a decoder has looked at. Tests hold it to the size of the input: what comes in
-/// pieces must not be looked at again with each of them.
+/// Counts examined bytes. Tests compare it to the size of the input, since input that arrives in
+/// pieces must not be examined again for each piece.
 #[derive(Default)]
 pub(crate) struct Work {
     #[cfg(test)]
@@ -26,7 +26,6 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// So many more.
     #[inline]
     pub(crate) fn add(&mut self, bytes: usize) {
         #[cfg(test)]

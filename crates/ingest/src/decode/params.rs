@@ -1,4 +1,4 @@
-//! Parameters of prepared statements, in MySQL's binary form, straight into rows.
+//! Decodes parameters of prepared statements, in MySQL's binary protocol, into rows.
 
 use freshet_base::{Error, Result, bail, err};
 use freshet_schema::value::{
@@ -9,26 +9,26 @@ use freshet_schema::{Literal, Rules};
 use super::values::{Dialect, NoRows, Scanned, scan};
 use super::{Fault, InsertPlan, RowEncoder};
 
-/// Set in a parameter's type when it has no sign.
+/// The bit of a parameter's type that marks unsigned integers.
 const UNSIGNED: u16 = 0x8000;
 
 /// The parameters of one execution.
 #[derive(Clone, Copy, Debug)]
 pub struct Params<'a> {
-    /// One bit a parameter, lowest first; set means NULL.
+    /// A bitmap with a bit per parameter, lowest first; 1 means NULL.
     nulls: &'a [u8],
     /// MySQL type codes, with bit 15 set for unsigned.
     types: &'a [u16],
-    /// The values that are neither NULL nor sent before.
+    /// The values of parameters that are neither NULL nor sent as long data.
     values: &'a [u8],
-    /// What COM_STMT_SEND_LONG_DATA brought; empty, or one entry a parameter.
+    /// Data from COM_STMT_SEND_LONG_DATA; empty, or one entry per parameter.
     long_data: &'a [Option<Vec<u8>>],
 }
 
 impl<'a> Params<'a> {
-    /// Reads what stands behind the fixed part of COM_STMT_EXECUTE: the bitmap of NULLs, the
-    /// flag that says whether types follow, the types, the values. `types` keeps the types
-    /// between executions of a statement.
+    /// Parses what follows the fixed part of COM_STMT_EXECUTE: the NULL bitmap, the flag whether
+    /// types follow, the types, and the values. `types` keeps the types between executions of a
+    /// statement.
     pub fn parse(
         count: usize,
         block: &'a [u8],
@@ -54,31 +54,30 @@ impl<'a> Params<'a> {
         Ok(Self { nulls, types, values, long_data })
     }
 
-    /// How many there are.
+    /// The number of parameters.
     pub fn count(&self) -> usize {
         self.types.len()
     }
 }
 
-/// What stands behind VALUES in a prepared INSERT.
+/// The text after VALUES of a prepared INSERT.
 #[derive(Clone, Debug)]
 pub struct PreparedRows {
     text: Vec<u8>,
     dialect: Dialect,
-    /// Every value is a `?`, so that the text need not be looked at again.
+    /// Whether every value is a `?`, so that the text need not be scanned for each execution.
     only_params: bool,
 }
 
 impl PreparedRows {
-    /// Looks once at `text`, which begins behind VALUES.
+    /// Checks `text`, which begins after VALUES, for other values than `?`.
     pub fn new(text: &[u8], dialect: Dialect) -> Self {
         let plain =
             |byte: &u8| matches!(byte, b'(' | b')' | b',' | b'?') || byte.is_ascii_whitespace();
         Self { text: text.to_vec(), dialect, only_params: text.iter().all(plain) }
     }
 
-    /// Encodes the rows of one execution, appending them to `out`, which is left as it was
-    /// unless all of them are good.
+    /// Encodes the rows of one execution and appends them to `out`; on error `out` is unchanged.
     pub fn rows(
         &self,
         params: Params<'_>,
@@ -94,7 +93,7 @@ impl PreparedRows {
     }
 }
 
-/// Encodes parameters that are rows of the plan's values, one after the other.
+/// Encodes parameters as rows with the values of the plan, row by row.
 pub fn params_to_rows(
     params: Params<'_>,
     plan: &InsertPlan,
@@ -133,7 +132,7 @@ pub fn params_to_rows(
     scanned
 }
 
-/// A walk over parameters.
+/// Reads parameters in order.
 pub(super) struct ParamReader<'a> {
     params: Params<'a>,
     rest: &'a [u8],
@@ -146,7 +145,7 @@ impl<'a> ParamReader<'a> {
         Self { params, rest: params.values, at: 0, broken: None }
     }
 
-    /// What is wrong with the block itself, if that is why a parameter was not put.
+    /// The error in the parameter block itself, if that is why a parameter could not be read.
     fn broken(&self) -> Option<Error> {
         let why = self.broken?;
         Some(err!(PacketMalformed, "parameter {} of COM_STMT_EXECUTE {why}", self.at))
@@ -221,7 +220,7 @@ impl<'a> ParamReader<'a> {
         encoder.put(Literal::Float(value), |column, rules, out| put_f64(column, value, rules, out))
     }
 
-    /// DATE, DATETIME, TIMESTAMP: a length of 0, 4, 7 or 11, and so much of the fields.
+    /// DATE, DATETIME, TIMESTAMP: a length of 0, 4, 7 or 11, and that many bytes of the fields.
     fn put_datetime(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let Some(fields) = self.take_fields::<11>() else {
             return self.fail("is not a date");
@@ -231,7 +230,7 @@ impl<'a> ParamReader<'a> {
         let days = temporal::days_of(year.into(), month.into(), day.into());
         let in_day = hour < 24 && minute < 60 && second < 60 && micros < 1_000_000;
         let Some(days) = days.filter(|_| in_day) else {
-            // The text of what is no date is refused like any other text.
+            // Invalid dates are rejected by the same code as invalid text.
             let date = format!("{year:04}-{month:02}-{day:02}");
             let text = format!("{date} {hour:02}:{minute:02}:{second:02}.{micros:06}");
             return put_string(encoder, text.as_bytes());
@@ -244,7 +243,7 @@ impl<'a> ParamReader<'a> {
         })
     }
 
-    /// TIME: a length of 0, 8 or 12, and so much of sign, days, hours, minutes, seconds,
+    /// TIME: a length of 0, 8 or 12, and that many bytes of sign, days, hours, minutes, seconds and
     /// microseconds.
     fn put_time(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let Some(fields) = self.take_fields::<12>() else {
@@ -260,7 +259,7 @@ impl<'a> ParamReader<'a> {
         put_string(encoder, text.as_bytes())
     }
 
-    /// A length, and so many of `N` bytes; the others are zero.
+    /// Reads a length and that many of `N` bytes; the remaining ones are zero.
     fn take_fields<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (&length, rest) = self.rest.split_first()?;
         let (sent, rest) = rest.split_at_checked(length.into())?;
@@ -289,7 +288,7 @@ fn put_string(encoder: &mut RowEncoder<'_>, text: &[u8]) -> Result<(), Box<Fault
     })
 }
 
-/// Takes a length-encoded string off the front.
+/// Consumes a length-encoded string.
 #[inline]
 fn take_lenenc<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (&first, behind) = rest.split_first()?;

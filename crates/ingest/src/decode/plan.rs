@@ -1,4 +1,4 @@
-//! What every row of one statement shape has in common.
+//! The plan of an INSERT: what all rows of a statement of the same form have in common.
 
 use std::sync::Arc;
 
@@ -7,41 +7,40 @@ use freshet_schema::row::Put;
 use freshet_schema::value::{BadDefault, put_default, put_zero};
 use freshet_schema::{BadValue, Column, DefaultValue, OnBad, Rules, TableSchema};
 
-/// What a column takes when a row gives it no value.
+/// The value of a column that a row omits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Filler {
-    /// This cell.
+    /// An encoded default.
     Cell(Vec<u8>),
-    /// NULL.
     Null,
-    /// It has no default and takes no NULL.
+    /// An error, since the column has no default and is NOT NULL.
     Missing,
-    /// Its default does not fit it.
+    /// An error, since the default does not fit the column.
     Bad(BadValue),
 }
 
-/// Which column each value of a row is for, and what the other columns take.
+/// Maps the values of a row to columns, with defaults for the other columns.
 #[derive(Clone, Debug)]
 pub struct InsertPlan {
     schema: Arc<TableSchema>,
-    /// The column of each value.
+    /// The column index of each value.
     pub(super) columns: Vec<usize>,
-    /// For each column, whether rows give a value for it.
+    /// For each column, whether rows contain a value for it.
     pub(super) given: Vec<bool>,
-    /// For each column, what it takes otherwise.
+    /// For each column, its value if it is omitted.
     pub(super) fillers: Vec<Filler>,
-    /// Values come in the order of the columns.
+    /// Whether values are in column order.
     pub(super) in_order: bool,
-    /// A row whose values cannot be taken is left out, and the others are taken.
+    /// Whether rows with unacceptable values are omitted instead of failing the statement.
     pub(super) filters: bool,
 }
 
 impl InsertPlan {
-    /// A plan for rows that name these columns in this order, or all of them in the order of
-    /// the table. `now` is the time of the statement in microseconds since 1970 UTC.
+    /// A plan for rows with values for the columns `names`, or for all columns in table order.
+    /// `now` is the time of the statement in microseconds since 1970 UTC.
     ///
-    /// Fails with 1054 for a column the table lacks, 1110 for one named twice, and 1364 for
-    /// one that was left out and has no default.
+    /// Fails with 1054 for an unknown column, 1110 for a column named twice, and 1364 for an
+    /// omitted column without a default.
     pub fn new<N: AsRef<str>>(
         schema: &Arc<TableSchema>,
         names: Option<&[N]>,
@@ -53,8 +52,8 @@ impl InsertPlan {
         Ok(plan)
     }
 
-    /// The same, for sources whose rows may leave out any column, like JSON: what a row leaves
-    /// out and has no default is that row's fault.
+    /// Like [`Self::new`], for sources whose rows may omit any column, such as JSON. A row that
+    /// omits a column without a default is then a fault of that row.
     pub fn partial<N: AsRef<str>>(
         schema: &Arc<TableSchema>,
         names: Option<&[N]>,
@@ -72,15 +71,15 @@ impl InsertPlan {
         Ok(Self { schema: Arc::clone(schema), columns, given, fillers, in_order, filters: false })
     }
 
-    /// The same for a lax statement: a row with a value that cannot be taken is left out and
-    /// counted, instead of failing the statement.
+    /// Sets whether a row with an unacceptable value is omitted and counted, instead of failing the
+    /// statement.
     #[must_use]
     pub fn filtering(mut self, filters: bool) -> Self {
         self.filters = filters;
         self
     }
 
-    /// The plan at another time: defaults like CURRENT_TIMESTAMP are read again.
+    /// Reevaluates defaults like CURRENT_TIMESTAMP at another time.
     pub fn set_now(&mut self, now: i64, rules: &Rules) {
         for (column, slot) in self.schema.columns.iter().zip(&mut self.fillers) {
             if depends_on_now(column) {
@@ -94,17 +93,17 @@ impl InsertPlan {
         self.schema.columns.iter().any(depends_on_now)
     }
 
-    /// The columns that rows are encoded under.
+    /// The schema that rows are encoded with.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// How many values a row has.
+    /// The number of values in a row.
     pub fn width(&self) -> usize {
         self.columns.len()
     }
 
-    /// The column that the value at `position` is for.
+    /// The column of the value at `position`.
     pub fn column(&self, position: usize) -> &Column {
         &self.schema.columns[self.columns[position]]
     }
@@ -124,20 +123,19 @@ impl InsertPlan {
     }
 }
 
-/// How the fields of a source, like those of a CSV line, become the values of a row.
+/// Maps the fields of a source, such as a CSV line, to the values of a row.
 #[derive(Clone, Debug)]
 pub struct SourcePlan {
-    /// The plan of the values.
     pub plan: InsertPlan,
-    /// The name of each field, in the order of the source.
+    /// The name of each field, in source order.
     pub names: Vec<String>,
-    /// For each field the position of its value; `None` for one that no column takes.
+    /// The position of each field's value; `None` for fields without a column.
     pub fields: Vec<Option<usize>>,
 }
 
 impl SourcePlan {
-    /// A plan for fields of these names, or of the table's columns in order. Names that the
-    /// table lacks are fields that are read and dropped.
+    /// A plan for fields of these names, or for the table's columns in order. Fields that the table
+    /// lacks are read and ignored.
     pub fn new<N: AsRef<str>>(
         schema: &Arc<TableSchema>,
         names: Option<&[N]>,

@@ -1,4 +1,4 @@
-//! Schemas and printed rows for the tests of the decoders.
+//! Schemas and printed rows for tests of the decoders.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) fn schema(columns: &[(&str, ColumnType, bool)]) -> Arc<TableSchema> {
     Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![]))
 }
 
-/// Encoded rows as text, one line a row; NULL is `-`.
+/// Encoded rows as text, one line per row; NULL is `-`.
 pub(crate) fn show(schema: &TableSchema, bytes: &[u8], count: usize) -> Vec<String> {
     freshet_schema::row::validate(schema, bytes, count).unwrap();
     let mut builder = ColumnsBuilder::new(schema, count);

@@ -1,7 +1,7 @@
-//! `INSERT INTO t VALUES (..), (..)`: the literal scanner.
+//! Scans the literals of `INSERT INTO t VALUES (..), (..)`.
 //!
-//! It reads what nearly every insert consists of, literals, straight into rows. Whatever else
-//! stands there (an expression, a function, a hint) is not an error: it is the planner's.
+//! Nearly all inserts contain only literals, which are decoded directly into rows. Anything else
+//! (an expression, a function, a hint) is not an error but left to the planner.
 
 mod head;
 mod literal;
@@ -15,40 +15,37 @@ use super::{Fault, InsertPlan, RowEncoder, Warnings};
 
 pub use head::{Head, parse_head};
 
-/// The bits of `sql_mode` that change how literals read.
+/// The flags of `sql_mode` that affect the syntax of literals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dialect {
-    /// NO_BACKSLASH_ESCAPES: a backslash is a character like others.
+    /// NO_BACKSLASH_ESCAPES: a backslash is an ordinary character.
     pub no_backslash_escapes: bool,
-    /// ANSI_QUOTES: double quotes hold names, not strings.
+    /// ANSI_QUOTES: double quotes enclose identifiers, not strings.
     pub ansi_quotes: bool,
 }
 
-/// What a scan made.
+/// The result of a scan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scanned {
-    /// Rows appended.
+    /// Number of rows appended.
     pub rows: usize,
-    /// Bytes of the text that the statement took, with its semicolon.
+    /// Number of bytes of the statement, including its semicolon.
     pub consumed: usize,
-    /// Values that a lax mode changed.
+    /// Warnings about values that a lax SQL mode adjusted.
     pub warnings: Warnings,
 }
 
-/// Why a scan made nothing.
+/// Why a scan appended no rows.
 #[derive(Debug)]
 pub enum NoRows {
-    /// The text has something that is no literal: the planner's way.
+    /// The text contains something other than literals; the planner must handle it.
     NotLiteral,
-    /// A value or a row is wrong.
     Bad(Error),
 }
 
-/// Why a scan stops inside a row.
+/// Why a scan stopped within a row.
 enum Stop {
-    /// Something that is no literal.
     NotLiteral,
-    /// A value that is wrong.
     Fault(Box<Fault>),
 }
 
@@ -58,8 +55,8 @@ impl From<Box<Fault>> for Stop {
     }
 }
 
-/// Scans the rows behind `VALUES` up to the end of the statement and appends them to `out`,
-/// which is left as it was unless all of them are good.
+/// Scans the rows after `VALUES` up to the end of the statement and appends them to `out`; on error
+/// `out` is unchanged.
 pub fn scan_rows(
     text: &[u8],
     plan: &InsertPlan,
@@ -70,7 +67,7 @@ pub fn scan_rows(
     scan(text, plan, rules, dialect, None, out)
 }
 
-/// Scans rows in which some values are `?`, taken from `params` in turn.
+/// Scans rows in which some values may be `?`, which are taken from `params` in order.
 pub(super) fn scan(
     text: &[u8],
     plan: &InsertPlan,
@@ -97,21 +94,21 @@ pub(super) fn scan(
     scanned
 }
 
-/// A place in a text, and what the text means there.
+/// The scanner's position in the text, and how to interpret the text.
 struct Scanner<'a, 'p, 'b> {
     text: &'a [u8],
     at: usize,
     dialect: Dialect,
-    /// What is known of every part of the text between two quotes.
+    /// The encoding of every string in the text.
     encoding: Encoding,
-    /// Strings without their escapes.
+    /// Buffer for unescaped strings.
     unescaped: Vec<u8>,
     params: Option<&'p mut ParamReader<'b>>,
 }
 
 impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
     fn new(text: &'a [u8], dialect: Dialect, params: Option<&'p mut ParamReader<'b>>) -> Self {
-        // One pass over the whole text is cheaper than one for each string in it.
+        // One pass over the whole text is cheaper than one per string.
         let encoding = match std::str::from_utf8(text) {
             Ok(_) => Encoding::Utf8,
             Err(_) => Encoding::Unknown,
@@ -148,7 +145,7 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
         loop {
             let literal = self.literal(encoder);
             self.skip_blanks()?;
-            // A literal that the column does not take may be a part of something that it takes.
+            // A literal that does not fit the column may be part of an expression that does.
             let is_last = match self.peek() {
                 Some(b',') => false,
                 Some(b')') => true,
@@ -180,7 +177,7 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
     #[inline]
     fn skip_blanks(&mut self) -> Result<(), Stop> {
         match self.peek() {
-            // No blank and no comment begins with these.
+            // Neither whitespace nor a comment begins with these.
             Some(b'\''..=b',' | b'0'..=b'z') => Ok(()),
             _ => self.skip_long_blanks(),
         }
@@ -197,7 +194,7 @@ impl<'a, 'p, 'b> Scanner<'a, 'p, 'b> {
     }
 }
 
-/// The place behind blanks and comments; `None` for a comment that is a hint or has no end.
+/// The offset after whitespace and comments; `None` for a hint or an unterminated comment.
 fn blanks(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let rest = &text[at..];

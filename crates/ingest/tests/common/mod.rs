@@ -1,4 +1,4 @@
-//! A store on real files, and loads of two-int rows.
+//! A store on real files, and loads of rows with two INT columns.
 #![allow(dead_code, clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use freshet_storage::segment::ScanRequest;
 use freshet_storage::snapshot::TableSnapshot;
 use futures::executor::block_on;
 
-/// A store in a directory of its own.
+/// A store in a temporary directory.
 pub struct Store {
     dir: tempfile::TempDir,
     small: bool,
@@ -34,7 +34,7 @@ impl Store {
         Self { dir: tempfile::tempdir().unwrap(), small: false }
     }
 
-    /// With a log and memory so small that they are used again and again.
+    /// A store with so little log and memory that they are recycled repeatedly.
     pub fn small() -> Self {
         Self { small: true, ..Self::new() }
     }
@@ -67,14 +67,14 @@ impl Store {
         self.try_open().unwrap()
     }
 
-    /// Lets go of an engine without the ends of groups that an orderly stop writes; its tasks
-    /// end, so that the next one may have the store.
+    /// Stops an engine without ending its groups, as an orderly stop would; waits for its tasks, so
+    /// that the store can be opened again.
     pub fn crash(&self, engine: Arc<Engine>) {
         block_on(engine.halt());
         wait_until("the engine is gone", || Arc::strong_count(&engine) == 1);
     }
 
-    /// Keeps the directory and says where the store is in it.
+    /// Keeps the temporary directory and returns the path of the store in it.
     pub fn keep(self) -> std::path::PathBuf {
         let store = self.config().data_dir;
         let _ = self.dir.keep();
@@ -86,7 +86,7 @@ impl Store {
     }
 }
 
-/// Waits up to ten seconds.
+/// Waits up to ten seconds for a condition.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if holds() {
@@ -126,10 +126,10 @@ pub fn encoded(rows: &[(i32, i32)]) -> LoadBuffer {
     buffer
 }
 
-/// How long loads of tests wait.
+/// How long loads wait in tests.
 pub const PATIENCE: WaitLimit = WaitLimit::For(Duration::from_secs(10));
 
-/// Loads rows into a table, through files where that is asked for, and waits for nothing.
+/// Loads rows into a table, optionally through files, without waiting for the acknowledgement.
 pub fn load(
     engine: &Engine,
     target: &LoadTarget,
@@ -157,7 +157,7 @@ pub fn insert(
     loaded
 }
 
-/// Adds rows of `d.table` to a transaction.
+/// Adds rows to `d.table` in a transaction.
 pub fn add(engine: &Engine, transaction: &Transaction, table: &str, rows: &[(i32, i32)]) {
     let target = engine.target("d", table).unwrap();
     load(engine, &target, Destination::Transaction(transaction.own_rows()), rows, false);
@@ -172,7 +172,7 @@ pub fn batches(snapshot: &TableSnapshot) -> Vec<RecordBatch> {
     batches
 }
 
-/// The rows that a reader sees, sorted.
+/// The rows visible to a reader, sorted.
 pub fn rows_of(engine: &Engine, table: TableId, freshness: Freshness) -> Vec<(i32, i32)> {
     let snapshot = engine.snapshot(freshness).table(table).unwrap().unwrap();
     let mut rows = Vec::new();
@@ -185,18 +185,18 @@ pub fn rows_of(engine: &Engine, table: TableId, freshness: Freshness) -> Vec<(i3
     rows
 }
 
-/// A slow hash of a password, as servers store it since format 2.
+/// A slow password hash, as stored since format 2.
 pub const SLOW_HASH: &str =
     concat!("$A$005$", "a salt of 20 letters", "and.then.a.digest.that.has.43.letters......",);
 
-/// What rows of before show in a column that was added with the time as its default.
+/// The value of earlier rows in an added column whose default is the current time.
 pub const ALTERED_AT: &str = "2026-11-21 12:00:00.000000";
 
 pub fn account() -> Account {
     Account { name: "reader".to_owned(), host: "%".to_owned() }
 }
 
-/// Rows of before a column that was added with the time as its default.
+/// Inserts rows, then adds a column whose default is the current time.
 fn alter(engine: &Arc<Engine>) {
     let table = create_table(engine, "altered");
     insert(engine, "altered", GroupCommitMode::Off, &[(4, 40)]);
@@ -212,8 +212,8 @@ fn alter(engine: &Arc<Engine>) {
     block_on(engine.alter_columns(table, vec![add])).unwrap();
 }
 
-/// Files, a side file, a log that was used again, open groups, a truncated table, an altered
-/// one, a user.
+/// Fills a store with files, a side file, a recycled log, open groups, a truncated table, an
+/// altered table and a user.
 pub fn fill(store: &Store) {
     let engine = store.open();
     let auth = AuthData { sha2_slow: Some(SLOW_HASH.to_owned()), ..AuthData::default() };

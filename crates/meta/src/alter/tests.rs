@@ -85,7 +85,7 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
     let dated = SchemaChange::AddColumn { column, place: ColumnPlace::Last };
     let schema = changed(&table, &[dated]).unwrap();
     assert_eq!(schema.columns.last().unwrap().before.as_deref(), Some("2024-02-29"));
-    // A rename may change the case of a name.
+    // A rename may change only the case of a name.
     assert!(changed(&table, &[rename_to("score", "Score")]).is_ok());
 
     let mut single = spec("s");
@@ -110,7 +110,7 @@ fn a_schema_is_the_tables_only_when_it_is_adopted() {
     assert_eq!(adopted.schema(), &schema);
     assert_eq!(adopted.next_column, table.next_column.next());
     assert_eq!(meta.prepared_schema(table.id).unwrap(), None);
-    // Replay meets the barrier again.
+    // Replay reaches the barrier again.
     assert_eq!(meta.adopt_schema(table.id, &schema, Lsn(7)).unwrap(), adopted);
     let reloaded = crate::Catalog::load(meta.store.as_ref()).unwrap();
     assert_eq!(reloaded, *meta.catalog());

@@ -1,4 +1,4 @@
-//! One column as written, checked.
+//! Validation of a column.
 
 use freshet_base::{ColumnId, Result, bail};
 use freshet_schema::value;
@@ -11,7 +11,7 @@ use super::{check_comment, text_rules};
 use crate::names;
 use crate::spec::{ColumnSpec, DefaultSpec};
 
-/// The column that `written` asks for, under this id.
+/// The column for the specification `written`, with this id.
 pub(crate) fn column(written: &ColumnSpec, id: ColumnId, form: TableForm) -> Result<Column> {
     names::check_column(&written.name)?;
     check_comment(&written.comment, &format!("column '{}'", written.name))?;
@@ -81,7 +81,7 @@ fn is_taken(column: &Column) -> bool {
     value::put_default(column, 0, &Rules::default(), &mut Vec::new()).is_ok()
 }
 
-/// Refuses a default that the column cannot hold.
+/// Checks that the column can hold its default.
 fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
     let (fits, shown) = match value {
         DefaultValue::CurrentTimestamp => {

@@ -27,7 +27,7 @@ fn a_flush_applies_only_where_the_table_stands() {
     let (id, tablet) = table(&meta, "t");
     let first = publish(id, 0, 10, vec![rowset(1, tablet, 3, 10)]);
     assert_eq!(meta.publish(&first), PublishOutcome::Applied(()));
-    // Retried after its answer was lost, or planned from an old place.
+    // Retried after the answer was lost, or planned from an outdated flushed LSN.
     assert_eq!(meta.publish(&first), PublishOutcome::Stale { stands: Lsn(10) });
     let gap = publish(id, 11, 20, vec![]);
     assert_eq!(meta.publish(&gap), PublishOutcome::Stale { stands: Lsn(10) });
@@ -61,7 +61,7 @@ fn a_compaction_replaces_adjacent_rowsets_or_nothing() {
     assert!(replace(&parts[..2], &merged));
     assert!(!replace(&parts[..2], &rowset(10, tablet, 1, 8)), "its inputs are gone");
     assert_eq!(meta.rowsets(tablet), [merged, parts[2].clone()]);
-    // A flush is not disturbed by a compaction before it.
+    // A compaction of earlier rowsets does not affect a flush.
     let next = publish(id, 9, 12, vec![rowset(4, tablet, 10, 12)]);
     assert_eq!(meta.publish(&next), PublishOutcome::Applied(()));
 }
@@ -88,11 +88,11 @@ fn a_truncate_swaps_tablets_where_the_table_stands() {
     assert_eq!(meta.catalog().table_by_id(id), Some(&truncated.table));
     assert_eq!(truncated.table.partitions[0].incarnation, Incarnation(2));
     assert!(meta.rowsets(tablet).is_empty());
-    // Retried, it does not remove what was flushed after it.
+    // A retry does not remove what was flushed afterwards.
     meta.publish(&publish(id, 20, 30, vec![rowset(2, new, 21, 30)]));
     assert_eq!(meta.truncate(&truncate).unwrap(), PublishOutcome::Stale { stands: Lsn(30) });
     assert_eq!(meta.rowsets(new).len(), 1);
-    // A flush of the dead incarnation that comes late finds the table elsewhere.
+    // A late flush of the previous incarnation finds another flushed LSN.
     let late = publish(id, 9, 19, vec![rowset(3, tablet, 10, 19)]);
     assert_eq!(meta.publish(&late), PublishOutcome::Stale { stands: Lsn(30) });
 }
@@ -118,10 +118,10 @@ fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
     let again = open();
     assert_eq!(again.fold().tables(), meta.saved().tables());
     assert_eq!(again.saved_lsn(), Lsn(12));
-    // Replaying what is newer comes to the same.
+    // Replaying newer records gives the same result.
     assert_eq!(again.publish(&next), PublishOutcome::Applied(()));
     assert_eq!(again.fold().tables(), meta.fold().tables());
-    // What is committed at once brings the rest along.
+    // An immediate commit includes everything settled so far.
     meta.settled_to(Lsn(25));
     meta.create_database("e", false).unwrap();
     assert_eq!(open().fold().tables(), meta.fold().tables());

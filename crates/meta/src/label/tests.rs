@@ -8,7 +8,7 @@ fn book(clock: &Arc<TestClock>, limits: LabelLimits) -> Arc<LabelBook> {
     Arc::new(LabelBook::load(&store, limits, clock.clone()).unwrap())
 }
 
-/// At the time that the clock of the log shows.
+/// Appends at the current time of the log's clock.
 fn append(claim: Claim, txn: TxnId, lsn: Lsn) {
     let log_micros = claim.book.clock.now_micros();
     claim.appended(txn, lsn, log_micros);
@@ -47,7 +47,7 @@ fn a_label_names_one_load_until_it_is_given_back() {
         error.message(),
         "Label [a] has already been used, relate to txn [8], status [VISIBLE]."
     );
-    // Another database has labels of its own.
+    // Labels of other databases are independent.
     assert!(book.get(DbId(2), "a").is_none());
 }
 
@@ -92,7 +92,7 @@ fn no_label_is_forgotten_for_another() {
         append(new(&book, &format!("a{n}")), TxnId(n), Lsn(n));
     }
     clock.advance(HOUR);
-    // It expires first and came last.
+    // It was added last but expires first.
     streaming(&book, "s", 10);
     for (label, kind) in [("b", LabelKind::Statement), ("t", LabelKind::Streaming)] {
         let error = book.claim(DB, label, kind).unwrap_err();
@@ -103,12 +103,12 @@ fn no_label_is_forgotten_for_another() {
     for label in ["a0", "a1", "a2", "s"] {
         used(&book, label);
     }
-    // Another database has room of its own.
+    // Other databases have their own limit.
     book.claim(DbId(2), "b", LabelKind::Statement).unwrap();
     clock.advance(12 * HOUR);
     append(new(&book, "b"), TxnId(11), Lsn(11));
     used(&book, "a0");
-    // One that runs needs its place as well.
+    // Labels of running loads count as well.
     clock.advance(59 * HOUR);
     let running = (0..3).map(|n| new(&book, &format!("c{n}"))).collect::<Vec<_>>();
     assert!(book.claim(DB, "d", LabelKind::Statement).is_err());
@@ -132,7 +132,7 @@ fn a_clock_that_jumps_makes_no_label_forgotten_in_this_life_or_the_next() {
         clock.jump_wall(years * 365 * 24);
         used(&first, "saved");
         used(&first, "logged");
-        // The next process knows what the store and the log say.
+        // The next process knows only what the store and the log contain.
         let next = open();
         next.clock.has_shown(logged.log_micros);
         next.replayed(DB, "logged", LabelKind::Streaming, TxnId(2), Lsn(2), logged);
@@ -168,7 +168,7 @@ fn a_commit_saves_labels_up_to_its_lsn_and_removes_forgotten_ones() {
     assert_eq!(saving.put.iter().map(|r| r.label.as_str()).collect::<Vec<_>>(), ["a"]);
     book.saved(&saving);
     assert_eq!(book.save(Lsn(2)).put.len(), 1, "what is saved is not saved again");
-    // `a` is in the store and is forgotten.
+    // `a` is in the store and has expired.
     clock.advance(71 * HOUR);
     append(new(&book, "c"), TxnId(3), Lsn(3));
     append(new(&book, "d"), TxnId(4), Lsn(4));
@@ -186,7 +186,7 @@ fn replay_brings_labels_back_and_refuses_none() {
     book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), time(&book));
     book.replayed(DB, "a", LabelKind::Statement, TxnId(1), Lsn(5), time(&book));
     assert_eq!(book.finished(DB).len(), 1);
-    // A label that was forgotten and used again: the later record counts.
+    // If an expired label was used again, the later record counts.
     book.replayed(DB, "a", LabelKind::Statement, TxnId(2), Lsn(6), time(&book));
     assert_eq!(used(&book, "a").txn, Some(TxnId(2)));
     assert_eq!(book.finished(DB).len(), 1);

@@ -82,7 +82,7 @@ fn recycling_brings_labels_and_versions_and_names_the_side_file() {
     assert!(label(&again, "late").is_none(), "replay of the log brings it");
     let flushed = again.flushed(table).unwrap();
     assert_eq!((flushed.version, flushed.version_lsn), (Version(4), Lsn(20)));
-    // A flush of what lies before knows fewer versions; the count stays.
+    // A flush of earlier records has counted fewer versions; the higher count remains.
     let (schema_version, rowsets) = (SchemaVersion(1), vec![]);
     let (from, to, version) = (Lsn(0), Lsn(15), Version(3));
     let publish = Publish { table, from, to, version, schema_version, rowsets };

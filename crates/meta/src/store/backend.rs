@@ -1,4 +1,4 @@
-//! redb over the engine's own file system, so that simulation can crash it.
+//! The storage of redb on the engine's own file system, so that the simulation can crash it.
 
 use std::io;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use freshet_base::io::FileRef;
 use redb::StorageBackend;
 
-/// Zeros written at a time when the file grows.
+/// Written in steps when the file grows.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Set when the file could not grow: the one failure after which the store goes on.
+/// Set when the file could not grow, the only failure after which the store continues to work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GrowthFailed(Arc<AtomicBool>);
 
@@ -21,7 +21,6 @@ impl GrowthFailed {
     }
 }
 
-/// The file under redb.
 pub(super) struct FileBackend {
     file: FileRef,
     growth_failed: GrowthFailed,
@@ -38,7 +37,8 @@ impl FileBackend {
         Self { file, growth_failed }
     }
 
-    /// Takes the blocks now, so that a full disk shows here and not in the write of a page.
+    /// Allocates the blocks now, so that a full disk is detected here and not when a page is
+    /// written.
     fn grow(&self, from: u64, to: u64) -> io::Result<()> {
         let mut at = from;
         while at < to {
@@ -70,8 +70,8 @@ impl StorageBackend for FileBackend {
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         {
             self.growth_failed.0.store(true, Ordering::Release);
-            // What was added so far goes back; where even that fails, the longer file is
-            // harmless, since redb keeps its length in its header.
+            // Frees what was added so far. If even that fails, the longer file is harmless, since
+            // redb keeps its length in its header.
             let _ = self.file.set_len(now);
         }
         grown

@@ -1,4 +1,4 @@
-//! A file system in memory that forgets what was not synced, tears it, and fills up.
+//! An in-memory file system that can lose or tear unsynced writes, and become full.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use freshet_base::io::{Entry, File, FileRef, Fs, Mode};
 use parking_lot::Mutex;
 
-/// Blocks are written whole or not at all.
+/// Blocks are written atomically.
 const BLOCK_BYTES: usize = 512;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct Content {
     name_is_durable: bool,
 }
 
-/// Says of a block that was not synced whether the device has it.
+/// Returns for each unsynced block whether it survives a power failure.
 pub(crate) type Survives = Box<dyn FnMut() -> bool + Send>;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct State {
     files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Content>>>>,
     capacity: AtomicU64,
     syncs_fail: AtomicBool,
-    /// After how many more syncs power is cut.
+    /// The number of further syncs until a power failure.
     cut: Mutex<Option<(u64, Survives)>>,
     image: Mutex<Option<CrashFs>>,
 }
@@ -59,13 +59,13 @@ impl CrashFs {
         self.0.files.lock().values().map(|content| content.lock().now.len() as u64).sum()
     }
 
-    /// Cuts power in the middle of a sync, after letting so many through. The file system goes
-    /// on; what stood on the device then is [`CrashFs::image`].
+    /// Schedules a power failure in the middle of a sync, after `syncs` successful ones. The file
+    /// system continues to work; [`CrashFs::image`] has the contents of the device at that time.
     pub fn cut_power(&self, syncs: u64, survives: Survives) {
         *self.0.cut.lock() = Some((syncs, survives));
     }
 
-    /// What stood on the device when power was cut, if it was.
+    /// The contents of the device at the power failure, if it has happened.
     pub fn image(&self) -> Option<Self> {
         self.0.image.lock().clone()
     }
@@ -82,8 +82,8 @@ impl CrashFs {
         }
     }
 
-    /// What stands on the device after power was cut: of what was not synced, each block is
-    /// there or not as `survives` says.
+    /// The contents of the device after a power failure now; `survives` decides for each unsynced
+    /// block.
     pub fn after_power_cut(&self, mut survives: impl FnMut() -> bool) -> Self {
         let after = Self::new(self.0.capacity.load(Ordering::Relaxed));
         for (path, content) in self.0.files.lock().iter() {
@@ -140,7 +140,7 @@ impl Fs for CrashFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut files = self.0.files.lock();
         let content = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        // Until its directory is synced a crash leaves it without this name.
+        // Until its directory is synced, a crash loses this name.
         content.lock().name_is_durable = false;
         files.insert(to.to_owned(), content);
         Ok(())

@@ -1,4 +1,4 @@
-//! A store that lives as long as the process: for tests and simulation.
+//! An in-memory store for tests and simulation.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,7 +14,6 @@ pub struct MemStore {
 }
 
 impl MemStore {
-    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,9 +1,9 @@
-//! The store of one server: one redb file.
+//! The store of a server: a redb file.
 //!
-//! redb refuses every call after its first I/O error. Where that error was a full disk while
-//! growing, the file holds the last commit untouched, and the database is opened anew; every
-//! other failure of a commit is fatal, because a page that failed to sync may be gone from the
-//! page cache while later syncs succeed.
+//! redb refuses every call after its first I/O error. If that error was a full disk while growing,
+//! the file contains the last commit unmodified, and the database is reopened. Every other failure
+//! of a commit is fatal, because a page that failed to sync may be dropped from the page cache
+//! while later syncs succeed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use redb::{Database, ReadableDatabase, TableDefinition};
 use super::backend::{FileBackend, GrowthFailed};
 use super::{Batch, MetaStore, Pair, StoreError};
 
-/// All metadata is one table of text keys.
+/// All metadata is in one table with text keys.
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
-/// Metadata is read once at start and folded in memory, so the cache only serves commits.
+/// Metadata is read once at the start and then kept in memory, so the cache only serves commits.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Told why metadata can no longer be trusted; ends the process. In simulation it may return,
-/// and the call that failed reports the error.
+/// Called with the reason why metadata can no longer be trusted; ends the process. In the
+/// simulation it may return, and the failed call reports the error.
 pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 
 type Answer = Arc<Mutex<Option<Result<(), StoreError>>>>;
 
-/// Metadata in one file.
+/// Metadata in a redb file.
 pub struct RedbStore {
     fs: FsRef,
     path: PathBuf,
@@ -34,7 +34,7 @@ pub struct RedbStore {
     database: RwLock<Option<Database>>,
     growth_failed: GrowthFailed,
     waiting: Mutex<Vec<(Batch, Answer)>>,
-    /// Held while batches are committed; who gets it commits for all that wait.
+    /// Held during a commit; its holder commits all waiting batches.
     leader: Mutex<()>,
     on_fatal: OnFatal,
 }
@@ -46,10 +46,10 @@ impl std::fmt::Debug for RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the file at `path`, or makes it; its directory must exist.
+    /// Opens or creates the file at `path`; its directory must exist.
     ///
     /// # Errors
-    /// When it cannot be opened, or is no database.
+    /// When it cannot be opened, or is not a database.
     pub fn open(
         fs: FsRef,
         path: impl Into<PathBuf>,
@@ -93,14 +93,14 @@ impl RedbStore {
         }
     }
 
-    /// What to do after `error` of a commit.
+    /// Handles a failed commit.
     fn recover(&self, error: redb::Error) -> StoreError {
         if !self.growth_failed.take() {
             (self.on_fatal)(&format!("commit metadata in {}: {error}", self.path.display()));
             return self.failed("commit", error);
         }
         let mut database = self.database.write();
-        // The old handle gives up the file before the new one reads it.
+        // The old handle must be closed before the file is reopened.
         *database = None;
         match open_database(&self.fs, &self.path, &self.growth_failed) {
             Ok(reopened) => *database = Some(reopened),
@@ -134,7 +134,7 @@ impl RedbStore {
 }
 
 impl StoreError {
-    /// The same failure, for another batch of the commit.
+    /// The same error, for another batch of the commit.
     fn again(&self) -> Self {
         match self {
             Self::Conflict(key) => Self::Conflict(key.clone()),
@@ -157,7 +157,7 @@ fn open_database(
     };
     let file = if fs.exists(path) {
         let file = fs.open(path, Mode::Write).map_err(|error| io("open", error))?;
-        // What recovery reads must be on the device, not only in the page cache.
+        // Recovery must read what is on the device, not only in the page cache.
         file.drop_cache().map_err(|error| io("sync", error))?;
         file
     } else {

@@ -46,7 +46,8 @@ fn check_store(store: &dyn MetaStore) {
     assert_eq!(get(store, "/a/1").as_deref(), Some("one"));
     assert_eq!(get(store, "/a/2").as_deref(), Some("two"));
 
-    // Of batches committed together, each stands for itself and sees those before it.
+    // Batches committed together succeed or fail independently, and see the effects of earlier
+    // ones.
     let mut after = put("/c", "seen");
     after.expect.push(("/b/1".to_owned(), Some(b"four".to_vec())));
     let results = store.commit_all(&[conflicting, put("/b/1", "four"), after]);
@@ -116,7 +117,7 @@ fn a_full_disk_is_an_error_and_the_store_goes_on() {
     assert!(matches!(error, StoreError::DiskFull(_)), "{error}");
     assert_eq!(get(&store, "/kept").as_deref(), Some("yes"));
     assert_eq!(get(&store, &format!("/large/{n}")), None);
-    // Small changes find room inside the file, and with room everything does again.
+    // Small changes fit into the file, and once there is space, large ones succeed again.
     store.commit(put("/small", "fits")).unwrap();
     fs.set_capacity(2 * ROOM_BYTES);
     store.commit(put(&format!("/large/{n}"), &large)).unwrap();
@@ -152,8 +153,8 @@ fn a_file_that_is_no_database_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Power is cut in the middle of a commit; what stands is what was committed before it, and
-    /// all or nothing of that one, whatever blocks the device kept.
+    /// Power fails in the middle of a commit. The store then contains all earlier commits, and
+    /// either all or nothing of that one, whichever blocks survive.
     #[test]
     fn what_was_committed_survives_a_power_cut(
         sizes in prop::collection::vec(0usize..20_000, 1..30),
@@ -179,7 +180,7 @@ proptest! {
             before = after.clone();
             after.insert(key, value.into_bytes());
         }
-        // Where the cut never came, nothing was in flight.
+        // If the power failure did not happen, no commit was in progress.
         let (image, in_flight) = match fs.image() {
             Some(image) => (image, true),
             None => (fs.after_power_cut(|| false), false),

@@ -119,7 +119,7 @@ fn an_account_with_more_rights_is_out_of_reach() {
     }
     assert_eq!(errno(meta.set_auth(&peer, &clerk, auth())), 1227, "without CREATE USER");
     assert_eq!(errno(meta.create_user(&peer, &of("x", "%"), auth(), true).map(drop)), 1227);
-    // Its own password, and those of accounts with no more rights on the server.
+    // It may change its own password and those of accounts with no more privileges on the server.
     assert_eq!(errno(meta.set_auth(&peer, &peer, auth())), 0);
     let on_database = GrantObject::Database("d".to_owned());
     meta.grant(&peer, one(Privilege::Select), &on_database).unwrap();

@@ -1,4 +1,4 @@
-//! Bits that flip in cold files, files that are gone: named, isolated, given up only when told.
+//! Flipped bits in old files, and missing files: reported, isolated, and given up only on request.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use freshet_storage::delta::Freshness;
 
 use crate::{act, fill_log, store};
 
-/// The files below `dir`, by name.
+/// The files below `dir`, ordered by name.
 pub(crate) fn files(sim: &Sim, dir: &str) -> Vec<PathBuf> {
     let below = |(path, _): (PathBuf, u64)| path.starts_with(dir).then_some(path);
     sim.fs.files().into_iter().filter_map(below).collect()
@@ -24,21 +24,21 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// What `freshet check` finds in `path`.
+/// The number of findings of `freshet check` in `path`.
 fn findings(sim: &mut Sim, path: &Path) -> usize {
     let (config, world) = (sim.config.clone(), sim.world());
     let report = check(&config, &world).unwrap();
     report.findings.iter().filter(|finding| finding.file == path).count()
 }
 
-/// The store must not open, and say why and what to do.
+/// Checks that the store does not open, and that the error says why and what to do.
 fn refused(sim: &mut Sim, path: &Path) {
     let error = sim.try_open().unwrap().unwrap_err().to_string();
     assert!(error.contains(name(path)) && error.contains("freshet repair"), "{error}");
     assert_eq!(findings(sim, path), 1, "{}", path.display());
 }
 
-/// `freshet repair --accept`; what was given up.
+/// Runs `freshet repair --accept`; returns what was given up.
 pub(crate) fn repair(sim: &mut Sim) -> Vec<Loss> {
     let (config, world) = (sim.config.clone(), sim.world());
     let mut losses = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn repair(sim: &mut Sim) -> Vec<Loss> {
     losses
 }
 
-/// Where the frames of a log file stand: offset and bytes, in order, those of idle times too.
+/// Offsets and sizes of the frames in a log file, in order, including idle records.
 pub(crate) fn frames(sim: &Sim, path: &Path) -> Vec<(usize, usize)> {
     let bytes = sim.fs.read(path).unwrap();
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -57,7 +57,7 @@ pub(crate) fn frames(sim: &Sim, path: &Path) -> Vec<(usize, usize)> {
     begins.map(|at| (at, 32 + number(at + 8) + number(at + 12))).collect()
 }
 
-/// Where the heads of the batches of a log file stand.
+/// Offsets of the batch heads in a log file.
 fn heads(sim: &Sim, path: &Path) -> Vec<usize> {
     let bytes = sim.fs.read(path).unwrap();
     let blocks = (0..bytes.len()).step_by(4096);
@@ -128,13 +128,13 @@ fn a_bit_flipped_behind_the_durable_end_of_the_log_is_a_torn_tail() {
     let mut sim = store(32);
     act(&sim, |client| async move {
         client.load("a", 3, Off, None).await;
-        // Before metadata says that the log was durable up to there.
+        // Before metadata records that the log was durable up to there.
         client.sleep(Duration::from_millis(10)).await;
     });
     sim.end_life(Death::ProcessEnd);
     let log = files(&sim, "/store/wal").remove(0);
     let (begin, bytes) = *frames(&sim, &log).last().unwrap();
-    // The last batch covers the record before it and is covered by none.
+    // The last batch covers the record before it and is not covered itself.
     sim.fs.flip(&log, begin + bytes / 2, 0);
     sim.open();
     sim.replay_again();
@@ -198,7 +198,7 @@ fn a_rotten_block_of_the_term_harms_nobody_and_two_are_named() {
     load(&sim);
     sim.crash(Death::PowerCut);
     sim.replay_again();
-    // One of an earlier start, put back.
+    // The file of an earlier start is put back.
     let old = sim.fs.read(terms).unwrap();
     for _ in 0..2 {
         sim.crash(Death::PowerCut);
@@ -217,7 +217,7 @@ fn a_rotten_block_of_the_term_harms_nobody_and_two_are_named() {
     load(&sim);
     sim.crash(Death::PowerCut);
     sim.replay_again();
-    // Without the file at all, and behind a repair.
+    // Without the file at all, and after a repair.
     sim.end_life(Death::PowerCut);
     sim.fs.remove_file(terms).unwrap();
     refused(&mut sim, terms);
@@ -262,7 +262,7 @@ fn of_an_accepted_hole_nothing_else_is_lost() {
 fn rows_behind_a_truncate_that_was_given_up_tell_of_it() {
     let mut sim = store(34);
     act(&sim, |client| async move { client.load("a", 3, Off, None).await });
-    // Metadata does not hear of the TRUNCATE before the crash.
+    // The TRUNCATE does not reach metadata before the crash.
     let full = Action::Io(std::io::ErrorKind::StorageFull);
     sim.failpoints.arm("barrier-before-publish", 0, full);
     act(&sim, |client| async move {
@@ -312,7 +312,7 @@ fn a_log_file_that_is_gone_is_named_and_given_up_only_when_told() {
     act(&sim, |client| async move {
         client.load("a", 3, Off, None).await;
         client.flush("a").await;
-        // The checkpoint has the flush, whose record goes with the file.
+        // The checkpoint contains the flush, whose record is lost with the file.
         client.sleep(Duration::from_secs(2)).await;
         client.load("a", 3, Off, None).await;
     });

@@ -1,4 +1,4 @@
-//! Scenarios: sequences that the design names, room that runs out, damage on the disk.
+//! Scenarios: sequences of events from the design documents, lack of space, and damage on the disk.
 #![allow(clippy::unwrap_used)]
 
 mod damage;
@@ -36,7 +36,7 @@ fn store(seed: u64) -> Sim {
     sim
 }
 
-/// Runs `actions` to their end, or to the death of the process.
+/// Runs `actions` until they end or the process dies.
 fn act<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     sim: &Sim,
     actions: impl FnOnce(Client) -> F,
@@ -44,7 +44,7 @@ fn act<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     sim.run(actions(sim.client(false)))
 }
 
-/// Appends rows without waiting for their acknowledgement.
+/// Appends rows without waiting for the acknowledgement.
 fn append(client: &Client, table: &str, count: i64) -> Lsn {
     let target = client.engine.target("d", table).unwrap();
     let ids = client.model.lock().take_ids(count);
@@ -59,8 +59,8 @@ fn add_column(name: &str) -> SchemaChange {
     SchemaChange::AddColumn { column: rows::added_column(name), place: ColumnPlace::Last }
 }
 
-/// Runs `actions` once for every call of the disk in which the process can die, until they
-/// end before it does; the store must be whole each time.
+/// Runs `actions` repeatedly, with the process dying in each call of the disk in turn, until they
+/// complete before it dies; the store must be intact each time. Returns the number of runs.
 fn die_in_every_call<F: Future<Output = ()> + Send + 'static>(
     prepare: impl Fn(&mut Sim),
     actions: impl Fn(Client) -> F,
@@ -81,7 +81,7 @@ fn die_in_every_call<F: Future<Output = ()> + Send + 'static>(
     unreachable!("actions have an end")
 }
 
-/// Loads until the log was recycled.
+/// Loads rows until the log has been recycled.
 async fn fill_log(client: &Client, table: &str) {
     let start = client.engine.meta().log_state().recycled.lsn;
     while client.engine.meta().log_state().recycled.lsn == start {

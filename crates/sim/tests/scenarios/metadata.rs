@@ -1,4 +1,4 @@
-//! Metadata follows the log: records of it that are lost, late, or stand behind something else.
+//! Metadata follows the log: scenarios with lost, late or skipped metadata records.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use freshet_storage::delta::Freshness;
 use crate::damage::{files, frame_of, frames, repair};
 use crate::{act, die_in_every_call, fill_log, store};
 
-/// The kind of a record of metadata.
+/// The kind of metadata records.
 const METADATA: u8 = 6;
 
 /// The last record of a kind in the log, with its file.
@@ -31,7 +31,7 @@ fn last_of(sim: &Sim, kind: u8) -> Option<(PathBuf, Lsn)> {
     last
 }
 
-/// Bits of the last record of a kind rot.
+/// Damages the last record of a kind.
 fn rot_last(sim: &Sim, kind: u8) -> Lsn {
     let (log, lsn) = last_of(sim, kind).unwrap();
     let (begin, bytes) = frame_of(sim, &log, lsn);
@@ -45,7 +45,7 @@ fn rows_of(sim: &Sim, table: &str) -> usize {
     rows::read(&table).unwrap().len()
 }
 
-/// How often files below `dir` were synced, of those that `synced` names.
+/// The number of syncs of files below `dir` among `synced`.
 fn syncs(synced: &[PathBuf], dir: &str) -> usize {
     synced.iter().filter(|path| path.starts_with(Path::new(dir))).count()
 }
@@ -60,7 +60,7 @@ fn flushes_and_merges_may_die_in_every_call() {
                 client.load_large("a", 10, 2).await;
                 client.flush("a").await;
             }
-            // Merges, and a checkpoint behind them.
+            // Merges, followed by a checkpoint.
             client.sleep(Duration::from_secs(3)).await;
         },
     );
@@ -94,7 +94,7 @@ fn a_merge_whose_record_rots_before_the_checkpoint_takes_no_rows_away() {
             client.load("a", 20, Off, None).await;
             client.flush("a").await;
         }
-        // The merge has settled, and nobody reads what it replaced.
+        // The merge has settled, and nobody reads the rowsets that it replaced.
         let merges = || client.engine.metrics().compactions.get();
         let before = merges();
         while merges() == before {
@@ -120,7 +120,7 @@ fn a_flush_whose_record_is_given_up_has_its_rows_in_the_log() {
         client.load("a", 20, Off, None).await;
         client.load_large("a", 30, 2).await;
         client.flush("a").await;
-        // A record behind it says that it was durable.
+        // The batch head of a later record says that it was durable.
         client.load("b", 1, Off, None).await;
         client.load("b", 1, Off, None).await;
     });
@@ -144,7 +144,7 @@ fn a_flush_whose_record_is_given_up_has_its_rows_in_the_log() {
 #[test]
 fn replay_takes_no_more_memory_than_there_was() {
     let mut sim = store(83);
-    // No checkpoint comes through.
+    // Checkpoints fail.
     sim.failpoints.arm("checkpoint", 0, freshet_base::fail::Action::Io(std::io::ErrorKind::Other));
     act(&sim, |client| async move {
         for _ in 0..12 {
@@ -241,7 +241,7 @@ fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
         let engine = client.engine.clone();
         let id = engine.target("d", "a").unwrap().id();
         let mut given_up = Box::pin(engine.flush_table(id));
-        // The cut is made, files are being written; these rows come behind it.
+        // The cut is made and files are being written; these rows come after the cut.
         assert!((&mut given_up).now_or_never().is_none());
         client.load("a", 20, Off, None).await;
         client.sleep(Duration::from_millis(50)).await;
@@ -252,7 +252,7 @@ fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
                 client.sleep(Duration::from_millis(1)).await;
             }
         }
-        // Its record has entered; whoever asked goes away.
+        // Its record is in the log when the caller drops the future.
         drop(given_up);
         engine.flush_table(id).await.unwrap();
         engine.table_state(id).unwrap().delta.stats().rows

@@ -1,4 +1,4 @@
-//! The rows of a delta record by record, as a side file keeps them.
+//! Extracts the rows of a delta by record, for side files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::side::{SideBody, SideEntry};
 use crate::view::TableView;
 
 impl TableView {
-    /// Puts out what stands above the files up to `up_to`, record by record, for a side file; a
-    /// node of it at a time is in memory twice. Returns how many versions the records above
-    /// `up_to` gave the table. `chunks` are all of the delta from the view's head on; encoding
-    /// them takes its time and needs no lock.
+    /// Calls `put` with the unflushed records up to `up_to`, in the format of a side file; at most
+    /// one chunk at a time is in memory twice. Returns the number of versions created by records
+    /// above `up_to`. `chunks` must be all chunks of the delta from the view's head on. Encoding
+    /// takes a while but needs no lock.
     ///
     /// # Errors
-    /// Those of `put`, and [`crate::Error::Internal`] when columns contradict their schema.
+    /// Those of `put`, and [`crate::Error::Internal`] when columns do not match their schema.
     pub fn side_rows(
         &self,
         chunks: &[Arc<Chunk>],
@@ -41,7 +41,7 @@ impl TableView {
         Ok(chunks.iter().map(|chunk| versions_after(chunk, up_to)).sum())
     }
 
-    /// The large loads of a chunk: each is a group of its own, and its rows are files.
+    /// The large loads of a chunk: each is a group of its own with its rows in files.
     fn large_loads(&self, chunk: &Chunk, to: Lsn, out: &mut Vec<SideEntry>) {
         for (lsn, event) in chunk.events.iter().filter(|(lsn, _)| *lsn > self.flushed && *lsn <= to)
         {
@@ -94,7 +94,8 @@ impl TableView {
     }
 }
 
-/// Every group, load alone and large load that ends above `lsn` gave the table a version.
+/// The number of versions created above `lsn`: one by the end of each group, each load with a group
+/// of its own, and each large load.
 fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
     let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
     let gives_version = |event: &Event| match event {

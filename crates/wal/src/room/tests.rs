@@ -90,7 +90,7 @@ fn who_publishes_is_served_before_loads_and_overtakes_only_those() {
     assert!((&mut second).now_or_never().is_none());
     assert_eq!(ledger.waiting(), 3);
     assert!(ledger.try_reserve(1, Class::Publish).is_none(), "two wait already");
-    // Twelve blocks that are sure: ten for publishes, eight for loads.
+    // Twelve blocks are guaranteed: ten of them for publishes, eight for loads.
     ledger.add_files(1);
     let first = first.now_or_never().unwrap().unwrap();
     let second = second.now_or_never().unwrap().unwrap();
@@ -106,7 +106,7 @@ fn who_publishes_is_served_before_loads_and_overtakes_only_those() {
 #[derive(Clone, Debug)]
 enum Step {
     Reserve(usize),
-    /// Writes up to so many of the reserved records as one batch of pieces.
+    /// Writes up to this many of the reserved records as one batch of pieces.
     Write(usize),
     Release,
     AddFile,
@@ -122,7 +122,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A ledger with the files that it speaks of.
+/// A ledger with the files it accounts for.
 struct Disk {
     fs: MemFs,
     ledger: Arc<Ledger>,
@@ -161,7 +161,7 @@ impl Disk {
         self.ledger.written(charge_bytes, block_bytes);
     }
 
-    /// Packs records as the queue does: into pieces of a record's largest size, with heads.
+    /// Packs records like the queue: into pieces of the maximum record size, with heads.
     fn write_batch(&mut self, batch: Vec<(usize, Room)>) {
         let empty = (0, 0, BATCH_HEAD_BYTES as u64);
         let mut piece = empty;
@@ -180,7 +180,7 @@ impl Disk {
 }
 
 proptest! {
-    /// Whatever is reserved finds its place: `place` panics where no file is ready.
+    /// Every reserved record fits: `place` panics when no file is ready.
     #[test]
     fn who_holds_room_never_finds_the_log_full(steps in proptest::collection::vec(step(), 1..200)) {
         let mut disk = Disk::new();

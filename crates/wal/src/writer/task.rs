@@ -1,4 +1,4 @@
-//! The writer: takes everything queued, writes it, moves the horizon; again and again.
+//! The writer task: writes everything queued and advances the horizon, in a loop.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -18,46 +18,46 @@ use crate::queue::Piece;
 use crate::recycle::Slot;
 use crate::room::Class;
 
-/// What the writer does next.
+/// The next action of the writer.
 enum Turn {
-    /// The batch was filled: write it.
+    /// Write the batch just taken from the queue.
     Write,
-    /// The log is idle and its last record is covered by no later head.
+    /// The log is idle, and no later batch head covers its last record.
     Idle,
-    /// Everything is written and the log stops.
+    /// Everything is written, and the log is to stop.
     Stop,
 }
 
-/// What the writer keeps from turn to turn.
+/// State of the writer between turns.
 struct Desk {
     batch: Vec<Piece>,
-    /// The end of the last batch that is on the device.
+    /// The end of the last durable batch.
     position: LogPosition,
-    /// Pieces that do not stand together pass through here on their way to the device.
+    /// Buffer to assemble pieces that are not contiguous in memory.
     scratch: AlignedBuffer,
-    /// The last durable record of a caller.
+    /// The last durable record appended by a caller, as opposed to an idle record.
     last_of_callers: Lsn,
-    /// The highest durable LSN that a durable head names.
+    /// The highest LSN that a durable batch head records as durable.
     covered: Lsn,
     idle: Option<IdleTimer>,
 }
 
-/// Runs out when nothing was written since it was set.
+/// Expires if nothing is written while it runs.
 struct IdleTimer {
     horizon: Lsn,
     sleep: BoxFuture<'static, ()>,
 }
 
 impl Desk {
-    /// Whether a restart could not tell that the last record was acknowledged.
+    /// Whether a restart could not know that the last record was acknowledged.
     fn is_uncovered(&self) -> bool {
         self.last_of_callers > self.covered
     }
 }
 
 impl Wal {
-    /// Writes what is appended until [`Wal::stop`], or until a write fails. Writes block: in
-    /// production a thread of its own drives this. Call it once.
+    /// Writes appended records until [`Wal::stop`], or until a write fails. Writes block: in
+    /// production it runs on a dedicated thread. To be called once.
     pub async fn run(self: Arc<Self>) {
         self.write_until_stopped().await;
         self.has_ended.store(true, Ordering::Release);
@@ -69,7 +69,8 @@ impl Wal {
             batch: Vec::new(),
             position: self.term.after,
             scratch: AlignedBuffer::new(self.options.piece_bytes()),
-            // What an earlier term was cut off at is read from here on, so it must not be lost.
+            // Records at the end of the previous term are readable from now on, so they must not
+            // get lost.
             last_of_callers: self.term.after.lsn,
             covered: self.term.covered,
             idle: None,
@@ -90,8 +91,8 @@ impl Wal {
         }
     }
 
-    /// Waits for something to do. There is no timer but that of idleness: while one batch is
-    /// written the next one gathers.
+    /// Waits for work. The only timer is that of idleness: while one batch is written, the next one
+    /// accumulates.
     fn next_turn<'a>(&'a self, desk: &'a mut Desk) -> impl Future<Output = Turn> + 'a {
         poll_fn(move |context| {
             self.writer.register(context.waker());
@@ -113,8 +114,9 @@ impl Wal {
         })
     }
 
-    /// Ready once nothing was written for a while. The timer is left running while batches
-    /// come, and set again when it ran out: a timer a batch would cost more than the batch.
+    /// Ready once nothing was written for `idle_after`. The timer keeps running while batches are
+    /// written, and is restarted only when it expires: a timer per batch would cost more than the
+    /// batch.
     fn poll_idle(&self, desk: &mut Desk, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let timer = desk.idle.get_or_insert_with(|| IdleTimer {
@@ -130,8 +132,8 @@ impl Wal {
         }
     }
 
-    /// Queues an idle record, whose head names everything before it as durable. Where there is
-    /// no room for one the log is full and the records that free it will do the same.
+    /// Queues an idle record, whose batch head records everything before it as durable. If there is
+    /// no space for it the log is full, and records that free space will have the same effect.
     fn cover(&self, desk: &mut Desk) {
         desk.covered = desk.last_of_callers;
         if let Some(room) = self.ledger.try_reserve(0, Class::Privileged) {
@@ -166,7 +168,7 @@ impl Wal {
         slot
     }
 
-    /// Gives a batch its head.
+    /// Completes a piece with its batch head.
     fn seal(&self, piece: &mut Piece, before: LogPosition) -> Head {
         let head = Head {
             term: self.term.term,
@@ -184,7 +186,7 @@ impl Wal {
         head
     }
 
-    /// Brings one piece to the device: durable when it returns.
+    /// Writes a piece to the device; durable on return.
     fn write_piece(
         &self,
         piece: &Piece,
@@ -207,7 +209,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Tells everybody that a piece is durable.
+    /// Publishes that a piece is durable.
     fn finish_piece(&self, piece: Piece, head: &Head, desk: &mut Desk) {
         let block_bytes = piece.block_bytes();
         desk.position = head.position();
@@ -224,8 +226,8 @@ impl Wal {
     }
 }
 
-/// Writes `parts` one behind the other, through `scratch`: one synced write for what fits there,
-/// more for a record that is larger.
+/// Writes concatenated `parts` through `scratch`: one synced write if they fit, several for a
+/// larger record.
 fn write_through<'a>(
     scratch: &mut AlignedBuffer,
     parts: impl Iterator<Item = &'a [u8]>,
@@ -248,8 +250,8 @@ fn write_through<'a>(
     file.write_all_at(scratch.bytes(), offset)
 }
 
-/// Lets other tasks go first: where everything runs in one thread, the only way to see what
-/// happens between a write and the horizon. Costs tens of nanoseconds on a thread of its own.
+/// Lets other tasks run first. On a single thread this is the only way to observe the state between
+/// a write and the advance of the horizon. It costs tens of nanoseconds on a dedicated thread.
 fn yield_now() -> impl Future<Output = ()> {
     let mut yielded = false;
     poll_fn(move |context| {

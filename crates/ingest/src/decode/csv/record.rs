@@ -1,68 +1,69 @@
-//! One line: where it ends, and what its fields are.
+//! Finds the end of a line and its fields.
 
 use memchr::memmem::Finder;
 
 use super::{CsvFormat, put_field};
 use crate::decode::{Fault, RowEncoder, SourcePlan, Work};
 
-/// Where the line at the front of some bytes ends.
+/// Result of searching for the end of the line at the start of the input.
 pub(super) enum Cut {
-    /// It has `length` bytes, `taken` with its delimiter.
+    /// The line has `length` bytes, or `taken` bytes with its delimiter.
     Line { length: usize, taken: usize },
-    /// Its end is not there yet.
+    /// The end has not arrived yet.
     Incomplete,
-    /// It ends inside an enclosed field.
+    /// The body ends within an enclosed field.
     Unclosed,
 }
 
-/// What it takes to read lines of one format.
+/// Splits lines of one format, with state for lines that arrive in pieces.
 pub(super) struct Record {
     delimiter: Finder<'static>,
     separator: Finder<'static>,
     single_delimiter: Option<u8>,
     single_separator: Option<u8>,
-    /// The default delimiter takes a carriage return before it along.
+    /// The default delimiter, a line feed, includes a preceding carriage return.
     trims_return: bool,
     enclose: Option<u8>,
     escape: Option<u8>,
-    /// The fields of an enclosed line, one after the other, and where each ends.
+    /// The unescaped fields of a line, concatenated, and where each ends. Only used if fields may
+    /// be enclosed.
     fields: Vec<u8>,
     ends: Vec<usize>,
     progress: Progress,
     pub(super) work: Work,
 }
 
-/// How far the line at the front was looked at. A line may come in many pieces, and none of it is
-/// looked at again with each of them.
+/// How far the current line has been examined, so that no byte of a line that arrives in many
+/// pieces is examined again for each piece.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     place: Place,
-    /// Where that place begins.
+    /// Where the current part of the line begins.
     at: usize,
-    /// No delimiter begins before this, from the place on.
+    /// No delimiter begins in the part before this offset.
     delimiter_from: usize,
-    /// Where one does, once it was seen.
+    /// Offset of the delimiter once it is found.
     delimiter_at: Option<usize>,
-    /// No separator begins before this, from the place on.
+    /// No separator begins in the part before this offset.
     separator_from: usize,
 }
 
-/// What the next byte of an enclosed line belongs to.
+/// What the next byte belongs to, if fields may be enclosed.
 #[derive(Clone, Copy, Default)]
 enum Place {
-    /// A field that begins here.
+    /// The start of a field.
     #[default]
     Start,
-    /// A field between its enclosing bytes.
+    /// The inside of an enclosed field.
     Enclosed,
-    /// The rest of a field, which is all of it when it is not enclosed.
+    /// The rest of a field, or all of it if it is not enclosed.
     Rest,
 }
 
-/// How an enclosed part of a field goes on.
+/// Whether the enclosed part of a field is complete.
 enum Enclosed {
     Closed,
-    /// Its end is not there yet.
+    /// Its end has not arrived yet.
     Open,
 }
 
@@ -84,13 +85,13 @@ impl Record {
         }
     }
 
-    /// Bytes of fields that are kept beside the line.
+    /// Size of the unescaped fields buffered for the current line.
     pub(super) fn field_bytes(&self) -> usize {
         self.fields.len()
     }
 
-    /// Finds the end of the line at the front of `bytes`. Where it is not there yet, the next
-    /// call has the same line at the front, and more of it.
+    /// Finds the end of the line at the start of `bytes`. If it has not arrived yet, the next call
+    /// must pass the same line with more bytes.
     #[inline]
     pub(super) fn cut(&mut self, bytes: &[u8], last: bool) -> Cut {
         if let Some(enclose) = self.enclose {
@@ -113,7 +114,7 @@ impl Record {
         Cut::Line { length: end - usize::from(returns), taken }
     }
 
-    /// Where the first delimiter from `at` on begins.
+    /// Offset of the first delimiter at or after `at`.
     #[inline]
     fn find_delimiter(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
         if let Some(found) = self.progress.delimiter_at.filter(|found| *found >= at) {
@@ -132,7 +133,7 @@ impl Record {
         found
     }
 
-    /// Where the first separator from `at` on begins that ends before `end`.
+    /// Offset of the first separator at or after `at` that ends at or before `end`.
     fn find_separator(&mut self, bytes: &[u8], at: usize, end: usize) -> Option<usize> {
         let from = at.max(self.progress.separator_from).min(end);
         let found = self.separator.find(&bytes[from..end]);
@@ -144,7 +145,7 @@ impl Record {
         found.map(|found| from + found)
     }
 
-    /// The same as [`Self::cut`] where line ends inside of enclosed fields are data.
+    /// Like [`Self::cut`] if fields may be enclosed: line ends in enclosed fields are data.
     fn cut_enclosed(&mut self, bytes: &[u8], last: bool, enclose: u8) -> Cut {
         loop {
             let at = self.progress.at;
@@ -172,11 +173,11 @@ impl Record {
         }
     }
 
-    /// Takes the rest of a field; what came of the line, unless it goes on with another field.
+    /// Consumes the rest of a field. Returns `None` if another field follows in the line.
     fn take_rest(&mut self, bytes: &[u8], last: bool) -> Option<Cut> {
         let at = self.progress.at;
         let line_end = self.find_delimiter(bytes, at);
-        // A separator counts where no delimiter can begin inside of it with what is to come.
+        // A separator counts only where no delimiter can begin that includes bytes yet to arrive.
         let end = match line_end {
             Some(end) => end,
             None if last => bytes.len(),
@@ -205,7 +206,7 @@ impl Record {
         self.ends.push(self.fields.len());
     }
 
-    /// Takes what is there of an enclosed part of a field, up to behind the byte that ends it.
+    /// Consumes the available bytes of the enclosed part of a field, including the closing byte.
     fn take_enclosed(&mut self, bytes: &[u8], last: bool, enclose: u8) -> Enclosed {
         let escape = self.escape.unwrap_or(enclose);
         loop {
@@ -217,12 +218,12 @@ impl Record {
             let at = at + plain;
             self.progress.at = at;
             if found.is_none() || at + 1 == bytes.len() && !last {
-                // What stands behind an escape or an enclosing byte says what it means.
+                // The meaning of an escape or enclosing byte depends on the byte after it.
                 return Enclosed::Open;
             }
             let escaped = bytes.get(at + 1).filter(|next| **next == enclose || **next == escape);
             match escaped {
-                // An escape before itself or the enclosing byte, or that byte doubled.
+                // An escape before itself or the enclosing byte, or the enclosing byte doubled.
                 Some(&next) if bytes[at] == escape || next == enclose => {
                     self.fields.push(next);
                     self.progress.at += 2;
@@ -239,7 +240,7 @@ impl Record {
         }
     }
 
-    /// Encodes the line that was cut last.
+    /// Encodes the line found by the last [`Self::cut`].
     #[inline]
     pub(super) fn encode(
         &self,
@@ -292,7 +293,7 @@ impl Record {
         each(&line[start..], with)
     }
 
-    /// Why a line with another number of fields is not taken.
+    /// The reason for rejecting a line with a wrong number of fields.
     pub(super) fn count_reason(
         &self,
         line: &[u8],
@@ -304,7 +305,7 @@ impl Record {
             values.push(String::from_utf8_lossy(field).into_owned());
             Ok(())
         };
-        // Collecting cannot fail; a fault would only shorten what is shown.
+        // Collecting cannot fail; an error would only shorten the message.
         let _ = self.each_field(line, collect, &mut values);
         let (actual, expected) = (values.len(), source.fields.len());
         let relation = if actual < expected { "less" } else { "more" };
@@ -320,7 +321,7 @@ impl Record {
     }
 }
 
-/// From where on the needle may begin and not be whole yet.
+/// The offset from which on an incomplete needle may begin.
 fn beginnings(bytes: &[u8], needle: &Finder<'_>) -> usize {
     (bytes.len() + 1).saturating_sub(needle.needle().len())
 }

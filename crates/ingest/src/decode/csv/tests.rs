@@ -153,7 +153,7 @@ fn bodies_are_cut_behind_lines() {
     assert_eq!(split_at_line(body, 1, &enclosed), None);
 }
 
-/// Decodes a body that comes in parts of these sizes, over and over; the decoder too.
+/// Decodes a body in pieces of these sizes, repeated. Also returns the number of examined bytes.
 fn load_in_parts(body: &[u8], format: &CsvFormat, sizes: &[usize]) -> (Loaded, u64) {
     let (schema, rules) = (table(), Rules::default());
     let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap();
@@ -165,7 +165,7 @@ fn load_in_parts(body: &[u8], format: &CsvFormat, sizes: &[usize]) -> (Loaded, u
         decoder.feed(part, &mut out).unwrap();
         rest = behind;
     }
-    // An enclosed field may be open at the end.
+    // An enclosed field may be incomplete at the end.
     let _ = decoder.finish(&mut out);
     let work = decoder.work();
     let (rows, lines) = (show(&schema, &out, decoder.rows()), decoder.lines());

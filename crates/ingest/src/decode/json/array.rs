@@ -1,28 +1,28 @@
-//! Cuts an array into its elements while its bytes arrive, so that it is never held whole.
+//! Splits an array into elements while its bytes arrive, so that it is never buffered completely.
 
-/// The mark of the order of bytes that may stand before a document, once.
+/// The byte order mark, which may stand once at the start of a document.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What stands at the front of the bytes.
+/// What follows in the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Piece {
-    /// An element of so many bytes, to be decoded; behind it one byte that ends it.
+    /// An element of this many bytes, followed by one byte that ends it.
     Element(usize),
-    /// Nothing that can be told before more bytes come.
+    /// Undecided until more bytes arrive.
     More,
-    /// A document that is no array: it is to be kept until its end.
+    /// The document is not an array; it must be buffered until its end.
     Other,
-    /// What no array has there; all that follows is passed over.
+    /// Invalid syntax; all further input is skipped.
     Broken(&'static str),
 }
 
-/// How far an array has been cut.
+/// The state of splitting an array.
 #[derive(Debug, Default)]
 pub(super) struct ArrayCut {
     place: Place,
-    /// Bytes of the element that were looked at.
+    /// Number of bytes of the current element that have been examined.
     seen: usize,
-    /// Objects and arrays that are open in the element.
+    /// Nesting depth of objects and arrays in the element.
     depth: usize,
     in_text: bool,
     escaped: bool,
@@ -32,9 +32,9 @@ pub(super) struct ArrayCut {
 enum Place {
     #[default]
     Before,
-    /// Behind the mark.
+    /// After the byte order mark.
     Marked,
-    /// Between elements; the first may be missing.
+    /// Between elements, or before the first, which may be missing.
     Between {
         may_end: bool,
     },
@@ -45,8 +45,8 @@ enum Place {
 }
 
 impl ArrayCut {
-    /// What comes next, and how many bytes stand before it, which are done with. `bytes` begin
-    /// where the last call ended: behind its element, or where it asked for more.
+    /// Returns how many bytes to skip and what follows them. `bytes` must continue where the last
+    /// call ended: after its element, or where it asked for more.
     pub fn next(&mut self, bytes: &[u8]) -> (usize, Piece) {
         let mut at = 0;
         loop {
@@ -88,7 +88,7 @@ impl ArrayCut {
         matches!(self.place, Place::Before | Place::Marked | Place::Behind | Place::Broken)
     }
 
-    /// Whether the document is none that is cut.
+    /// Whether the document is not an array.
     pub fn is_other(&self) -> bool {
         self.place == Place::Other
     }

@@ -1,4 +1,4 @@
-//! One object into one row, without a tree.
+//! Decodes a JSON object into a row without building a tree.
 
 use std::fmt;
 
@@ -12,7 +12,6 @@ use super::path::Key;
 use crate::decode::{Fault, RowEncoder, SourcePlan};
 use crate::rejects::reason;
 
-/// Reads objects of one load.
 pub(super) struct ObjectReader<'a> {
     source: &'a SourcePlan,
     format: &'a JsonFormat,
@@ -23,7 +22,7 @@ impl<'a> ObjectReader<'a> {
         Self { source, format }
     }
 
-    /// Encodes `object` as a row that was begun; an error says why it is none.
+    /// Encodes `object` as the row that was begun; the error is the reason to reject it.
     pub(super) fn read(&self, object: &str, encoder: &mut RowEncoder<'_>) -> Result<(), String> {
         let read = match self.format.paths.is_empty() {
             true => self.read_members(object, encoder)?,
@@ -33,7 +32,7 @@ impl<'a> ObjectReader<'a> {
             .map_err(|fault| reason(&fault, &self.source.plan))
     }
 
-    /// Each member goes to the field of its name.
+    /// Matches members to fields by name.
     fn read_members(
         &self,
         object: &str,
@@ -54,7 +53,7 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Each path leads to a field.
+    /// Finds each field by its path.
     fn read_paths(
         &self,
         object: &str,
@@ -74,7 +73,8 @@ impl<'a> ObjectReader<'a> {
         Ok(Ok(()))
     }
 
-    /// The position of the value of this name; `likely` is where the last one was found.
+    /// The position of the value with this name. `likely` is the index to try first, since members
+    /// usually have the same order in all objects.
     fn position(&self, name: &str, likely: &mut usize) -> Option<usize> {
         let names = &self.source.names;
         let is = |known: &String| known.eq_ignore_ascii_case(name);
@@ -86,7 +86,7 @@ impl<'a> ObjectReader<'a> {
         self.source.fields[at]
     }
 
-    /// Writes a member's text as the next value.
+    /// Writes the text of a member as the next value.
     fn put(&self, value: &str, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> {
         let bytes = value.as_bytes();
         let wants_json =
@@ -131,11 +131,11 @@ fn put_bool(value: i64, encoder: &mut RowEncoder<'_>) -> Result<(), Box<Fault>> 
     encoder.put(Literal::Int(value.into()), |column, rules, out| put_i64(column, value, rules, out))
 }
 
-/// Walks over the members of an object.
+/// Visits the members of an object.
 struct Members<'r, 'a, 'e, 'o> {
     reader: &'r ObjectReader<'a>,
     encoder: &'e mut RowEncoder<'o>,
-    /// The fault of a member, which the parser cannot carry.
+    /// The fault of a member, which the parser's error type cannot carry.
     fault: &'e mut Option<Box<Fault>>,
 }
 

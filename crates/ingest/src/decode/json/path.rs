@@ -7,21 +7,19 @@ use serde_json::value::RawValue;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// One step of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     Key(String),
     Index(usize),
 }
 
-/// A path from the root of a document.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JsonPath {
     steps: Vec<Step>,
 }
 
 impl JsonPath {
-    /// Reads a path; `None` when it is none, or of a kind that is not supported.
+    /// Parses a path; `None` if it is invalid or uses an unsupported form.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rest = text.trim();
         rest = rest.strip_prefix('$').unwrap_or(rest);
@@ -50,18 +48,18 @@ impl JsonPath {
         Some(Self { steps })
     }
 
-    /// Whether it leads to the document itself.
+    /// Whether it refers to the entire document.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Reads the header `jsonpaths`: a JSON array of paths.
+    /// Parses the header `jsonpaths`, a JSON array of paths.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         let paths: Vec<String> = serde_json::from_str(text).ok()?;
         paths.iter().map(|path| Self::parse(path)).collect()
     }
 
-    /// The text of what the path leads to; `None` when the document has no such place.
+    /// The text of the value at the path; `None` if the document has no such value.
     pub fn select<'a>(&self, document: &'a str) -> Option<&'a str> {
         let mut place = document.trim();
         for step in &self.steps {
@@ -72,7 +70,7 @@ impl JsonPath {
     }
 }
 
-/// Finds one step's value in a document.
+/// Finds the value of one step in a document.
 struct StepSeed<'s>(&'s Step);
 
 impl<'de> DeserializeSeed<'de> for StepSeed<'_> {
@@ -115,7 +113,7 @@ impl<'de> Visitor<'de> for StepSeed<'_> {
     }
 }
 
-/// A string that borrows from the document unless it has escapes.
+/// A string that borrows from the document unless it contains escapes.
 pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Key<'de> {

@@ -92,7 +92,7 @@ fn what_is_no_array_of_objects_is_rejected_from_there_on() {
         assert_eq!(rejects.count(), 1, "{body}");
         assert!(rejects.first_reason().unwrap().contains(reason), "{:?}", rejects.first_reason());
     }
-    // Marks without end are no reason to run out of stack.
+    // Any number of byte order marks must not overflow the stack.
     let marks = "\u{feff}".repeat(1_000_000);
     assert_eq!(load(&format!("{marks}[{{\"id\":1}}]"), array(), None).0.len(), 1);
     for nothing in ["", " \n", "[]", " [ ] ", "\u{feff}"] {

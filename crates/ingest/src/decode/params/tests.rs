@@ -5,7 +5,7 @@ use freshet_schema::{ColumnType, TableSchema};
 use super::*;
 use crate::decode::testing::{schema, show};
 
-/// A block of parameters: types and values, `None` for NULL.
+/// A block of parameters with types and values; `None` is NULL.
 fn block(params: &[(u16, Option<&[u8]>)]) -> Vec<u8> {
     let mut nulls = vec![0u8; params.len().div_ceil(8)];
     let (mut types, mut values) = (Vec::new(), Vec::new());

@@ -1,26 +1,25 @@
-//! What stands before `VALUES`.
+//! Parses the beginning of an INSERT up to `VALUES`.
 
 use std::borrow::Cow;
 
 use super::{Dialect, blanks};
 
-/// The head of an INSERT of literals.
+/// The beginning of an INSERT with literals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head<'a> {
-    /// The database, where it is written.
+    /// The database, if qualified.
     pub database: Option<Cow<'a, str>>,
-    /// The table.
     pub table: Cow<'a, str>,
-    /// WITH LABEL.
+    /// The name after WITH LABEL.
     pub label: Option<Cow<'a, str>>,
-    /// The column list, where there is one.
+    /// The column list, if present.
     pub columns: Option<Vec<Cow<'a, str>>>,
-    /// Where the text behind VALUES begins.
+    /// Offset of the text after VALUES.
     pub values_at: usize,
 }
 
-/// Reads `INSERT [INTO] [TABLE] [db.]t [WITH LABEL l] [(a, ..)] VALUES`; `None` for any other
-/// statement, hints included: those are the parser's.
+/// Parses `INSERT [INTO] [TABLE] [db.]t [WITH LABEL l] [(a, ..)] VALUES`; `None` for any other
+/// statement, including ones with hints, which are left to the SQL parser.
 pub fn parse_head(sql: &[u8], dialect: Dialect) -> Option<Head<'_>> {
     let mut words = Words { sql, at: 0, dialect };
     words.keyword(b"INSERT").then_some(())?;
@@ -51,7 +50,7 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// What comes next, behind blanks and comments.
+    /// The text after whitespace and comments.
     fn rest(&mut self) -> Option<&'a [u8]> {
         self.at = blanks(self.sql, self.at)?;
         Some(&self.sql[self.at..])
@@ -76,7 +75,7 @@ impl<'a> Words<'a> {
         found
     }
 
-    /// A name, bare or quoted.
+    /// An identifier, quoted or not.
     fn name(&mut self) -> Option<Cow<'a, str>> {
         let rest = self.rest()?;
         match rest.first()? {
@@ -91,7 +90,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A name between `quote`s, which stand doubled inside of it.
+    /// An identifier in quotes, in which the quote character is doubled.
     fn quoted(&mut self, quote: u8) -> Option<Cow<'a, str>> {
         let start = self.at + 1;
         let mut end = start;
@@ -116,7 +115,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// `WITH LABEL l`, if it is next; `None` when something else begins with WITH.
+    /// An optional `WITH LABEL l`; the outer `None` if something else follows WITH.
     fn label(&mut self) -> Option<Option<Cow<'a, str>>> {
         if !self.keyword(b"WITH") {
             return Some(None);
@@ -125,7 +124,7 @@ impl<'a> Words<'a> {
         self.name().map(Some)
     }
 
-    /// `(a, b)`, if it is next.
+    /// An optional list `(a, b)`.
     fn columns(&mut self) -> Option<Option<Vec<Cow<'a, str>>>> {
         if !self.symbol(b'(') {
             return Some(None);
@@ -148,7 +147,7 @@ fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
-/// Words that say that this is another form of INSERT.
+/// Words that indicate another form of INSERT.
 fn is_reserved(word: &str) -> bool {
     const RESERVED: [&str; 12] = [
         "into",

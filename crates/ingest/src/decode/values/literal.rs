@@ -1,4 +1,4 @@
-//! One literal of a row.
+//! Scans a literal.
 
 use freshet_schema::Literal;
 use freshet_schema::value::{
@@ -8,11 +8,11 @@ use freshet_schema::value::{
 use super::{Scanner, Stop};
 use crate::decode::RowEncoder;
 
-/// What a string is made of.
+/// Where the content of a string is.
 enum Content {
-    /// The text between the quotes, as it stands.
+    /// Start and end in the text, since it contains no escapes.
     Plain(usize, usize),
-    /// Something with escapes, in `unescaped`.
+    /// In `unescaped`.
     Unescaped,
 }
 
@@ -78,7 +78,7 @@ impl Scanner<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reads a string up to behind its closing quote.
+    /// Reads a string including its closing quote.
     #[inline]
     fn content(&mut self, quote: u8) -> Result<Content, Stop> {
         let start = self.at + 1;
@@ -95,7 +95,7 @@ impl Scanner<'_, '_, '_> {
         self.unescape(quote, start, end)
     }
 
-    /// Reads on from the first escape, at `escape`.
+    /// Continues at the first escape, at offset `escape`.
     fn unescape(&mut self, quote: u8, start: usize, escape: usize) -> Result<Content, Stop> {
         self.unescaped.clear();
         self.unescaped.extend_from_slice(&self.text[start..escape]);
@@ -131,7 +131,7 @@ impl Scanner<'_, '_, '_> {
             b'r' => b'\r',
             b't' => b'\t',
             b'Z' => 26,
-            // Patterns of LIKE need these as they stand.
+            // LIKE patterns need these escapes unchanged.
             b'%' | b'_' => {
                 self.unescaped.push(b'\\');
                 byte
@@ -141,7 +141,7 @@ impl Scanner<'_, '_, '_> {
         self.unescaped.push(meant);
     }
 
-    /// A value of a prepared statement.
+    /// A parameter of a prepared statement.
     fn param(&mut self, encoder: &mut RowEncoder<'_>) -> Result<(), Stop> {
         self.at += 1;
         match &mut self.params {
@@ -177,7 +177,7 @@ impl Scanner<'_, '_, '_> {
         Ok(())
     }
 
-    /// A string with a word before it: a character set, or the kind of a date.
+    /// A string after a keyword: a character set or a temporal type.
     fn introduced(&mut self, word: &[u8], encoder: &mut RowEncoder<'_>) -> Result<(), Stop> {
         let is_any =
             |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
@@ -187,7 +187,7 @@ impl Scanner<'_, '_, '_> {
         } else if is_any(&["_binary"]) {
             Encoding::Unknown
         } else if is_any(&["DATE", "TIMESTAMP"]) {
-            // In other columns it is a value of its own type, which is the planner's.
+            // In other columns the value keeps its temporal type, which is left to the planner.
             let temporal = encoder.column().is_some_and(|column| column.ty.is_temporal());
             if !temporal {
                 return Err(Stop::NotLiteral);
@@ -206,7 +206,7 @@ impl Scanner<'_, '_, '_> {
         }
     }
 
-    /// Hex or binary digits, up to `end` or as far as they go.
+    /// Hexadecimal or binary digits up to `end`, or as many as follow.
     fn digits(
         &mut self,
         base: u8,
@@ -217,7 +217,7 @@ impl Scanner<'_, '_, '_> {
         let (radix, per_byte) = if base == b'x' { (16, 2) } else { (2, 8) };
         let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
         let length = rest.iter().take_while(is_digit).count();
-        // Whole bytes are wanted between quotes; elsewhere the first one may be shorter.
+        // Quoted digits must be whole bytes; otherwise the first byte may be incomplete.
         let odd = end.is_some() && base == b'x' && !length.is_multiple_of(2);
         if odd || end.is_none() && length == 0 || end.is_some() && rest.get(length) != end.as_ref()
         {

@@ -53,7 +53,7 @@ fn error(text: &str) -> (u16, String) {
     }
 }
 
-/// The string that one literal becomes.
+/// The string value of a literal.
 fn string(literal: &str, dialect: Dialect) -> Option<String> {
     let schema = schema(&[("c", ColumnType::Text, true)]);
     scan_with(&format!("({literal})"), &schema, None, dialect).ok().map(|rows| rows[0].clone())
@@ -251,7 +251,7 @@ fn other_heads_are_not_ours() {
     }
 }
 
-/// A cell as SQL, and how it shows when it was stored.
+/// Values as SQL literals, and as they are shown once stored.
 fn literals() -> impl Strategy<Value = Vec<(String, String)>> {
     let quoted = |text: String| {
         let escaped = text.replace('\\', "\\\\").replace('\'', "''");
@@ -276,7 +276,7 @@ fn literals() -> impl Strategy<Value = Vec<(String, String)>> {
     row.prop_map(|(a, b, c, d)| vec![a, b, c, d])
 }
 
-/// What sqlparser reads in a statement of literals, value by value.
+/// The values of a statement of literals according to sqlparser.
 fn parsed(sql: &str) -> Vec<String> {
     use sqlparser::ast::{Expr, SetExpr, Statement, UnaryOperator, Value};
     let dialect = sqlparser::dialect::MySqlDialect {};
