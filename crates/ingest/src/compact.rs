@@ -105,13 +105,13 @@ impl Compactor {
         self.merging.lock().values().flatten().copied().collect()
     }
 
-    fn leave_alone(&self, tablet: TabletId, now: Duration) {
+    fn back_off(&self, tablet: TabletId, now: Duration) {
         let mut failed = self.failed.lock();
         failed.retain(|_, until| *until > now);
         failed.insert(tablet, now.saturating_add(FAILED_TABLET_PAUSE));
     }
 
-    fn is_left_alone(&self, tablet: TabletId, now: Duration) -> bool {
+    fn is_backing_off(&self, tablet: TabletId, now: Duration) -> bool {
         self.failed.lock().get(&tablet).is_some_and(|until| *until > now)
     }
 }
@@ -141,7 +141,7 @@ impl Engine {
                 }
                 Err(error) => {
                     tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay");
-                    engine.compactor.leave_alone(tablet, engine.clock().now());
+                    engine.compactor.back_off(tablet, engine.clock().now());
                     engine.clock().sleep(FAILED_PAUSE).await;
                 }
             }
@@ -166,7 +166,7 @@ impl Engine {
         // urgent. So must a large one if flushes have had to wait: on a busy server each row is
         // then merged only once.
         let is_second = self.compactor.is_busy();
-        let had_leisure = self.keeper().had_leisure_since(now.saturating_sub(REST));
+        let had_leisure = self.keeper().was_flush_backlog_low_since(now.saturating_sub(REST));
         let can_wait = is_second || !had_leisure;
         let reads = self.compactor.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
@@ -183,7 +183,7 @@ impl Engine {
                     Size::Small if is_second => limits.rowsets_max + 1,
                     _ => limits.merge_min,
                 };
-                if tablet.rowsets.len() < enough || self.compactor.is_left_alone(tablet.id, now) {
+                if tablet.rowsets.len() < enough || self.compactor.is_backing_off(tablet.id, now) {
                     continue;
                 }
                 // Rowsets that are inputs of a running merge are not available.
@@ -226,9 +226,9 @@ impl Engine {
         let view = store.tables.get(&table).filter(|_| self.may_merge());
         let Some((view, state)) = view.zip(self.table_state(table)) else { return false };
         let limits = limits(&state, Size::Small, self.large_merge_bytes(view), now);
-        let is_left_alone = |tablet: &TabletFiles| self.compactor.is_left_alone(tablet.id, now);
+        let is_backing_off = |tablet: &TabletFiles| self.compactor.is_backing_off(tablet.id, now);
         let is_behind = |tablet: &TabletFiles| not_full(tablet, &limits) > limits.rowsets_behind;
-        view.tablets.iter().any(|tablet| is_behind(tablet) && !is_left_alone(tablet))
+        view.tablets.iter().any(|tablet| is_behind(tablet) && !is_backing_off(tablet))
     }
 
     async fn merge_and_replace(self: &Arc<Self>, work: Work) -> Result<()> {

@@ -83,12 +83,12 @@ impl Engine {
 
     /// Deletes the ballast if `error` says that the disk is full.
     pub(crate) fn note_error(&self, error: &Error) {
-        self.disk_gave_room_for(error);
+        self.release_ballast_on(error);
     }
 
     /// Like [`Self::note_error`]; returns whether there was a ballast, so that retrying is
     /// worthwhile.
-    pub(crate) fn disk_gave_room_for(&self, error: &Error) -> bool {
+    pub(crate) fn release_ballast_on(&self, error: &Error) -> bool {
         self.disk.give_up_for(error)
     }
 

@@ -39,11 +39,7 @@ impl Engine {
             self.append_database_drop(id, &tables).await?;
         }
         let settled = self.settle_database_drop(id).await;
-        Ok(settled
-            .err()
-            .map(|error| behind_the_drop("database", name, &error))
-            .into_iter()
-            .collect())
+        Ok(settled.err().map(|error| drop_warning("database", name, &error)).into_iter().collect())
     }
 
     /// Drops a table. Returns warnings; `None` if it is missing and IF EXISTS was given.
@@ -64,7 +60,7 @@ impl Engine {
         let states = self.states_of(&[table.id])?;
         self.barrier(BarrierAction::Drop, &states, None).await?;
         let settled = self.settle_drop(&states[0]).await;
-        let warning = |error| behind_the_drop("table", &format!("{database}.{name}"), &error);
+        let warning = |error| drop_warning("table", &format!("{database}.{name}"), &error);
         Ok(Some(settled.err().map(warning).into_iter().collect()))
     }
 
@@ -181,7 +177,7 @@ impl Engine {
     }
 }
 
-fn behind_the_drop(what: &str, name: &str, error: &Error) -> String {
+fn drop_warning(what: &str, name: &str, error: &Error) -> String {
     format!("{what} '{name}' is dropped, but its name and files are not yet free: {error}")
 }
 

@@ -26,9 +26,9 @@ use crate::state::TableState;
 const TICK: Duration = Duration::from_millis(50);
 /// If fewer bytes than this many flushes wait to be flushed, flushes and merges run at low
 /// priority, so that a burst of loads is taken in at the speed of the log.
-const LEISURE_FLUSHES: u64 = 4;
+const LOW_PRIORITY_FLUSHES_MAX: u64 = 4;
 /// From this many on, they run at full priority.
-const HURRY_FLUSHES: u64 = 8;
+const FULL_PRIORITY_FLUSHES_MIN: u64 = 8;
 /// How long a flush is delayed after it failed, times the number of consecutive failures.
 const FAILED_FLUSH_PAUSE: Duration = Duration::from_millis(500);
 
@@ -79,7 +79,7 @@ impl Keeper {
     }
 
     /// Whether few bytes have waited to be flushed since `then`.
-    pub(crate) fn had_leisure_since(&self, then: Duration) -> bool {
+    pub(crate) fn was_flush_backlog_low_since(&self, then: Duration) -> bool {
         self.pressed.lock().is_none_or(|pressed| pressed < then)
     }
 
@@ -189,8 +189,8 @@ fn plan_flushes(engine: &Arc<Engine>) {
     let flushes = waiting_bytes / limits.flush_bytes.max(1);
     let pace = match flushes {
         _ if limits.memory_short || engine.wal().stats().room_waiters > 0 => BackgroundShare::Full,
-        HURRY_FLUSHES.. => BackgroundShare::Full,
-        LEISURE_FLUSHES.. => BackgroundShare::TwoFifths,
+        FULL_PRIORITY_FLUSHES_MIN.. => BackgroundShare::Full,
+        LOW_PRIORITY_FLUSHES_MAX.. => BackgroundShare::TwoFifths,
         _ => BackgroundShare::Tenth,
     };
     if pace != BackgroundShare::Tenth {

@@ -67,4 +67,4 @@ pub use open::{META_FILE, TERM_FILE};
 pub use state::TableState;
 pub use target::{LoadTarget, Loaded};
 pub use transaction::{OwnRows, Transaction};
-pub use unlisted::{Making, Unlisted};
+pub use unlisted::{Making, UnpublishedTable};

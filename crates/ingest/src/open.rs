@@ -55,7 +55,7 @@ impl Engine {
         let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
         disk.with_ballast(|| store.drop_unlisted())?;
         step(&world, "recovery-scanned")?;
-        let files = store.sort_out(&scan)?;
+        let files = store.files_to_continue_with(&scan)?;
         let term = disk.with_ballast(|| store.begin_term(&scan))?;
         step(&world, "recovery-term-begun")?;
         let event_files = store.settle(&scan).map_err(|lost| match lost.is_damage() {
@@ -340,7 +340,7 @@ impl StoppedStore {
     /// The files that the log continues with. Files with another size than new ones, or in a
     /// directory without new ones, are only read: they are removed when their records are recycled,
     /// or at once if they have none.
-    fn sort_out(&self, scan: &Scan) -> Result<Vec<FileState>> {
+    fn files_to_continue_with(&self, scan: &Scan) -> Result<Vec<FileState>> {
         let is_kept = |file: &LogFile| {
             let dir = file.path.parent().expect("a log file is in a directory");
             file.bytes == self.config.wal_file_bytes.bytes()

@@ -63,11 +63,14 @@ impl Engine {
     /// Starts work on log files, ids and turns if needed; called by the keeper at every tick.
     pub(crate) fn keep_log(self: &Arc<Self>) {
         if self.wal().needs_file() && !self.recycler.making.swap(true, Ordering::AcqRel) {
-            self.look_after(|recycler| &recycler.making, Self::make_log_file);
+            self.run_once_in_background(|recycler| &recycler.making, Self::make_log_file);
         }
         let ids = self.meta().ids();
         if ids.needs_refill() && !self.recycler.refilling.swap(true, Ordering::AcqRel) {
-            self.look_after(|recycler| &recycler.refilling, |engine| engine.meta().ids().refill());
+            self.run_once_in_background(
+                |recycler| &recycler.refilling,
+                |engine| engine.meta().ids().refill(),
+            );
         }
         if let Some(up_to) = self.turn_due()
             && !self.recycler.turning.swap(true, Ordering::AcqRel)
@@ -92,14 +95,14 @@ impl Engine {
     /// Starts a checkpoint unless one is running.
     pub(crate) fn start_checkpoint(self: &Arc<Self>) {
         if !self.recycler.saving.swap(true, Ordering::AcqRel) {
-            self.look_after(|recycler| &recycler.saving, Self::checkpoint);
+            self.run_once_in_background(|recycler| &recycler.saving, Self::checkpoint);
         }
     }
 
     /// Runs blocking work in the background. `flag` was set by the caller to prevent concurrent
     /// runs, and is cleared at the end. After a failure it stays set for a while, which delays the
     /// next attempt.
-    fn look_after(
+    fn run_once_in_background(
         self: &Arc<Self>,
         flag: fn(&Recycler) -> &AtomicBool,
         work: fn(&Self) -> Result<()>,
@@ -171,7 +174,7 @@ impl Engine {
             self.events_settled(state).await;
             self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
-            let (version, written) = self.put_aside(state, up_to, side).await?;
+            let (version, written) = self.write_to_side_file(state, up_to, side).await?;
             versions.push((state.id, version));
             side = written;
         }
@@ -223,7 +226,7 @@ impl Engine {
 
     /// Writes the unflushed rows of a small table up to `up_to` to the side file, which is created
     /// with the first row. Returns the table's version at that point.
-    async fn put_aside(
+    async fn write_to_side_file(
         self: &Arc<Self>,
         state: &TableState,
         up_to: Lsn,

@@ -17,17 +17,17 @@ pub enum Making {
     /// The name exists, and IF NOT EXISTS was given.
     Exists,
     /// A table to be filled, with warnings for the user.
-    Begun(Unlisted, Vec<String>),
+    Begun(UnpublishedTable, Vec<String>),
 }
 
 /// A table that has no name yet; dropping this removes it with its rows.
-pub struct Unlisted {
+pub struct UnpublishedTable {
     engine: Arc<Engine>,
     target: LoadTarget,
     listed: bool,
 }
 
-impl Unlisted {
+impl UnpublishedTable {
     /// The table to load into.
     pub fn target(&self) -> &LoadTarget {
         &self.target
@@ -51,7 +51,7 @@ impl Unlisted {
     }
 }
 
-impl Drop for Unlisted {
+impl Drop for UnpublishedTable {
     fn drop(&mut self) {
         // During shutdown this is left to the next start.
         if self.listed || self.engine.keeper().is_stopping() {
@@ -94,7 +94,7 @@ impl Engine {
         self.add_table(&table);
         let state = self.table_state(table.id).expect("it was just added");
         let target = LoadTarget::new(state, table);
-        let unlisted = Unlisted { engine: Arc::clone(self), target, listed: false };
+        let unlisted = UnpublishedTable { engine: Arc::clone(self), target, listed: false };
         Ok(Making::Begun(unlisted, warnings))
     }
 

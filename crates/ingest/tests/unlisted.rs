@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use common::{Store, create_table, insert, int_column, load, rows_of, wait_until};
 use freshet_base::{ErrorCode, Lsn};
-use freshet_ingest::{Destination, Engine, Making, Unlisted};
+use freshet_ingest::{Destination, Engine, Making, UnpublishedTable};
 use freshet_meta::{BucketsSpec, DistributionSpec, TableSpec};
 use freshet_schema::{GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
 use futures::executor::block_on;
 
-fn begun(engine: &Arc<Engine>, name: &str) -> Unlisted {
+fn begun(engine: &Arc<Engine>, name: &str) -> UnpublishedTable {
     let spec = TableSpec {
         distribution: Some(DistributionSpec::Random),
         buckets: BucketsSpec::Count(2),
@@ -27,7 +27,7 @@ fn begun(engine: &Arc<Engine>, name: &str) -> Unlisted {
 }
 
 /// Loads 100 rows, as one record or through files.
-fn fill(engine: &Arc<Engine>, table: &Unlisted, through_files: bool) -> Lsn {
+fn fill(engine: &Arc<Engine>, table: &UnpublishedTable, through_files: bool) -> Lsn {
     let rows = (0..100).map(|a| (a, a * 10)).collect::<Vec<_>>();
     let destination = Destination::Group(GroupCommitMode::Off);
     load(engine, table.target(), destination, &rows, through_files).lsn
@@ -38,7 +38,7 @@ fn names(engine: &Engine) -> Vec<String> {
 }
 
 /// Simulates a crash while the table is being created.
-fn crash(store: &Store, engine: Arc<Engine>, table: Unlisted) -> Arc<Engine> {
+fn crash(store: &Store, engine: Arc<Engine>, table: UnpublishedTable) -> Arc<Engine> {
     block_on(engine.halt());
     drop(table);
     store.crash(engine);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use freshet_ingest::{Destination, Making, Unlisted, WaitLimit};
+use freshet_ingest::{Destination, Making, UnpublishedTable, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
@@ -14,7 +14,7 @@ use crate::{act, store};
 
 const ROWS: i64 = 40;
 
-async fn begin(client: &Client) -> Unlisted {
+async fn begin(client: &Client) -> UnpublishedTable {
     let spec = rows::table_spec("made", &[]);
     match client.engine.create_unlisted("d", spec, false).await.unwrap() {
         Making::Begun(table, _) => table,

@@ -29,7 +29,7 @@ enum Turn {
 }
 
 /// State of the writer between turns.
-struct Desk {
+struct WriterState {
     batch: Vec<Piece>,
     /// The end of the last durable batch.
     position: LogPosition,
@@ -48,7 +48,7 @@ struct IdleTimer {
     sleep: BoxFuture<'static, ()>,
 }
 
-impl Desk {
+impl WriterState {
     /// Whether a restart could not know that the last record was acknowledged.
     fn is_uncovered(&self) -> bool {
         self.last_of_callers > self.covered
@@ -65,7 +65,7 @@ impl Wal {
     }
 
     async fn write_until_stopped(&self) {
-        let mut desk = Desk {
+        let mut desk = WriterState {
             batch: Vec::new(),
             position: self.term.after,
             scratch: AlignedBuffer::new(self.options.piece_bytes()),
@@ -93,7 +93,7 @@ impl Wal {
 
     /// Waits for work. The only timer is that of idleness: while one batch is written, the next one
     /// accumulates.
-    fn next_turn<'a>(&'a self, desk: &'a mut Desk) -> impl Future<Output = Turn> + 'a {
+    fn next_turn<'a>(&'a self, desk: &'a mut WriterState) -> impl Future<Output = Turn> + 'a {
         poll_fn(move |context| {
             self.writer.register(context.waker());
             let stopping = {
@@ -117,7 +117,7 @@ impl Wal {
     /// Ready once nothing was written for `idle_after`. The timer keeps running while batches are
     /// written, and is restarted only when it expires: a timer per batch would cost more than the
     /// batch.
-    fn poll_idle(&self, desk: &mut Desk, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_idle(&self, desk: &mut WriterState, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let timer = desk.idle.get_or_insert_with(|| IdleTimer {
                 horizon: self.horizon.get(),
@@ -134,14 +134,14 @@ impl Wal {
 
     /// Queues an idle record, whose batch head records everything before it as durable. If there is
     /// no space for it the log is full, and records that free space will have the same effect.
-    fn cover(&self, desk: &mut Desk) {
+    fn cover(&self, desk: &mut WriterState) {
         desk.covered = desk.last_of_callers;
         if let Some(room) = self.ledger.try_reserve(0, Class::Privileged) {
             self.append_idle(room);
         }
     }
 
-    async fn write_batch(&self, desk: &mut Desk) -> Result<(), String> {
+    async fn write_batch(&self, desk: &mut WriterState) -> Result<(), String> {
         let mut batch = std::mem::take(&mut desk.batch);
         for mut piece in batch.drain(..) {
             let slot = self.place(piece.block_bytes());
@@ -210,7 +210,7 @@ impl Wal {
     }
 
     /// Publishes that a piece is durable.
-    fn finish_piece(&self, piece: Piece, head: &Head, desk: &mut Desk) {
+    fn finish_piece(&self, piece: Piece, head: &Head, desk: &mut WriterState) {
         let block_bytes = piece.block_bytes();
         desk.position = head.position();
         self.files.lock().wrote(head.first, desk.position, block_bytes);
