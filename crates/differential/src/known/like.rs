@@ -8,8 +8,8 @@ fn rows(shown: &str) -> impl Iterator<Item = &str> {
     rows.split(" ; ")
 }
 
-/// Whether both have the same number of cells, each pair of which is equal or satisfies `like`; with
-/// the rows in this order, or sorted by their text.
+/// Whether both have the same number of cells, each pair of which is equal or satisfies `like`;
+/// with the rows in this order, or sorted by their text.
 fn each(ours: &str, theirs: &str, like: impl Fn(&str, &str) -> bool) -> bool {
     let (mut ours, mut theirs) = (rows(ours).collect::<Vec<_>>(), rows(theirs).collect::<Vec<_>>());
     let together = |ours: &[&str], theirs: &[&str]| {

@@ -64,6 +64,11 @@ pub const KNOWN: &[Known] = &[
     alike("SELECT ({bool,int,decimal,text} ~ * AND datetime) AS c0", truths, NUMBERS),
     alike("SELECT (uint ~ * AND {date,datetime}) AS c0", truths, NUMBERS),
     alike(
+        "SELECT ({bool,small,int,uint,decimal,double} ~ {date,datetime}) AS c0*",
+        truths,
+        NUMBERS,
+    ),
+    alike(
         "SELECT ({bool,small,int,uint,decimal,double} {IN,NOT IN} (*{date,datetime}*)) AS c0*",
         truths,
         NUMBERS,

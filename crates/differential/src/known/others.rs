@@ -98,6 +98,30 @@ pub const KNOWN: &[Known] = &[
         ["error 1292: Truncated incorrect DECIMAL*", "[*"],
         LARGE_BITS,
     ),
+    known(
+        Taken,
+        "INSERT (* ~ null) INTO *",
+        ["[*] NULL", "error 1292: Truncated incorrect datetime value*"],
+        UNUSED,
+    ),
+    known(
+        Taken,
+        "INSERT *({bool,int,small,uint,decimal,double} ~ {date,datetime} AND *",
+        ["[*", "error 1292: {Truncated incorrect,Incorrect} datetime value*"],
+        NUMBERS,
+    ),
+    known(
+        Taken,
+        "INSERT STR_TO_DATE(REGEXP_SUBSTR(*",
+        ["[*] NULL", "error 1411*value: ''*"],
+        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+    ),
+    known(
+        Refused,
+        "INSERT *FROM_DAYS(text)*",
+        ["error 1292: Truncated incorrect INTEGER value*", "[*] NULL"],
+        "MariaDB does not warn of the text that FROM_DAYS reads a number of",
+    ),
     known(Taken, "INSERT ((*) ~ (*", ["[*", "error 1292: Truncated incorrect D*"], UNUSED),
     known(
         Refused,
@@ -309,7 +333,7 @@ pub const KNOWN: &[Known] = &[
     known(Numbers, "*SELECT *SELECT *", ["error {1235,1111}*", "error 1690*"], SUBQUERY),
     known(
         Taken,
-        "SELECT * GROUP BY {int,(NOT bool)}",
+        "SELECT * GROUP BY {int,small,(NOT bool)}",
         ["*", "error 1054*"],
         "a negated number in GROUP BY is an expression in MySQL, a column in MariaDB",
     ),

@@ -264,6 +264,23 @@ pub const KNOWN: &[Known] = &[
          fraction",
     ),
     known(Values, "SELECT EXPORT_SET(datetime, *", ["[Text]*", "[Text]*"], ROUNDED),
+    known(Values, "SELECT CRC32(AVG(*", ["[UInt]*", "[UInt]*"], DOUBLE_DIGITS),
+    known(
+        Values,
+        "SELECT {ADDTIME,SUBTIME}(datetime, text) AS c0*",
+        ["[DateTime(0)] 2*", "[DateTime(6)] NULL*"],
+        "a date is read as a time where a time is wanted in MySQL, refused in MariaDB",
+    ),
+    known(Values, "* ON (datetime <=> {binary,text})*", ["*", "*"], NO_DATE),
+    known(Values, "*(SELECT TIMESTAMP({int,decimal,double,text}) AS c0 *", ["*", "*"], NULL_DATES),
+    known(
+        Values,
+        "* WHERE IFNULL(CAST({bool,int,uint,decimal,double,text} AS {DATE,DATETIME}), *",
+        ["*", "*"],
+        NULL_DATES,
+    ),
+    known(Values, "* ON (* ~ * AND {date,datetime})*", ["*", "*"], NUMBERS),
+    alike("SELECT (* + INTERVAL * MICROSECOND) AS c0*", same_but_zeros, TEXT_DIGITS),
     known(Values, "SELECT ATAN2((*", ["[Double] 3.14*", "[Double] -3.14*"], ZERO_SIGN),
     known(
         Values,
@@ -272,7 +289,7 @@ pub const KNOWN: &[Known] = &[
         "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB",
     ),
     alike(
-        "SELECT datetime AS c0 {UNION,UNION ALL,EXCEPT,INTERSECT} SELECT double AS c0*",
+        "SELECT {datetime,text,double} AS c0 {UNION,EXCEPT,INTERSECT}* SELECT {double,text} *",
         same_to_six_digits,
         FLOAT_TEXTS,
     ),
