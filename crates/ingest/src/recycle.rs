@@ -306,7 +306,7 @@ impl Engine {
             files.try_for_each(|entry| self.fs().remove_file(&entry.path))
         });
         if let Err(error) = removed {
-            tracing::warn!(%error, "a side file that was given up stays for now");
+            tracing::warn!(%error, "an incomplete side file could not be removed; the next turn tries again");
         }
     }
 
