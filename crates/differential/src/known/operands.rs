@@ -311,18 +311,8 @@ pub const KNOWN: &[Known] = &[
     known(Numbers, "INSERT *", ["error 1690*", "error {1264,1292}*"], ERRORS),
     known(Numbers, "SELECT *SELECT *", ["error 1054*", "error 1690*"], SUBQUERY),
     known(Taken, "SELECT (* IN (*", ["[Int]*", "error 1690*"], ORDER),
-    known(
-        Taken,
-        "INSERT *REGEXP_SUBSTR(* INTO *",
-        ["[*] NULL", "error 1406*"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
-    ),
-    known(
-        Refused,
-        "INSERT *REGEXP_SUBSTR(* INTO *",
-        ["error 1406*", "[Text] *"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
-    ),
+    known(Taken, "INSERT *REGEXP_SUBSTR(* INTO *", ["[*] NULL", "error 1406*"], NO_MATCH),
+    known(Refused, "INSERT *REGEXP_SUBSTR(* INTO *", ["error 1406*", "[Text] *"], NO_MATCH),
     known(
         Taken,
         "INSERT *REPLACE(*, null) INTO *",
@@ -338,12 +328,7 @@ pub const KNOWN: &[Known] = &[
     alike("INSERT *{COALESCE,IFNULL,LEAST,GREATEST}(* INTO *", same_but_zeros, STORED_DIGITS),
     known(Values, "INSERT GREATEST(time, date) INTO *", ["[Text]*", "[Text]*"], EXTREMES),
     known(Values, "INSERT TRUNCATE(datetime, small) INTO *", ["[Text] 2*", "[Text] 2*"], DATES),
-    known(
-        Values,
-        "INSERT TIME_TO_SEC(time) INTO *",
-        ["[*", "[*] *e-*"],
-        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
-    ),
+    known(Values, "INSERT TIME_TO_SEC(time) INTO *", ["[*", "[*] *e-*"], TIME_SECONDS),
     known(Refused, "INSERT (int / int) INTO *", ["error 1406*", "[*] 0"], STORED_DIGITS),
     known(Numbers, "INSERT 1e400 INTO DATETIME*", ["error 1292*", "error 1367*"], ERRORS),
     // Others.

@@ -18,12 +18,7 @@ pub const KNOWN: &[Known] = &[
         ["error 1105: Incorrect datetime value of type Duration*", "*"],
         "not done: a TIME where a date is wanted has today's in MySQL",
     ),
-    known(
-        Taken,
-        "INSERT REGEXP_SUBSTR(* INTO *",
-        ["[*] NULL", "error 1366*"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
-    ),
+    known(Taken, "INSERT REGEXP_SUBSTR(* INTO *", ["[*] NULL", "error 1366*"], NO_MATCH),
     known(
         Refused,
         "SELECT (decimal * decimal) AS c0",
@@ -37,12 +32,7 @@ pub const KNOWN: &[Known] = &[
     known(Types, "*LEAST(*", ["[Text*", "[D*"], EXTREMES),
     known(Types, "*GREATEST(*", ["[Binary*", "[D*"], EXTREMES),
     known(Types, "*LEAST(*", ["[Binary*", "[D*"], EXTREMES),
-    known(
-        Types,
-        "*TIME_TO_SEC(*",
-        ["[Int*", "[Decimal*"],
-        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
-    ),
+    known(Types, "*TIME_TO_SEC(*", ["[Int*", "[Decimal*"], TIME_SECONDS),
     known(Types, "*", ["*", "*DateTime(39)*"], FRACTIONS),
     known(Types, "*FLOOR(date)*", ["[Int]*", "[UInt]*"], DATES),
     known(Types, "*CEILING(date)*", ["[Int]*", "[UInt]*"], DATES),
@@ -114,7 +104,7 @@ pub const KNOWN: &[Known] = &[
         Taken,
         "INSERT STR_TO_DATE(REGEXP_SUBSTR(*",
         ["[*] NULL", "error 1411*value: ''*"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+        NO_MATCH,
     ),
     known(
         Refused,
@@ -231,13 +221,13 @@ pub const KNOWN: &[Known] = &[
         Taken,
         "INSERT REGEXP_SUBSTR(* INTO {DATE,DATETIME,DATETIME(3),DATETIME(6),TIMESTAMP}",
         ["[*] NULL", "error 1292*value: ''*"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
+        NO_MATCH,
     ),
     known(
         Refused,
         "INSERT *{LN,LOG,LOG2,LOG10}(TIME_TO_SEC(*",
         ["error 3020*", "[*"],
-        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
+        TIME_SECONDS,
     ),
     known(
         Numbers,
@@ -255,7 +245,7 @@ pub const KNOWN: &[Known] = &[
         Refused,
         "INSERT *{LN,LOG,LOG2,LOG10}(UNIX_TIMESTAMP(*",
         ["error 3020*", "[*] NULL"],
-        "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB",
+        UNIX_BEFORE_1970,
     ),
     known(
         Numbers,
@@ -323,12 +313,7 @@ pub const KNOWN: &[Known] = &[
     known(Taken, "INSERT *FROM_BASE64(*", ["[*] NULL", "error 1958*"], BASE64),
     known(Taken, "INSERT *", ["*", "error 1916*"], CONVERTED),
     known(Numbers, "INSERT *", ["error {1264,1292,1690}*", "error 1916*"], CONVERTED),
-    known(
-        Refused,
-        "INSERT *UNIX_TIMESTAMP(*",
-        ["error 1365*", "[*"],
-        "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB",
-    ),
+    known(Refused, "INSERT *UNIX_TIMESTAMP(*", ["error 1365*", "[*"], UNIX_BEFORE_1970),
     known(Refused, "INSERT GREATEST(date, decimal) INTO *", ["error 1265*", "*"], EXTREMES),
     known(Numbers, "*SELECT *SELECT *", ["error {1235,1111}*", "error 1690*"], SUBQUERY),
     known(
@@ -374,7 +359,7 @@ pub const KNOWN: &[Known] = &[
         Types,
         "SELECT TIMESTAMP(TIME_TO_SEC(time)) AS c0",
         ["[DateTime(0)]*", "[DateTime(6)]*"],
-        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
+        TIME_SECONDS,
     ),
     known(
         Types,

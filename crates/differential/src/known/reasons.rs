@@ -77,3 +77,7 @@ pub const AVERAGES: &str =
     "not done: AVG beside a DOUBLE has nine digits, those of a DOUBLE in MySQL";
 pub const FLOAT_TEXTS: &str = "not done: the text of a number that is cast to FLOAT has the digits \
                                that a FLOAT shows; in MySQL those of a DOUBLE";
+pub const UNIX_BEFORE_1970: &str = "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB";
+pub const NO_MATCH: &str =
+    "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB";
+pub const TIME_SECONDS: &str = "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB";

@@ -65,18 +65,8 @@ pub const KNOWN: &[Known] = &[
         "UNIX_TIMESTAMP ends in the year 3001 in MySQL, in 2038 in MariaDB, and outside of it is 0 \
          in MySQL, NULL in MariaDB",
     ),
-    known(
-        Values,
-        "*REGEXP_SUBSTR(*",
-        ["* NULL*", "*"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
-    ),
-    known(
-        Values,
-        "*TIME_TO_SEC(*",
-        ["[Int*", "[Decimal*"],
-        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
-    ),
+    known(Values, "*REGEXP_SUBSTR(*", ["* NULL*", "*"], NO_MATCH),
+    known(Values, "*TIME_TO_SEC(*", ["[Int*", "[Decimal*"], TIME_SECONDS),
     known(Values, "*", ["*", "*DateTime(39)*"], FRACTIONS),
     known(Values, "*FLOOR(date*)*", ["[Int]*", "[Date*"], DATES),
     known(Values, "*CEILING(date*)*", ["[Int]*", "[Date*"], DATES),
@@ -286,7 +276,7 @@ pub const KNOWN: &[Known] = &[
         Values,
         "* ON (UNIX_TIMESTAMP({date,datetime}) {IN,NOT IN} (SELECT *",
         ["*", "*"],
-        "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB",
+        UNIX_BEFORE_1970,
     ),
     alike(
         "SELECT {datetime,text,double} AS c0 {UNION,EXCEPT,INTERSECT}* SELECT {double,text} *",
@@ -420,12 +410,7 @@ pub const KNOWN: &[Known] = &[
         NUMBERS,
     ),
     alike("INSERT * INTO {VARCHAR(20),VARCHAR(50),CHAR(10),TEXT}", same_but_zeros, STORED_DIGITS),
-    known(
-        Values,
-        "INSERT TIME_TO_SEC(time) INTO *",
-        ["*", "*.*"],
-        "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB",
-    ),
+    known(Values, "INSERT TIME_TO_SEC(time) INTO *", ["*", "*.*"], TIME_SECONDS),
     known(Values, "SELECT {GREATEST,LEAST}(*time*) AS c0", ["[Text]*", "[Time(*"], EXTREMES),
     known(
         Values,
@@ -434,12 +419,7 @@ pub const KNOWN: &[Known] = &[
         EXTREMES,
     ),
     known(Values, "SELECT * GROUP BY {GREATEST,LEAST}(*", ["*", "*"], EXTREMES),
-    known(
-        Values,
-        "SELECT * GROUP BY REGEXP_SUBSTR(*",
-        ["*", "*"],
-        "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB",
-    ),
+    known(Values, "SELECT * GROUP BY REGEXP_SUBSTR(*", ["*", "*"], NO_MATCH),
     known(
         Values,
         "SELECT {((int / int) < decimal),NULLIF((int / int)*,NULLIF(decimal*(int / decimal))} *",
