@@ -306,7 +306,7 @@ impl Engine {
             files.try_for_each(|entry| self.fs().remove_file(&entry.path))
         });
         if let Err(error) = removed {
-            tracing::warn!(%error, "an incomplete side file could not be removed; the next turn tries again");
+            tracing::warn!(%error, "the next turn removes an incomplete side file");
         }
     }
 
