@@ -145,6 +145,19 @@ impl Admission {
         room.map_err(|why| self.log_full(why))
     }
 
+    /// Like [`Self::room_until`], for a statement that waits as long as a load.
+    ///
+    /// # Errors
+    /// `OutOfRoom` (1041, retryable).
+    pub async fn room_soon(&self, record_bytes: usize) -> Result<Room> {
+        match self.wal.try_reserve(record_bytes) {
+            Some(room) => Ok(room),
+            None => {
+                self.room_until(record_bytes, Deadline::after(&*self.clock, self.patience)).await
+            }
+        }
+    }
+
     /// Reserves memory for writes, waiting until `deadline`.
     ///
     /// # Errors

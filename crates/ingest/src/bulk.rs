@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use freshet_base::budget::Permit;
-use freshet_base::clock::Deadline;
 use freshet_base::task::{self, Lane};
 use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, bail, err};
 use freshet_meta::{KeyRange, RowsetMeta};
-use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
+use freshet_schema::{Partition, TableSchema};
 use freshet_storage::Rowset;
 use freshet_storage::view::TableView;
 
@@ -20,9 +18,6 @@ use crate::buffer::too_many_rows;
 use crate::engine::Engine;
 use crate::state::TableState;
 use crate::sweep::InFlight;
-
-/// How often a load checks whether metadata has the tablets of a TRUNCATE.
-const TABLETS_PAUSE: Duration = Duration::from_millis(5);
 
 /// A large load of one table while it is written.
 pub(crate) struct Bulk {
@@ -46,7 +41,7 @@ impl Bulk {
     /// files.
     pub async fn push(
         &mut self,
-        engine: &Engine,
+        engine: &Arc<Engine>,
         bytes: Bytes,
         rows: u32,
         permit: Permit,
@@ -63,7 +58,7 @@ impl Bulk {
     ///
     /// # Errors
     /// When files cannot be written.
-    pub async fn finish(mut self, engine: &Engine) -> Result<PartLoad> {
+    pub async fn finish(mut self, engine: &Arc<Engine>) -> Result<PartLoad> {
         self.write(engine).await?;
         let rowsets = joined(self.written);
         let rows = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
@@ -77,48 +72,33 @@ impl Bulk {
         })
     }
 
-    /// The table with the tablets of the incarnation in which the load began. A TRUNCATE is in the
-    /// log before metadata gives the table new tablets. A load that begins in between waits for
-    /// them, since files in the old tablets would be deleted with those.
-    async fn view(&self, engine: &Engine) -> Result<Arc<TableView>> {
-        let deadline = Deadline::after(&**engine.clock(), engine.config().load_patience);
-        loop {
-            let (now_in, dropped) = {
-                let table = self.table.lock();
-                (table.log().incarnation(), table.log().is_dropped())
-            };
-            let view = engine.views().load().tables.get(&self.table.id).cloned();
-            let Some(view) = view.filter(|_| !dropped) else {
-                bail!(NoSuchTable, "Table '{}' doesn't exist", self.table.name());
-            };
-            if now_in != self.incarnation {
-                bail!(
-                    SnapshotTooOld,
-                    "table '{}' was truncated while the load ran; nothing was loaded, send it \
-                     again",
-                    self.table.name()
-                );
-            }
-            if view.table.partitions.iter().all(|partition| partition.incarnation == now_in) {
-                return Ok(view);
-            }
-            if engine.clock().now() >= deadline.0 {
-                bail!(
-                    OutOfRoom,
-                    "table '{}' was truncated and metadata could not follow yet; if the disk is \
-                     full free some space, then retry",
-                    self.table.name()
-                );
-            }
-            engine.clock().sleep(TABLETS_PAUSE).await;
+    /// The table with the tablets of the incarnation in which the load began. They are the table's
+    /// once the TRUNCATE before the load has settled.
+    async fn view(&self, engine: &Arc<Engine>) -> Result<Arc<TableView>> {
+        engine.events_settled(&self.table).await;
+        engine.save_tablets(&self.table).await?;
+        let view = engine.views().load().tables.get(&self.table.id).cloned();
+        let Some(view) = view.filter(|_| !self.table.is_dropped()) else {
+            bail!(NoSuchTable, "Table '{}' doesn't exist", self.table.name());
+        };
+        let is_same = |partition: &Partition| partition.incarnation == self.incarnation;
+        if self.table.incarnation() != self.incarnation
+            || !view.table.partitions.iter().all(is_same)
+        {
+            bail!(
+                SnapshotTooOld,
+                "table '{}' was truncated while the load ran; nothing was loaded, send it again",
+                self.table.name()
+            );
         }
+        Ok(view)
     }
 
     /// Writes the accumulated rows.
     ///
     /// # Errors
     /// When files cannot be written, or the table was truncated or dropped meanwhile.
-    pub async fn write(&mut self, engine: &Engine) -> Result<()> {
+    pub async fn write(&mut self, engine: &Arc<Engine>) -> Result<()> {
         let stretch = std::mem::take(&mut self.stretch);
         if stretch.is_empty() {
             return Ok(());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-use freshet_base::{Error, Lsn, Result, TableId, Term, err};
+use freshet_base::{Error, Lsn, Result, TableId, Term, bail, err};
 use freshet_meta::{AcceptedHole, Catalog, LogSecret};
 use freshet_schema::row;
 pub use freshet_storage::recover::Finding;
@@ -133,9 +133,13 @@ fn check_record(catalog: &Catalog, record: &freshet_wal::Record<'_>) -> Result<(
     };
     for (_, part) in parts {
         let Some(table) = catalog.table_by_id(part.table) else { continue };
-        let schema = table.history.at(part.schema_version).ok_or_else(|| {
-            err!(Corruption, "table '{}' never had schema {}", table.name, part.schema_version)
-        })?;
+        let Some(schema) = table.history.at(part.schema_version) else {
+            // The record of its ALTER was given up, and later ones have told so.
+            if part.schema_version < table.schema().version {
+                continue;
+            }
+            bail!(Corruption, "table '{}' never had schema {}", table.name, part.schema_version);
+        };
         if let Body::Rows(bytes) = part.body {
             row::validate(schema, bytes, part.rows as usize)
                 .map_err(|fault| err!(Corruption, "rows of table '{}': {fault}", table.name))?;
@@ -336,7 +340,7 @@ fn lost_records(catalog: &Catalog, corruption: &Corruption) -> Loss {
             let database = database.map_or_else(|| "?".to_owned(), |db| db.name.clone());
             format!("'{database}.{}'", table.name)
         }
-        None => format!("dropped table {id}"),
+        None => format!("table {id}, which metadata does not know"),
     };
     Loss::Records {
         first: corruption.hole.first,

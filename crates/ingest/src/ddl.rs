@@ -1,22 +1,22 @@
-//! CREATE, TRUNCATE and ALTER: a barrier in the log if rows are affected, followed by a commit of
-//! metadata. Loads continue meanwhile.
+//! CREATE, TRUNCATE, ALTER, RENAME and SET: one record of the log each. A statement is answered when
+//! its record has settled, which takes one sync. Loads continue meanwhile, and nothing waits for a
+//! flush.
 //!
-//! Statements that assign or free names exclude each other until they are in the log and metadata;
-//! none of them waits for a flush. TRUNCATE and ALTER of columns wait for the flush of their own
-//! table only. Statements that affect only metadata (properties, users) are serialized by metadata
-//! itself.
+//! Statements that assign or free names exclude each other until they have settled, and so do those
+//! that change the definition of one table. Databases and users are committed to metadata at once.
 
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, TableId, bail, err, task};
-use freshet_meta::{Catalog, Created, Database, SchemaChange, TableSpec};
-use freshet_schema::{Table, TableSchema};
-use freshet_storage::fold::{Barrier, Event};
+use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
+use freshet_meta::{Catalog, Created, Database, Definition, MetaEvent, SchemaChange, TableSpec};
+use freshet_schema::Table;
+use freshet_storage::fold::Barrier;
 use freshet_storage::view::TableView;
+use futures::lock::MutexGuard;
 
 use crate::engine::Engine;
 use crate::group::EndedGroup;
-use crate::record::{self, BarrierAction, BarrierStamp, Kind};
+use crate::record::{self, BarrierBody, BarrierStamp, Kind};
 use crate::settle::SMALL_RECORD_BYTES;
 use crate::state::TableState;
 
@@ -24,6 +24,14 @@ use crate::state::TableState;
 const BARRIER_STAMP_BYTES: usize = 32;
 
 impl Engine {
+    /// Waits until no other statement assigns or frees names, and everything has settled that
+    /// earlier ones have appended.
+    pub(crate) async fn lock_names(&self) -> MutexGuard<'_, ()> {
+        let names = self.names.lock().await;
+        self.all_settled().await;
+        names
+    }
+
     /// # Errors
     /// Those of metadata.
     pub async fn create_database(
@@ -31,8 +39,7 @@ impl Engine {
         name: &str,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
-        let _names = self.names().lock().await;
-        self.free_name(name, None).await?;
+        let _names = self.lock_names().await;
         let (engine, name) = (Arc::clone(self), name.to_owned());
         let created =
             task::run(&**self.pool(), move || engine.meta().create_database(&name, if_not_exists))
@@ -44,49 +51,51 @@ impl Engine {
     /// Creates a table; it is readable and writable on return.
     ///
     /// # Errors
-    /// Those of metadata.
+    /// Those of metadata, and those of the log.
     pub async fn create_table(
         self: &Arc<Self>,
         database: &str,
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
-        let _names = self.names().lock().await;
-        self.free_name(database, Some(&spec.name)).await?;
-        let (engine, name) = (Arc::clone(self), database.to_owned());
-        let created = task::run(&**self.pool(), move || {
-            engine.meta().create_table(&name, &spec, if_not_exists)
-        })
-        .await?;
+        let _names = self.lock_names().await;
+        let created = self.new_table(database, spec, if_not_exists).await?;
         if !created.existed {
-            self.add_table(&created.object);
+            let table = &created.object;
+            self.define(table.id, None, MetaEvent::Create(Arc::clone(table))).await?;
         }
-        self.show_catalog();
         Ok(created)
     }
 
-    /// Empties tables, all at one position of the log, in time independent of their rows. Returns
-    /// warnings.
-    ///
-    /// # Errors
-    /// `NoSuchTable`, and those of the log. A full disk after the barrier is only a warning.
-    pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<Vec<String>> {
-        let states = self.states_of(ids)?;
-        self.barrier(BarrierAction::Truncate, &states, None).await?;
-        let mut warnings = Vec::new();
-        for state in states {
-            if let Err(error) = self.settle_barriers(&state).await {
-                warnings.push(format!(
-                    "table is empty, but its old files are not yet removed: {error}"
-                ));
-            }
-        }
-        self.show_catalog();
-        Ok(warnings)
+    /// The table that a CREATE TABLE would make, or the existing one.
+    pub(crate) async fn new_table(
+        self: &Arc<Self>,
+        database: &str,
+        spec: TableSpec,
+        if_not_exists: bool,
+    ) -> Result<Created<Table>> {
+        let (engine, database) = (Arc::clone(self), database.to_owned());
+        // Ids may have to be reserved.
+        task::run(&**self.pool(), move || engine.meta().new_table(&database, &spec, if_not_exists))
+            .await
     }
 
-    /// Adds, drops or renames columns. Existing rows are converted when they are read. Returns
-    /// warnings.
+    /// Empties tables, all at one position of the log, in time independent of their rows.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, and those of the log.
+    pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<()> {
+        let states = self.states_of(ids)?;
+        let (engine, ids) = (Arc::clone(self), ids.to_vec());
+        let tablets = task::run(&**self.pool(), move || {
+            let catalog = engine.catalog();
+            let tables = ids.iter().map(|id| catalog.require(*id));
+            tables.map(|table| engine.meta().new_tablets(table?)).collect::<Result<_>>()
+        });
+        self.barrier(BarrierBody::Truncate(tablets.await?), &states).await
+    }
+
+    /// Adds, drops or renames columns. Existing rows are converted when they are read.
     ///
     /// # Errors
     /// Those of metadata for the new columns, and those of the log.
@@ -94,58 +103,42 @@ impl Engine {
         self: &Arc<Self>,
         id: TableId,
         changes: Vec<SchemaChange>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<()> {
         let states = self.states_of(&[id])?;
-        let state = &states[0];
-        let _one = state.altering.lock().await;
-        // An ALTER that is in the log but not yet in metadata comes first.
-        if state.unsettled_alter().is_some() {
-            self.settle_barriers(state).await?;
-        }
-        let engine = Arc::clone(self);
-        let schema = task::run(&**self.pool(), move || {
-            // A prepared schema left over here belongs to a statement that never got into the log.
-            if engine.meta().prepared_schema(id)?.is_some() {
-                engine.meta().discard_prepared(id)?;
-            }
-            engine.meta().prepare_schema(id, &changes)
-        })
-        .await?;
-        self.barrier(BarrierAction::Alter, &states, Some(&schema)).await?;
-        match self.settle_barriers(state).await {
-            Ok(()) => Ok(Vec::new()),
-            Err(error) => Ok(vec![format!("the change holds, and is written down later: {error}")]),
-        }
+        let _one = states[0].altering.lock().await;
+        self.events_settled(&states[0]).await;
+        let schema = self.meta().catalog().altered(id, &changes)?;
+        self.barrier(BarrierBody::Alter(schema), &states).await
     }
 
     /// Sets table properties. Returns warnings.
     ///
     /// # Errors
-    /// Those of metadata.
+    /// Those of metadata, and those of the log.
     pub async fn set_properties(
         self: &Arc<Self>,
         id: TableId,
         pairs: Vec<(String, String)>,
     ) -> Result<Vec<String>> {
-        let engine = Arc::clone(self);
-        let (_, warnings) =
-            task::run(&**self.pool(), move || engine.meta().set_properties(id, &pairs)).await?;
-        self.show_table(id);
+        let state = self.states_of(&[id])?.remove(0);
+        let _one = state.altering.lock().await;
+        self.events_settled(&state).await;
+        let (properties, warnings) = self.meta().catalog().properties_with(id, &pairs)?;
+        let change = Definition::Properties(properties);
+        self.define(id, Some(&state), MetaEvent::Define { table: id, change }).await?;
         Ok(warnings)
     }
 
     /// Renames a table inside its database.
     ///
     /// # Errors
-    /// Those of metadata.
+    /// Those of metadata, and those of the log.
     pub async fn rename_table(self: &Arc<Self>, id: TableId, name: String) -> Result<()> {
-        let _names = self.names().lock().await;
-        let database = database_of(&self.catalog(), id);
-        self.free_name(&database, Some(&name)).await?;
-        let engine = Arc::clone(self);
-        task::run(&**self.pool(), move || engine.meta().rename_table(id, &name)).await?;
-        self.show_table(id);
-        Ok(())
+        let _names = self.lock_names().await;
+        let state = self.states_of(&[id])?.remove(0);
+        self.meta().catalog().check_name(id, &name)?;
+        let change = Definition::Name(name);
+        self.define(id, Some(&state), MetaEvent::Define { table: id, change }).await
     }
 
     /// Changes users in metadata, on a thread that may block.
@@ -168,35 +161,38 @@ impl Engine {
             .collect()
     }
 
-    /// Appends one barrier for these tables and waits until it is durable. `schema` is that of an
-    /// ALTER.
+    /// Appends one barrier for these tables and waits until it has settled.
     pub(crate) async fn barrier(
-        &self,
-        action: BarrierAction,
+        self: &Arc<Self>,
+        body: BarrierBody,
         states: &[Arc<TableState>],
-        schema: Option<&Arc<TableSchema>>,
-    ) -> Result<Lsn> {
+    ) -> Result<()> {
         if states.is_empty() {
-            return Ok(self.wal().horizon().get());
+            return Ok(());
         }
-        let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES;
-        let room = self.wal().try_reserve_privileged(bytes).ok_or_else(|| {
-            err!(OutOfRoom, "the log has no room left even for this statement; retry")
-        })?;
-        let payload = [action as u8];
+        let payload = body.encode();
+        let bytes = SMALL_RECORD_BYTES + states.len() * BARRIER_STAMP_BYTES + payload.len();
+        let room = match body {
+            BarrierBody::Alter(_) => self.admission().room_soon(bytes).await?,
+            // These free room.
+            BarrierBody::Truncate(_) | BarrierBody::Drop => self.room_of_removal(bytes)?,
+        };
         let now = self.clock().wall_micros();
-        let (lsn, ended) =
+        let (_, (unsettled, ended)) =
             self.wal().append(Kind::Barrier as u8, &payload[..], room, |lsn, stamp| {
-                stamp_barrier(action, states, lsn, now, stamp, schema)
+                let (stamps, ended) = stamp_barrier(&body, states, lsn, now, stamp)?;
+                let event = body.event(&stamps);
+                Ok::<_, Error>((self.settle_later(lsn, event, None, None), ended))
             })?;
-        for group in ended {
-            self.group_ended(group);
-        }
-        self.wal().horizon().wait(lsn).await;
-        self.failpoints()
-            .pass("barrier-durable")
-            .map_err(|error| freshet_base::Error::io("barrier", error))?;
-        Ok(lsn)
+        ended.into_iter().for_each(|group| self.group_ended(group));
+        self.settled_as_told(unsettled).await
+    }
+
+    /// Reserves log space for a record that removes rows, from what is kept for that.
+    pub(crate) fn room_of_removal(&self, bytes: usize) -> Result<freshet_wal::Room> {
+        self.wal().try_reserve_privileged(bytes).ok_or_else(|| {
+            err!(OutOfRoom, "the log has no room left even for this statement; retry")
+        })
     }
 
     /// Makes a table that was just added to metadata visible to readers and writers.
@@ -206,11 +202,6 @@ impl Engine {
         self.put_state(Arc::new(TableState::new(&view, &db, view.flushed)));
         self.views().add(view, || self.meta().catalog());
         self.catalog_changed();
-    }
-
-    /// Publishes the current definition of a table in metadata.
-    pub(crate) fn show_table(&self, id: TableId) {
-        self.show(self.horizon().get(), id, Event::Define);
     }
 
     /// Publishes the current catalog of metadata.
@@ -225,21 +216,15 @@ pub(crate) fn database_name(catalog: &Catalog, table: &Table) -> String {
     catalog.database_by_id(table.db).map_or_else(String::new, |db| db.name.clone())
 }
 
-/// The name of a table's database; empty if it no longer exists.
-pub(crate) fn database_of(catalog: &Catalog, id: TableId) -> String {
-    catalog.table_by_id(id).map_or_else(String::new, |table| database_name(catalog, table))
-}
-
 /// Writes the stamp of a barrier under the append lock: ends the open group of each table and
 /// applies the barrier to its state and delta.
 fn stamp_barrier(
-    action: BarrierAction,
+    body: &BarrierBody,
     states: &[Arc<TableState>],
     lsn: Lsn,
     now_micros: i64,
     stamp: &mut Vec<u8>,
-    schema: Option<&Arc<TableSchema>>,
-) -> Result<Vec<EndedGroup>> {
+) -> Result<(Vec<BarrierStamp>, Vec<EndedGroup>)> {
     for state in states {
         if state.is_dropped() {
             bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
@@ -247,27 +232,29 @@ fn stamp_barrier(
     }
     let count = u16::try_from(states.len()).expect("a barrier has few tables");
     stamp.extend_from_slice(&count.to_le_bytes());
-    let mut ended = Vec::new();
+    let (mut stamps, mut ended) = (Vec::new(), Vec::new());
     for state in states {
         let mut table = state.lock();
-        let barrier = match action {
-            BarrierAction::Truncate => {
+        let barrier = match body {
+            BarrierBody::Truncate(_) => {
+                state.note_truncate(lsn);
                 Barrier::Truncate { incarnation: table.log().incarnation().next() }
             }
-            BarrierAction::Alter => {
-                Barrier::Alter(Arc::clone(schema.expect("an ALTER has a schema")))
-            }
-            BarrierAction::Drop => Barrier::Drop { with_database: false },
+            BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
+            BarrierBody::Drop => Barrier::Drop,
         };
         let group = table.enter_barrier(lsn, barrier, now_micros);
+        state.note_event(lsn);
         let barrier = BarrierStamp {
             table: state.id,
             incarnation: table.log().incarnation(),
             schema_version: table.log().schema_version(),
-            ended: group.as_ref().map(|group| (group.txn, group.version)),
+            ended: group.as_ref().map(|group| group.txn),
+            version: table.log().version(),
         };
         record::write_barrier_stamp(stamp, &barrier);
+        stamps.push(barrier);
         ended.extend(group);
     }
-    Ok(ended)
+    Ok((stamps, ended))
 }

@@ -2,9 +2,11 @@
 //! has replayed it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use freshet_base::{Incarnation, Lsn, Result, SchemaVersion, TableId, TabletId, Version};
 use freshet_meta::RowsetMeta;
+use freshet_schema::Table;
 use freshet_storage::Rowset;
 use freshet_storage::side::SideEntry;
 use freshet_storage::view::TableView;
@@ -37,6 +39,7 @@ pub struct Tip {
 /// The rows of a table in files and in memory.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Contents {
+    pub definition: Arc<Table>,
     /// Rows of records up to this LSN are in files.
     pub flushed: Lsn,
     pub tablets: Vec<TabletId>,
@@ -73,7 +76,7 @@ impl Engine {
         let version = log.open().map_or(log.version(), |_| log.version().next());
         let (incarnation, schema_version) = (log.incarnation(), log.schema_version());
         let tip = Tip { incarnation, schema_version, version };
-        let is_settled = settling.is_some() && log.unsettled().next().is_none();
+        let is_settled = settling.is_some() && state.last_event() <= self.meta().settled();
         let contents = match is_settled && !self.compactor.is_busy() {
             true => Some(contents(&view)?),
             false => None,
@@ -88,7 +91,7 @@ fn contents(view: &TableView) -> Result<Contents> {
     let files = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
     let mut loaded = view.delta.rowsets(&view.head);
     loaded.retain(|rowset| rowset.lsns().0 > flushed);
-    let meta = |rowset: std::sync::Arc<Rowset>| rowset.meta().clone();
+    let meta = |rowset: Arc<Rowset>| rowset.meta().clone();
     let mut rows = Vec::new();
     view.side_rows(&chunks, view.delta.last(), |row| {
         // A group that is open here ends with its term in a replay.
@@ -96,6 +99,7 @@ fn contents(view: &TableView) -> Result<Contents> {
         Ok(())
     })?;
     Ok(Contents {
+        definition: Arc::clone(&view.table),
         flushed,
         tablets: view.tablets.iter().map(|tablet| tablet.id).collect(),
         rowsets: files.chain(loaded).map(meta).collect(),

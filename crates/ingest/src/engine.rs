@@ -3,7 +3,6 @@
 //! Suggested reading order: `append` (the critical section), `group`, `settle` (files and metadata
 //! catch up), `replay` (the log into memory), `recycle` (reuse of log files).
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +15,7 @@ use freshet_base::fail::Failpoints;
 use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{self, Lane, PoolRef};
-use freshet_base::{DbId, Lsn, Result, TableId};
+use freshet_base::{Lsn, Result, TableId};
 use freshet_meta::{Catalog, LogState, Meta};
 use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
@@ -27,7 +26,6 @@ use freshet_storage::snapshot::Snapshot;
 use freshet_storage::view::Views;
 use freshet_wal::{Horizon, Wal, WalStats};
 use imbl::HashMap;
-use parking_lot::Mutex;
 
 use crate::admit::Admission;
 use crate::compact::Compactor;
@@ -92,8 +90,6 @@ pub struct Engine {
     pub(crate) history: History,
     /// Held by statements that assign or free names of databases and tables.
     pub(crate) names: futures::lock::Mutex<()>,
-    /// Databases that are dropped in the log but not yet in metadata, with the LSN of the drop.
-    pub(crate) dropped_databases: Mutex<BTreeMap<DbId, Lsn>>,
     /// Number of tasks that may still append to the log.
     pub(crate) appending: AtomicUsize,
     /// Incremented when names may refer to something else; cached plans are then recreated.
@@ -206,10 +202,6 @@ impl Engine {
         &self.keeper
     }
 
-    pub(crate) fn names(&self) -> &futures::lock::Mutex<()> {
-        &self.names
-    }
-
     pub(crate) fn data_dir(&self) -> &DataDir {
         &self.files.dir
     }
@@ -279,7 +271,7 @@ impl Engine {
             return None;
         }
         let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
-        // The memory of dropped tables is freed once metadata has followed.
+        // The memory of dropped tables is freed once that is durable.
         let can_flush = |state: &Arc<TableState>| bytes(state) > 0 && !state.is_dropped();
         self.table_states().into_iter().filter(can_flush).max_by_key(bytes)
     }

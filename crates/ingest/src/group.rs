@@ -190,11 +190,6 @@ impl GroupCommit {
         group
     }
 
-    /// Notes that metadata reflects the oldest barrier, which is at `lsn`.
-    pub fn settled(&mut self, lsn: Lsn) {
-        self.log.settled(lsn);
-    }
-
     /// Takes the log space out of the open group if `wanted` accepts the group.
     pub fn take_end_room(&mut self, wanted: impl Fn(&OpenGroup) -> bool) -> Option<Option<Room>> {
         self.open.as_mut().filter(|group| wanted(group)).map(|group| group.end_room.take())

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use freshet_base::clock::{Deadline, until};
 use freshet_base::task::{BackgroundShare, set_background_share};
-use freshet_base::{ErrorCode, Lsn, Result, TableId};
+use freshet_base::{ErrorCode, Result, TableId};
 use freshet_storage::flush_policy::{self, FlushReason, TableStats};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
@@ -38,8 +38,6 @@ pub struct Keeper {
     /// The deadlines of open groups, earliest first.
     due: Mutex<BinaryHeap<Reverse<(Duration, TableId)>>>,
     busy: Mutex<HashSet<TableId>>,
-    /// Whether dropped databases are being removed from metadata.
-    dropping: AtomicBool,
     /// When background work last had a higher priority than [`BackgroundShare::Tenth`].
     pressed: Mutex<Option<Duration>>,
     waker: AtomicWaker,
@@ -74,8 +72,7 @@ impl Keeper {
 
     /// Whether it has ended and none of its flushes is running any more.
     pub fn is_stopped(&self) -> bool {
-        let is_dropping = self.dropping.load(Ordering::Acquire);
-        self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty() && !is_dropping
+        self.stopped.load(Ordering::Acquire) && self.busy.lock().is_empty()
     }
 
     /// Whether few bytes have waited to be flushed since `then`.
@@ -120,7 +117,6 @@ pub async fn run(engine: Arc<Engine>) {
     let keeper = engine.keeper();
     while !keeper.is_stopping() {
         end_due_groups(&engine);
-        start_database_drops(&engine);
         plan_flushes(&engine);
         engine.keep_ballast();
         engine.keep_log();
@@ -160,19 +156,8 @@ fn plan_flushes(engine: &Arc<Engine>) {
     let mut waiting_bytes = 0;
     let largest = engine.largest_under_pressure().map(|state| state.id);
     for state in engine.table_states() {
-        let (barrier, dropped) = {
-            let table = state.lock();
-            (table.log().last_barrier(), table.log().is_dropped())
-        };
-        if barrier > Lsn::ZERO {
-            start_barriers(engine, state);
-            continue;
-        }
-        if dropped {
-            continue;
-        }
         let delta = state.delta.stats();
-        if delta.entries == 0 {
+        if delta.entries == 0 || state.is_dropped() {
             continue;
         }
         let stats = TableStats {
@@ -203,32 +188,6 @@ fn plan_flushes(engine: &Arc<Engine>) {
 pub(crate) fn start_flush(engine: &Arc<Engine>, state: Arc<TableState>, why: FlushReason) {
     let (flushing, table) = (Arc::clone(engine), Arc::clone(&state));
     start(engine, state, async move { flushing.flush(&table, why).await });
-}
-
-/// Removes databases from metadata that are dropped in the log, if the statement itself could not.
-fn start_database_drops(engine: &Arc<Engine>) {
-    let dropped = engine.dropped_databases(engine.horizon().get());
-    if dropped.is_empty() || engine.keeper().dropping.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let settling = Arc::clone(engine);
-    let task = async move {
-        for database in dropped {
-            if let Err(error) = settling.settle_database_drop(database).await {
-                settling.note_error(&error);
-                tracing::warn!(%database, %error, "metadata cannot drop a database, tried again");
-                settling.clock().sleep(FAILED_FLUSH_PAUSE).await;
-            }
-        }
-        settling.keeper().dropping.store(false, Ordering::Release);
-    };
-    engine.pool().spawn("drop", Box::pin(task));
-}
-
-/// Applies barriers of the log to metadata, if the statement itself could not.
-fn start_barriers(engine: &Arc<Engine>, state: Arc<TableState>) {
-    let (settling, table) = (Arc::clone(engine), Arc::clone(&state));
-    start(engine, state, async move { settling.settle_barriers(&table).await });
 }
 
 fn start(

@@ -37,7 +37,7 @@ pub enum Destination<'a> {
 
 /// A load in progress.
 pub struct Load<'a> {
-    engine: &'a Engine,
+    engine: &'a Arc<Engine>,
     target: &'a LoadTarget,
     destination: Destination<'a>,
     patience: WaitLimit,
@@ -213,7 +213,7 @@ impl Load<'_> {
 impl Engine {
     /// Begins a load. It reserves nothing until it gets rows.
     pub fn load<'a>(
-        &'a self,
+        self: &'a Arc<Self>,
         target: &'a LoadTarget,
         destination: Destination<'a>,
         patience: WaitLimit,

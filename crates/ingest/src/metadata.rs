@@ -1,7 +1,7 @@
-//! Metadata follows the log (cluster.md 41 to 43): the result of a flush or a merge is a record,
-//! which is applied to metadata in memory ("settles") once the horizon has reached it, in log
-//! order. A checkpoint updates the store on disk later; only then are files deleted that the store
-//! still refers to.
+//! Metadata follows the log (cluster.md 41 to 43): what a flush, a merge or a DDL statement did is a
+//! record, which is applied to metadata in memory ("settles") once the horizon has reached it, in
+//! log order. A checkpoint updates the store on disk later; only then are files deleted that the
+//! store still refers to.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use freshet_base::clock::Deadline;
 use freshet_base::fail::AbortOnPanic;
-use freshet_base::{Error, Lsn, Result, err, task};
+use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
 use freshet_meta::MetaEvent;
-use freshet_storage::fold::Event;
+use freshet_storage::fold::{Barrier, Event};
 use freshet_wal::Room;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 
+use crate::ddl::database_name;
 use crate::engine::Engine;
 use crate::record::{self, Kind, MetadataBody};
 use crate::state::TableState;
@@ -49,13 +50,14 @@ pub(crate) struct Settling {
 struct Entered {
     lsn: Lsn,
     event: MetaEvent,
-    shown: Shown,
+    /// Of a flush or merge.
+    shown: Option<Shown>,
     /// The file that contains its event.
     file: Option<EventFile>,
     answer: oneshot::Sender<bool>,
 }
 
-/// The change of the view when a metadata record settles.
+/// The change of the view when the record of a flush or merge settles.
 pub(crate) struct Shown {
     pub table: Arc<TableState>,
     /// The LSN of the view after the change.
@@ -64,6 +66,12 @@ pub(crate) struct Shown {
     pub event: Event<'static>,
     /// Prevents the sweep from deleting the new files until the view refers to them.
     pub in_flight: InFlight,
+}
+
+/// A record that was appended and settles once it is durable.
+pub(crate) struct Unsettled {
+    pub lsn: Lsn,
+    answer: oneshot::Receiver<bool>,
 }
 
 impl Settling {
@@ -126,40 +134,110 @@ impl Engine {
         room: Room,
         shown: Shown,
     ) -> Result<bool> {
-        let json = serde_json::to_vec(&event).expect("metadata is plain data");
-        let (payload, room, file) = self.payload_of(json, room).await?;
-        let (answer, settled) = oneshot::channel();
+        let (payload, room, file) = self.payload_of(&event, room).await?;
         let appended = self.wal().append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
             if shown.table.is_dropped() {
                 return Err(());
             }
             record::write_metadata_stamp(stamp, shown.table.id);
             shown.table.note_event(lsn);
-            let entered = Entered { lsn, event, shown, file, answer };
-            self.settling.entered.lock().push_back(entered);
-            Ok(())
+            Ok(self.settle_later(lsn, event, Some(shown), file))
         });
-        let Ok((lsn, ())) = appended else { return Ok(false) };
-        self.horizon().wait(lsn).await;
+        let Ok((_, unsettled)) = appended else { return Ok(false) };
+        Ok(self.settled(unsettled).await)
+    }
+
+    /// Appends a definition and waits until it has settled. The caller sees to it that nobody else
+    /// decides about the same name or the same definition meanwhile. `state` is that of the table,
+    /// if it exists already.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when the table was dropped meanwhile; `OutOfRoom` while the log is full.
+    pub(crate) async fn define(
+        self: &Arc<Self>,
+        table: TableId,
+        state: Option<&TableState>,
+        event: MetaEvent,
+    ) -> Result<()> {
+        let room = self.admission().room_soon(SMALL_EVENT_BYTES).await?;
+        let (payload, room, file) = self.payload_of(&event, room).await?;
+        let kind = Kind::Metadata as u8;
+        let (_, unsettled) = self.wal().append(kind, &payload[..], room, |lsn, stamp| {
+            if let Some(state) = state {
+                if state.is_dropped() {
+                    bail!(NoSuchTable, "Table '{}' doesn't exist", state.name());
+                }
+                state.note_event(lsn);
+            }
+            record::write_metadata_stamp(stamp, table);
+            Ok(self.settle_later(lsn, event, None, file))
+        })?;
+        self.settled_as_told(unsettled).await
+    }
+
+    /// Adds a record to those that settle once they are durable; called under the append lock.
+    pub(crate) fn settle_later(
+        &self,
+        lsn: Lsn,
+        event: MetaEvent,
+        shown: Option<Shown>,
+        file: Option<EventFile>,
+    ) -> Unsettled {
+        let (answer, settled) = oneshot::channel();
+        let entered = Entered { lsn, event, shown, file, answer };
+        self.settling.entered.lock().push_back(entered);
+        Unsettled { lsn, answer: settled }
+    }
+
+    /// Waits until a record has settled; returns whether it had an effect.
+    async fn settled(&self, unsettled: Unsettled) -> bool {
+        self.horizon().wait(unsettled.lsn).await;
         self.settle_due();
-        Ok(settled.await.expect("what is durable has settled"))
+        unsettled.answer.await.expect("what is durable has settled")
+    }
+
+    /// Waits until the record of a statement has settled.
+    ///
+    /// # Errors
+    /// That of a failpoint; the record settles nevertheless.
+    pub(crate) async fn settled_as_told(&self, unsettled: Unsettled) -> Result<()> {
+        self.horizon().wait(unsettled.lsn).await;
+        self.failpoints().pass("barrier-durable").map_err(|e| Error::io("barrier", e))?;
+        let lsn = unsettled.lsn;
+        assert!(self.settled(unsettled).await, "the statement at {lsn} was decided under its lock");
+        Ok(())
+    }
+
+    /// Waits until everything that statements have appended has settled. Their futures may have
+    /// been dropped meanwhile.
+    pub(crate) async fn all_settled(&self) {
+        let last = self.settling.entered.lock().back().map(|entered| entered.lsn);
+        self.horizon().wait(last.unwrap_or_default()).await;
+        self.settle_due();
     }
 
     /// Encodes an event with log space for it: in a file if it is long or there is no log space for
     /// it.
     async fn payload_of(
         self: &Arc<Self>,
-        json: Vec<u8>,
+        event: &MetaEvent,
         small: Room,
     ) -> Result<(Vec<u8>, Room, Option<EventFile>)> {
+        let json = serde_json::to_vec(event).expect("metadata is plain data");
         let bytes_max = (self.config().wal_file_bytes.bytes() / FILE_PARTS) as usize;
         let inline = |room| (record::metadata_payload(MetadataBody::Inline(&json)), room, None);
         if json.len() < SMALL_EVENT_BYTES {
             return Ok(inline(small));
         }
-        if json.len() <= bytes_max
-            && let Some(room) = self.wal().try_reserve_publish(json.len() + SMALL_EVENT_BYTES)
-        {
+        let room = match event {
+            _ if json.len() > bytes_max => None,
+            MetaEvent::Publish(_) | MetaEvent::Replace(_) => {
+                self.wal().try_reserve_publish(json.len() + SMALL_EVENT_BYTES)
+            }
+            // Never from what is kept for flushes and ends.
+            _ => self.wal().try_reserve(json.len() + SMALL_EVENT_BYTES),
+        };
+        if let Some(room) = room {
             return Ok(inline(room));
         }
         let name = format!("{}.json", self.meta().ids().rowset()?);
@@ -174,8 +252,8 @@ impl Engine {
         Ok((record::metadata_payload(body), small, Some(file)))
     }
 
-    /// Waits until all metadata records of a table have settled. Futures of a flush or merge may
-    /// have been dropped between append and settling.
+    /// Waits until all metadata records and barriers of a table have settled, even if the futures
+    /// that appended them were dropped.
     pub(crate) async fn events_settled(&self, table: &TableState) {
         self.horizon().wait(table.last_event()).await;
         self.settle_due();
@@ -203,18 +281,66 @@ impl Engine {
 
     fn settle_one(&self, entered: Entered) {
         let Entered { lsn, event, shown, file, answer } = entered;
-        let Shown { table, at, event: of_view, in_flight } = shown;
         let fits = self.meta().settle(lsn, &event);
         if fits {
-            self.show_since(lsn, at, table.id, of_view);
+            self.show_settled(lsn, &event, shown);
         }
-        // By now either the view refers to the files or nothing does.
-        drop(in_flight);
         if let Some(mut file) = file {
             file.free_at = lsn;
         }
         // The receiver may have been dropped.
         let _ = answer.send(fits);
+    }
+
+    /// Publishes what has settled to readers and writers.
+    fn show_settled(&self, lsn: Lsn, event: &MetaEvent, shown: Option<Shown>) {
+        match event {
+            MetaEvent::Publish(_) | MetaEvent::Replace(_) => {
+                let shown = shown.expect("a flush or merge has changed files");
+                let Shown { table, at, event, in_flight } = shown;
+                self.show(lsn, at, vec![(table.id, event)]);
+                // By now the view refers to the new files.
+                drop(in_flight);
+            }
+            MetaEvent::Create(table) => self.add_table(table),
+            MetaEvent::Define { table, .. } => self.show(lsn, lsn, vec![(*table, Event::Define)]),
+            MetaEvent::Truncate(tables) => {
+                let event = |truncate: &freshet_meta::Truncate| {
+                    let (version, incarnation) = (truncate.version, truncate.incarnation);
+                    let barrier = Barrier::Truncate { incarnation };
+                    (truncate.table, Event::Barrier { barrier, ended: None, version })
+                };
+                self.show(lsn, lsn, tables.iter().map(event).collect());
+            }
+            MetaEvent::Drop(tables) => self.remove_tables(lsn, tables),
+            MetaEvent::DropDatabase(id) => {
+                let of_it = |state: &Arc<TableState>| (state.db == *id).then_some(state.id);
+                let tables = self.table_states().iter().filter_map(of_it).collect::<Vec<_>>();
+                self.remove_tables(lsn, &tables);
+            }
+        }
+    }
+
+    /// Publishes events of the record at `lsn`, which metadata reflects; the view of their tables is
+    /// at `at` afterwards.
+    pub(crate) fn show(&self, lsn: Lsn, at: Lsn, events: Vec<(TableId, Event<'_>)>) {
+        let tables = events.iter().map(|(table, _)| *table).collect::<Vec<_>>();
+        let defines = events.is_empty() || events.iter().any(|(_, event)| event.defines());
+        let gone = self.views().settle(at, events, || {
+            let catalog = self.meta().catalog();
+            // Called while changes of the view are serialized, so that published definitions never
+            // go back.
+            for id in &tables {
+                if let Some((state, table)) = self.table_state(*id).zip(catalog.table_by_id(*id)) {
+                    state.adopt(table, &database_name(&catalog, table));
+                }
+            }
+            catalog
+        });
+        self.sweeper.retire(lsn, &gone);
+        if defines {
+            self.catalog_changed();
+        }
     }
 
     /// Starts a checkpoint if one is due; called by the keeper.
@@ -269,7 +395,7 @@ impl Engine {
 
 /// An event file. When dropped, it is left to the next checkpoint that reflects its record, or to
 /// the next one if no record refers to it.
-struct EventFile {
+pub(crate) struct EventFile {
     engine: Weak<Engine>,
     path: PathBuf,
     free_at: Lsn,

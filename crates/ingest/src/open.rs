@@ -53,7 +53,6 @@ impl Engine {
         let disk = Disk::new(&world.fs, &config);
         let store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
         let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
-        disk.with_ballast(|| store.drop_unlisted())?;
         step(&world, "recovery-scanned")?;
         let files = store.files_to_continue_with(&scan)?;
         let term = disk.with_ballast(|| store.begin_term(&scan))?;
@@ -62,6 +61,7 @@ impl Engine {
             true => damaged(lost.error),
             false => lost.error,
         })?;
+        disk.with_ballast(|| store.meta.drop_unlisted())?;
         let wal = start_wal(&config, &world, files, term)?;
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
@@ -74,9 +74,10 @@ impl Engine {
         }
         let mut records = scan.records();
         while let Some(record) = records.next_record().map_err(damaged)? {
-            replay.record(&record).await?;
+            replay.record(&record)?;
         }
         let replayed = replay.finish();
+        engine.truncate_lost().await?;
         step(&engine.world, "recovery-log-replayed")?;
         engine.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
@@ -125,7 +126,6 @@ impl Engine {
             disk,
             history: History::default(),
             names: futures::lock::Mutex::new(()),
-            dropped_databases: parking_lot::Mutex::default(),
             appending: std::sync::atomic::AtomicUsize::new(0),
             catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,

@@ -12,21 +12,25 @@
 //!                    committed i64 (microseconds since 1970), the label's bytes
 //! group end stamp    table u64, txn u64, version u64, reason u8
 //! barrier   stamp    u16 tables, then per table: table u64, incarnation u32 (new),
-//!                    schema version u32 (current from here on), txn u64, version u64
-//!                    (of the group it ended; 0: none was open)
-//!           payload  u8 truncate | alter | drop
+//!                    schema version u32 (current from here on), txn u64 (of the group it ended;
+//!                    0: none was open), version u64 (of the table from here on)
+//!           payload  u8 1 (truncate), then per table: tablets u32, ids u64;
+//!                    u8 2 (alter), then the schema as JSON; u8 3 (drop)
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64
-//!           payload  u8 0 and the event as JSON, or u8 1, its CRC-32C u32 and the name of the
+//!           payload  what a flush or merge did, or a definition: u8 0 and the event as JSON, or u8 1, its CRC-32C u32 and the name of the
 //!                    file that holds it
 //! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
+use std::sync::Arc;
+
 use freshet_base::{
-    DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TxnId, Version, err,
+    DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TabletId, TxnId, Version, err,
 };
-use freshet_meta::LabelKind;
+use freshet_meta::{Definition, LabelKind, MetaEvent, Truncate};
+use freshet_schema::TableSchema;
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
 pub const TABLES_MAX: usize = 16_384;
@@ -46,7 +50,7 @@ pub enum Kind {
     Removal = 4,
     /// DROP DATABASE.
     DatabaseDrop = 5,
-    /// The result of a flush or merge.
+    /// The result of a flush or merge, or a definition.
     Metadata = 6,
 }
 
@@ -62,6 +66,12 @@ impl Kind {
             .find(|kind| *kind as u8 == number)
             .ok_or_else(|| err!(Corruption, "log record of unknown kind {number}"))
     }
+}
+
+/// Whether records of this kind change metadata.
+pub(crate) fn settles(kind: u8) -> bool {
+    let kinds = [Kind::Barrier, Kind::DatabaseDrop, Kind::Metadata];
+    kinds.iter().any(|settles| *settles as u8 == kind)
 }
 
 /// The part of a load's stamp for one table, assigned under the append lock.
@@ -117,12 +127,12 @@ pub enum Record<'a> {
     },
     GroupEnd(EndStamp),
     Barrier {
-        action: BarrierAction,
+        body: BarrierBody,
         tables: Vec<BarrierStamp>,
     },
     /// A database was dropped with all its tables.
     DatabaseDrop(DbId),
-    /// The files of a table have changed.
+    /// The files or the definition of a table have changed.
     Metadata(MetadataBody<'a>),
 }
 
@@ -181,15 +191,15 @@ pub struct EndStamp {
     pub reason: u8,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum BarrierAction {
-    /// All earlier rows are removed.
-    Truncate = 1,
-    /// Another schema version is current from here on.
-    Alter = 2,
-    /// The table is dropped.
-    Drop = 3,
+/// What a barrier does, as known before it is appended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BarrierBody {
+    /// All earlier rows are removed. The new tablets of each table, in stamp order.
+    Truncate(Vec<Vec<TabletId>>),
+    /// The table has this schema from here on.
+    Alter(Arc<TableSchema>),
+    /// The tables are dropped.
+    Drop,
 }
 
 /// The part of a barrier's stamp for one table, assigned under the append lock.
@@ -200,8 +210,53 @@ pub struct BarrierStamp {
     pub incarnation: Incarnation,
     /// The schema version that is current from here on.
     pub schema_version: SchemaVersion,
-    /// The open group that the barrier ended, and the version this gave the table.
-    pub ended: Option<(TxnId, Version)>,
+    /// The open group that the barrier ended.
+    pub ended: Option<TxnId>,
+    /// The version of the table from here on.
+    pub version: Version,
+}
+
+impl BarrierBody {
+    /// The payload of the record.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Truncate(tables) => {
+                let mut payload = vec![1];
+                for tablets in tables {
+                    let count = u32::try_from(tablets.len()).expect("a table has few tablets");
+                    payload.extend_from_slice(&count.to_le_bytes());
+                    payload.extend(tablets.iter().flat_map(|tablet| tablet.get().to_le_bytes()));
+                }
+                payload
+            }
+            Self::Alter(schema) => {
+                let mut payload = vec![2];
+                serde_json::to_writer(&mut payload, &**schema).expect("a schema is plain data");
+                payload
+            }
+            Self::Drop => vec![3],
+        }
+    }
+
+    /// The effect of the record on metadata.
+    pub fn event(self, tables: &[BarrierStamp]) -> MetaEvent {
+        match self {
+            Self::Truncate(tablets) => {
+                let tables = tables.iter().zip(tablets).map(|(stamp, tablets)| Truncate {
+                    table: stamp.table,
+                    version: stamp.version,
+                    incarnation: stamp.incarnation,
+                    tablets,
+                });
+                MetaEvent::Truncate(tables.collect())
+            }
+            Self::Alter(schema) => {
+                let table = tables.first().expect("an ALTER has a table").table;
+                MetaEvent::Define { table, change: Definition::Schema(schema) }
+            }
+            Self::Drop => MetaEvent::Drop(tables.iter().map(|stamp| stamp.table).collect()),
+        }
+    }
 }
 
 /// Writes the head of a part, which is followed by `len` bytes of rows.
@@ -252,12 +307,12 @@ pub fn write_end_stamp(stamp: &mut Vec<u8>, end: &EndStamp) {
 
 /// Writes the part of a barrier's stamp for one table.
 pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
-    let (txn, version) = barrier.ended.unwrap_or_default();
+    let txn = barrier.ended.unwrap_or_default();
     stamp.extend_from_slice(&barrier.table.get().to_le_bytes());
     stamp.extend_from_slice(&barrier.incarnation.get().to_le_bytes());
     stamp.extend_from_slice(&barrier.schema_version.get().to_le_bytes());
     stamp.extend_from_slice(&txn.get().to_le_bytes());
-    stamp.extend_from_slice(&version.get().to_le_bytes());
+    stamp.extend_from_slice(&barrier.version.get().to_le_bytes());
 }
 
 /// Encodes the payload of a metadata record.
@@ -286,11 +341,13 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
     let mut stamp = Reader(stamp);
     let mut tables = Vec::new();
     let rest = match Kind::from_stored(kind) {
-        Ok(Kind::GroupEnd) => return stamp.u64().map(TableId).into_iter().collect(),
+        Ok(Kind::GroupEnd | Kind::Metadata) => {
+            return stamp.u64().map(TableId).into_iter().collect();
+        }
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,
         // These contain no rows that could be lost.
-        Ok(Kind::Removal | Kind::DatabaseDrop | Kind::Metadata) | Err(_) => return tables,
+        Ok(Kind::Removal | Kind::DatabaseDrop) | Err(_) => return tables,
     };
     for _ in 0..stamp.u16().unwrap_or(0) {
         let Ok(table) = stamp.u64() else { break };
@@ -347,26 +404,30 @@ fn decode_load<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Rec
 }
 
 fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<Record<'a>> {
-    let action = match payload.u8()? {
-        1 => BarrierAction::Truncate,
-        2 => BarrierAction::Alter,
-        3 => BarrierAction::Drop,
-        other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
-    };
     let count = stamp.u16()?;
     let mut tables = Vec::with_capacity(usize::from(count.min(64)));
     for _ in 0..count {
-        tables.push(BarrierStamp {
-            table: TableId(stamp.u64()?),
-            incarnation: Incarnation(stamp.u32()?),
-            schema_version: SchemaVersion(stamp.u32()?),
-            ended: {
-                let txn = TxnId(stamp.u64()?);
-                stamp.version()?.map(|version| (txn, version))
-            },
-        });
+        let (table, incarnation) = (TableId(stamp.u64()?), Incarnation(stamp.u32()?));
+        let schema_version = SchemaVersion(stamp.u32()?);
+        let (txn, version) = (TxnId(stamp.u64()?), Version(stamp.u64()?));
+        let ended = (txn.get() > 0).then_some(txn);
+        tables.push(BarrierStamp { table, incarnation, schema_version, ended, version });
     }
-    Ok(Record::Barrier { action, tables })
+    let body = match payload.u8()? {
+        1 => {
+            let tablets = (0..count).map(|_| payload.tablets());
+            BarrierBody::Truncate(tablets.collect::<Result<_>>()?)
+        }
+        2 if count == 1 => {
+            let schema = serde_json::from_slice(payload.0).map_err(|error| {
+                err!(Corruption, "the schema of an ALTER is unreadable: {error}")
+            })?;
+            BarrierBody::Alter(Arc::new(schema))
+        }
+        3 => BarrierBody::Drop,
+        other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
+    };
+    Ok(Record::Barrier { body, tables })
 }
 
 /// Reads numbers and slices from the start of untrusted bytes.
@@ -420,6 +481,13 @@ impl<'a> Reader<'a> {
         Ok(Label { db, kind, wall_micros, text })
     }
 
+    fn tablets(&mut self) -> Result<Vec<TabletId>> {
+        let count = self.u32()? as usize;
+        let ids = self.take(count.saturating_mul(8))?.chunks_exact(8);
+        let id = |id: &[u8]| u64::from_le_bytes(id.try_into().expect("chunks have 8 bytes"));
+        Ok(ids.map(|bytes| TabletId(id(bytes))).collect())
+    }
+
     fn metadata(&mut self) -> Result<MetadataBody<'a>> {
         match self.u8()? {
             0 => Ok(MetadataBody::Inline(self.0)),
@@ -451,6 +519,8 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use freshet_base::ColumnId;
+    use freshet_schema::{Column, ColumnType};
     use proptest::prelude::*;
 
     use super::*;
@@ -508,14 +578,26 @@ mod tests {
             table: TableId(1),
             incarnation: Incarnation(4),
             schema_version: SchemaVersion(5),
-            ended: Some((TxnId(6), Version(7))),
+            ended: Some(TxnId(6)),
+            version: Version(7),
         };
         let mut stamp = 1u16.to_le_bytes().to_vec();
         write_barrier_stamp(&mut stamp, &barrier);
-        let tables = vec![barrier];
         assert_eq!(stamped_tables(3, &stamp), [TableId(1)]);
-        let expected = Record::Barrier { action: BarrierAction::Truncate, tables };
-        assert_eq!(decode(3, &stamp, &[1]).unwrap(), expected);
+        let column = Column::new(ColumnId(1), "a", ColumnType::Text);
+        let schema = TableSchema::new(SchemaVersion(5), vec![column], Vec::new());
+        let tablets = vec![vec![TabletId(8), TabletId(9)]];
+        let bodies = [
+            BarrierBody::Truncate(tablets),
+            BarrierBody::Alter(Arc::new(schema)),
+            BarrierBody::Drop,
+        ];
+        for body in bodies {
+            let payload = body.encode();
+            let expected = Record::Barrier { body, tables: vec![barrier] };
+            assert_eq!(decode(3, &stamp, &payload).unwrap(), expected);
+        }
+        assert!(decode(3, &stamp, &[1, 2, 0, 0, 0, 8]).is_err(), "it ends too early");
 
         let mut stamp = Vec::new();
         write_database_drop_stamp(&mut stamp, DbId(9));

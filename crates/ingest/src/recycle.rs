@@ -164,15 +164,11 @@ impl Engine {
         let up_to = position.lsn;
         self.horizon().wait(up_to).await;
         self.settle_due();
-        for database in self.dropped_databases(up_to) {
-            self.settle_database_drop(database).await?;
-        }
         let mut versions = Vec::new();
         let mut side = None;
         for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
             self.events_settled(state).await;
-            self.settle_barriers_locked(state).await?;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
             let (version, written) = self.write_to_side_file(state, up_to, side).await?;
             versions.push((state.id, version));

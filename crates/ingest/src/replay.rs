@@ -1,24 +1,24 @@
 //! Replay: applies the log to deltas, labels and versions, in order, as when it was written.
 //!
-//! It never checks labels and never rejects data. Metadata records have been applied before, so
-//! rows that are already in files do not enter memory, and a replay needs no more memory than was
+//! It never checks labels and never rejects data. What records say of metadata has settled before,
+//! so rows that are already in files do not enter memory, and a replay needs no more memory than was
 //! used at the crash. Records are applied to a table as they were originally; the
 //! [`TableLog`](freshet_storage::fold::TableLog) skips what metadata and files already contain.
 //! Groups that were open at the end of a term end with it, in table order; nothing is written for
 //! that, so a replay can be repeated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use freshet_base::{Error, Incarnation, Lsn, Result, SchemaVersion, TableId, Term, TxnId, err};
-use freshet_meta::{LabelTime, RowsetMeta};
-use freshet_schema::{TableSchema, row};
+use freshet_base::{Error, Incarnation, Lsn, Result, TableId, Term, TxnId, err, task};
+use freshet_meta::{LabelTime, RowsetMeta, Truncate};
+use freshet_schema::row;
 use freshet_storage::delta::Payload;
-use freshet_storage::fold::{Barrier, Body, Event, Load};
+use freshet_storage::fold::{Barrier, Body, Event, Load, LostTruncate};
 use freshet_storage::side::{SideBody, SideEntry};
 
 use crate::engine::Engine;
-use crate::record::{self, BarrierAction, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
+use crate::record::{self, BarrierBody, BarrierStamp, EndStamp, Label, Part, PartStamp, Record};
 use crate::state::TableState;
 
 /// Statistics of a replay.
@@ -40,6 +40,8 @@ pub struct Replay<'a> {
     /// The term of the last record.
     term: Term,
     last: Lsn,
+    /// Rows that cannot be read without the given-up record of an ALTER, by table.
+    lost: BTreeMap<TableId, u64>,
     done: Replayed,
 }
 
@@ -52,6 +54,7 @@ impl<'a> Replay<'a> {
             grouped: BTreeSet::new(),
             term: recycled.term,
             last: recycled.lsn,
+            lost: BTreeMap::new(),
             done: Replayed::default(),
         }
     }
@@ -88,8 +91,8 @@ impl<'a> Replay<'a> {
     /// Applies the next record.
     ///
     /// # Errors
-    /// When the record is invalid for this version, or metadata cannot be written.
-    pub async fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
+    /// When the record is invalid for this version.
+    pub fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
         if std::mem::replace(&mut self.term, record.term) != record.term {
             self.end_run();
         }
@@ -108,12 +111,11 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
-            // It was applied to metadata before the first record was replayed.
-            Record::Metadata(_) => {}
-            Record::DatabaseDrop(id) => self.engine.remove_database(id).map_err(at)?,
-            Record::Barrier { action, tables } => {
-                for barrier in &tables {
-                    self.barrier(action, barrier, record.lsn).await.map_err(at)?;
+            // They had settled before the first record was replayed.
+            Record::Metadata(_) | Record::DatabaseDrop(_) => {}
+            Record::Barrier { body, tables } => {
+                for stamp in &tables {
+                    self.barrier(&body, stamp, record.lsn);
                 }
             }
         }
@@ -123,6 +125,14 @@ impl<'a> Replay<'a> {
     /// Ends the last term, and with it all open groups.
     pub fn finish(mut self) -> Replayed {
         self.end_run();
+        for (table, rows) in &self.lost {
+            let name = self.engine.table_state(*table).map(|state| state.name());
+            tracing::warn!(
+                table = name,
+                rows,
+                "rows cannot be read: the record of the ALTER before them was given up"
+            );
+        }
         self.done
     }
 
@@ -137,7 +147,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The rows of a load, or [`Body::Settled`] if metadata and files already contain them.
+    /// The rows of a load, or [`Body::Settled`] if metadata and files already contain them, or
+    /// [`Body::Lost`] if they cannot be read without the record of an ALTER that was given up.
     fn body<'b>(
         &mut self,
         state: &TableState,
@@ -145,12 +156,17 @@ impl<'a> Replay<'a> {
         part: &Part<'b>,
         lsn: Lsn,
     ) -> Result<Body<'b>> {
-        let (takes, schema) = {
-            let table = state.lock();
-            (table.log().takes(lsn, incarnation), table.log().schema(part.schema_version))
+        let (takes, schema, newest) = {
+            let (table, version) = (state.lock(), part.schema_version);
+            let log = table.log();
+            (log.takes(lsn, incarnation), log.schema(version), log.schema_version())
         };
         if !takes {
             return Ok(Body::Settled);
+        }
+        if schema.is_none() && part.schema_version < newest {
+            *self.lost.entry(state.id).or_default() += u64::from(part.rows);
+            return Ok(Body::Lost);
         }
         let schema = schema.ok_or_else(|| {
             err!(
@@ -191,6 +207,10 @@ impl<'a> Replay<'a> {
     }
 
     fn label(&self, label: &Label<'_>, txn: TxnId, record: &freshet_wal::Record<'_>) {
+        // The database may have been dropped, and with it its labels.
+        if self.engine.meta().catalog().database_by_id(label.db).is_none() {
+            return;
+        }
         let time = LabelTime { wall_micros: label.wall_micros, log_micros: record.time_micros };
         let book = self.engine.meta().labels();
         book.replayed(label.db, label.text, label.kind, txn, record.lsn, time);
@@ -203,42 +223,15 @@ impl<'a> Replay<'a> {
         }
     }
 
-    async fn barrier(&self, action: BarrierAction, stamp: &BarrierStamp, lsn: Lsn) -> Result<()> {
-        let Some(state) = self.engine.table_state(stamp.table) else { return Ok(()) };
-        let barrier = match action {
-            BarrierAction::Truncate => Barrier::Truncate { incarnation: stamp.incarnation },
-            BarrierAction::Alter => Barrier::Alter(self.schema(&state, stamp.schema_version)?),
-            BarrierAction::Drop => Barrier::Drop { with_database: false },
+    fn barrier(&self, body: &BarrierBody, stamp: &BarrierStamp, lsn: Lsn) {
+        let Some(state) = self.engine.table_state(stamp.table) else { return };
+        let barrier = match body {
+            BarrierBody::Truncate(_) => Barrier::Truncate { incarnation: stamp.incarnation },
+            BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
+            BarrierBody::Drop => Barrier::Drop,
         };
-        let (ended, version) = match stamp.ended {
-            Some((txn, version)) => (Some(txn), version),
-            None => (None, state.version()),
-        };
+        let BarrierStamp { ended, version, .. } = *stamp;
         self.enter(&state, lsn, Event::Barrier { barrier, ended, version });
-        // As during normal operation, the barrier holds even if metadata cannot be updated, which
-        // is retried.
-        if let Err(error) = self.engine.settle_barriers(&state).await {
-            tracing::warn!(table = state.name(), %error, "metadata follows a barrier later");
-        }
-        Ok(())
-    }
-
-    /// A schema version that metadata has adopted, or at least prepared.
-    fn schema(&self, state: &TableState, version: SchemaVersion) -> Result<Arc<TableSchema>> {
-        let meta = self.engine.meta();
-        if let Some(table) = meta.catalog().table_by_id(state.id)
-            && let Some(schema) = table.history.at(version)
-        {
-            return Ok(Arc::clone(schema));
-        }
-        let prepared = meta.prepared_schema(state.id)?;
-        prepared.filter(|schema| schema.version == version).ok_or_else(|| {
-            err!(
-                Corruption,
-                "the log says that table '{}' has schema version {version}, metadata lacks it",
-                state.name()
-            )
-        })
     }
 
     /// Ends all groups that were open at the end of the term.
@@ -248,5 +241,30 @@ impl<'a> Replay<'a> {
                 self.enter(&state, self.last, Event::RunEnd);
             }
         }
+    }
+}
+
+impl Engine {
+    /// Gives new tablets to tables whose TRUNCATE was given up with a hole in the log: later rows
+    /// have revealed it. No record names tablets that it created; see [`Self::save_tablets`].
+    pub(crate) async fn truncate_lost(self: &Arc<Self>) -> Result<()> {
+        for state in self.table_states() {
+            let Some(lost) = state.lock().log().lost_truncate() else { continue };
+            let LostTruncate { at, version, incarnation } = lost;
+            let (engine, id) = (Arc::clone(self), state.id);
+            task::run(&**self.pool(), move || {
+                let tablets = engine.meta().new_tablets(engine.meta().catalog().require(id)?)?;
+                let truncate = Truncate { table: id, version, incarnation, tablets };
+                engine.meta().truncate_lost(at, truncate)
+            })
+            .await?;
+            let barrier = Barrier::Truncate { incarnation };
+            self.show(at, at, vec![(id, Event::Barrier { barrier, ended: None, version })]);
+            tracing::warn!(
+                table = state.name(),
+                "its TRUNCATE was given up, later rows tell of it"
+            );
+        }
+        Ok(())
     }
 }

@@ -1,26 +1,24 @@
-//! Settling: metadata and files of a table catch up with the log.
+//! Settling: the files of a table catch up with the log.
 //!
-//! Each table is settled by one task at a time, in LSN order: first the barriers that metadata does
-//! not reflect yet, then the rows up to the cut. Each commit contains its range of LSNs. The log is
-//! authoritative, so a commit that is impossible now (no space) is made later.
+//! One task at a time writes the rows of a table up to a cut to files, and appends a record that
+//! says so. A TRUNCATE or DROP that comes before that record makes it void.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use freshet_base::task::{self, Lane};
-use freshet_base::{Error, ErrorCode, Incarnation, Lsn, Result, TableId, Version, err};
-use freshet_meta::{MetaEvent, Publish, PublishOutcome, RowsetMeta, Truncate};
+use freshet_base::{Error, Lsn, Result, Version, err};
+use freshet_meta::{MetaEvent, Publish, RowsetMeta};
 use freshet_schema::TableSchema;
 use freshet_storage::Rowset;
 use freshet_storage::delta::{DeltaPart, DeltaRows};
 use freshet_storage::flush::{FlushInput, flush};
 use freshet_storage::flush_policy::FlushReason;
-use freshet_storage::fold::{Barrier, Event, Unsettled};
+use freshet_storage::fold::Event;
 use freshet_storage::view::TableView;
 use freshet_wal::Room;
 
-use crate::ddl::database_name;
 use crate::engine::Engine;
 use crate::group::{Filed, OpenGroup};
 use crate::metadata::Shown;
@@ -75,16 +73,9 @@ impl Engine {
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (cut, version) = self.cut(table)?;
         self.wal().horizon().wait(cut).await;
-        self.settle_barriers_locked(table).await?;
-        let dropped = table.is_dropped();
-        if dropped {
-            self.drop_is_durable(table).await;
-        }
-        let view = self.views().load().tables.get(&table.id).cloned();
-        // Nobody reads the rows of a dropped table.
-        let Some(view) = view.filter(|view| !dropped && view.flushed < cut) else {
-            return Ok(());
-        };
+        self.settle_due();
+        let Some(view) = self.view_behind(table, cut) else { return Ok(()) };
+        self.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         let read = view.read_up_to(cut);
@@ -105,10 +96,12 @@ impl Engine {
         let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.append_event(publish, room, shown).await? {
-            // The sweep will delete the files.
-            return match table.is_dropped() {
-                true => Ok(()),
-                false => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
+            // The sweep will delete the files. Until a DROP is durable, a power failure may restore
+            // the table, so its rows must not count as flushed before.
+            self.events_settled(table).await;
+            return match self.view_behind(table, cut) {
+                None => Ok(()),
+                Some(_) => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
             };
         }
         self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
@@ -122,69 +115,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Applies the barriers of a table to metadata: ALTER, TRUNCATE and DROP.
+    /// The view of a table with unflushed rows up to `cut`; `None` if it has none, since they were
+    /// truncated or the table is gone.
+    fn view_behind(&self, table: &TableState, cut: Lsn) -> Option<Arc<TableView>> {
+        let view = self.views().load().tables.get(&table.id).cloned();
+        view.filter(|view| view.flushed < cut)
+    }
+
+    /// Writes a checkpoint if the tablets of a table are newer than the last one. To be called
+    /// before files are written: a record that names tablets must not outlive the record of the
+    /// TRUNCATE that created them, which could be given up with a hole in the log.
     ///
     /// # Errors
-    /// When metadata cannot be written. The barriers hold nevertheless, and metadata is retried.
-    pub(crate) async fn settle_barriers(self: &Arc<Self>, table: &Arc<TableState>) -> Result<()> {
-        let _settling = table.settling.lock().await;
-        self.events_settled(table).await;
-        self.settle_barriers_locked(table).await
-    }
-
-    /// Like [`Self::settle_barriers`], for callers that hold `settling`.
-    pub(crate) async fn settle_barriers_locked(
-        self: &Arc<Self>,
-        table: &Arc<TableState>,
-    ) -> Result<()> {
-        let last = table.lock().log().last_barrier();
-        // Metadata must not contain a barrier that a power failure could undo.
-        self.wal().horizon().wait(last).await;
-        if last > Lsn::ZERO {
-            self.failpoints().pass("barrier-before-publish").map_err(|e| Error::io("DDL", e))?;
+    /// When the disk is full.
+    pub(crate) async fn save_tablets(self: &Arc<Self>, table: &TableState) -> Result<()> {
+        if table.last_truncate() <= self.meta().saved_lsn() {
+            return Ok(());
         }
-        if table.is_dropped() {
-            self.drop_is_durable(table).await;
-            return self.settle_drop(table).await;
-        }
-        loop {
-            let oldest = table.lock().log().unsettled().next().cloned();
-            let Some(oldest) = oldest.filter(|unsettled| unsettled.lsn <= last) else {
-                return Ok(());
-            };
-            match &oldest.barrier {
-                Barrier::Alter(schema) => self.settle_alter(table.id, oldest.lsn, schema).await?,
-                Barrier::Truncate { incarnation } => {
-                    self.settle_truncate(table.id, &oldest, *incarnation).await?;
-                }
-                Barrier::Drop { .. } => return self.settle_drop(table).await,
-            }
-            let Unsettled { lsn, version, barrier } = oldest;
-            self.show(lsn, table.id, Event::Barrier { barrier, ended: None, version });
-            table.lock().settled(lsn);
-        }
-    }
-
-    /// Waits until the DROP of a table, its last record, is durable. Until then a power failure may
-    /// restore the table with its rows, so they must remain in the log.
-    async fn drop_is_durable(&self, table: &TableState) {
-        let dropped_at = table.lock().log().applied();
-        self.wal().horizon().wait(dropped_at).await;
-    }
-
-    async fn settle_alter(
-        self: &Arc<Self>,
-        table: TableId,
-        at: Lsn,
-        schema: &Arc<TableSchema>,
-    ) -> Result<()> {
-        let (engine, schema) = (Arc::clone(self), Arc::clone(schema));
-        let adopt = move || engine.meta().adopt_schema(table, &schema, at);
-        match task::run(&**self.pool(), adopt).await {
-            // The table was dropped meanwhile.
-            Err(error) if error.code() == ErrorCode::NoSuchTable => Ok(()),
-            adopted => adopted.map(drop),
-        }
+        let engine = Arc::clone(self);
+        task::run(&**self.pool(), move || engine.checkpoint()).await
     }
 
     /// Ends the open group and cuts the delta after its end, so that files contain only complete
@@ -339,58 +288,6 @@ impl Engine {
     ) -> Rowset {
         let dir = self.data_dir().tablet(view.table.id, meta.tablet);
         Rowset::new(self.segments(), &dir, meta, schema)
-    }
-
-    async fn settle_truncate(
-        self: &Arc<Self>,
-        table: TableId,
-        pending: &Unsettled,
-        incarnation: Incarnation,
-    ) -> Result<()> {
-        let Some(view) = self.views().load().tables.get(&table).cloned() else {
-            return Ok(());
-        };
-        let partitions = view.table.partitions.iter();
-        let truncate = Truncate {
-            table,
-            from: view.flushed,
-            to: pending.lsn,
-            version: pending.version,
-            incarnations: partitions.map(|p| (p.id, incarnation)).collect(),
-        };
-        let engine = Arc::clone(self);
-        let outcome = task::run(&**self.pool(), move || engine.meta().truncate(&truncate)).await?;
-        match outcome {
-            PublishOutcome::Applied(_) | PublishOutcome::Gone => Ok(()),
-            PublishOutcome::Stale { stands } => {
-                panic!("table {table} is settled by one at a time, yet stands at {stands}")
-            }
-        }
-    }
-
-    /// Publishes an event of a table that the store already reflects; the view is at `at`
-    /// afterwards.
-    pub(crate) fn show(&self, at: Lsn, id: TableId, event: Event<'_>) {
-        self.show_since(Lsn::ZERO, at, id, event);
-    }
-
-    /// Like [`Self::show`], for an event that the store reflects once it reflects the record at
-    /// `lsn`.
-    pub(crate) fn show_since(&self, lsn: Lsn, at: Lsn, id: TableId, event: Event<'_>) {
-        let defines = event.defines();
-        let gone = self.views().settle(at, vec![(id, event)], || {
-            let catalog = self.meta().catalog();
-            // Called while changes of the view are serialized, so that published definitions never
-            // go back.
-            if let Some((state, table)) = self.table_state(id).zip(catalog.table_by_id(id)) {
-                state.adopt(table, &database_name(&catalog, table));
-            }
-            catalog
-        });
-        self.sweeper.retire(lsn, &gone);
-        if defines {
-            self.catalog_changed();
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use freshet_base::{ByteSize, DbId, Incarnation, Lsn, Result, Retry, SchemaVersio
 use freshet_base::{TableId, TxnId, Version, err};
 use freshet_schema::{Table, TableSchema};
 use freshet_storage::delta::Delta;
-use freshet_storage::fold::{Barrier, Base, TableLog};
+use freshet_storage::fold::{Base, TableLog};
 use freshet_storage::view::TableView;
 use futures::channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
@@ -29,10 +29,10 @@ pub struct TableState {
     pub delta: Arc<Delta>,
     /// Its state according to the log; only changed under the append lock.
     log: Mutex<GroupCommit>,
-    /// Held while its rows or barriers are applied to metadata: by a flush, a TRUNCATE or an ALTER.
+    /// Held while its rows are written to files or to the side file.
     pub settling: futures::lock::Mutex<()>,
-    /// Held by an ALTER of its columns from reading the current columns until the new ones are
-    /// adopted.
+    /// Held by a statement that changes its definition, from reading the current one until the new
+    /// one has settled.
     pub altering: futures::lock::Mutex<()>,
     name: Mutex<String>,
     interval_ms: AtomicU64,
@@ -41,8 +41,10 @@ pub struct TableState {
     pub flush_failures: AtomicU64,
     /// When it last got rowsets since the start of the server.
     grew: Mutex<Option<Duration>>,
-    /// Its newest metadata record since the start of the server.
+    /// Its newest metadata record or barrier since the start of the server.
     last_event: AtomicU64,
+    /// Its newest TRUNCATE since the start of the server.
+    last_truncate: AtomicU64,
 }
 
 impl TableState {
@@ -72,6 +74,7 @@ impl TableState {
             flush_failures: AtomicU64::new(0),
             grew: Mutex::new(None),
             last_event: AtomicU64::new(0),
+            last_truncate: AtomicU64::new(0),
         };
         state.adopt(table, db_name);
         state
@@ -111,12 +114,10 @@ impl TableState {
         self.lock().log().is_dropped()
     }
 
-    /// The schema of an ALTER that is in the log but not yet in metadata.
-    pub fn unsettled_alter(&self) -> Option<Arc<TableSchema>> {
-        self.lock().log().unsettled().find_map(|unsettled| match &unsettled.barrier {
-            Barrier::Alter(schema) => Some(Arc::clone(schema)),
-            Barrier::Truncate { .. } | Barrier::Drop { .. } => None,
-        })
+    /// The schema at the end of the log, of an ALTER that may not be durable yet.
+    pub fn newest_schema(&self) -> Option<Arc<TableSchema>> {
+        let table = self.lock();
+        table.log().schema(table.log().schema_version())
     }
 
     /// Calls `read` with the open group, if any.
@@ -152,14 +153,24 @@ impl TableState {
         Err(error.with_retry(Retry::After(UNFLUSHABLE_PAUSE)))
     }
 
-    /// Notes the LSN of a metadata record; called under the append lock.
+    /// Notes the LSN of a metadata record or barrier; called under the append lock.
     pub(crate) fn note_event(&self, lsn: Lsn) {
         self.last_event.store(lsn.get(), Ordering::Release);
     }
 
-    /// Its newest metadata record since the start of the server, or 0.
+    /// Its newest metadata record or barrier since the start of the server, or 0.
     pub(crate) fn last_event(&self) -> Lsn {
         Lsn(self.last_event.load(Ordering::Acquire))
+    }
+
+    /// Notes the LSN of a TRUNCATE; called under the append lock.
+    pub(crate) fn note_truncate(&self, lsn: Lsn) {
+        self.last_truncate.store(lsn.get(), Ordering::Release);
+    }
+
+    /// Its newest TRUNCATE since the start of the server, or 0.
+    pub(crate) fn last_truncate(&self) -> Lsn {
+        Lsn(self.last_truncate.load(Ordering::Acquire))
     }
 
     /// Notes that it got rowsets.

@@ -201,7 +201,7 @@ impl Engine {
     /// `SnapshotTooOld` when rows are in files and a table was truncated. In all cases the
     /// transaction is rolled back.
     pub async fn commit(
-        &self,
+        self: &Arc<Self>,
         transaction: Transaction,
         patience: WaitLimit,
     ) -> Result<Option<Loaded>> {
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Writes the rows of a part to synced files for its record to refer to.
-    async fn spill(&self, part: Part) -> Result<PartLoad> {
+    async fn spill(self: &Arc<Self>, part: Part) -> Result<PartLoad> {
         let mut bulk = self.bulk(&part.table, &part.schema)?;
         bulk.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
         // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were

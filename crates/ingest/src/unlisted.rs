@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Lsn, Result, TableId, task};
-use freshet_meta::{Created, TableSpec};
+use freshet_base::{Lsn, Result, TableId};
+use freshet_meta::{Created, Definition, MetaEvent, TableSpec};
+use freshet_schema::Table;
 
-use crate::ddl::database_of;
 use crate::engine::Engine;
-use crate::open::StoppedStore;
-use crate::record::BarrierAction;
+use crate::record::BarrierBody;
 use crate::target::LoadTarget;
 
 /// The result of [`Engine::create_unlisted`].
@@ -40,13 +39,13 @@ impl UnpublishedTable {
     /// removed.
     pub async fn list(mut self, lsn: Lsn) -> Result<()> {
         self.engine.horizon().wait(lsn).await;
-        let _names = self.engine.names().lock().await;
-        let database = database_of(&self.engine.catalog(), self.target.id());
-        self.engine.free_name(&database, Some(&self.target.table().name)).await?;
-        let (engine, id) = (Arc::clone(&self.engine), self.target.id());
-        task::run(&**self.engine.pool(), move || engine.meta().list_table(id)).await?;
+        let _names = self.engine.lock_names().await;
+        let (table, name) = (self.target.id(), &self.target.table().name);
+        let state = self.engine.states_of(&[table])?.remove(0);
+        self.engine.meta().catalog().check_name(table, name)?;
+        let event = MetaEvent::Define { table, change: Definition::Listed };
+        self.engine.define(table, Some(&state), event).await?;
         self.listed = true;
-        self.engine.show_table(id);
         Ok(())
     }
 }
@@ -80,40 +79,26 @@ impl Engine {
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Making> {
-        let _names = self.names().lock().await;
-        self.free_name(database, Some(&spec.name)).await?;
-        let (engine, name) = (Arc::clone(self), database.to_owned());
-        let created = task::run(&**self.pool(), move || {
-            engine.meta().create_unlisted(&name, &spec, if_not_exists)
-        })
-        .await?;
+        let _names = self.lock_names().await;
+        let created = self.new_table(database, spec, if_not_exists).await?;
         let Created { object: table, existed, warnings } = created;
         if existed {
             return Ok(Making::Exists);
         }
-        self.add_table(&table);
-        let state = self.table_state(table.id).expect("it was just added");
+        let table = Arc::new(Table { unlisted: true, ..Table::clone(&table) });
+        self.define(table.id, None, MetaEvent::Create(Arc::clone(&table))).await?;
+        let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
         let unlisted = UnpublishedTable { engine: Arc::clone(self), target, listed: false };
         Ok(Making::Begun(unlisted, warnings))
     }
 
     async fn drop_unlisted(self: &Arc<Self>, id: TableId) -> Result<()> {
-        let _names = self.names().lock().await;
-        let Some(state) = self.table_state(id) else { return Ok(()) };
-        if !state.is_dropped() {
-            self.barrier(BarrierAction::Drop, &[Arc::clone(&state)], None).await?;
-        }
-        self.settle_drop(&state).await
-    }
-}
-
-impl StoppedStore {
-    /// Removes tables that a crash left without a name; their creation was never acknowledged.
-    pub(crate) fn drop_unlisted(&self) -> Result<()> {
-        for table in self.meta.catalog().tables().filter(|table| table.unlisted) {
-            self.meta.drop_table(table.id)?;
-        }
-        Ok(())
+        let _names = self.lock_names().await;
+        let catalog = self.meta().catalog();
+        // Its record may have settled after its statement was given up.
+        let is_unlisted = catalog.table_by_id(id).is_some_and(|table| table.unlisted);
+        let Some(state) = self.table_state(id).filter(|_| is_unlisted) else { return Ok(()) };
+        self.barrier(BarrierBody::Drop, &[state]).await
     }
 }

@@ -1,14 +1,15 @@
-//! At a start, applies the metadata records above the checkpoint.
+//! At a start, applies the records above the checkpoint to metadata.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use freshet_base::{Error, ErrorCode, Lsn, Result, err};
+use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, TableId, err};
 use freshet_meta::MetaEvent;
 use freshet_wal::{Scan, ScanError};
 
 use crate::metadata::events_dir;
 use crate::open::StoppedStore;
-use crate::record::{self, Kind, MetadataBody, Record};
+use crate::record::{self, MetadataBody, Record};
 
 /// A record with an unreadable event.
 pub(crate) struct LostEvent {
@@ -24,15 +25,17 @@ impl LostEvent {
 }
 
 impl StoppedStore {
-    /// Applies metadata records above the checkpoint in memory and returns their event files. Done
-    /// before replay, so that rows already in files never enter memory, and a start needs no more
-    /// memory than was used before.
+    /// Applies metadata records and barriers above the checkpoint in memory and returns their event
+    /// files. Done before replay, so that rows already in files never enter memory, and a start
+    /// needs no more memory than was used before.
     ///
     /// # Errors
     /// When a record cannot be read.
     pub fn settle(&self, scan: &Scan) -> Result<Vec<(Lsn, PathBuf)>, LostEvent> {
         let mut files = Vec::new();
         let from = self.meta.saved_lsn();
+        let has_holes = !self.meta.log_state().holes.is_empty();
+        let mut lost_schemas = BTreeMap::new();
         let mut records = scan.records_above(from);
         loop {
             // The scan has just read it successfully, so this is an I/O error and not damage.
@@ -41,27 +44,70 @@ impl StoppedStore {
                 error: Error::new(ErrorCode::Io, error.to_string()).with_source(error),
             };
             let Some(record) = records.next_record().map_err(of_scan)? else { break };
-            if record.lsn <= from || record.kind != Kind::Metadata as u8 {
+            let is_kind = record::settles(record.kind) || has_holes;
+            if record.lsn <= from || !is_kind {
                 continue;
             }
             let lost = |error: Error| {
                 let error = error.context(format_args!("log record {}", record.lsn));
                 LostEvent { lsn: record.lsn, error }
             };
-            let (event, file) = self.event(&record).map_err(lost)?;
-            files.extend(file.map(|file| (record.lsn, file)));
-            self.meta.settle(record.lsn, &event);
+            let decoded = record::decode(record.kind, record.stamp, record.payload);
+            match decoded.map_err(lost)? {
+                Record::Metadata(body) => {
+                    let (event, file) = self.event(body).map_err(lost)?;
+                    files.extend(file.map(|file| (record.lsn, file)));
+                    self.settle_one(record.lsn, &event, has_holes);
+                }
+                Record::Barrier { body, tables } => {
+                    self.settle_one(record.lsn, &body.event(&tables), has_holes);
+                }
+                Record::DatabaseDrop(id) => {
+                    self.settle_one(record.lsn, &MetaEvent::DropDatabase(id), has_holes);
+                }
+                Record::Load { parts, .. } => {
+                    let parts = parts.iter().map(|(_, part)| (part.table, part.schema_version));
+                    self.note_lost_schemas(parts, &mut lost_schemas);
+                }
+                Record::GroupEnd(_) => {}
+            }
         }
         self.meta.settled_to(scan.end.lsn.max(from));
+        for (table, version) in lost_schemas {
+            self.meta.skip_schemas(table, version);
+        }
         Ok(files)
     }
 
-    fn event(&self, record: &freshet_wal::Record<'_>) -> Result<(MetaEvent, Option<PathBuf>)> {
-        let decoded = record::decode(record.kind, record.stamp, record.payload)?;
-        let Record::Metadata(body) = decoded else { unreachable!("its kind says that it is one") };
+    fn settle_one(&self, lsn: Lsn, event: &MetaEvent, has_holes: bool) {
+        match has_holes {
+            true => self.meta.settle_behind_hole(lsn, event),
+            false => drop(self.meta.settle(lsn, event)),
+        }
+    }
+
+    /// Notes schema versions above the one that a table has here: the record of their ALTER was
+    /// given up.
+    fn note_lost_schemas(
+        &self,
+        parts: impl Iterator<Item = (TableId, SchemaVersion)>,
+        lost: &mut BTreeMap<TableId, SchemaVersion>,
+    ) {
+        let catalog = self.meta.catalog();
+        for (id, version) in parts {
+            let table = catalog.table_by_id(id);
+            if table.is_some_and(|table| version > table.schema().version) {
+                let newest = lost.entry(id).or_insert(version);
+                *newest = version.max(*newest);
+            }
+        }
+    }
+
+    fn event(&self, body: MetadataBody<'_>) -> Result<(MetaEvent, Option<PathBuf>)> {
         let parse = |json: &[u8]| {
-            serde_json::from_slice::<MetaEvent>(json)
-                .map_err(|error| err!(Corruption, "what it says of files cannot be read: {error}"))
+            serde_json::from_slice::<MetaEvent>(json).map_err(|error| {
+                err!(Corruption, "what it says of a table cannot be read: {error}")
+            })
         };
         match body {
             MetadataBody::Inline(json) => Ok((parse(json)?, None)),

@@ -1,18 +1,14 @@
-//! ALTER of columns: a schema is prepared, its barrier is appended to the log, then it is adopted.
+//! ALTER of columns: the next schema of a table.
 
 use std::sync::Arc;
 
-use freshet_base::{ColumnId, Lsn, Result, TableId, bail, err};
+use freshet_base::{ColumnId, Result, TableId, bail, err};
 use freshet_schema::{COLUMNS_MAX, Column, DefaultValue, Distribution, Table, TableSchema};
-use serde::{Deserialize, Serialize};
 
+use crate::catalog::Catalog;
 use crate::create::column;
-use crate::ddl::{put_table, require};
-use crate::keys;
-use crate::meta::{Change, Meta};
 use crate::names;
 use crate::spec::ColumnSpec;
-use crate::store::Batch;
 
 /// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
 /// theirs.
@@ -36,96 +32,14 @@ pub enum SchemaChange {
     RenameColumn { from: String, to: String },
 }
 
-/// A schema that waits for its barrier.
-#[derive(Serialize, Deserialize)]
-struct Prepared {
-    schema: TableSchema,
-}
-
-impl Meta {
-    /// Stores the schema that a table would have after these clauses, or nothing if any of them
-    /// fails. It takes effect only once it is adopted.
+impl Catalog {
+    /// The schema that a table would have after these clauses; it is the table's once its record
+    /// has settled.
     ///
     /// # Errors
-    /// 1060, 1090, 1091 and errors of Doris; an error if another ALTER is in progress.
-    pub fn prepare_schema(
-        &self,
-        table: TableId,
-        changes: &[SchemaChange],
-    ) -> Result<Arc<TableSchema>> {
-        self.change(|catalog| {
-            let table = require(catalog, table)?;
-            let key = keys::prepared(table.id);
-            if self.store.get(&key)?.is_some() {
-                bail!(
-                    Unknown,
-                    "Table[{}]'s state(SCHEMA_CHANGE) is not NORMAL. Do not allow doing ALTER ops",
-                    table.name
-                );
-            }
-            let schema = changed(table, changes)?;
-            let prepared = Prepared { schema };
-            let put = vec![(key, keys::encode(&prepared))];
-            let change = Change { batch: Batch { put, ..Batch::default() }, ..Change::default() };
-            Ok((Some(change), Arc::new(prepared.schema)))
-        })
-    }
-
-    /// The schema that waits for its barrier; used by replay when it reaches the barrier.
-    ///
-    /// # Errors
-    /// When metadata cannot be read.
-    pub fn prepared_schema(&self, table: TableId) -> Result<Option<Arc<TableSchema>>> {
-        let key = keys::prepared(table);
-        let bytes = self.store.get(&key)?;
-        let prepared = bytes.map(|bytes| keys::decode::<Prepared>(&key, &bytes)).transpose()?;
-        Ok(prepared.map(|prepared| Arc::new(prepared.schema)))
-    }
-
-    /// Makes a prepared schema the current one of the table; its barrier is in the log at
-    /// `barrier`. Idempotent, so that replay may call it again.
-    ///
-    /// # Errors
-    /// 1146 when the table does not exist; when the disk is full, to be retried.
-    ///
-    /// # Panics
-    /// When the schema is neither one of the table's versions nor the next one.
-    pub fn adopt_schema(
-        &self,
-        table: TableId,
-        schema: &TableSchema,
-        barrier: Lsn,
-    ) -> Result<Arc<Table>> {
-        tracing::debug!(%table, version = %schema.version, %barrier, "schema adopted");
-        self.change(|catalog| {
-            let old = require(catalog, table)?;
-            if schema.version <= old.schema().version {
-                let known = old.history.at(schema.version);
-                assert_eq!(
-                    known.map(Arc::as_ref),
-                    Some(schema),
-                    "a schema version means one schema"
-                );
-                return Ok((None, old.clone()));
-            }
-            let mut new = old.as_ref().clone();
-            new.history = old.history.with(schema.clone());
-            let last = schema.columns.iter().map(|column| column.id.next()).max();
-            new.next_column = last.map_or(old.next_column, |next| next.max(old.next_column));
-            let new = Arc::new(new);
-            let mut change = put_table(&new);
-            change.batch.delete.push(keys::prepared(table));
-            Ok((Some(change), new))
-        })
-    }
-
-    /// Removes a prepared schema whose barrier never got into the log.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub fn discard_prepared(&self, table: TableId) -> Result<()> {
-        let delete = vec![keys::prepared(table)];
-        Ok(self.store.commit(Batch { delete, ..Batch::default() })?)
+    /// 1060, 1090, 1091 and errors of Doris, 1146 if the table does not exist.
+    pub fn altered(&self, table: TableId, changes: &[SchemaChange]) -> Result<Arc<TableSchema>> {
+        changed(self.require(table)?, changes).map(Arc::new)
     }
 }
 

@@ -97,9 +97,7 @@ impl Catalog {
                 DiffItem::Add(id, table) | DiffItem::Update { new: (id, table), .. } => {
                     batch.put.push((keys::table(*id), keys::encode(&**table)));
                 }
-                DiffItem::Remove(id, _) => {
-                    batch.delete.extend([keys::table(*id), keys::prepared(*id)]);
-                }
+                DiffItem::Remove(id, _) => batch.delete.push(keys::table(*id)),
             }
         }
         for item in old.users.diff(&self.users) {

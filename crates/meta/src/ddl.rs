@@ -1,17 +1,16 @@
-//! DDL: each statement changes store and catalog atomically.
+//! DDL: checks a statement against the catalog, and says what its record will be.
 //!
-//! Statements that remove or convert rows (DROP, TRUNCATE, ALTER of columns) begin with a barrier
-//! in the log; the caller has appended it before these functions are called. They refer to objects
-//! by id.
+//! Nothing changes until that record has settled. The caller sees to it that meanwhile no other
+//! statement decides about the same name or the same definition. CREATE DATABASE is no record: it
+//! is committed at once.
 
 use std::sync::Arc;
 
-use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, bail, err};
-use freshet_schema::{KeyModel, Partition, SchemaHistory, Table};
+use freshet_base::{ColumnId, DbId, Incarnation, Result, TableId, TabletId, bail, err};
+use freshet_schema::{KeyModel, Partition, Properties, SchemaHistory, Table};
 
 use crate::catalog::{Catalog, Database, is_reserved_database};
-use crate::create::{Planned, check_comment};
-use crate::fold::Fold;
+use crate::create::Planned;
 use crate::meta::{Change, Meta};
 use crate::spec::TableSpec;
 use crate::{names, properties};
@@ -30,14 +29,6 @@ pub struct Created<T> {
     pub existed: bool,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-}
-
-/// A dropped database with its tables.
-#[derive(Clone, PartialEq, Debug)]
-pub struct DroppedDatabase {
-    pub database: Arc<Database>,
-    /// Its tables, whose files can be deleted once older snapshots are gone.
-    pub tables: Vec<Arc<Table>>,
 }
 
 impl Meta {
@@ -72,100 +63,36 @@ impl Meta {
         })
     }
 
-    /// Removes a database with all its tables; `None` if it does not exist any more.
-    ///
-    /// # Errors
-    /// When the disk is full. The log already contains the drop, so it must be retried.
-    pub fn drop_database(&self, id: DbId) -> Result<Option<DroppedDatabase>> {
-        let dropped = self.change(|catalog| {
-            let Some(database) = catalog.database_by_id(id).cloned() else {
-                return Ok((None, None));
-            };
-            let tables = catalog.tables_of(id);
-            let dropped = DroppedDatabase { database, tables };
-            let (database, tables) = (dropped.database.clone(), dropped.tables.clone());
-            let edit = move |fold: &mut Fold| {
-                tables.iter().for_each(|table| fold.remove_table(table.id));
-                fold.changes += 1;
-                Arc::make_mut(&mut fold.catalog).remove_database(&database);
-            };
-            Ok((Some(Change::of_fold(edit)), Some(dropped)))
-        })?;
-        self.labels().forget(id);
-        Ok(dropped)
-    }
-
+    /// The table that a CREATE TABLE would make, with new ids, or the existing one.
     ///
     /// # Errors
     /// 1049, 1050, and all errors in the specification.
-    pub fn create_table(
+    pub fn new_table(
         &self,
         database: &str,
         spec: &TableSpec,
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
-        self.create(database, spec, if_not_exists, false)
-    }
-
-    /// CREATE TABLE of a table that has no name until [`Self::list_table`].
-    ///
-    /// # Errors
-    /// Those of [`Self::create_table`].
-    pub fn create_unlisted(
-        &self,
-        database: &str,
-        spec: &TableSpec,
-        if_not_exists: bool,
-    ) -> Result<Created<Table>> {
-        self.create(database, spec, if_not_exists, true)
-    }
-
-    /// Makes an unlisted table visible under its name.
-    ///
-    /// # Errors
-    /// 1050 if another table has the name, 1146 if the database was dropped.
-    pub fn list_table(&self, id: TableId) -> Result<Arc<Table>> {
-        self.change_table(id, |catalog, table| {
-            let home = catalog.database_by_id(table.db).expect("a table has a database");
-            if home.tables.contains_key(&table.name) {
-                bail!(TableExists, "Table '{}' already exists", table.name);
+        let catalog = self.catalog();
+        if is_reserved_database(database) {
+            bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
+        }
+        let home = catalog.require_database(database)?;
+        if let Some(table) = home.tables.get(&spec.name) {
+            let exists = format!("Table '{}' already exists", spec.name);
+            if !if_not_exists {
+                bail!(TableExists, "{exists}");
             }
-            table.unlisted = false;
-            Ok(Vec::new())
-        })
-        .map(|(table, _)| table)
-    }
-
-    fn create(
-        &self,
-        database: &str,
-        spec: &TableSpec,
-        if_not_exists: bool,
-        unlisted: bool,
-    ) -> Result<Created<Table>> {
-        self.change(|catalog| {
-            if is_reserved_database(database) {
-                bail!(AccessDeniedDatabase, "Access denied to database '{database}': read only");
-            }
-            let home = catalog.require_database(database)?;
-            if let Some(table) = home.tables.get(&spec.name) {
-                let exists = format!("Table '{}' already exists", spec.name);
-                if !if_not_exists {
-                    bail!(TableExists, "{exists}");
-                }
-                let object = table.clone();
-                return Ok((None, Created { object, existed: true, warnings: vec![exists] }));
-            }
-            let mut planned = Planned::check(spec)?;
-            if catalog.tables().count() >= TABLES_MAX {
-                bail!(Unknown, "there are {TABLES_MAX} tables, which is the limit");
-            }
-            let warnings = std::mem::take(&mut planned.warnings);
-            let table = self.table_of(home.id, spec, planned)?;
-            let object = Arc::new(Table { unlisted, ..table });
-            let change = put_table(&object);
-            Ok((Some(change), Created { object, existed: false, warnings }))
-        })
+            let object = table.clone();
+            return Ok(Created { object, existed: true, warnings: vec![exists] });
+        }
+        let mut planned = Planned::check(spec)?;
+        if catalog.tables().count() >= TABLES_MAX {
+            bail!(Unknown, "there are {TABLES_MAX} tables, which is the limit");
+        }
+        let warnings = std::mem::take(&mut planned.warnings);
+        let object = Arc::new(self.table_of(home.id, spec, planned)?);
+        Ok(Created { object, existed: false, warnings })
     }
 
     /// The planned table with new ids.
@@ -198,79 +125,12 @@ impl Meta {
         })
     }
 
-    /// Removes a table and the metadata of its files; `None` if it does not exist any more.
+    /// New tablets for all partitions of a table.
     ///
     /// # Errors
-    /// When the disk is full. The log already contains the barrier, so it must be retried.
-    pub fn drop_table(&self, id: TableId) -> Result<Option<Arc<Table>>> {
-        self.change(|catalog| {
-            let Some(table) = catalog.table_by_id(id).cloned() else {
-                return Ok((None, None));
-            };
-            Ok((Some(Change::of_fold(move |fold| fold.remove_table(id))), Some(table)))
-        })
-    }
-
-    /// ALTER TABLE .. RENAME within the database.
-    ///
-    /// # Errors
-    /// 1146 if the table does not exist, 1050 if the name is taken.
-    pub fn rename_table(&self, id: TableId, name: &str) -> Result<Arc<Table>> {
-        self.change_table(id, |catalog, table| {
-            names::check_table(name, table.form)?;
-            let home = catalog.database_by_id(table.db).expect("a table has a database");
-            if home.tables.contains_key(name) {
-                bail!(TableExists, "Table '{name}' already exists");
-            }
-            // The single partition has the name of its table.
-            for partition in &mut table.partitions {
-                name.clone_into(&mut partition.name);
-            }
-            name.clone_into(&mut table.name);
-            Ok(Vec::new())
-        })
-        .map(|(table, _)| table)
-    }
-
-    /// ALTER TABLE .. SET; returns warnings.
-    ///
-    /// # Errors
-    /// 1146 if the table does not exist; an unknown property or an invalid value.
-    pub fn set_properties(
-        &self,
-        id: TableId,
-        pairs: &[(String, String)],
-    ) -> Result<(Arc<Table>, Vec<String>)> {
-        self.change_table(id, |_, table| {
-            let taken = properties::set(&table.properties, pairs)?;
-            table.properties = taken.properties;
-            Ok(taken.warnings)
-        })
-    }
-
-    ///
-    /// # Errors
-    /// 1146 if the table does not exist; a comment that is too long.
-    pub fn set_comment(&self, id: TableId, comment: &str) -> Result<Arc<Table>> {
-        self.change_table(id, |_, table| {
-            check_comment(comment, &format!("table '{}'", table.name))?;
-            comment.clone_into(&mut table.comment);
-            Ok(Vec::new())
-        })
-        .map(|(table, _)| table)
-    }
-
-    pub(crate) fn change_table(
-        &self,
-        id: TableId,
-        edit: impl FnOnce(&Catalog, &mut Table) -> Result<Vec<String>>,
-    ) -> Result<(Arc<Table>, Vec<String>)> {
-        self.change(|catalog| {
-            let mut table = require(catalog, id)?.as_ref().clone();
-            let warnings = edit(catalog, &mut table)?;
-            let table = Arc::new(table);
-            Ok((Some(put_table(&table)), (table, warnings)))
-        })
+    /// When ids cannot be reserved because the disk is full.
+    pub fn new_tablets(&self, table: &Table) -> Result<Vec<TabletId>> {
+        table.tablets().map(|_| self.ids().tablet()).collect()
     }
 }
 
@@ -281,6 +141,41 @@ impl Catalog {
             self.tables().filter(|table| table.db == database).cloned().collect();
         tables.sort_unstable_by_key(|table| table.id);
         tables
+    }
+
+    /// Checks that a table can get this name, by RENAME or because it appears under it.
+    ///
+    /// # Errors
+    /// 1146 if the table does not exist, 1050 if the name is taken, 1103 if it is invalid.
+    pub fn check_name(&self, id: TableId, name: &str) -> Result<()> {
+        let table = self.require(id)?;
+        names::check_table(name, table.form)?;
+        let home = self.database_by_id(table.db).expect("a table has a database");
+        if home.tables.contains_key(name) {
+            bail!(TableExists, "Table '{name}' already exists");
+        }
+        Ok(())
+    }
+
+    /// The properties of a table after ALTER TABLE .. SET, with warnings.
+    ///
+    /// # Errors
+    /// 1146 if the table does not exist; an unknown property or an invalid value.
+    pub fn properties_with(
+        &self,
+        id: TableId,
+        pairs: &[(String, String)],
+    ) -> Result<(Properties, Vec<String>)> {
+        let taken = properties::set(&self.require(id)?.properties, pairs)?;
+        Ok((taken.properties, taken.warnings))
+    }
+
+    /// The table with this id.
+    ///
+    /// # Errors
+    /// 1146 if it does not exist.
+    pub fn require(&self, id: TableId) -> Result<&Arc<Table>> {
+        self.table_by_id(id).ok_or_else(|| err!(NoSuchTable, "Table {id} was dropped"))
     }
 
     /// The database with this name, for DROP DATABASE; `None` if it does not exist and `if_exists`
@@ -300,17 +195,6 @@ impl Catalog {
             found => Ok(found),
         }
     }
-}
-
-/// The table with this id, or error 1146.
-pub(crate) fn require(catalog: &Catalog, id: TableId) -> Result<&Arc<Table>> {
-    catalog.table_by_id(id).ok_or_else(|| err!(NoSuchTable, "Table {id} was dropped"))
-}
-
-/// The change that stores a definition.
-pub(crate) fn put_table(table: &Arc<Table>) -> Change {
-    let table = Arc::clone(table);
-    Change::of_fold(move |fold| fold.put_table(&table))
 }
 
 #[cfg(test)]

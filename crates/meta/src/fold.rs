@@ -7,17 +7,18 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Incarnation, Lsn, PartitionId, Result, RowsetId, TableId, TabletId, Version};
-use freshet_base::{SchemaVersion, err};
-use freshet_schema::Table;
+use freshet_base::{DbId, Incarnation, Lsn, Result, RowsetId, SchemaVersion, TableId, TabletId};
+use freshet_base::{Version, err};
+use freshet_schema::{Properties, Table, TableSchema};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::keys;
 use crate::meta::{Change, Meta};
+use crate::names;
 use crate::rowset::RowsetMeta;
-use crate::store::{Batch, MetaStore};
+use crate::store::MetaStore;
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -78,7 +79,33 @@ pub struct Replacement {
     pub added: RowsetMeta,
 }
 
-/// The content of a metadata record in the log.
+/// A TRUNCATE of one table: new, empty tablets from its record on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Truncate {
+    pub table: TableId,
+    /// The table's version there.
+    pub version: Version,
+    /// The incarnation of its partitions from there on.
+    pub incarnation: Incarnation,
+    /// The new tablets of all partitions, in the order of the old ones.
+    pub tablets: Vec<TabletId>,
+}
+
+/// A change of a table's definition that leaves its rows alone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Definition {
+    /// RENAME inside its database.
+    Name(String),
+    /// A table created by CREATE TABLE AS SELECT appears under its name.
+    Listed,
+    /// SET.
+    Properties(Properties),
+    /// ALTER of columns: the next schema version.
+    Schema(Arc<TableSchema>),
+}
+
+/// The effect of a record of the log on metadata.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetaEvent {
@@ -86,43 +113,20 @@ pub enum MetaEvent {
     Publish(Publish),
     /// A merge.
     Replace(Replacement),
-}
-
-/// The result of a change that assumes a certain flushed LSN.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PublishOutcome<T = ()> {
-    /// It has settled.
-    Applied(T),
-    /// The table has another flushed LSN: nothing changes, and the new files are to be deleted.
-    Stale {
-        /// The actual flushed LSN.
-        stands: Lsn,
+    /// CREATE TABLE.
+    Create(Arc<Table>),
+    Define {
+        table: TableId,
+        change: Definition,
     },
-    /// The table does not exist any more: the new files are to be deleted.
-    Gone,
-}
-
-/// A TRUNCATE whose barrier is in the log.
-#[derive(Clone, Debug)]
-pub struct Truncate {
-    pub table: TableId,
-    /// The flushed LSN before it: all rows of the table below the barrier are flushed or removed.
-    pub from: Lsn,
-    /// The LSN of the barrier.
-    pub to: Lsn,
-    /// The table's version at the barrier.
-    pub version: Version,
-    /// The truncated partitions with their new incarnations from the log.
-    pub incarnations: Vec<(PartitionId, Incarnation)>,
-}
-
-/// The result of a TRUNCATE.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Truncated {
-    /// The table with new, empty tablets.
-    pub table: Arc<Table>,
-    /// The old tablets, whose files can be deleted once older snapshots are gone.
-    pub old_tablets: Vec<TabletId>,
+    /// TRUNCATE of several tables at one position.
+    #[serde(skip)]
+    Truncate(Vec<Truncate>),
+    /// DROP TABLE.
+    #[serde(skip)]
+    Drop(Vec<TableId>),
+    #[serde(skip)]
+    DropDatabase(DbId),
 }
 
 /// The metadata of a table.
@@ -211,42 +215,58 @@ impl Fold {
     }
 
     /// Inserts the definition of a table, replacing the one with the same id.
-    pub(crate) fn put_table(&mut self, table: &Arc<Table>) {
+    fn put_table(&mut self, table: Arc<Table>) {
         self.changes += 1;
-        Arc::make_mut(&mut self.catalog).put_table(Arc::clone(table));
         if !self.flushed.contains_key(&table.id) {
             self.flushed.insert(table.id, Flushed::new());
         }
+        Arc::make_mut(&mut self.catalog).put_table(table);
     }
 
     /// Removes a table and the metadata of its rowsets.
-    pub(crate) fn remove_table(&mut self, id: TableId) {
-        let Some(table) = self.catalog.table_by_id(id).cloned() else { return };
+    fn remove_table(&mut self, id: TableId) -> bool {
+        let Some(table) = self.catalog.table_by_id(id).cloned() else { return false };
         self.changes += 1;
         self.remove_rowsets(table.tablets());
         self.flushed.remove(&id);
         Arc::make_mut(&mut self.catalog).remove_table(id);
+        true
     }
 
-    /// Applies a flush if the table is flushed exactly up to its `from`.
+    /// Removes a database with all its tables, listed or not.
+    fn remove_database(&mut self, id: DbId) -> bool {
+        let Some(database) = self.catalog.database_by_id(id).cloned() else { return false };
+        for table in self.catalog.tables_of(id) {
+            self.remove_table(table.id);
+        }
+        self.changes += 1;
+        Arc::make_mut(&mut self.catalog).remove_database(&database);
+        true
+    }
+
+    /// Applies a flush if the table is flushed exactly up to its `from`. Otherwise a TRUNCATE or
+    /// DROP came before it, or an earlier flush was given up with a hole in the log; returns
+    /// `false`.
     ///
     /// # Panics
     /// When its rowsets are outside of its LSN range.
-    pub(crate) fn publish(&mut self, publish: &Publish) -> PublishOutcome {
-        let Publish { table, from, to, version, ref rowsets, .. } = *publish;
+    pub(crate) fn publish(&mut self, publish: &Publish) -> bool {
+        let Publish { table, from, to, version, schema_version, ref rowsets } = *publish;
         assert!(from <= to, "a flush moves the flushed LSN forward: {publish:?}");
-        let Some(flushed) = self.flushed.get(&table).copied() else { return PublishOutcome::Gone };
-        if flushed.lsn != from {
-            return PublishOutcome::Stale { stands: flushed.lsn };
-        }
         let lies_within = |rowset: &RowsetMeta| from < rowset.lsn_first && rowset.lsn_last <= to;
         assert!(
             rowsets.iter().all(lies_within),
             "a flush of ({from}, {to}] writes rows of that range: {publish:?}"
         );
+        let Some(definition) = self.catalog.table_by_id(table) else { return false };
+        let flushed = self.flushed[&table];
+        // The record of an ALTER may have been given up as well.
+        if flushed.lsn != from || definition.history.at(schema_version).is_none() {
+            return false;
+        }
         self.set_flushed(table, flushed.advanced(to, version));
         rowsets.iter().for_each(|rowset| self.add(rowset.clone()));
-        PublishOutcome::Applied(())
+        true
     }
 
     /// Applies a merge. Returns `false` if an input no longer exists; the new files are then to be
@@ -289,17 +309,104 @@ impl Fold {
         assert!(self.settled < lsn, "records settle in the order of the log");
         self.settled = lsn;
         match event {
-            MetaEvent::Publish(publish) => self.publish(publish) == PublishOutcome::Applied(()),
+            MetaEvent::Publish(publish) => self.publish(publish),
             MetaEvent::Replace(replacement) => self.replace(replacement),
+            MetaEvent::Create(table) => self.create(table),
+            MetaEvent::Define { table, change } => self.define(*table, change),
+            MetaEvent::Truncate(tables) => {
+                tables.iter().fold(false, |any, table| self.truncate(lsn, table) || any)
+            }
+            MetaEvent::Drop(tables) => {
+                tables.iter().fold(false, |any, table| self.remove_table(*table) || any)
+            }
+            MetaEvent::DropDatabase(id) => self.remove_database(*id),
         }
     }
 
-    fn truncate(&mut self, truncate: &Truncate, truncated: &Truncated) {
-        let Truncate { table, to, version, .. } = *truncate;
-        let flushed = self.flushed[&table].advanced(to, version);
-        self.set_flushed(table, flushed);
-        self.put_table(&truncated.table);
-        self.remove_rowsets(truncated.old_tablets.iter().copied());
+    /// Adds a table if its database exists and has no other table of its name.
+    fn create(&mut self, table: &Arc<Table>) -> bool {
+        let is_known = self.catalog.table_by_id(table.id).is_some();
+        let fits = !is_known && (table.unlisted || self.is_free(table.db, &table.name));
+        if fits && self.catalog.database_by_id(table.db).is_some() {
+            self.put_table(Arc::clone(table));
+            return true;
+        }
+        false
+    }
+
+    fn define(&mut self, id: TableId, change: &Definition) -> bool {
+        let Some(table) = self.catalog.table_by_id(id) else { return false };
+        let mut next = Table::clone(table);
+        match change {
+            Definition::Name(name) if self.is_free(table.db, name) => {
+                // The single partition has the name of its table.
+                for partition in &mut next.partitions {
+                    name.clone_into(&mut partition.name);
+                }
+                name.clone_into(&mut next.name);
+            }
+            Definition::Listed if self.is_free(table.db, &table.name) => next.unlisted = false,
+            Definition::Name(_) | Definition::Listed => return false,
+            Definition::Properties(properties) => next.properties = properties.clone(),
+            Definition::Schema(schema) => {
+                if schema.version <= table.schema().version {
+                    return false;
+                }
+                next.history = table.history.with(TableSchema::clone(schema));
+                let last = schema.columns.iter().map(|column| column.id.next()).max();
+                next.next_column = next.next_column.max(last.unwrap_or_default());
+            }
+        }
+        self.put_table(Arc::new(next));
+        true
+    }
+
+    fn is_free(&self, database: DbId, name: &str) -> bool {
+        let database = self.catalog.database_by_id(database);
+        database.is_some_and(|database| !database.tables.contains_key(name))
+    }
+
+    /// Replaces the tablets of a table by new, empty ones.
+    ///
+    /// # Panics
+    /// When their number differs, or the incarnation is not newer.
+    pub(crate) fn truncate(&mut self, at: Lsn, truncate: &Truncate) -> bool {
+        let Truncate { table: id, version, incarnation, ref tablets } = *truncate;
+        let Some(table) = self.catalog.table_by_id(id).cloned() else { return false };
+        assert_eq!(tablets.len(), table.tablets().count(), "a TRUNCATE numbers all tablets");
+        let mut next = Table::clone(&table);
+        let mut tablets = tablets.iter();
+        for partition in &mut next.partitions {
+            assert!(incarnation > partition.incarnation, "a TRUNCATE raises incarnations");
+            partition.incarnation = incarnation;
+            partition.tablets.iter_mut().zip(&mut tablets).for_each(|(old, new)| *old = *new);
+        }
+        self.remove_rowsets(table.tablets());
+        self.set_flushed(id, self.flushed[&id].advanced(at, version));
+        self.put_table(Arc::new(next));
+        true
+    }
+
+    /// Gives another name to the table that stands in the way of `event`, since the record that
+    /// removed or renamed it was given up with a hole in the log. Returns its names before and
+    /// after.
+    fn make_way(&mut self, event: &MetaEvent) -> Option<(String, String)> {
+        let (db, name) = match event {
+            MetaEvent::Create(table) if !table.unlisted => (table.db, table.name.clone()),
+            MetaEvent::Define { table, change } => {
+                let table = self.catalog.table_by_id(*table)?;
+                match change {
+                    Definition::Name(name) => (table.db, name.clone()),
+                    Definition::Listed => (table.db, table.name.clone()),
+                    Definition::Properties(_) | Definition::Schema(_) => return None,
+                }
+            }
+            _ => return None,
+        };
+        let other = self.catalog.database_by_id(db)?.tables.get(&name)?.id;
+        let renamed = names::similar(&name).find(|name| self.is_free(db, name))?;
+        self.define(other, &Definition::Name(renamed.clone()));
+        Some((name, renamed))
     }
 }
 
@@ -317,54 +424,62 @@ impl Meta {
     /// Applies the record at `lsn`; see `Fold::settle`. Records are applied in log order, each once
     /// it is durable.
     pub fn settle(&self, lsn: Lsn, event: &MetaEvent) -> bool {
-        self.edit(|fold| fold.settle(lsn, event))
+        let fits = self.edit(|fold| fold.settle(lsn, event));
+        if let MetaEvent::DropDatabase(id) = event {
+            self.labels().forget(*id);
+        }
+        fits
     }
 
-    /// Replaces the tablets of truncated partitions with new, empty ones if the table is flushed
-    /// exactly up to `from`. The flushed LSN then becomes that of the barrier.
+    /// Like [`Self::settle`], for a start with an accepted hole in the log: a table whose name the
+    /// event needs gets another one, since the record that freed that name was given up.
+    pub fn settle_behind_hole(&self, lsn: Lsn, event: &MetaEvent) {
+        if let Some((name, renamed)) = self.edit(|fold| fold.make_way(event)) {
+            tracing::warn!(%lsn, table = name, renamed, "a given-up record would have freed a name");
+        }
+        self.settle(lsn, event);
+    }
+
+    /// Makes up for the TRUNCATE of a table whose record at `at` was given up: later records of its
+    /// rows have revealed it.
     ///
     /// # Errors
-    /// When the disk is full. The log already contains the barrier, so it must be retried.
-    ///
-    /// # Panics
-    /// When the table lacks one of the partitions, or an incarnation is not newer.
-    pub fn truncate(&self, truncate: &Truncate) -> Result<PublishOutcome<Truncated>> {
-        self.change(|catalog| {
-            let (Some(old), Some(flushed)) =
-                (catalog.table_by_id(truncate.table), self.flushed(truncate.table))
-            else {
-                return Ok((None, PublishOutcome::Gone));
-            };
-            if flushed.lsn != truncate.from {
-                return Ok((None, PublishOutcome::Stale { stands: flushed.lsn }));
-            }
-            let (new, old_tablets) = self.emptied(old, &truncate.incarnations)?;
-            let truncated = Truncated { table: Arc::new(new), old_tablets };
-            let (truncate, settled) = (truncate.clone(), truncated.clone());
-            let edit = move |fold: &mut Fold| fold.truncate(&truncate, &settled);
-            let change = Change { edit: Box::new(edit), batch: Batch::default() };
-            Ok((Some(change), PublishOutcome::Applied(truncated)))
-        })
+    /// When the disk is full.
+    pub fn truncate_lost(&self, at: Lsn, truncate: Truncate) -> Result<()> {
+        self.commit(Change::of_fold(move |fold| {
+            fold.truncate(at, &truncate);
+        }))
     }
 
-    /// The table with new tablets in these partitions, and the replaced tablets.
-    fn emptied(
-        &self,
-        old: &Table,
-        incarnations: &[(PartitionId, Incarnation)],
-    ) -> Result<(Table, Vec<TabletId>)> {
-        let mut new = old.clone();
-        let mut old_tablets = Vec::new();
-        for &(id, incarnation) in incarnations {
-            let partition = new.partitions.iter_mut().find(|partition| partition.id == id);
-            let partition = partition.expect("a TRUNCATE names partitions that the table has");
-            assert!(incarnation > partition.incarnation, "a TRUNCATE raises incarnations");
-            partition.incarnation = incarnation;
-            for tablet in &mut partition.tablets {
-                old_tablets.push(std::mem::replace(tablet, self.ids().tablet()?));
-            }
+    /// Leaves out schema versions up to `lost` of a table, since the records of their ALTER were
+    /// given up: none of them may be given to other columns, because rows in the log have them.
+    pub fn skip_schemas(&self, table: TableId, lost: SchemaVersion) {
+        self.edit(|fold| {
+            let schema = fold.catalog.table_by_id(table).map(|table| Arc::clone(table.schema()));
+            let Some(schema) = schema.filter(|schema| schema.version <= lost) else { return };
+            let (columns, sort_key) = (schema.columns.clone(), schema.sort_key.clone());
+            let next = Arc::new(TableSchema::new(lost.next(), columns, sort_key));
+            fold.define(table, &Definition::Schema(next));
+        });
+    }
+
+    /// Removes tables whose CREATE TABLE AS SELECT did not end before the log did; it was never
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn drop_unlisted(&self) -> Result<()> {
+        let catalog = self.catalog();
+        let unlisted = catalog.tables().filter(|table| table.unlisted).map(|table| table.id);
+        let unlisted = unlisted.collect::<Vec<_>>();
+        if unlisted.is_empty() {
+            return Ok(());
         }
-        Ok((new, old_tablets))
+        self.commit(Change::of_fold(move |fold| {
+            for id in &unlisted {
+                fold.remove_table(*id);
+            }
+        }))
     }
 }
 

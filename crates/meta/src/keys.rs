@@ -25,10 +25,6 @@ pub(crate) fn table(id: TableId) -> String {
     format!("{TABLES}{id}")
 }
 
-pub(crate) fn prepared(id: TableId) -> String {
-    format!("/prepared/{id}")
-}
-
 pub(crate) fn flushed(id: TableId) -> String {
     format!("/flushed/{id}")
 }

@@ -7,8 +7,8 @@
 //! It makes no decisions about rows: the log determines what happened to them and in which order,
 //! and metadata follows it. It neither parses SQL nor deletes files of tables.
 //!
-//! Invariants: the store contains exactly what has settled up to one LSN; a flush or a TRUNCATE is
-//! applied only if the table is flushed exactly up to the LSN it starts from; an id is never
+//! Invariants: the store contains exactly what has settled up to one LSN; a flush is applied only if
+//! the table is flushed exactly up to the LSN it starts from; an id is never
 //! assigned twice, not even after a crash; a label given by a client identifies at most one load; a
 //! failed sync of metadata ends the process, a full disk does not.
 //!
@@ -50,11 +50,8 @@ pub use catalog::{
     Catalog, Database, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
 };
 pub use create::Planned;
-pub use ddl::{Created, DroppedDatabase};
-pub use fold::{
-    Flushed, Fold, MetaEvent, Publish, PublishOutcome, Replacement, StoredTable, Truncate,
-    Truncated,
-};
+pub use ddl::Created;
+pub use fold::{Definition, Flushed, Fold, MetaEvent, Publish, Replacement, StoredTable, Truncate};
 pub use ids::{IdBlock, IdKind, Ids};
 pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,

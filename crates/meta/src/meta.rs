@@ -95,6 +95,11 @@ impl Meta {
         fold.settled = lsn;
     }
 
+    /// All records up to here have settled.
+    pub fn settled(&self) -> Lsn {
+        self.fold.lock().settled
+    }
+
     /// Allocates ids.
     pub fn ids(&self) -> &Ids {
         &self.ids

@@ -54,6 +54,15 @@ pub(crate) fn check_table(name: &str, form: TableForm) -> Result<()> {
     }
 }
 
+/// Names that a table can have instead of `name`, which is one.
+pub(crate) fn similar(name: &str) -> impl Iterator<Item = String> + '_ {
+    (1..).map(move |number: u64| {
+        let suffix = format!("_{number}");
+        let kept = name.chars().take(NAME_CHARS_MAX - suffix.len()).collect::<String>();
+        kept + &suffix
+    })
+}
+
 /// Checks that a column can have this name.
 pub(crate) fn check_column(name: &str) -> Result<()> {
     let fits = !name.is_empty()
@@ -74,6 +83,15 @@ pub(crate) fn check_column(name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_like_another_is_one_too() {
+        let names = similar("orders").take(2).collect::<Vec<_>>();
+        assert_eq!(names, ["orders_1", "orders_2"]);
+        for name in similar(&"t".repeat(64)).take(12) {
+            check_table(&name, TableForm::Olap).unwrap();
+        }
+    }
 
     #[test]
     fn names_are_checked_as_doris_and_mysql_check_them() {

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use freshet_base::clock::Clock;
-use freshet_base::{Lsn, RowsetId, SchemaVersion, SegmentId, TabletId};
-use freshet_schema::{ColumnType, TableForm};
+use freshet_base::{
+    DbId, Lsn, Result, RowsetId, SchemaVersion, SegmentId, TableId, TabletId, Version,
+};
+use freshet_schema::{ColumnType, Table, TableForm, TableSchema};
 
 use crate::{
-    BucketsSpec, ColumnSpec, DistributionSpec, MemStore, Meta, MetaConfig, Publish, PublishOutcome,
-    Replacement, RowsetMeta, SegmentMeta, TableSpec,
+    BucketsSpec, ColumnSpec, Definition, DistributionSpec, MemStore, Meta, MetaConfig, MetaEvent,
+    Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec, Truncate,
 };
 
 /// A clock that only advances when a test says so.
@@ -89,8 +91,60 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
     }
 }
 
+/// Statements, each of which settles at once as the next record of the log.
 impl Meta {
-    pub(crate) fn publish(&self, publish: &Publish) -> PublishOutcome {
+    pub(crate) fn settle_next(&self, event: &MetaEvent) -> bool {
+        self.settle(self.settled().next(), event)
+    }
+
+    pub(crate) fn create_table(&self, db: &str, spec: &TableSpec) -> Result<Arc<Table>> {
+        let created = self.new_table(db, spec, false)?;
+        assert!(self.settle_next(&MetaEvent::Create(Arc::clone(&created.object))));
+        Ok(created.object)
+    }
+
+    pub(crate) fn drop_table(&self, id: TableId) -> bool {
+        self.settle_next(&MetaEvent::Drop(vec![id]))
+    }
+
+    pub(crate) fn drop_database(&self, id: DbId) -> bool {
+        self.settle_next(&MetaEvent::DropDatabase(id))
+    }
+
+    pub(crate) fn rename_table(&self, id: TableId, name: &str) -> Result<()> {
+        self.catalog().check_name(id, name)?;
+        self.define(id, Definition::Name(name.to_owned()));
+        Ok(())
+    }
+
+    pub(crate) fn set_properties(&self, id: TableId, pairs: &[(String, String)]) -> Result<()> {
+        let (properties, warnings) = self.catalog().properties_with(id, pairs)?;
+        assert!(warnings.is_empty());
+        self.define(id, Definition::Properties(properties));
+        Ok(())
+    }
+
+    pub(crate) fn alter(&self, id: TableId, changes: &[SchemaChange]) -> Result<Arc<TableSchema>> {
+        let schema = self.catalog().altered(id, changes)?;
+        self.define(id, Definition::Schema(Arc::clone(&schema)));
+        Ok(schema)
+    }
+
+    fn define(&self, table: TableId, change: Definition) {
+        assert!(self.settle_next(&MetaEvent::Define { table, change }));
+    }
+
+    /// TRUNCATE at the next record, or at the one behind what is flushed.
+    pub(crate) fn truncate(&self, table: &Table, version: Version) -> Truncate {
+        let incarnation = table.partitions[0].incarnation.next();
+        let tablets = self.new_tablets(table).unwrap();
+        let truncate = Truncate { table: table.id, version, incarnation, tablets };
+        let at = self.settled().max(self.flushed(table.id).unwrap().lsn).next();
+        assert!(self.settle(at, &MetaEvent::Truncate(vec![truncate.clone()])));
+        truncate
+    }
+
+    pub(crate) fn publish(&self, publish: &Publish) -> bool {
         self.edit(|fold| fold.publish(publish))
     }
 

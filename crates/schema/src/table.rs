@@ -316,13 +316,13 @@ impl SchemaHistory {
         &self.versions
     }
 
-    /// Appends a version.
+    /// Appends a version. Those between it and the newest one were lost with their records.
     ///
     /// # Panics
-    /// When the version is not the successor of the newest one.
+    /// When the version is not above the newest one.
     #[must_use]
     pub fn with(&self, next: TableSchema) -> Self {
-        assert_eq!(next.version, self.current().version.next(), "versions rise by one");
+        assert!(next.version > self.current().version, "versions of a schema rise");
         let mut versions = self.versions.clone();
         versions.push(Arc::new(next));
         Self { versions }

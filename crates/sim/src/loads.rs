@@ -171,8 +171,8 @@ impl Client {
         let ids = names.iter().map(|name| Ok(engine.target("d", name)?.id()));
         let ids = ids.collect::<Result<Vec<TableId>>>()?;
         let event = || Event::Truncate(ids.clone());
-        let (warnings, lsn) = self.watched(engine.truncate(&ids), event).await;
-        warnings?;
+        let (truncated, lsn) = self.watched(engine.truncate(&ids), event).await;
+        truncated?;
         Ok(self.acknowledged(lsn.expect("a TRUNCATE is a record")))
     }
 
@@ -186,11 +186,11 @@ impl Client {
         let id = engine.target("d", table)?.id();
         let state = engine.table_state(id).expect("it has a name");
         let event = || {
-            let altered = state.unsettled_alter();
+            let altered = state.newest_schema();
             Event::Alter(id, altered.expect("the barrier was just appended"))
         };
-        let (warnings, lsn) = self.watched(engine.alter_columns(id, vec![change]), event).await;
-        warnings?;
+        let (altered, lsn) = self.watched(engine.alter_columns(id, vec![change]), event).await;
+        altered?;
         Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
     }
 

@@ -2,12 +2,11 @@
 //!
 //! A record yields one [`Event`] for each table that it names. An event is applied in two steps.
 //! [`TableLog::enter`] applies it at its position in the log: it counts versions, tracks the open
-//! commit group, and adds to the delta what readers should see. `TableView::settle` applies it when
-//! metadata reflects it as well: it puts files, columns and tablets into the view. Neither step
+//! commit group, and adds to the delta what readers should see. `TableView::settle` applies it once
+//! its record is durable: it puts files, columns and tablets into the view. Neither step
 //! does I/O, waits, fails, or reads a clock or a setting, so applying the same events to the same
 //! table always results in the same state, whether they are appended or replayed.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use freshet_base::budget::Permit;
@@ -89,6 +88,9 @@ pub enum Body<'a> {
     Rowsets(Vec<Arc<Rowset>>),
     /// Rows for which [`TableLog::takes`] is false: the load is only counted.
     Settled,
+    /// Rows that cannot be read, since the record of the ALTER before them was given up: the load is
+    /// only counted.
+    Lost,
 }
 
 /// An event that separates a table's earlier records from later ones.
@@ -102,21 +104,18 @@ pub enum Barrier {
     /// The table has these columns from here on.
     Alter(Arc<TableSchema>),
     /// Removes the table.
-    Drop {
-        /// Whether its database is dropped as well: metadata is then updated for all its tables at
-        /// once.
-        with_database: bool,
-    },
+    Drop,
 }
 
-/// A barrier that was entered, but is not yet reflected by metadata.
-#[derive(Clone, Debug)]
-pub struct Unsettled {
-    /// Its position.
-    pub lsn: Lsn,
+/// A TRUNCATE whose record was given up with a hole in the log; a later record has revealed it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostTruncate {
+    /// The position before that record.
+    pub at: Lsn,
     /// The table's version there.
     pub version: Version,
-    pub barrier: Barrier,
+    /// The partition's incarnation from there on.
+    pub incarnation: Incarnation,
 }
 
 /// The state of a table in metadata and files, after which records have to be entered.
@@ -150,7 +149,7 @@ pub struct TableLog {
     applied: Lsn,
     filed: Lsn,
     counted: Lsn,
-    unsettled: VecDeque<Unsettled>,
+    lost_truncate: Option<LostTruncate>,
 }
 
 impl TableLog {
@@ -173,7 +172,7 @@ impl TableLog {
             applied: Lsn::ZERO,
             filed,
             counted,
-            unsettled: VecDeque::new(),
+            lost_truncate: None,
         }
     }
 
@@ -220,7 +219,9 @@ impl TableLog {
         if takes && incarnation > self.incarnation {
             // The record of a TRUNCATE was lost, and an operator accepted that. Later rows reveal
             // it by their incarnation; it takes effect here, otherwise they would be lost as well.
-            self.truncate(Lsn(at.get() - 1), incarnation);
+            let at = Lsn(at.get() - 1);
+            self.truncate(at, incarnation);
+            self.lost_truncate = Some(LostTruncate { at, version: self.version, incarnation });
         }
         self.end_lost_group(at, txn, ends_with);
         let fills_group = ends_with.is_some() && self.open == Some(txn);
@@ -229,6 +230,7 @@ impl TableLog {
                 assert!(!takes, "the rows of {at} are not in files and not gone");
                 None
             }
+            Body::Lost => None,
             Body::Rows { schema_version, rows, payload, permit } => {
                 assert!(takes, "the rows of {at} are in files, or gone");
                 // If the load filled the open group, the group ends with the record that follows
@@ -291,15 +293,13 @@ impl TableLog {
             Barrier::Truncate { incarnation } if at > self.filed => self.truncate(at, incarnation),
             Barrier::Alter(schema) if schema.version > self.schema_version => {
                 self.schema_version = schema.version;
-                self.delta.push_schema(at, Arc::clone(&schema));
-                self.await_metadata(at, Barrier::Alter(schema));
+                self.delta.push_schema(at, schema);
             }
-            // Metadata already had them at the start.
+            // They had settled before the start entered any record.
             Barrier::Truncate { .. } | Barrier::Alter(_) => {}
-            Barrier::Drop { with_database } => {
+            Barrier::Drop => {
                 self.dropped = true;
                 self.delta.push_drop(at);
-                self.await_metadata(at, Barrier::Drop { with_database });
             }
         }
     }
@@ -308,11 +308,6 @@ impl TableLog {
         assert!(incarnation > self.incarnation, "a TRUNCATE raises the incarnation");
         self.incarnation = incarnation;
         self.delta.push_cut(at);
-        self.await_metadata(at, Barrier::Truncate { incarnation });
-    }
-
-    fn await_metadata(&mut self, lsn: Lsn, barrier: Barrier) {
-        self.unsettled.push_back(Unsettled { lsn, version: self.version, barrier });
     }
 
     fn count(&mut self, at: Lsn, version: Version) {
@@ -322,36 +317,13 @@ impl TableLog {
         }
     }
 
-    /// Called when metadata reflects the oldest barrier, which is at `lsn`.
-    ///
-    /// # Panics
-    /// When the oldest barrier is at another position.
-    pub fn settled(&mut self, lsn: Lsn) {
-        let oldest = self.unsettled.pop_front().map(|unsettled| unsettled.lsn);
-        assert_eq!(oldest, Some(lsn), "barriers are settled in the order of the log");
-    }
-
-    /// Barriers not yet reflected by metadata, oldest first.
-    pub fn unsettled(&self) -> impl DoubleEndedIterator<Item = &Unsettled> {
-        self.unsettled.iter()
-    }
-
-    /// The last barrier for which metadata must be updated for this table alone; zero if there is
-    /// none.
-    pub fn last_barrier(&self) -> Lsn {
-        let is_own =
-            |one: &&Unsettled| !matches!(one.barrier, Barrier::Drop { with_database: true });
-        self.unsettled.iter().rfind(is_own).map_or(Lsn::ZERO, |unsettled| unsettled.lsn)
+    /// The last TRUNCATE that was given up and revealed by a later record; metadata lacks it.
+    pub fn lost_truncate(&self) -> Option<LostTruncate> {
+        self.lost_truncate
     }
 
     pub fn table(&self) -> TableId {
         self.delta.table()
-    }
-
-    /// The position of a DROP of this table alone.
-    pub fn own_drop(&self) -> Option<Lsn> {
-        let last = self.unsettled.back()?;
-        matches!(last.barrier, Barrier::Drop { with_database: false }).then_some(last.lsn)
     }
 
     /// The only partition.

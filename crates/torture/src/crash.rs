@@ -38,7 +38,6 @@ const FAILPOINTS: [(&str, u64); 8] = [
     ("flush-after-publish", 12),
     ("compaction-before-publish", 3),
     ("barrier-durable", 3),
-    ("barrier-before-publish", 3),
 ];
 
 /// What to run.

@@ -131,7 +131,7 @@ pub const PATIENCE: WaitLimit = WaitLimit::For(Duration::from_secs(10));
 
 /// Loads rows into a table, optionally through files, without waiting for the acknowledgement.
 pub fn load(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     target: &LoadTarget,
     destination: Destination<'_>,
     rows: &[(i32, i32)],
@@ -158,7 +158,7 @@ pub fn insert(
 }
 
 /// Adds rows to `d.table` in a transaction.
-pub fn add(engine: &Engine, transaction: &Transaction, table: &str, rows: &[(i32, i32)]) {
+pub fn add(engine: &Arc<Engine>, transaction: &Transaction, table: &str, rows: &[(i32, i32)]) {
     let target = engine.target("d", table).unwrap();
     load(engine, &target, Destination::Transaction(transaction.own_rows()), rows, false);
 }

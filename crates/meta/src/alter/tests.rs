@@ -1,10 +1,11 @@
 use super::*;
+use crate::Meta;
 use crate::spec::DefaultSpec;
 use crate::test::{INT, meta, spec};
 
 fn table(meta: &Meta) -> Arc<Table> {
     meta.create_database("d", true).unwrap();
-    meta.create_table("d", &spec("t"), false).unwrap().object
+    meta.create_table("d", &spec("t")).unwrap()
 }
 
 fn add(name: &str, place: ColumnPlace) -> SchemaChange {
@@ -37,7 +38,7 @@ fn columns_come_and_go_and_keep_their_ids() {
         columns: vec!["id".to_owned()],
     });
     meta.create_database("d", true).unwrap();
-    let table = meta.create_table("d", &spec, false).unwrap().object;
+    let table = meta.create_table("d", &spec).unwrap();
     let changes = [
         add("a", ColumnPlace::After("ID".to_owned())),
         add("z", ColumnPlace::Last),
@@ -92,37 +93,37 @@ fn refusals_have_the_numbers_of_mysql_and_the_words_of_doris() {
     single.form = freshet_schema::TableForm::MySql;
     single.columns = vec![ColumnSpec::new("f", freshet_schema::ColumnType::Text)];
     single.distribution = None;
-    let single = meta.create_table("d", &single, false).unwrap().object;
+    let single = meta.create_table("d", &single).unwrap();
     assert_eq!(refused(&single, drop_named("f")).0, 1090);
 }
 
 #[test]
-fn a_schema_is_the_tables_only_when_it_is_adopted() {
+fn a_schema_is_the_tables_once_it_has_settled() {
     let meta = meta();
     let table = table(&meta);
-    let schema = meta.prepare_schema(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
+    let planned = meta.catalog().altered(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
     assert_eq!(meta.catalog().table_by_id(table.id), Some(&table));
-    assert_eq!(meta.prepared_schema(table.id).unwrap(), Some(schema.clone()));
-    let second = meta.prepare_schema(table.id, &[drop_named("score")]).unwrap_err();
-    assert!(second.message().contains("Table[t]'s state(SCHEMA_CHANGE) is not NORMAL"));
-
-    let adopted = meta.adopt_schema(table.id, &schema, Lsn(7)).unwrap();
-    assert_eq!(adopted.schema(), &schema);
-    assert_eq!(adopted.next_column, table.next_column.next());
-    assert_eq!(meta.prepared_schema(table.id).unwrap(), None);
-    // Replay reaches the barrier again.
-    assert_eq!(meta.adopt_schema(table.id, &schema, Lsn(7)).unwrap(), adopted);
-    let reloaded = crate::Catalog::load(meta.store.as_ref()).unwrap();
+    let schema = meta.alter(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
+    assert_eq!(schema, planned);
+    let altered = Arc::clone(meta.catalog().table_by_id(table.id).unwrap());
+    assert_eq!(altered.schema(), &schema);
+    assert_eq!(altered.next_column, table.next_column.next());
+    meta.checkpoint().unwrap();
+    let reloaded = Catalog::load(meta.store.as_ref()).unwrap();
     assert_eq!(reloaded, *meta.catalog());
 }
 
 #[test]
-fn a_schema_without_its_barrier_is_forgotten() {
+fn a_lost_schema_version_is_never_given_again() {
     let meta = meta();
     let table = table(&meta);
-    meta.prepare_schema(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
-    meta.discard_prepared(table.id).unwrap();
-    assert_eq!(meta.prepared_schema(table.id).unwrap(), None);
-    let schema = meta.prepare_schema(table.id, &[add("b", ColumnPlace::Last)]).unwrap();
-    assert_eq!(names(&schema).last(), Some(&"b"));
+    // The record of an ALTER was given up; rows behind it have its version.
+    let lost = table.schema().version.next();
+    meta.skip_schemas(table.id, lost);
+    meta.skip_schemas(table.id, lost);
+    let table = Arc::clone(meta.catalog().table_by_id(table.id).unwrap());
+    assert_eq!(table.history.at(lost), None);
+    assert_eq!(table.schema().version, lost.next());
+    let schema = meta.alter(table.id, &[add("a", ColumnPlace::Last)]).unwrap();
+    assert_eq!(schema.version, lost.next().next());
 }

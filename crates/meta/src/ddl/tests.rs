@@ -18,12 +18,11 @@ fn databases_are_created_once_and_dropped_with_their_tables() {
     assert_eq!(meta.create_database("information_schema", false).unwrap_err().code().errno(), 1007);
     assert_eq!(meta.create_database("9", false).unwrap_err().code().errno(), 1102);
 
-    let table = meta.create_table("d", &spec("t"), false).unwrap().object;
-    let dropped = meta.drop_database(created.object.id).unwrap().unwrap();
-    assert_eq!(dropped.tables, std::slice::from_ref(&table));
+    let table = meta.create_table("d", &spec("t")).unwrap();
+    assert!(meta.drop_database(created.object.id));
     assert!(meta.catalog().table_by_id(table.id).is_none());
     assert!(meta.flushed(table.id).is_none());
-    assert!(meta.drop_database(created.object.id).unwrap().is_none());
+    assert!(!meta.drop_database(created.object.id));
     let catalog = meta.catalog();
     assert_eq!(catalog.database_to_drop("d", false).unwrap_err().code().errno(), 1008);
     assert!(catalog.database_to_drop("d", true).unwrap().is_none());
@@ -35,7 +34,7 @@ fn tables_are_found_by_name_and_by_id() {
     let meta = meta();
     meta.create_database("d", false).unwrap();
     let before = meta.catalog();
-    let table = meta.create_table("d", &spec("t"), false).unwrap().object;
+    let table = meta.create_table("d", &spec("t")).unwrap();
     assert!(before.table("d", "t").is_none(), "a catalog in hand never changes");
     let catalog = meta.catalog();
     assert_eq!(catalog.table("d", "t"), Some(&table));
@@ -46,11 +45,11 @@ fn tables_are_found_by_name_and_by_id() {
     assert_eq!(missing.message(), "Table 'd.T' doesn't exist");
     assert_eq!(missing.code().errno(), 1146);
 
-    let twice = meta.create_table("d", &spec("t"), false).unwrap_err();
+    let twice = meta.create_table("d", &spec("t")).unwrap_err();
     assert_eq!((twice.code().errno(), twice.message()), (1050, "Table 't' already exists"));
-    assert!(meta.create_table("d", &spec("t"), true).unwrap().existed);
-    assert_eq!(meta.create_table("e", &spec("t"), false).unwrap_err().code().errno(), 1049);
-    assert_eq!(meta.create_table("sys", &spec("t"), false).unwrap_err().code().errno(), 1044);
+    assert!(meta.new_table("d", &spec("t"), true).unwrap().existed);
+    assert_eq!(meta.create_table("e", &spec("t")).unwrap_err().code().errno(), 1049);
+    assert_eq!(meta.create_table("sys", &spec("t")).unwrap_err().code().errno(), 1044);
     let gone = catalog.table_to_drop("d", "x", false).unwrap_err();
     assert_eq!(gone.code().errno(), 1051);
     assert!(gone.message().contains("Unknown table 'x' in d"));
@@ -60,7 +59,7 @@ fn tables_are_found_by_name_and_by_id() {
 fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
     let meta = meta();
     meta.create_database("d", false).unwrap();
-    let table = meta.create_table("d", &spec("t"), false).unwrap().object;
+    let table = meta.create_table("d", &spec("t")).unwrap();
     let tablet = table.tablets().next().unwrap();
     let publish = Publish {
         table: table.id,
@@ -71,15 +70,16 @@ fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
         rowsets: vec![rowset(1, tablet, 1, 5)],
     };
     meta.publish(&publish);
-    meta.prepare_schema(table.id, &[]).unwrap();
-    assert_eq!(meta.drop_table(table.id).unwrap(), Some(table.clone()));
-    assert_eq!(meta.drop_table(table.id).unwrap(), None);
+    meta.checkpoint().unwrap();
+    assert!(meta.drop_table(table.id));
+    assert!(!meta.drop_table(table.id));
+    meta.checkpoint().unwrap();
     let left = meta.store.scan("/").unwrap().into_iter().map(|(key, _)| key);
     let left = left.filter(|key| {
         !["/format", "/ids/", "/db/", "/user/", "/settled"].iter().any(|kept| key.starts_with(kept))
     });
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
-    let next = meta.create_table("d", &spec("t"), false).unwrap().object;
+    let next = meta.create_table("d", &spec("t")).unwrap();
     assert!(next.id > table.id && next.tablets().next().unwrap() > tablet);
 }
 
@@ -87,8 +87,8 @@ fn a_dropped_table_leaves_nothing_and_its_id_never_comes_back() {
 fn renames_and_properties_change_the_definition_only() {
     let meta = meta();
     meta.create_database("d", false).unwrap();
-    let table = meta.create_table("d", &spec("t"), false).unwrap().object;
-    meta.create_table("d", &spec("u"), false).unwrap();
+    let table = meta.create_table("d", &spec("t")).unwrap();
+    meta.create_table("d", &spec("u")).unwrap();
     assert_eq!(meta.rename_table(table.id, "u").unwrap_err().code().errno(), 1050);
     meta.rename_table(table.id, "v").unwrap();
     let catalog = meta.catalog();
@@ -97,11 +97,10 @@ fn renames_and_properties_change_the_definition_only() {
     assert_eq!(catalog.table("d", "v").unwrap().partitions[0].name, "v");
 
     let pairs = vec![("group_commit_interval_ms".to_owned(), "50".to_owned())];
-    let (changed, warnings) = meta.set_properties(table.id, &pairs).unwrap();
+    meta.set_properties(table.id, &pairs).unwrap();
+    let changed = Arc::clone(meta.catalog().table_by_id(table.id).unwrap());
     assert_eq!(changed.properties.group_commit_interval_ms, 50);
-    assert!(warnings.is_empty());
-    assert_eq!(meta.set_comment(table.id, "c").unwrap().comment, "c");
-    assert!(meta.set_comment(table.id, &"c".repeat(2049)).is_err());
+    meta.checkpoint().unwrap();
     assert_eq!(Catalog::load(meta.store.as_ref()).unwrap(), *meta.catalog());
     assert_eq!(meta.rename_table(TableId(999), "x").unwrap_err().code().errno(), 1146);
 }

@@ -5,7 +5,7 @@ use crate::test::{TestClock, meta, rowset, spec};
 
 fn table(meta: &Meta, name: &str) -> (TableId, TabletId) {
     meta.create_database("d", true).unwrap();
-    let table = meta.create_table("d", &spec(name), false).unwrap().object;
+    let table = meta.create_table("d", &spec(name)).unwrap();
     (table.id, table.tablets().next().unwrap())
 }
 
@@ -26,13 +26,13 @@ fn a_flush_applies_only_where_the_table_stands() {
     let meta = meta();
     let (id, tablet) = table(&meta, "t");
     let first = publish(id, 0, 10, vec![rowset(1, tablet, 3, 10)]);
-    assert_eq!(meta.publish(&first), PublishOutcome::Applied(()));
+    assert!(meta.publish(&first));
     // Retried after the answer was lost, or planned from an outdated flushed LSN.
-    assert_eq!(meta.publish(&first), PublishOutcome::Stale { stands: Lsn(10) });
+    assert!(!meta.publish(&first));
     let gap = publish(id, 11, 20, vec![]);
-    assert_eq!(meta.publish(&gap), PublishOutcome::Stale { stands: Lsn(10) });
+    assert!(!meta.publish(&gap));
     let gone = publish(TableId(999), 0, 10, vec![]);
-    assert_eq!(meta.publish(&gone), PublishOutcome::Gone);
+    assert!(!meta.publish(&gone));
     assert_eq!(meta.rowsets(tablet), [rowset(1, tablet, 3, 10)]);
     let flushed = meta.flushed(id).unwrap();
     assert_eq!((flushed.lsn, flushed.version), (Lsn(10), Version(11)));
@@ -63,38 +63,57 @@ fn a_compaction_replaces_adjacent_rowsets_or_nothing() {
     assert_eq!(meta.rowsets(tablet), [merged, parts[2].clone()]);
     // A compaction of earlier rowsets does not affect a flush.
     let next = publish(id, 9, 12, vec![rowset(4, tablet, 10, 12)]);
-    assert_eq!(meta.publish(&next), PublishOutcome::Applied(()));
+    assert!(meta.publish(&next));
 }
 
 #[test]
-fn a_truncate_swaps_tablets_where_the_table_stands() {
+fn a_truncate_swaps_tablets_and_makes_earlier_flushes_void() {
     let meta = meta();
     let (id, tablet) = table(&meta, "t");
     meta.publish(&publish(id, 0, 9, vec![rowset(1, tablet, 1, 9)]));
-    let partition = meta.catalog().table_by_id(id).unwrap().partitions[0].id;
-    let truncate = Truncate {
-        table: id,
-        from: Lsn(9),
-        to: Lsn(20),
-        version: Version(12),
-        incarnations: vec![(partition, Incarnation(2))],
-    };
-    let PublishOutcome::Applied(truncated) = meta.truncate(&truncate).unwrap() else {
-        panic!("the table stands at 9")
-    };
-    assert_eq!(truncated.old_tablets, [tablet]);
-    let new = truncated.table.tablets().next().unwrap();
+    let before = Arc::clone(meta.catalog().table_by_id(id).unwrap());
+    let truncate = meta.truncate(&before, Version(12));
+    let table = Arc::clone(meta.catalog().table_by_id(id).unwrap());
+    let new = table.tablets().next().unwrap();
+    assert_eq!(truncate.tablets, [new]);
     assert_ne!(new, tablet);
-    assert_eq!(meta.catalog().table_by_id(id), Some(&truncated.table));
-    assert_eq!(truncated.table.partitions[0].incarnation, Incarnation(2));
+    assert_eq!(table.partitions[0].incarnation, Incarnation(2));
     assert!(meta.rowsets(tablet).is_empty());
-    // A retry does not remove what was flushed afterwards.
-    meta.publish(&publish(id, 20, 30, vec![rowset(2, new, 21, 30)]));
-    assert_eq!(meta.truncate(&truncate).unwrap(), PublishOutcome::Stale { stands: Lsn(30) });
+    let flushed = meta.flushed(id).unwrap();
+    assert_eq!((flushed.lsn, flushed.version), (Lsn(10), Version(12)));
+    // A flush that began before it.
+    assert!(!meta.publish(&publish(id, 9, 19, vec![rowset(3, tablet, 10, 19)])));
+    assert!(meta.publish(&publish(id, 10, 30, vec![rowset(2, new, 21, 30)])));
     assert_eq!(meta.rowsets(new).len(), 1);
-    // A late flush of the previous incarnation finds another flushed LSN.
-    let late = publish(id, 9, 19, vec![rowset(3, tablet, 10, 19)]);
-    assert_eq!(meta.publish(&late), PublishOutcome::Stale { stands: Lsn(30) });
+}
+
+#[test]
+fn a_record_that_does_not_fit_changes_nothing() {
+    let meta = meta();
+    let (id, _) = table(&meta, "t");
+    let table = Arc::clone(meta.catalog().table_by_id(id).unwrap());
+    let other = Arc::new(Table { id: TableId(999), ..Table::clone(&table) });
+    let before = (meta.catalog(), meta.fold().tables());
+    let lost = Arc::new(Table { db: DbId(77), ..Table::clone(&other) });
+    let change = Definition::Name("x".to_owned());
+    let old = Definition::Schema(Arc::clone(table.schema()));
+    for event in [
+        MetaEvent::Create(Arc::clone(&table)),
+        MetaEvent::Create(Arc::clone(&other)),
+        MetaEvent::Create(lost),
+        MetaEvent::Define { table: TableId(999), change },
+        MetaEvent::Define { table: id, change: old },
+        MetaEvent::Drop(vec![TableId(999)]),
+        MetaEvent::DropDatabase(DbId(77)),
+    ] {
+        assert!(!meta.settle_next(&event), "{event:?}");
+    }
+    assert_eq!((meta.catalog(), meta.fold().tables()), before);
+    // Behind a hole the table in the way may have been dropped or renamed by a lost record.
+    meta.settle_behind_hole(meta.settled().next(), &MetaEvent::Create(other));
+    let catalog = meta.catalog();
+    assert_eq!(catalog.table("d", "t").unwrap().id, TableId(999));
+    assert_eq!(catalog.table("d", "t_1").unwrap().id, id);
 }
 
 #[test]
@@ -114,12 +133,12 @@ fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
     assert!(!meta.is_ahead());
     assert_eq!(meta.saved_lsn(), Lsn(12));
     let next = publish(id, 10, 20, vec![rowset(2, tablet, 11, 20)]);
-    assert_eq!(meta.publish(&next), PublishOutcome::Applied(()));
+    assert!(meta.publish(&next));
     let again = open();
     assert_eq!(again.fold().tables(), meta.saved().tables());
     assert_eq!(again.saved_lsn(), Lsn(12));
     // Replaying newer records gives the same result.
-    assert_eq!(again.publish(&next), PublishOutcome::Applied(()));
+    assert!(again.publish(&next));
     assert_eq!(again.fold().tables(), meta.fold().tables());
     // An immediate commit includes everything settled so far.
     meta.settled_to(Lsn(25));
@@ -131,7 +150,8 @@ fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
     meta.replace(&Replacement { table: id, tablet, removed, added: merged.clone() });
     meta.checkpoint().unwrap();
     assert_eq!(open().rowsets(tablet), [merged]);
-    meta.drop_table(id).unwrap();
+    meta.drop_table(id);
+    meta.checkpoint().unwrap();
     assert_eq!(store.scan("/rowset/").unwrap(), []);
     assert_eq!(store.scan("/flushed/").unwrap(), []);
 }

@@ -17,7 +17,7 @@ fn a_doris_table_is_shown_in_the_form_of_doris() {
     spec.columns.push(ColumnSpec::new("b", ColumnType::Boolean));
     spec.comment = "all \\ of it".to_owned();
     spec.properties = vec![("replication_num".to_owned(), "2".to_owned())];
-    let table = meta.create_table("d", &spec, false).unwrap().object;
+    let table = meta.create_table("d", &spec).unwrap();
     let expected = "\
 CREATE TABLE `t` (
   `id` int NOT NULL,
@@ -67,7 +67,7 @@ fn a_mysql_table_is_shown_in_the_form_of_mysql() {
         key(DeclaredKeyKind::Primary, None, "id"),
         key(DeclaredKeyKind::Index, None, "score"),
     ];
-    let table = meta.create_table("d", &spec, false).unwrap().object;
+    let table = meta.create_table("d", &spec).unwrap();
     let expected = "\
 CREATE TABLE `a``b` (
   `id` int NOT NULL,

@@ -42,8 +42,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
             session.authorize(Privilege::Drop, Object::Database(name))?;
             let (dropped, if_exists) = (name.clone(), *if_exists);
             let dropped = async move { engine.drop_database(&dropped, if_exists).await };
-            let warnings = shield(session, dropped).await?;
-            warn(session, warnings);
+            shield(session, dropped).await?;
             if session.database.as_deref() == Some(name) {
                 session.database = None;
             }
@@ -55,8 +54,7 @@ pub async fn define(session: &mut Session, statement: &Statement) -> Result<Repl
         }
         Statement::Truncate(table) => {
             let id = table_id(session, table, Privilege::Drop)?;
-            let warnings = shield(session, async move { engine.truncate(&[id]).await }).await?;
-            warn(session, warnings);
+            shield(session, async move { engine.truncate(&[id]).await }).await?;
             Ok(Reply::done())
         }
         Statement::AlterTable(table, action) => alter(session, table, action).await,
@@ -222,9 +220,8 @@ async fn drop_tables(
         let (engine, name) = (Arc::clone(&session.shared.engine), table.table.clone());
         let shown = format!("{database}.{name}");
         let dropped = async move { engine.drop_table(&database, &name, if_exists).await };
-        match shield(session, dropped).await? {
-            Some(warnings) => warn(session, warnings),
-            None => session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'")),
+        if !shield(session, dropped).await? {
+            session.diagnostics.push("Note", 1051, format!("Unknown table '{shown}'"));
         }
     }
     Ok(Reply::done())
@@ -233,22 +230,22 @@ async fn drop_tables(
 async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -> Result<Reply> {
     let id = table_id(session, table, Privilege::Alter)?;
     let engine = Arc::clone(&session.shared.engine);
-    let warnings = match action {
+    match action {
         AlterAction::Columns(changes) => {
             let changes = changes.iter().map(|change| dated(session, change)).collect();
-            shield(session, async move { engine.alter_columns(id, changes).await }).await?
+            shield(session, async move { engine.alter_columns(id, changes).await }).await?;
         }
         AlterAction::Set(pairs) => {
             let pairs = pairs.clone();
-            shield(session, async move { engine.set_properties(id, pairs).await }).await?
+            let set = async move { engine.set_properties(id, pairs).await };
+            let warnings = shield(session, set).await?;
+            warn(session, warnings);
         }
         AlterAction::Rename(name) => {
             let name = authorized_new_name(session, table, name)?;
             shield(session, async move { engine.rename_table(id, name).await }).await?;
-            Vec::new()
         }
-    };
-    warn(session, warnings);
+    }
     Ok(Reply::done())
 }
 

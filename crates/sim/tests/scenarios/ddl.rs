@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use freshet_base::fail::Action;
 use freshet_base::{ByteSize, TableId, TabletId};
 use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange};
 use freshet_schema::GroupCommitMode::{Async, Off};
@@ -15,9 +14,7 @@ use freshet_sim::loads::{Client, Outcome};
 use freshet_sim::rows;
 use freshet_storage::delta::{Delta, Freshness};
 
-use crate::{act, add_column, die_in_every_call, fill_log, store};
-
-const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
+use crate::{act, add_column, die_in_every_call, store};
 
 /// A change of table `a`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,22 +159,20 @@ fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
 }
 
 #[test]
-fn a_truncate_that_is_tried_again_beside_other_changes_keeps_its_tablets() {
+fn a_truncate_beside_other_changes_keeps_its_tablets() {
     for seed in 0..10 {
         let mut sim = store(seed);
         for round in 0..20 {
             act(&sim, |client| async move { client.load("a", 3, Off, None).await });
-            sim.failpoints.arm("barrier-before-publish", 0, FULL);
-            act(&sim, |client| async move {
-                assert_ne!(client.truncate(&["a"]).await, Outcome::Refused, "it has happened");
-            });
-            sim.failpoints.disarm("barrier-before-publish");
             act(&sim, move |client| async move {
                 let names = if round % 2 == 0 { ["b", "c"] } else { ["c", "b"] };
                 let rename = client.rename(names[0], names[1]);
                 let set = client.set("a", "group_commit_interval_ms", 100 + round);
                 let other = client.set("a", "group_commit_data_bytes", 4096 + round);
-                futures::join!(client.flush("a"), rename, set, other);
+                let truncate = client.truncate(&["a"]);
+                let (_, truncated, ..) =
+                    futures::join!(client.flush("a"), truncate, rename, set, other);
+                assert!(matches!(truncated, Outcome::Acknowledged(_)), "{truncated:?}");
                 client.load("a", 3, Off, None).await;
                 client.load_large("a", 10, 2).await;
                 client.flush("a").await;
@@ -191,12 +186,7 @@ fn a_truncate_that_is_tried_again_beside_other_changes_keeps_its_tablets() {
 
 #[test]
 fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
-    for (change, metadata_follows) in [
-        (Change::Truncate, true),
-        (Change::Drop, true),
-        (Change::Truncate, false),
-        (Change::Drop, false),
-    ] {
+    for change in [Change::Truncate, Change::Drop] {
         let mut sim = store(11);
         let graces = sim.config.orphan_grace * 8;
         act(&sim, |client| async move {
@@ -206,9 +196,6 @@ fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
             client.load_large("a", 50, 3).await;
             client.load_large("a", 50, 3).await;
         });
-        if !metadata_follows {
-            sim.failpoints.arm("barrier-before-publish", 0, FULL);
-        }
         act(&sim, move |client| async move {
             let snapshot = client.engine.snapshot(Freshness::Committed);
             change.act(&client).await;
@@ -218,37 +205,7 @@ fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
             drop(snapshot);
             assert!(!held.is_empty());
         });
-        sim.failpoints.disarm("barrier-before-publish");
         sim.check();
-        sim.settle_and_check_leaks();
-    }
-}
-
-#[test]
-fn metadata_that_fails_between_barrier_and_name_takes_nothing_back() {
-    for change in [Change::Truncate, Change::Drop, Change::Add, Change::DropColumn] {
-        let mut sim = store(12);
-        act(&sim, |client| async move {
-            client.load("a", 5, Async, None).await;
-            client.load_large("a", 50, 2).await;
-        });
-        sim.failpoints.arm("barrier-before-publish", 0, FULL);
-        act(&sim, move |client| async move {
-            assert_ne!(change.act(&client).await, Outcome::Refused, "it has happened");
-            // Other tables are not affected, whatever changes there.
-            assert_ne!(client.alter("b", add_column("x")).await, Outcome::Refused);
-            assert_ne!(client.rename("b", "c").await, Outcome::Refused);
-            assert_ne!(client.set("c", "group_commit_interval_ms", 99).await, Outcome::Refused);
-            assert_ne!(client.create("e", &[]).await, Outcome::Refused);
-            client.load("c", 5, Off, None).await;
-        });
-        sim.check();
-        sim.crash(Death::PowerCut);
-        sim.failpoints.disarm("barrier-before-publish");
-        sim.check();
-        sim.replay_again();
-        act(&sim, |client| async move { fill_log(&client, "c").await });
-        sim.crash(Death::PowerCut);
         sim.settle_and_check_leaks();
     }
 }
@@ -298,45 +255,6 @@ fn a_database_goes_whole_or_not_at_all_whenever_the_process_dies() {
             break;
         }
     }
-}
-
-#[test]
-fn a_database_that_metadata_could_not_drop_is_gone_and_tried_again() {
-    let mut sim = store(31);
-    act(&sim, |client| async move { fill_many(&client).await });
-    sim.failpoints.arm("barrier-before-publish", 0, FULL);
-    act(&sim, |client| async move {
-        let snapshot = client.engine.snapshot(Freshness::Committed);
-        assert_ne!(client.drop_database().await, Outcome::Refused, "it has happened");
-        assert_eq!(client.load("a", 1, Off, None).await, Outcome::Refused, "nobody writes it");
-        assert_eq!(client.create("new", &[]).await, Outcome::Refused, "nobody adds to it");
-        assert!(client.engine.create_database("d", false).await.is_err(), "its name is not free");
-        let again = client.engine.drop_database("d", false).await.unwrap();
-        assert!(again[0].starts_with("database 'd' is dropped, but"), "{again:?}");
-        client.sleep(Duration::from_secs(30)).await;
-        client.model.lock().check(&snapshot);
-    });
-    sim.check();
-    sim.crash(Death::PowerCut);
-    assert_eq!(sim.engine().table_states().len(), 0, "replay has followed");
-    sim.failpoints.disarm("barrier-before-publish");
-    act(&sim, |client| async move {
-        make_again(&client).await;
-        fill_many(&client).await;
-    });
-    // If the process survives, the drop is retried.
-    sim.failpoints.arm("barrier-before-publish", 0, FULL);
-    act(&sim, |client| async move { client.drop_database().await });
-    sim.failpoints.disarm("barrier-before-publish");
-    act(&sim, |client| async move {
-        client.sleep(Duration::from_secs(20)).await;
-        assert!(client.engine.catalog().database("d").is_none());
-        make_again(&client).await;
-        fill_log(&client, "b").await;
-    });
-    sim.crash(Death::PowerCut);
-    sim.replay_again();
-    sim.settle_and_check_leaks();
 }
 
 #[test]
@@ -439,29 +357,4 @@ fn what_only_metadata_knows_may_die_in_every_call() {
         },
     );
     assert!(calls > 20, "{calls} calls");
-}
-
-#[test]
-fn a_dropped_table_that_metadata_still_has_stops_no_flush_of_others() {
-    let mut sim = store(34);
-    sim.config.write_memory_bytes = ByteSize::kib(64);
-    sim.config.flush_bytes = ByteSize::mib(1);
-    sim.crash(Death::PowerCut);
-    act(&sim, |client| async move {
-        // More than any other table can get at the same time.
-        while client.engine.memory().used_bytes() < 36 << 10 {
-            client.load("a", 20, Off, None).await;
-        }
-    });
-    sim.failpoints.arm("barrier-before-publish", 0, FULL);
-    act(&sim, |client| async move {
-        client.drop_table("a").await;
-        for n in 0..200 {
-            let outcome = client.load("b", 20, Off, None).await;
-            assert!(matches!(outcome, Outcome::Acknowledged(_)), "load {n} finds no memory");
-        }
-    });
-    sim.failpoints.disarm("barrier-before-publish");
-    sim.check();
-    sim.settle_and_check_leaks();
 }

@@ -3,6 +3,7 @@
 
 mod damage;
 mod ddl;
+mod definitions;
 mod made;
 mod merges;
 mod metadata;

@@ -14,7 +14,7 @@ use crate::damage::{files, frame_of, frames, repair};
 use crate::{act, die_in_every_call, fill_log, store};
 
 /// The kind of metadata records.
-const METADATA: u8 = 6;
+pub(crate) const METADATA: u8 = 6;
 
 /// The last record of a kind in the log, with its file.
 fn last_of(sim: &Sim, kind: u8) -> Option<(PathBuf, Lsn)> {
@@ -32,21 +32,21 @@ fn last_of(sim: &Sim, kind: u8) -> Option<(PathBuf, Lsn)> {
 }
 
 /// Damages the last record of a kind.
-fn rot_last(sim: &Sim, kind: u8) -> Lsn {
+pub(crate) fn rot_last(sim: &Sim, kind: u8) -> Lsn {
     let (log, lsn) = last_of(sim, kind).unwrap();
     let (begin, bytes) = frame_of(sim, &log, lsn);
     sim.fs.flip(&log, begin + bytes - 1, 0);
     lsn
 }
 
-fn rows_of(sim: &Sim, table: &str) -> usize {
+pub(crate) fn rows_of(sim: &Sim, table: &str) -> usize {
     let id = sim.engine().target("d", table).unwrap().id();
     let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
     rows::read(&table).unwrap().len()
 }
 
 /// The number of syncs of files below `dir` among `synced`.
-fn syncs(synced: &[PathBuf], dir: &str) -> usize {
+pub(crate) fn syncs(synced: &[PathBuf], dir: &str) -> usize {
     synced.iter().filter(|path| path.starts_with(Path::new(dir))).count()
 }
 

@@ -235,56 +235,6 @@ fn a_side_file_stays_below_its_part_of_the_log() {
 }
 
 #[test]
-fn a_truncate_that_metadata_lacks_keeps_its_log_file() {
-    let mut sim = store(54);
-    act(&sim, |client| async move {
-        client.load("a", 30, Off, None).await;
-        client.flush("a").await;
-    });
-    sim.failpoints.arm("barrier-before-publish", 0, FULL);
-    act(&sim, |client| async move {
-        assert_ne!(client.truncate(&["a"]).await, Outcome::Refused, "it has happened");
-        fill_until_refused(&client, "b").await;
-    });
-    assert_eq!(sim.engine().meta().log_state().recycled.lsn.get(), 0);
-    sim.check();
-    sim.end_life(Death::PowerCut);
-    sim.failpoints.disarm("barrier-before-publish");
-    sim.open();
-    act(&sim, |client| async move { fill_log(&client, "b").await });
-    sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
-}
-
-#[test]
-fn a_drop_that_metadata_could_not_follow_is_tried_again() {
-    let mut sim = store(55);
-    act(&sim, |client| async move { client.load("a", 3, Async, None).await });
-    sim.failpoints.arm("barrier-before-publish", 0, FULL);
-    act(&sim, |client| async move {
-        assert_ne!(client.drop_table("a").await, Outcome::Refused, "it has happened");
-        assert_eq!(client.load("a", 1, Off, None).await, Outcome::Refused, "nobody writes it");
-        let made = client.create("a", &[]).await;
-        assert_eq!(made, Outcome::Refused, "the name is free when metadata has followed");
-    });
-    sim.check();
-    sim.failpoints.disarm("barrier-before-publish");
-    act(&sim, |client| async move {
-        client.sleep(Duration::from_secs(20)).await;
-        assert!(client.engine.target("d", "a").is_err(), "it was tried again");
-        fill_log(&client, "b").await;
-    });
-    sim.crash(Death::PowerCut);
-    assert!(sim.engine().target("d", "a").is_err(), "recycling brings no table back");
-    act(&sim, |client| async move {
-        assert_ne!(client.create("a", &[]).await, Outcome::Refused);
-        client.load("a", 2, Async, None).await;
-    });
-    sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
-}
-
-#[test]
 fn the_sweep_takes_nothing_that_a_slow_disk_still_writes() {
     let mut sim = store(56);
     sim.end_life(Death::ProcessEnd);

@@ -56,14 +56,13 @@ impl TableView {
                 rowsets.into_iter().for_each(|rowset| self.add(rowset, flushed));
             }
             Event::Replace { tablet, removed, added } => self.merged(tablet, removed, added, gone),
-            Event::Barrier { barrier: Barrier::Drop { .. }, .. } => {
+            Event::Barrier { barrier: Barrier::Drop, .. } => {
                 gone.extend(self.rowsets());
                 self.delta.flushed(self.delta.cut(), kept);
                 return false;
             }
             Event::Barrier { barrier: Barrier::Truncate { incarnation }, version, .. } => {
-                // A table missing in metadata is about to be dropped.
-                let Some(table) = table else { return true };
+                let table = table.expect("a table is truncated before it is dropped");
                 gone.extend(self.rowsets().into_iter().filter(|rowset| rowset.lsns().1 <= at));
                 if let Some(schema) = self.read_up_to(at).schema {
                     self.schema = schema;

@@ -195,8 +195,6 @@ impl Model {
             }
             assert_eq!(keys(&batches), self.keys(filed, published), "{freshness:?}");
         }
-        let unsettled = log.unsettled().map(|unsettled| unsettled.lsn).collect::<Vec<_>>();
-        assert!(unsettled.is_sorted() && log.last_barrier() <= Lsn(self.last));
     }
 }
 
@@ -298,35 +296,28 @@ fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
     let (at, load) = model.records.last().unwrap();
     load.enter(&mut log, *at);
     assert_eq!(log.incarnation(), Incarnation(2));
-    assert_eq!(log.last_barrier(), Lsn(2));
+    let (at_truncate, incarnation) = (Lsn(2), Incarnation(2));
+    let lost = LostTruncate { at: at_truncate, version: Version(2), incarnation };
+    assert_eq!(log.lost_truncate(), Some(lost));
     let bounds = Bounds { flushed: Lsn(0), horizon: *at, freshness: Freshness::Committed };
     let read = DeltaRead::new(&log.delta.chunks(&log.delta.head()), bounds);
     assert_eq!((read.cut, read.parts.len()), (Some(Lsn(2)), 1));
 }
 
 #[test]
-fn barriers_are_settled_in_order_and_a_drop_stays() {
+fn a_run_may_end_behind_a_drop() {
     let (_, mut log) = log_of(&[Step::Alter, Step::Alone, Step::Truncate]);
-    assert_eq!(log.unsettled().map(|one| one.lsn.get()).collect::<Vec<_>>(), [1, 3]);
-    log.settled(Lsn(1));
-    assert_eq!(log.last_barrier(), Lsn(3));
-    let drop = |log: &mut TableLog, at, with_database| {
-        let (barrier, version) = (Barrier::Drop { with_database }, log.version());
-        Said::Barrier { barrier, ended: None, version }.enter(log, Lsn(at));
-    };
-    drop(&mut log, 4, false);
-    assert_eq!((log.is_dropped(), log.own_drop()), (true, Some(Lsn(4))));
+    let (barrier, version) = (Barrier::Drop, log.version());
+    Said::Barrier { barrier, ended: None, version }.enter(&mut log, Lsn(4));
+    assert!(log.is_dropped());
     Said::RunEnd.enter(&mut log, Lsn(9));
-    let (_, mut other) = log_of(&[]);
-    drop(&mut other, 1, true);
-    assert_eq!((other.own_drop(), other.last_barrier()), (None, Lsn::ZERO));
 }
 
 #[test]
 #[should_panic(expected = "behind its DROP")]
 fn nothing_comes_behind_a_drop() {
     let (model, mut log) = log_of(&[Step::Alone]);
-    let (barrier, version) = (Barrier::Drop { with_database: false }, Version(2));
+    let (barrier, version) = (Barrier::Drop, Version(2));
     Said::Barrier { barrier, ended: None, version }.enter(&mut log, Lsn(2));
     model.records[0].1.enter(&mut log, Lsn(3));
 }
