@@ -18,8 +18,7 @@ use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
 use crate::group::{GroupCommit, JoinSize, JoinTime, Joined};
 use crate::labels::write_label;
-use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp};
-use crate::settle::SMALL_RECORD_BYTES;
+use crate::record::{self, Kind, PART_HEAD_BYTES, PartStamp, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::sweep::InFlight;
 

@@ -15,10 +15,11 @@ use freshet_wal::{Corruption, Hole, Scan, ScanError, TermFile};
 
 use crate::config::EngineConfig;
 use crate::disk::Disk;
-use crate::engine::World;
+use crate::layout::TERM_FILE;
 use crate::log_dirs::{BadDir, DirFault};
-use crate::open::{StoppedStore, TERM_FILE, damaged};
 use crate::record::{self, Body, Record};
+use crate::stopped::{StoppedStore, damaged};
+use crate::world::World;
 
 /// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
-use freshet_meta::{Catalog, Created, Database, Definition, MetaEvent, SchemaChange, TableSpec};
+use freshet_meta::{Created, Database, Definition, MetaEvent, SchemaChange, TableSpec};
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
 use freshet_storage::view::TableView;
@@ -16,8 +16,7 @@ use futures::lock::MutexGuard;
 
 use crate::engine::Engine;
 use crate::group::EndedGroup;
-use crate::record::{self, BarrierBody, BarrierStamp, Kind};
-use crate::settle::SMALL_RECORD_BYTES;
+use crate::record::{self, BarrierBody, BarrierStamp, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 
 /// Bytes of one table in the stamp of a barrier.
@@ -198,8 +197,9 @@ impl Engine {
     /// Makes a table that was just added to metadata visible to readers and writers.
     pub(crate) fn add_table(&self, table: &Arc<Table>) {
         let view = TableView::created(table);
-        let db = database_name(&self.meta().catalog(), table);
-        self.put_state(Arc::new(TableState::new(&view, &db, view.flushed)));
+        let catalog = self.meta().catalog();
+        let db = catalog.database_name(table);
+        self.put_state(Arc::new(TableState::new(&view, db, view.flushed)));
         self.views().add(view, || self.meta().catalog());
         self.catalog_changed();
     }
@@ -209,11 +209,6 @@ impl Engine {
         self.views().show(|| self.meta().catalog());
         self.catalog_changed();
     }
-}
-
-/// The name of the database of `table`, for messages.
-pub(crate) fn database_name(catalog: &Catalog, table: &Table) -> String {
-    catalog.database_by_id(table.db).map_or_else(String::new, |db| db.name.clone())
 }
 
 /// Writes the stamp of a barrier under the append lock: ends the open group of each table and

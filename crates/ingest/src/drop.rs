@@ -11,8 +11,7 @@ use freshet_storage::fold::{Barrier, Event};
 
 use crate::engine::Engine;
 use crate::group::EndedGroup;
-use crate::record::{self, BarrierBody, Kind};
-use crate::settle::SMALL_RECORD_BYTES;
+use crate::record::{self, BarrierBody, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 
 impl Engine {

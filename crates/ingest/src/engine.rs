@@ -40,27 +40,13 @@ use crate::record::GroupEndReason;
 use crate::recycle::Recycler;
 use crate::state::TableState;
 use crate::sweep::Sweeper;
+use crate::world::World;
 
 /// Above this part of the memory for writes, the largest delta is flushed.
 const PRESSURE_PERCENT: u64 = 60;
 
 /// How often a stop checks whether background work has ended.
 const IDLE_LOOK: Duration = Duration::from_millis(5);
-
-/// External dependencies of the engine.
-#[derive(Clone)]
-pub struct World {
-    pub fs: FsRef,
-    pub clock: ClockRef,
-    pub pool: PoolRef,
-    pub metrics: Arc<Metrics>,
-    /// Where tests inject failures.
-    pub failpoints: Failpoints,
-    /// Ends the process after a failed sync; the argument is a message for the operator.
-    pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Random numbers, for the id of a store and the secrets of its log.
-    pub draw: Arc<dyn Fn() -> u64 + Send + Sync>,
-}
 
 /// A guard for background work that may append to the log; a stop waits for it.
 pub(crate) struct Appends(Arc<Engine>);

@@ -14,12 +14,8 @@ use freshet_base::{Error, Result, Term, err};
 use freshet_meta::{LogSecret, LogState, Meta};
 
 use crate::config::EngineConfig;
-use crate::engine::World;
-
-/// The file that identifies the store of a log directory.
-pub const STORE_FILE: &str = "STORE";
-/// The file whose lock excludes other servers from a directory.
-pub(crate) const LOCK_FILE: &str = "LOCK";
+use crate::layout::{LOCK_FILE, META_FILE, STORE_FILE};
+use crate::world::World;
 
 /// A lock that is held until dropped.
 pub(crate) type Lock = Box<dyn Send + Sync>;
@@ -205,7 +201,7 @@ pub(crate) fn check_new(fs: &dyn Fs, config: &EngineConfig) -> Result<()> {
             "{} has no {} and holds {} of a store: restore the metadata from a backup. To begin a \
              new store, choose an empty directory",
             data_dir.display(),
-            crate::META_FILE,
+            META_FILE,
             first.display()
         ));
     }

@@ -17,8 +17,8 @@ use freshet_wal::Room;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 
-use crate::ddl::database_name;
 use crate::engine::Engine;
+use crate::layout::events_dir;
 use crate::record::{self, Kind, MetadataBody};
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -332,7 +332,7 @@ impl Engine {
             // go back.
             for id in &tables {
                 if let Some((state, table)) = self.table_state(*id).zip(catalog.table_by_id(*id)) {
-                    state.adopt(table, &database_name(&catalog, table));
+                    state.adopt(table, catalog.database_name(table));
                 }
             }
             catalog
@@ -407,11 +407,6 @@ impl Drop for EventFile {
         let Some(engine) = self.engine.upgrade() else { return };
         engine.settling.files.lock().push((self.free_at, std::mem::take(&mut self.path)));
     }
-}
-
-/// The directory of event files.
-pub(crate) fn events_dir(data_dir: &Path) -> PathBuf {
-    data_dir.join("events")
 }
 
 fn remove_event_file(fs: &freshet_base::io::FsRef, file: &Path) -> Result<()> {

@@ -10,9 +10,8 @@ use std::path::Path;
 use freshet_base::io::{Entry, Fs};
 use freshet_base::{Error, Result};
 
-use crate::engine::World;
-use crate::log_dirs::{LOCK_FILE, STORE_FILE};
-use crate::open::{META_FILE, TERM_FILE};
+use crate::layout::{LOCK_FILE, META_FILE, STORE_FILE, TERM_FILE};
+use crate::world::World;
 
 /// All entries of a store's directory.
 const OF_A_STORE: [&str; 11] = [

@@ -34,6 +34,8 @@ use freshet_schema::TableSchema;
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
 pub const TABLES_MAX: usize = 16_384;
+/// Log space for a record that ends a group, or a barrier of a few tables.
+pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 /// Bytes before the rows of a part in a load's payload.
 pub const PART_HEAD_BYTES: usize = 21;
 

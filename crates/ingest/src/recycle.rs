@@ -20,6 +20,7 @@ use freshet_wal::{LogFile, Recycled, make_file};
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
+use crate::layout::side_dir;
 use crate::log_dirs;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
@@ -323,9 +324,4 @@ pub(crate) fn remove_log_file(fs: &FsRef, meta: &Meta, file: &LogFile) -> Result
 /// The name of the side file of a turn up to `up_to`.
 fn side_name(up_to: Lsn) -> String {
     format!("side-{up_to}.rows")
-}
-
-/// The directory of side files.
-pub(crate) fn side_dir(data_dir: &Path) -> PathBuf {
-    data_dir.join("side")
 }

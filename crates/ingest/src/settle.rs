@@ -22,12 +22,9 @@ use freshet_wal::Room;
 use crate::engine::Engine;
 use crate::group::{Filed, OpenGroup};
 use crate::metadata::Shown;
-use crate::record::{self, EndStamp, GroupEndReason, Kind};
+use crate::record::{self, EndStamp, GroupEndReason, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::sweep::InFlight;
-
-/// Log space for a record that ends a group, or a barrier of a few tables.
-pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 
 impl Engine {
     /// Settles a table once merges have caught up and there is log space for the record of the

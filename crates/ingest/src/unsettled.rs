@@ -7,9 +7,9 @@ use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, TableId, err};
 use freshet_meta::MetaEvent;
 use freshet_wal::{Scan, ScanError};
 
-use crate::metadata::events_dir;
-use crate::open::StoppedStore;
+use crate::layout::events_dir;
 use crate::record::{self, MetadataBody, Record};
+use crate::stopped::StoppedStore;
 
 /// A record with an unreadable event.
 pub(crate) struct LostEvent {

@@ -1,14 +1,27 @@
-//! The production environment of an engine.
+//! The environment of an engine: files, clock, threads and chance.
 
 use std::sync::Arc;
 
-use freshet_base::clock::SystemClock;
+use freshet_base::clock::{ClockRef, SystemClock};
 use freshet_base::fail::Failpoints;
-use freshet_base::io::RealFs;
+use freshet_base::io::{FsRef, RealFs};
 use freshet_base::metrics::Metrics;
-use freshet_base::task::Threads;
+use freshet_base::task::{PoolRef, Threads};
 
-use crate::World;
+/// External dependencies of the engine.
+#[derive(Clone)]
+pub struct World {
+    pub fs: FsRef,
+    pub clock: ClockRef,
+    pub pool: PoolRef,
+    pub metrics: Arc<Metrics>,
+    /// Where tests inject failures.
+    pub failpoints: Failpoints,
+    /// Ends the process after a failed sync; the argument is a message for the operator.
+    pub on_fatal: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Random numbers, for the id of a store and the secrets of its log.
+    pub draw: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
 
 impl World {
     /// Files, clock and threads of this machine, with new metrics and without failpoints.

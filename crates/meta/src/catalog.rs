@@ -134,6 +134,11 @@ impl Catalog {
         self.databases.get(self.database_names.get(&id)?)
     }
 
+    /// The name of a table's database, for messages; empty if it does not exist any more.
+    pub fn database_name(&self, table: &Table) -> &str {
+        self.database_by_id(table.db).map_or("", |database| &database.name)
+    }
+
     /// All databases created by users, ordered by name.
     pub fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
         self.databases.values()

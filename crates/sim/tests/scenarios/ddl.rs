@@ -303,6 +303,8 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
 
 /// Adds very many tables to the database, with one commit to its metadata.
 fn add_tables(sim: &mut Sim, count: u64) {
+    // The store has its tables with a checkpoint.
+    sim.pass(Duration::from_secs(2));
     sim.end_life(Death::ProcessEnd);
     let fs: freshet_base::io::FsRef = Arc::new(sim.fs.clone());
     let path = sim.config.data_dir.join(freshet_ingest::META_FILE);

@@ -114,6 +114,8 @@ fn a_statement_whose_client_went_away_settles_before_the_next() {
 fn rows_of_a_table_whose_create_was_given_up_are_passed_over() {
     let mut sim = store(91);
     let last = act(&sim, |client| async move {
+        // Nothing is committed at once any more, which would be a checkpoint.
+        client.sleep(Duration::from_secs(3)).await;
         client.create("e", &[]).await;
         client.load("e", 3, Off, None).await;
         client.load_large("e", 20, 2).await;
@@ -140,6 +142,7 @@ fn rows_behind_an_alter_that_was_given_up_go_with_it_and_no_others() {
     for flushed in [false, true] {
         let mut sim = store(92);
         let last = act(&sim, move |client| async move {
+            client.sleep(Duration::from_secs(3)).await;
             client.load("a", 3, Off, None).await;
             client.alter("a", add_column("x")).await;
             client.load("a", 4, Off, None).await;

@@ -75,9 +75,8 @@ fn a_large_merge_begins_when_flushes_have_had_time() {
     sim.open();
     act(&sim, |client| async move {
         for _ in 0..8 {
-            for _ in 0..6 {
-                client.load("a", 500, Off, None).await;
-            }
+            let loads = (0..6).map(|_| client.load("a", 500, Off, None));
+            futures::future::join_all(loads).await;
             client.flush("a").await;
         }
         client.sleep(Duration::from_secs(8)).await;

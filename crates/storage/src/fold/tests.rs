@@ -252,7 +252,8 @@ fn log_of(steps: &[Step]) -> (Model, TableLog) {
 
 #[test]
 fn records_behind_the_end_of_a_group_that_was_lost_tell_of_it() {
-    for behind in [[Step::Large, Step::Alone], [Step::Join, Step::End]] {
+    let barrier_first = [Step::Alter, Step::Alone];
+    for behind in [[Step::Large, Step::Alone], [Step::Join, Step::End], barrier_first] {
         let (mut model, mut log) = log_of(&[Step::Join]);
         // This record is lost, and the loss accepted.
         model.step(Step::End);
