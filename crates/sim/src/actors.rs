@@ -9,12 +9,12 @@ use freshet_ingest::EngineConfig;
 use freshet_meta::{ColumnPlace, SchemaChange};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
+use freshet_testkit::Faults;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::fs::Faults;
 use crate::harness::{Death, Sim};
 use crate::loads::{Client, Outcome, data_files};
 use crate::model::Counts;

@@ -10,12 +10,12 @@ use freshet_base::metrics::Metrics;
 use freshet_base::{ByteSize, ErrorCode, Lsn, Result};
 use freshet_ingest::{Engine, EngineConfig, STORE_FILE, World};
 use freshet_storage::delta::Freshness;
+use freshet_testkit::{Faults, SimFs};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::executor::Executor;
-use crate::fs::{Faults, SimFs};
 use crate::loads::Client;
 use crate::model::{Model, versions};
 

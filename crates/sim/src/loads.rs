@@ -12,11 +12,11 @@ use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, WaitLimit};
 use freshet_meta::{Claim, ClaimOutcome, LabelKind, SchemaChange};
 use freshet_schema::GroupCommitMode;
+use freshet_testkit::SimFs;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::executor::Executor;
-use crate::fs::SimFs;
 use crate::model::{Event, Model, Part, Unknown};
 use crate::rows;
 

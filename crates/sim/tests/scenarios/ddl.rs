@@ -9,11 +9,11 @@ use freshet_base::{ByteSize, TableId, TabletId};
 use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_schema::Table;
-use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, Outcome};
 use freshet_sim::rows;
 use freshet_storage::delta::{Delta, Freshness};
+use freshet_testkit::Faults;
 
 use crate::{act, add_column, die_in_every_call, fill_log, store};
 

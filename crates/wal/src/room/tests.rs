@@ -1,10 +1,11 @@
 use freshet_base::LogPosition;
+use freshet_testkit::SimFs;
 use futures::FutureExt;
 use proptest::prelude::*;
 
 use super::*;
 use crate::recycle::Files;
-use crate::testing::{MemFs, TestClock};
+use crate::testing::TestClock;
 use crate::{BLOCK_BYTES, LogFile, file::OpenFile, make_file};
 
 const FILE_BYTES: u64 = 16 * BLOCK_BYTES;
@@ -124,7 +125,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A ledger with the files it accounts for.
 struct Disk {
-    fs: MemFs,
+    fs: SimFs,
     ledger: Arc<Ledger>,
     files: Files,
     made: u64,
@@ -134,7 +135,7 @@ struct Disk {
 impl Disk {
     /// With one ready file.
     fn new() -> Self {
-        let (fs, files) = (MemFs::default(), Files::new(FILE_BYTES));
+        let (fs, files) = (SimFs::default(), Files::new(FILE_BYTES));
         let mut disk = Self { fs, ledger: ledger(0, 0), files, made: 0, written: 0 };
         disk.add_file();
         disk

@@ -1,12 +1,13 @@
 //! Tests of recovery for individual sequences of events.
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
+use freshet_testkit::Fate;
 use proptest::prelude::*;
 
 use super::*;
 use crate::head::Head;
 use crate::record::Header;
-use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
+use crate::testing::{BLOCK, Kept, Running, Store, read_all};
 
 mod damage;
 
@@ -33,7 +34,7 @@ fn torn(store: &Store, running: &mut Running, payloads: &[&[u8]], fates: &[Fate]
     store.fs.cut_after(0, fates.to_vec());
     running.drive();
     assert_eq!(running.durable(), before, "nothing of a torn batch is acknowledged");
-    store.fs.restart();
+    store.fs.crash();
     kept
 }
 
@@ -174,7 +175,7 @@ fn blocks_above_the_durable_lsn_are_written_again() {
     let (running, records, scan) = store.recover();
     assert_eq!((records, scan.end.lsn), (kept.clone(), Lsn(3)));
     drop(running);
-    store.fs.restart();
+    store.fs.crash();
     assert_eq!(store.recover().1, kept, "what was replayed once stays");
 }
 

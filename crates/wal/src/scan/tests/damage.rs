@@ -1,9 +1,10 @@
 //! Tests of damage, of salvaging, and of accepted losses.
 
 use freshet_base::{Lsn, Term};
+use freshet_testkit::Fate;
 
 use super::{append_alone, corruption, hole, torn, written};
-use crate::testing::{BLOCK, Fate, Running, Store, read_all};
+use crate::testing::{BLOCK, Running, Store, read_all};
 
 /// A hole with some records that are intact on the device, without the head of their batch.
 #[test]
