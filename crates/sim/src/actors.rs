@@ -15,8 +15,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::harness::{Death, Sim};
-use crate::loads::{Client, Outcome, data_files};
+use crate::harness::{Death, Sim, data_files};
+use crate::loads::{Client, Outcome};
 use crate::model::Counts;
 
 /// Ordinary tables; the last one is dropped and recreated.

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -367,9 +366,4 @@ pub fn part_of(target: &LoadTarget, ids: Range<i64>, loaded: &Loaded) -> Part {
         txn: loaded.txn.unwrap_or_default(),
         grouped: loaded.mode != GroupCommitMode::Off,
     }
-}
-
-/// The directory of data files, which may fail without affecting the log.
-pub fn data_files() -> PathBuf {
-    PathBuf::from(crate::harness::STORE).join("data")
 }
