@@ -6,7 +6,8 @@ use freshet_base::Lsn;
 use freshet_testkit::Fate;
 
 use crate::WalOptions;
-use crate::scan::{ScanError, Tail};
+use crate::damage::ScanError;
+use crate::scan::Tail;
 use crate::testing::{BLOCK, Kept, Running, Store, read_all};
 
 /// Appends records of these sizes, each filled with its number; large ones are shared instead of

@@ -7,7 +7,8 @@ use freshet_testkit::Fate;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::scan::{Scan, ScanError};
+use crate::damage::ScanError;
+use crate::scan::Scan;
 use crate::testing::{BLOCK, Kept, Running, Store, read_all};
 
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use freshet_base::{LogPosition, Lsn, Term};
 
 use crate::buffer::AlignedBuffer;
 use crate::checksum::Salted;
+use crate::damage::{Corruption, Hole, Place, ScanError};
 use crate::file::{LogFile, next_block};
 use crate::head::{Body, Head};
 use crate::record::{BATCH_HEAD_BYTES, FRAME_HEADER_BYTES, Header, KIND_IDLE, Parsed, parse};
-use crate::scan::{Corruption, Hole, Place, ScanError};
 use crate::term::Terms;
 
 /// A batch with a valid head.

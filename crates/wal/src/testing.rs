@@ -19,7 +19,8 @@ use futures::future::BoxFuture;
 use futures::task::LocalSpawnExt;
 use parking_lot::Mutex;
 
-use crate::scan::{FileState, Hole, Scan, ScanError, ScanInput, scan};
+use crate::damage::{Hole, ScanError};
+use crate::scan::{FileState, Scan, ScanInput, scan};
 use crate::{
     LogFile, NewTerm, Recycled, Secret, TermFile, Wal, WalOptions, WalWorld, make_file, read_term,
     write_term,

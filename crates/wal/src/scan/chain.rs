@@ -7,7 +7,8 @@ use freshet_base::{LogPosition, Lsn};
 
 use super::index::{Index, Stretch, durable_known};
 use super::salvage::{self, Salvage};
-use super::{Corruption, FileState, Hole, LiveRecords, Place, ScanError, ScanInput};
+use super::{FileState, LiveRecords, ScanInput};
+use crate::damage::{Corruption, Hole, Place, ScanError};
 use crate::file::{LogFile, next_block};
 use crate::head::Head;
 use crate::reader::{Extent, FileReader, Form};

@@ -2,7 +2,8 @@
 
 use freshet_base::{Lsn, Term};
 
-use super::{Hole, ScanError, ScanInput};
+use super::ScanInput;
+use crate::damage::{Hole, ScanError};
 use crate::head::{Body, Head};
 use crate::reader::{Extent, FileReader, Found, Walk};
 use crate::term::Terms;

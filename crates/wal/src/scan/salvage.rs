@@ -3,9 +3,10 @@
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 
+use super::ScanInput;
 use super::index::{Broken, Index};
-use super::{DamagedRecord, Hole, Place, ScanError, ScanInput};
 use crate::checksum::Salted;
+use crate::damage::{DamagedRecord, Hole, Place, ScanError};
 use crate::file::LogFile;
 use crate::head::Head;
 use crate::reader::{Extent, FileReader, Form};

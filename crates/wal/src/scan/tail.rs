@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use freshet_base::Lsn;
 use freshet_base::io::Mode;
 
+use super::ScanInput;
 use super::index::Index;
-use super::{ScanError, ScanInput};
 use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
+use crate::damage::ScanError;
 use crate::file::LogFile;
 use crate::reader::{FileReader, Walk};
 use crate::term::Terms;

@@ -5,6 +5,7 @@ use freshet_testkit::Fate;
 use proptest::prelude::*;
 
 use super::*;
+use crate::damage::Corruption;
 use crate::head::Head;
 use crate::record::Header;
 use crate::testing::{BLOCK, Kept, Running, Store, read_all};
