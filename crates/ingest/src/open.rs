@@ -12,7 +12,8 @@ use freshet_meta::{AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore, Sto
 use freshet_storage::flush::Files;
 use freshet_storage::segment::{FileStore, SegmentAccess};
 use freshet_storage::side::SideReader;
-use freshet_storage::view::{StoreView, TableView, Views};
+use freshet_storage::view::{StoreView, TableView};
+use freshet_storage::views::Views;
 use freshet_storage::{DataDir, Rowset};
 use freshet_wal::{
     FileState, Hole, LogFile, NewTerm, Scan, ScanError, ScanInput, Secret, TermFile, Wal,

@@ -292,7 +292,8 @@ impl Engine {
         let rows = part.iter().map(DeltaRows::rows).sum::<u64>();
         let columns = Arc::clone(schema);
         let lane = Lane::Background;
-        let batches = task::run_in(&**self.pool(), lane, move || roll(&part, &columns)).await?;
+        let batches =
+            task::run_in(&**self.pool(), lane, move || to_columns(&part, &columns)).await?;
         let metas = self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
@@ -404,9 +405,9 @@ fn at_once(bytes: impl Iterator<Item = u64>, bytes_max: u64) -> usize {
     bytes.take_while(fits).count().max(1)
 }
 
-fn roll(stretch: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
+fn to_columns(part: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
-    for rows in stretch {
+    for rows in part {
         rows.batches(schema, &mut batches)?;
     }
     Ok(batches)

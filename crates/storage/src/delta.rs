@@ -12,14 +12,16 @@ use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use freshet_schema::TableSchema;
 
+mod columns;
+mod encoded;
 mod entries;
 mod node;
 mod read;
-mod roll;
 #[cfg(test)]
 mod tests;
 
-use node::{Arena, Entry, Event, Place};
+use encoded::{Entry, Place};
+use node::{Arena, Event};
 pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 
@@ -304,16 +306,16 @@ impl Tail {
     fn push(&mut self, entry: &DeltaEntry<'_>, permit: Permit) -> usize {
         let schema = self.schema_index(entry.schema_version);
         let rows_end = self.arena.rows().checked_add(entry.rows).expect("a node has few rows");
-        let raw = &mut self.arena.raw;
+        let encoded = &mut self.arena.encoded;
         let (place, bytes) = match &entry.payload {
             Payload::Copied(bytes) => {
-                raw.arena.extend_from_slice(bytes);
-                let end = u32::try_from(raw.arena.len()).expect("a node has few bytes");
+                encoded.arena.extend_from_slice(bytes);
+                let end = u32::try_from(encoded.arena.len()).expect("a node has few bytes");
                 (Place::Arena { end }, bytes.len())
             }
             Payload::Shared(bytes) => {
-                let index = u32::try_from(raw.shared.len()).expect("a node has few entries");
-                raw.shared.push(bytes.clone());
+                let index = u32::try_from(encoded.shared.len()).expect("a node has few entries");
+                encoded.shared.push(bytes.clone());
                 self.arena.shared_bytes += bytes.len();
                 (Place::Shared { index }, bytes.len())
             }

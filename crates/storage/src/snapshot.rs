@@ -10,7 +10,7 @@ use freshet_schema::{Table, TableSchema};
 
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::error::Result;
-use crate::pins::{Pin, TooOld};
+use crate::pin::{Pin, TooOld};
 use crate::rowset::Rowset;
 use crate::sync::Mutex;
 use crate::view::{StoreView, TableView};

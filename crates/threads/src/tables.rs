@@ -26,7 +26,8 @@ use crate::delta::{Delta, DeltaEntry, Freshness, Payload};
 use crate::fold::Event;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::view::{StoreView, TableView, Views};
+use crate::view::{StoreView, TableView};
+use crate::views::Views;
 
 const TABLE: TableId = TableId(7);
 const TABLET: TabletId = TabletId(8);
@@ -204,7 +205,7 @@ pub fn chunks() {
     let cut: fn(&Store) = |store| assert!(store.delta.cut() <= store.delta.last());
     let convert: fn(&Store) = |store| {
         let chunks = store.delta.chunks(&store.delta.head());
-        chunks.iter().for_each(|chunk| chunk.roll());
+        chunks.iter().for_each(|chunk| chunk.convert());
     };
     run(&store, [Store::append_rest, cut, read, convert]);
 }

@@ -74,7 +74,7 @@ impl TableView {
             }
             let rows = chunk.rows_before(index) as usize..entry.rows_end as usize;
             let mut batches = Vec::new();
-            chunk.rolled().select(std::slice::from_ref(&rows), &mut batches)?;
+            chunk.columns().select(std::slice::from_ref(&rows), &mut batches)?;
             let schema = &chunk.schemas[usize::from(entry.schema)];
             let mut bytes = Vec::new();
             for (_, batch) in &batches {

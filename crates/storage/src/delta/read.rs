@@ -88,7 +88,7 @@ impl DeltaRows {
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub fn batches(&self, schema: &TableSchema, out: &mut Vec<RecordBatch>) -> Result<()> {
         let mut selected = Vec::new();
-        self.chunk.rolled().select(&self.ranges, &mut selected)?;
+        self.chunk.columns().select(&self.ranges, &mut selected)?;
         out.extend(selected.into_iter().map(|(from, batch)| history::adapt(&batch, &from, schema)));
         Ok(())
     }

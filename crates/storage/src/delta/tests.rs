@@ -114,7 +114,7 @@ proptest! {
                     let keys = (next_key..next_key + count as i64).collect::<Vec<_>>();
                     next_key += count as i64;
                     if let Some(full) = push(&delta, lsn, txn, version, &keys) {
-                        full.roll();
+                        full.convert();
                     }
                     model.rows.push((lsn, txn, keys));
                 }
@@ -221,7 +221,7 @@ fn memory_is_that_of_the_columns_after_rolling_and_none_at_the_end() {
     }
     assert_eq!(budget.used_bytes(), 20 * bytes.len() as u64);
     let chunk = delta.chunks(&head).remove(0);
-    chunk.roll();
+    chunk.convert();
     assert!(budget.used_bytes() > 20 * bytes.len() as u64, "views and offsets take memory too");
     drop((delta, head, chunk));
     assert_eq!(budget.used_bytes(), 0);

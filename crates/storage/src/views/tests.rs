@@ -2,9 +2,10 @@ use freshet_base::budget::Budget;
 use freshet_base::task::Lane;
 use freshet_base::{ColumnId, RowsetId, SchemaVersion, TxnId};
 use futures::executor::block_on;
+use imbl::HashMap;
 
 use super::*;
-use crate::delta::{DeltaEntry, Payload};
+use crate::delta::{Delta, DeltaEntry, Payload};
 use crate::flush::{Files, FlushInput, flush};
 use crate::rowset::known_ranges;
 use crate::segment::ScanRequest;
