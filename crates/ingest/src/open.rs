@@ -401,7 +401,13 @@ impl StoppedStore {
         let term = self.term.term().expect("the file of terms can be used").next();
         self.write_term(term)?;
         let secrets = secrets(&self.meta);
-        Ok(NewTerm { term, secrets, after: scan.end, covered: scan.covered, clock })
+        Ok(NewTerm {
+            term,
+            secrets,
+            after: scan.end,
+            durable_recorded: scan.durable_recorded,
+            clock,
+        })
     }
 
     /// Writes the term file: terms up to `term` may have written something.

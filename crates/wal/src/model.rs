@@ -20,7 +20,7 @@ enum Step {
     AppendCopy { file: usize, block: usize, blocks: usize },
     /// Runs the writer until it has nothing to do.
     Drive,
-    /// Lets time pass, so that an idle log covers its last record.
+    /// Lets time pass, so that an idle log records its last record as durable.
     Ring,
     /// Schedules a power cut during a later write; its blocks have these fates.
     Cut { writes: u64, fates: Vec<Fate> },

@@ -81,7 +81,7 @@ pub struct Scan {
     /// The highest LSN that was known to be durable before the scan.
     pub durable_lsn: Lsn,
     /// The highest LSN recorded as durable after [`Scan::secure`].
-    pub covered: Lsn,
+    pub durable_recorded: Lsn,
     /// The log time of the last batch, if there is any.
     pub time_micros: Option<i64>,
     /// The highest term in any batch head; the next term is above it.
@@ -121,7 +121,7 @@ pub fn scan(input: ScanInput<'_>) -> Result<Scan, ScanError> {
     Ok(Scan {
         end: log.end,
         durable_lsn: log.durable,
-        covered: log.covered,
+        durable_recorded: log.durable_recorded,
         time_micros: log.time_micros,
         highest_term: index.highest_term,
         tail,

@@ -172,7 +172,7 @@ impl Store {
 
     fn start(
         &self,
-        (after, covered): (LogPosition, Lsn),
+        (after, durable_recorded): (LogPosition, Lsn),
         time_micros: Option<i64>,
         files: Vec<FileState>,
     ) -> io::Result<Running> {
@@ -181,7 +181,7 @@ impl Store {
         let clock: ClockRef = Arc::new(self.clock.clone());
         let clock = Arc::new(LogClock::new(clock, time_micros));
         let secrets = self.secrets.clone();
-        let term = NewTerm { term, secrets, after, covered, clock };
+        let term = NewTerm { term, secrets, after, durable_recorded, clock };
         let fatal = Arc::clone(&self.fatal);
         let world = WalWorld {
             fs: Arc::new(self.fs.clone()),
@@ -225,7 +225,7 @@ impl Store {
 
     /// Like [`Self::start_after`]; the power may fail.
     pub fn try_start_after(&self, scan: &Scan) -> io::Result<Running> {
-        self.start((scan.end, scan.covered), scan.time_micros, scan.files.clone())
+        self.start((scan.end, scan.durable_recorded), scan.time_micros, scan.files.clone())
     }
 
     /// Recovers with another file size.
@@ -236,7 +236,7 @@ impl Store {
         let states = scan.files.iter().filter(|state| !leaves(&state.file) || state.live.is_some());
         let states =
             states.map(|state| FileState { leaving: leaves(&state.file), ..state.clone() });
-        let end = (scan.end, scan.covered);
+        let end = (scan.end, scan.durable_recorded);
         (self.start(end, scan.time_micros, states.collect()).unwrap(), read_all(&scan))
     }
 }

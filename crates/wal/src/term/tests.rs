@@ -84,12 +84,12 @@ fn a_write_that_is_torn_leaves_the_block_that_was_good() {
 fn a_term_has_a_salt_of_its_own_and_there_is_none_before_the_first() {
     let secrets = [Secret { from: Term(0), key: [1, 2] }, Secret { from: Term(3), key: [3, 4] }];
     let terms = Terms::new(&secrets);
-    let of = |term: u64| terms.salted(Term(term)).map(|salted| salted.of(&[b"bytes"]));
+    let of = |term: u64| terms.salt(Term(term)).map(|salt| salt.checksum(&[b"bytes"]));
     assert_eq!(of(0), None);
     let sums = [1, 2, 3, 4].map(|term| of(term).unwrap());
     assert!((1..4).all(|at| !sums[..at].contains(&sums[at])), "{sums:?}");
     let before = Terms::new(&secrets[..1]);
-    let unchanged = |term: u64| before.salted(Term(term)).unwrap().of(&[b"bytes"]);
+    let unchanged = |term: u64| before.salt(Term(term)).unwrap().checksum(&[b"bytes"]);
     assert_eq!(unchanged(2), sums[1], "a new secret leaves the terms before it alone");
     assert_ne!(unchanged(3), sums[2]);
 }
