@@ -1,7 +1,7 @@
 //! Settling: metadata and files of a table catch up with the log.
 //!
 //! Each table is settled by one task at a time, in LSN order: first the barriers that metadata does
-//! not reflect yet, then the rows up to the cut. Each commit contains its range of LSNs. The log is
+//! not reflect yet, then the frozen rows. Each commit contains its range of LSNs. The log is
 //! authoritative, so a commit that is impossible now (no space) is made later.
 
 use std::convert::Infallible;
@@ -73,8 +73,8 @@ impl Engine {
         let _settling = table.settling.lock().await;
         self.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
-        let (cut, version) = self.cut(table)?;
-        self.wal().horizon().wait(cut).await;
+        let (frozen, version) = self.freeze(table)?;
+        self.wal().horizon().wait(frozen).await;
         self.settle_barriers_locked(table).await?;
         let dropped = table.is_dropped();
         if dropped {
@@ -82,12 +82,12 @@ impl Engine {
         }
         let view = self.views().load().tables.get(&table.id).cloned();
         // Nobody reads the rows of a dropped table.
-        let Some(view) = view.filter(|view| !dropped && view.flushed < cut) else {
+        let Some(view) = view.filter(|view| !dropped && view.flushed < frozen) else {
             return Ok(());
         };
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
-        let read = view.read_up_to(cut);
+        let read = view.read_up_to(frozen);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let room = room.map_or_else(|| self.room_of_event(), Ok)?;
         let mut in_flight = self.in_flight();
@@ -96,19 +96,19 @@ impl Engine {
         let publish = Publish {
             table: table.id,
             from: view.flushed,
-            to: cut,
+            to: frozen,
             version,
             schema_version: schema.version,
             rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
         };
         let event = Event::Publish { version, schema, rowsets };
-        let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
+        let shown = Shown { table: Arc::clone(table), at: frozen, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.append_event(publish, room, shown).await? {
             // The sweep will delete the files.
             return match table.is_dropped() {
                 true => Ok(()),
-                false => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
+                false => Err(err!(Internal, "a flush up to {frozen} was overtaken; tried again")),
             };
         }
         self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
@@ -187,24 +187,24 @@ impl Engine {
         }
     }
 
-    /// Ends the open group and cuts the delta after its end, so that files contain only complete
-    /// groups.
-    fn cut(&self, table: &TableState) -> Result<(Lsn, Version)> {
+    /// Ends the open group and freezes the delta after its end, so that files contain only
+    /// complete groups.
+    fn freeze(&self, table: &TableState) -> Result<(Lsn, Version)> {
         loop {
-            if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
-                return Ok(cut);
+            if let Some(frozen) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
+                return Ok(frozen);
             }
             // Nothing is added to the delta while the table's state is locked.
             let group = table.lock();
             // A group opened since then must end first.
             if group.open().is_none() {
-                return Ok((table.delta.cut(), group.log().version()));
+                return Ok((table.delta.freeze(), group.log().version()));
             }
         }
     }
 
-    /// Ends the open group with a record if `wanted` accepts it. Returns the cut after it, and the
-    /// version.
+    /// Ends the open group with a record if `wanted` accepts it. Returns the LSN up to which the
+    /// delta is frozen, and the version.
     pub(crate) fn end_group(
         &self,
         table: &TableState,
@@ -226,13 +226,13 @@ impl Engine {
             let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
             record::write_end_stamp(stamp, &end);
             group.enter(lsn, Event::GroupEnd { txn, version });
-            Ok((ended, table.delta.cut()))
+            Ok((ended, table.delta.freeze()))
         });
         match ended {
-            Ok((_, (ended, cut))) => {
+            Ok((_, (ended, frozen))) => {
                 let version = ended.version;
                 self.group_ended(ended);
-                Ok(Some((cut, version)))
+                Ok(Some((frozen, version)))
             }
             Err(_) => Ok(None),
         }

@@ -307,7 +307,7 @@ impl TableLog {
     fn truncate(&mut self, at: Lsn, incarnation: Incarnation) {
         assert!(incarnation > self.incarnation, "a TRUNCATE raises the incarnation");
         self.incarnation = incarnation;
-        self.delta.push_cut(at);
+        self.delta.push_truncate(at);
         self.await_metadata(at, Barrier::Truncate { incarnation });
     }
 

@@ -12,7 +12,7 @@ use freshet_base::TableId;
 use freshet_base::budget::Budget;
 
 use crate::pin::Pin;
-use crate::snapshot::{Reach, Snapshot};
+use crate::snapshot::{Snapshot, SnapshotTables};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// All open snapshots.
@@ -28,11 +28,11 @@ pub struct Pins {
 struct Open {
     next: u64,
     /// Ordered by age.
-    pins: BTreeMap<u64, (Weak<Pin>, Weak<Mutex<Reach>>)>,
+    pins: BTreeMap<u64, (Weak<Pin>, Weak<Mutex<SnapshotTables>>)>,
 }
 
-/// An open snapshot and its reach; `None` if only single tables of it are still in use.
-type Alive = (Arc<Pin>, Option<Arc<Mutex<Reach>>>);
+/// An open snapshot and its tables; `None` if only single tables of it are still in use.
+type Alive = (Arc<Pin>, Option<Arc<Mutex<SnapshotTables>>>);
 
 impl Pins {
     /// No snapshots. Rows that only snapshots need are accounted in `memory`, above its limit as
@@ -59,16 +59,16 @@ impl Pins {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Opens a snapshot of what `reach` returns. It is called under the lock, so that after a view
+    /// Opens a snapshot of what `tables` returns. It is called under the lock, so that after a view
     /// is replaced, every snapshot of the previous one is found among the open ones.
-    pub(crate) fn open(&self, reach: impl FnOnce() -> Reach) -> Snapshot {
+    pub(crate) fn open(&self, tables: impl FnOnce() -> SnapshotTables) -> Snapshot {
         let mut open = self.open.lock();
         self.forget_dropped(&mut open);
         let number = open.next;
         open.next += 1;
         let pin = Arc::new(Pin::new(number, self.memory.clone(), Arc::clone(&self.dropped)));
-        let snapshot = Snapshot::new(Arc::clone(&pin), reach());
-        let entry = (Arc::downgrade(&pin), Arc::downgrade(snapshot.reach()));
+        let snapshot = Snapshot::new(Arc::clone(&pin), tables());
+        let entry = (Arc::downgrade(&pin), Arc::downgrade(snapshot.tables()));
         let before = open.pins.insert(number, entry);
         assert!(before.is_none(), "no two snapshots have one number");
         snapshot
@@ -76,10 +76,10 @@ impl Pins {
 
     /// Detaches tables of all open snapshots from their deltas.
     pub(crate) fn detach(&self, tables: &[TableId]) {
-        for (pin, reach) in self.all() {
-            let Some(reach) = reach else { continue };
-            let mut reach = reach.lock();
-            tables.iter().for_each(|table| reach.detach(*table, &pin));
+        for (pin, all) in self.all() {
+            let Some(all) = all else { continue };
+            let mut all = all.lock();
+            tables.iter().for_each(|table| all.detach(*table, &pin));
         }
     }
 
@@ -89,7 +89,7 @@ impl Pins {
         if over == 0 {
             return;
         }
-        for (pin, reach) in self.all() {
+        for (pin, tables) in self.all() {
             let bytes = pin.bytes();
             if bytes == 0 {
                 continue;
@@ -102,9 +102,9 @@ impl Pins {
                     "closed the oldest snapshot: rows that only snapshots keep are over the limit"
                 );
             }
-            if let Some(reach) = reach {
-                let tables = reach.lock().close();
-                drop(tables);
+            if let Some(tables) = tables {
+                let closed = tables.lock().close();
+                drop(closed);
             }
             // A snapshot that was closed before but is still being read counts as well: it will
             // release its memory soon.
@@ -116,16 +116,15 @@ impl Pins {
     }
 
     fn forget_dropped(&self, open: &mut Open) {
-        for number in std::mem::take(&mut *self.dropped.lock()) {
-            open.pins.remove(&number);
-        }
+        let dropped = std::mem::take(&mut *self.dropped.lock());
+        dropped.iter().for_each(|number| drop(open.pins.remove(number)));
     }
 
     /// All open snapshots, oldest first.
     fn all(&self) -> Vec<Alive> {
         let open = self.open.lock();
-        let alive = |(pin, reach): &(Weak<Pin>, Weak<Mutex<Reach>>)| {
-            pin.upgrade().map(|pin| (pin, reach.upgrade()))
+        let alive = |(pin, tables): &(Weak<Pin>, Weak<Mutex<SnapshotTables>>)| {
+            pin.upgrade().map(|pin| (pin, tables.upgrade()))
         };
         open.pins.values().filter_map(alive).collect()
     }

@@ -11,7 +11,7 @@ use crate::delta::Freshness;
 use crate::fold::Event;
 use crate::pins::Pins;
 use crate::rowset::Rowset;
-use crate::snapshot::{Reach, Snapshot};
+use crate::snapshot::{Snapshot, SnapshotTables};
 use crate::sync::Mutex;
 use crate::view::{StoreView, TableView};
 
@@ -105,7 +105,7 @@ impl Views {
     pub fn pin(&self, freshness: Freshness, horizon: impl FnOnce() -> Lsn) -> Snapshot {
         self.pins.open(|| {
             let view = StoreView::clone(&self.current.load());
-            Reach::new(view, horizon(), freshness)
+            SnapshotTables::new(view, horizon(), freshness)
         })
     }
 

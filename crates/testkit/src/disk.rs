@@ -120,7 +120,7 @@ impl Disk {
     }
 
     /// Returns an error if the disk has no room for a file to grow to `len` bytes.
-    pub fn has_room(&self, inode: usize, len: usize) -> io::Result<()> {
+    pub fn check_room(&self, inode: usize, len: usize) -> io::Result<()> {
         let growth = len.saturating_sub(self.inodes[inode].now.len());
         match self.used_bytes() + growth as u64 > self.capacity_bytes {
             true => Err(io::ErrorKind::StorageFull.into()),

@@ -46,7 +46,7 @@ impl File for SimFile {
         if allowed.is_err() && !disk.is_dead() {
             return allowed;
         }
-        disk.has_room(self.inode, start + bytes.len())?;
+        disk.check_room(self.inode, start + bytes.len())?;
         if allowed.is_ok()
             && let Some(fates) = disk.cut_in_write()
         {
@@ -91,7 +91,7 @@ impl File for SimFile {
         self.of_this_life(&disk)?;
         disk.changing(&self.path)?;
         let len = usize::try_from(len_bytes).map_err(io::Error::other)?;
-        disk.has_room(self.inode, len)?;
+        disk.check_room(self.inode, len)?;
         disk.inodes[self.inode].resize(len);
         Ok(())
     }

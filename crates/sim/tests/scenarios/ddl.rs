@@ -139,7 +139,7 @@ fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
                 for _ in 0..3 {
                     for _ in 0..3 {
                         client.load("a", 100, Off, None).await;
-                        delta.cut();
+                        delta.freeze();
                     }
                     client.load_large("a", 40, 2).await;
                 }
@@ -351,7 +351,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
         let delta = delta_of(&client, "a");
         for _ in 0..60 {
             client.load("a", 1, Off, None).await;
-            delta.cut();
+            delta.freeze();
         }
         let flushed = Arc::new(AtomicBool::new(false));
         let flush = async {

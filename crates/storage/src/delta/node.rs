@@ -41,8 +41,7 @@ impl Drop for Node {
 pub(super) enum Event {
     /// A large load, whose rows are already in files.
     Rowsets(Vec<Arc<Rowset>>),
-    /// TRUNCATE.
-    Cut,
+    Truncate,
     /// ALTER.
     Schema(Arc<TableSchema>),
     Drop,
