@@ -65,7 +65,7 @@ impl Wal {
     }
 
     async fn write_until_stopped(&self) {
-        let mut desk = WriterState {
+        let mut state = WriterState {
             batches: Vec::new(),
             position: self.term.after,
             scratch: AlignedBuffer::new(self.options.batch_bytes()),
@@ -76,16 +76,16 @@ impl Wal {
             idle: None,
         };
         loop {
-            match self.next_turn(&mut desk).await {
+            match self.next_turn(&mut state).await {
                 Turn::Write => {
                     yield_now().await;
-                    if let Err(message) = self.write_batches(&mut desk).await {
+                    if let Err(message) = self.write_batches(&mut state).await {
                         self.poisoned.store(true, Ordering::Release);
                         (self.world.on_fatal)(&message);
                         return;
                     }
                 }
-                Turn::Idle => self.queue_idle_record(&mut desk),
+                Turn::Idle => self.queue_idle_record(&mut state),
                 Turn::Stop => return,
             }
         }
@@ -93,22 +93,22 @@ impl Wal {
 
     /// Waits for work. The only timer is that of idleness: while one batch is written, the next one
     /// accumulates.
-    fn next_turn<'a>(&'a self, desk: &'a mut WriterState) -> impl Future<Output = Turn> + 'a {
+    fn next_turn<'a>(&'a self, state: &'a mut WriterState) -> impl Future<Output = Turn> + 'a {
         poll_fn(move |context| {
             self.writer.register(context.waker());
             let stopping = {
                 let mut log = self.log.lock();
                 if !log.queue.is_empty() {
-                    log.queue.take(&mut desk.batches);
+                    log.queue.take(&mut state.batches);
                     return Poll::Ready(Turn::Write);
                 }
                 log.writer_sleeps = true;
                 log.stopping
             };
-            match (stopping, desk.needs_idle_record()) {
+            match (stopping, state.needs_idle_record()) {
                 (true, true) => Poll::Ready(Turn::Idle),
                 (true, false) => Poll::Ready(Turn::Stop),
-                (false, true) => self.poll_idle(desk, context).map(|()| Turn::Idle),
+                (false, true) => self.poll_idle(state, context).map(|()| Turn::Idle),
                 (false, false) => Poll::Pending,
             }
         })
@@ -117,15 +117,15 @@ impl Wal {
     /// Ready once nothing was written for `idle_after`. The timer keeps running while batches are
     /// written, and is restarted only when it expires: a timer per batch would cost more than the
     /// batch.
-    fn poll_idle(&self, desk: &mut WriterState, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_idle(&self, state: &mut WriterState, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            let timer = desk.idle.get_or_insert_with(|| IdleTimer {
+            let timer = state.idle.get_or_insert_with(|| IdleTimer {
                 horizon: self.horizon.get(),
                 sleep: self.world.clock.sleep(self.options.idle_after),
             });
             std::task::ready!(timer.sleep.poll_unpin(context));
             let was_idle = timer.horizon == self.horizon.get();
-            desk.idle = None;
+            state.idle = None;
             if was_idle {
                 return Poll::Ready(());
             }
@@ -134,28 +134,28 @@ impl Wal {
 
     /// Queues an idle record, whose batch head records everything before it as durable. If there is
     /// no space for it the log is full, and records that free space will have the same effect.
-    fn queue_idle_record(&self, desk: &mut WriterState) {
-        desk.durable_recorded = desk.last_of_callers;
+    fn queue_idle_record(&self, state: &mut WriterState) {
+        state.durable_recorded = state.last_of_callers;
         if let Some(room) = self.space.try_reserve(0, Priority::Privileged) {
             self.append_idle(room);
         }
     }
 
-    async fn write_batches(&self, desk: &mut WriterState) -> Result<(), String> {
-        let mut batches = std::mem::take(&mut desk.batches);
+    async fn write_batches(&self, state: &mut WriterState) -> Result<(), String> {
+        let mut batches = std::mem::take(&mut state.batches);
         for mut batch in batches.drain(..) {
             let slot = self.place(batch.block_bytes());
-            let head = self.seal(&mut batch, desk.position);
-            self.write_batch(&batch, &slot, &mut desk.scratch).map_err(|error| {
+            let head = self.seal(&mut batch, state.position);
+            self.write_batch(&batch, &slot, &mut state.scratch).map_err(|error| {
                 let last = head.last();
                 let path = slot.file.log_file.path.display();
                 let offset = slot.offset;
                 format!("log write up to LSN {last} failed: {path} at byte {offset}: {error}")
             })?;
             yield_now().await;
-            self.finish_batch(batch, &head, desk);
+            self.finish_batch(batch, &head, state);
         }
-        desk.batches = batches;
+        state.batches = batches;
         Ok(())
     }
 
@@ -210,15 +210,15 @@ impl Wal {
     }
 
     /// Publishes that a batch is durable.
-    fn finish_batch(&self, batch: Batch, head: &Head, desk: &mut WriterState) {
+    fn finish_batch(&self, batch: Batch, head: &Head, state: &mut WriterState) {
         let block_bytes = batch.block_bytes();
-        desk.position = head.position();
-        self.files.lock().wrote(head.first, desk.position, block_bytes);
+        state.position = head.position();
+        self.files.lock().wrote(head.first, state.position, block_bytes);
         self.horizon.advance(head.last());
         self.space.written(batch.charge_bytes, block_bytes);
-        desk.durable_recorded = head.durable;
+        state.durable_recorded = head.durable;
         if batch.of_callers {
-            desk.last_of_callers = head.last();
+            state.last_of_callers = head.last();
         }
         let buffer = batch.into_buffer();
         let surplus = self.log.lock().queue.give_back(buffer);
