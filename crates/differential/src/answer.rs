@@ -88,15 +88,15 @@ pub enum Difference {
     /// A server lost its connection.
     Lost,
     /// Freshet returns an error, the other server does not.
-    Refused,
+    OursFails,
     /// Freshet accepts what the other server rejects.
-    Taken,
+    TheirsFails,
     /// The rows differ, or the number of affected rows.
     Values,
     /// Equal values with different types.
     Types,
     /// Both return an error, with different numbers.
-    Numbers,
+    Errnos,
 }
 
 impl From<Result<Outcome, Failure>> for Answer {
@@ -141,10 +141,10 @@ impl Answer {
         match (self, theirs) {
             (Self::Lost(_), _) | (_, Self::Lost(_)) => Some(Difference::Lost),
             (Self::Refused(ours, _), Self::Refused(theirs, _)) => {
-                (ours != theirs).then_some(Difference::Numbers)
+                (ours != theirs).then_some(Difference::Errnos)
             }
-            (Self::Refused(..), _) => Some(Difference::Refused),
-            (_, Self::Refused(..)) => Some(Difference::Taken),
+            (Self::Refused(..), _) => Some(Difference::OursFails),
+            (_, Self::Refused(..)) => Some(Difference::TheirsFails),
             (Self::Done(ours), Self::Done(theirs)) => {
                 (ours != theirs).then_some(Difference::Values)
             }
@@ -185,11 +185,11 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Lost => "lost",
-            Self::Refused => "refused",
-            Self::Taken => "taken",
+            Self::OursFails => "freshet fails",
+            Self::TheirsFails => "other fails",
             Self::Values => "values",
             Self::Types => "types",
-            Self::Numbers => "numbers of errors",
+            Self::Errnos => "error numbers",
         })
     }
 }
@@ -327,9 +327,9 @@ mod tests {
         assert_eq!(int.differs(&rows(Kind::Int, &["2", "1"]), true), Some(Difference::Values));
         assert_eq!(int.differs(&rows(Kind::Text, &["1", "2"]), true), Some(Difference::Types));
         let no = |errno| Answer::Refused(errno, String::new());
-        assert_eq!(no(1690).differs(&int, false), Some(Difference::Refused));
-        assert_eq!(int.differs(&no(1690), false), Some(Difference::Taken));
-        assert_eq!(no(1690).differs(&no(1264), false), Some(Difference::Numbers));
+        assert_eq!(no(1690).differs(&int, false), Some(Difference::OursFails));
+        assert_eq!(int.differs(&no(1690), false), Some(Difference::TheirsFails));
+        assert_eq!(no(1690).differs(&no(1264), false), Some(Difference::Errnos));
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Found {
     /// The key for grouping in the report: the words of an error message, or else the shape.
     pub fn cause(&self) -> String {
         match (self.difference, self.ours.strip_prefix("error ")) {
-            (Difference::Refused, Some(error)) => words(error),
+            (Difference::OursFails, Some(error)) => words(error),
             _ => self.shape.clone(),
         }
     }

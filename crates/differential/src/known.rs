@@ -39,7 +39,11 @@ const fn known(
 }
 
 /// A difference of values that satisfies `like`.
-const fn alike(shape: &'static str, like: fn(&str, &str) -> bool, reason: &'static str) -> Known {
+const fn known_values(
+    shape: &'static str,
+    like: fn(&str, &str) -> bool,
+    reason: &'static str,
+) -> Known {
     Known { difference: Values, shape, ours: "*", theirs: "*", like, reason }
 }
 

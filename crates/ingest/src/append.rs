@@ -142,7 +142,7 @@ impl Engine {
         let txn = joined.txn;
         self.after_join(load.table, joined, size);
         if let Some(chunk) = full {
-            self.roll_later(chunk);
+            self.convert_later(chunk);
         }
         Ok(Appended { lsn, txn })
     }
@@ -225,7 +225,7 @@ impl Engine {
             }
         };
         if let Some(chunk) = enter_part(&mut group, lsn, &joined, body, stamp) {
-            self.roll_later(chunk);
+            self.convert_later(chunk);
         }
         joined
     }

@@ -23,7 +23,7 @@ use freshet_storage::flush::Files;
 use freshet_storage::flush_policy::Limits;
 use freshet_storage::segment::SegmentAccess;
 use freshet_storage::snapshot::Snapshot;
-use freshet_storage::view::Views;
+use freshet_storage::views::Views;
 use freshet_wal::{Horizon, Wal, WalStats};
 use imbl::HashMap;
 
@@ -218,8 +218,8 @@ impl Engine {
     }
 
     /// Converts a full chunk to columns in the background, before a query needs it.
-    pub(crate) fn roll_later(&self, chunk: Arc<Chunk>) {
-        self.pool().execute(Lane::Background, Box::new(move || chunk.roll()));
+    pub(crate) fn convert_later(&self, chunk: Arc<Chunk>) {
+        self.pool().execute(Lane::Background, Box::new(move || chunk.convert()));
     }
 
     pub(crate) fn flush_limits(&self) -> Limits {

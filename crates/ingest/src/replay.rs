@@ -202,7 +202,7 @@ impl<'a> Replay<'a> {
 
     fn enter(&self, state: &TableState, lsn: Lsn, event: Event<'_>) {
         if let Some(chunk) = state.lock().enter(lsn, event) {
-            self.engine.roll_later(chunk);
+            self.engine.convert_later(chunk);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Settling: the files of a table catch up with the log.
 //!
-//! One task at a time writes the rows of a table up to a cut to files, and appends a record that
+//! One task at a time writes the rows of a table up to one LSN to files, and appends a record that
 //! says so. A TRUNCATE or DROP that comes before that record makes it void.
 
 use std::convert::Infallible;
@@ -68,14 +68,14 @@ impl Engine {
         let _settling = table.settling.lock().await;
         self.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
-        let (cut, version) = self.cut(table)?;
-        self.wal().horizon().wait(cut).await;
+        let (frozen, version) = self.freeze(table)?;
+        self.wal().horizon().wait(frozen).await;
         self.settle_due();
-        let Some(view) = self.view_behind(table, cut) else { return Ok(()) };
+        let Some(view) = self.view_behind(table, frozen) else { return Ok(()) };
         self.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
-        let read = view.read_up_to(cut);
+        let read = view.read_up_to(frozen);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let room = room.map_or_else(|| self.room_of_event(), Ok)?;
         let mut in_flight = self.in_flight();
@@ -84,21 +84,21 @@ impl Engine {
         let publish = Publish {
             table: table.id,
             from: view.flushed,
-            to: cut,
+            to: frozen,
             version,
             schema_version: schema.version,
             rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
         };
         let event = Event::Publish { version, schema, rowsets };
-        let shown = Shown { table: Arc::clone(table), at: cut, event, in_flight };
+        let shown = Shown { table: Arc::clone(table), at: frozen, event, in_flight };
         let publish = MetaEvent::Publish(publish);
         if !self.append_event(publish, room, shown).await? {
             // The sweep will delete the files. Until a DROP is durable, a power failure may restore
             // the table, so its rows must not count as flushed before.
             self.events_settled(table).await;
-            return match self.view_behind(table, cut) {
+            return match self.view_behind(table, frozen) {
                 None => Ok(()),
-                Some(_) => Err(err!(Internal, "a flush up to {cut} was overtaken; tried again")),
+                Some(_) => Err(err!(Internal, "a flush up to {frozen} was overtaken; tried again")),
             };
         }
         self.failpoints().pass("flush-after-publish").map_err(|e| Error::io("publish", e))?;
@@ -112,11 +112,11 @@ impl Engine {
         Ok(())
     }
 
-    /// The view of a table with unflushed rows up to `cut`; `None` if it has none, since they were
+    /// The view of a table with unflushed rows up to `lsn`; `None` if it has none, since they were
     /// truncated or the table is gone.
-    fn view_behind(&self, table: &TableState, cut: Lsn) -> Option<Arc<TableView>> {
+    fn view_behind(&self, table: &TableState, lsn: Lsn) -> Option<Arc<TableView>> {
         let view = self.views().load().tables.get(&table.id).cloned();
-        view.filter(|view| view.flushed < cut)
+        view.filter(|view| view.flushed < lsn)
     }
 
     /// Writes a checkpoint if the tablets of a table are newer than the last one. To be called
@@ -133,24 +133,24 @@ impl Engine {
         task::run(&**self.pool(), move || engine.checkpoint()).await
     }
 
-    /// Ends the open group and cuts the delta after its end, so that files contain only complete
-    /// groups.
-    fn cut(&self, table: &TableState) -> Result<(Lsn, Version)> {
+    /// Ends the open group and freezes the delta after its end, so that files contain only
+    /// complete groups.
+    fn freeze(&self, table: &TableState) -> Result<(Lsn, Version)> {
         loop {
-            if let Some(cut) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
-                return Ok(cut);
+            if let Some(frozen) = self.end_group(table, GroupEndReason::Flush, |_| true)? {
+                return Ok(frozen);
             }
             // Nothing is added to the delta while the table's state is locked.
             let group = table.lock();
             // A group opened since then must end first.
             if group.open().is_none() {
-                return Ok((table.delta.cut(), group.log().version()));
+                return Ok((table.delta.freeze(), group.log().version()));
             }
         }
     }
 
-    /// Ends the open group with a record if `wanted` accepts it. Returns the cut after it, and the
-    /// version.
+    /// Ends the open group with a record if `wanted` accepts it. Returns the LSN up to which the
+    /// delta is frozen, and the version.
     pub(crate) fn end_group(
         &self,
         table: &TableState,
@@ -172,13 +172,13 @@ impl Engine {
             let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
             record::write_end_stamp(stamp, &end);
             group.enter(lsn, Event::GroupEnd { txn, version });
-            Ok((ended, table.delta.cut()))
+            Ok((ended, table.delta.freeze()))
         });
         match ended {
-            Ok((_, (ended, cut))) => {
+            Ok((_, (ended, frozen))) => {
                 let version = ended.version;
                 self.group_ended(ended);
-                Ok(Some((cut, version)))
+                Ok(Some((frozen, version)))
             }
             Err(_) => Ok(None),
         }
@@ -238,7 +238,8 @@ impl Engine {
         let rows = part.iter().map(DeltaRows::rows).sum::<u64>();
         let columns = Arc::clone(schema);
         let lane = Lane::Background;
-        let batches = task::run_in(&**self.pool(), lane, move || roll(&part, &columns)).await?;
+        let batches =
+            task::run_in(&**self.pool(), lane, move || to_columns(&part, &columns)).await?;
         let metas = self.write_rowsets(lane, view, schema, batches, lsns, in_flight).await?;
         let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
         assert_eq!(written, rows, "rows handed to a flush are the rows in its files");
@@ -298,9 +299,9 @@ fn at_once(bytes: impl Iterator<Item = u64>, bytes_max: u64) -> usize {
     bytes.take_while(fits).count().max(1)
 }
 
-fn roll(stretch: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
+fn to_columns(part: &[DeltaRows], schema: &TableSchema) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
-    for rows in stretch {
+    for rows in part {
         rows.batches(schema, &mut batches)?;
     }
     Ok(batches)

@@ -193,7 +193,8 @@ impl StoppedStore {
         let term = self.term.term().expect("the file of terms can be used").next();
         self.write_term(term)?;
         let secrets = secrets(&self.meta);
-        Ok(NewTerm { term, secrets, after: scan.end, covered: scan.covered, clock })
+        let (after, durable_recorded) = (scan.end, scan.durable_recorded);
+        Ok(NewTerm { term, secrets, after, durable_recorded, clock })
     }
 
     /// Writes the term file: terms up to `term` may have written something.

@@ -1,12 +1,14 @@
 //! Model test: random statements on both stores give the same metadata, before and after a reopen
 //! and a power failure.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use freshet_base::io::Fs;
 use freshet_base::{Lsn, Version};
+use freshet_testkit::SimFs;
 use proptest::prelude::*;
 
-use crate::store::crash_fs::CrashFs;
 use crate::test::{INT, TestClock, rowset, spec};
 use crate::{
     Account, AuthData, Catalog, ColumnPlace, ColumnSpec, GrantObject, MemStore, Meta, MetaConfig,
@@ -59,7 +61,7 @@ fn open(store: Arc<dyn MetaStore>) -> Meta {
     Meta::open(store, Arc::<TestClock>::default(), MetaConfig::default()).unwrap()
 }
 
-fn open_redb(fs: &CrashFs) -> Meta {
+fn open_redb(fs: &SimFs) -> Meta {
     let on_fatal = Arc::new(|why: &str| panic!("fatal: {why}"));
     let store = RedbStore::open(Arc::new(fs.clone()), "/d/meta.redb", on_fatal).unwrap();
     open(Arc::new(store))
@@ -187,7 +189,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let memory: Arc<dyn MetaStore> = Arc::new(MemStore::new());
-        let fs = CrashFs::new(64 << 20);
+        let fs = SimFs::default();
+        fs.make_dir(Path::new("/d")).unwrap();
         let (in_memory, in_file) = (open(memory.clone()), open_redb(&fs));
         for step in &steps {
             prop_assert_eq!(apply(&in_memory, step), apply(&in_file, step), "{:?}", step);
@@ -196,11 +199,11 @@ proptest! {
         prop_assert_eq!(&before, &state(&in_file));
         // Power fails while the file is open: exactly the last checkpoint remains.
         let saved = in_file.saved();
-        let after = fs.after_power_cut(|| false);
+        let after = fs.after_power_cut(1);
         prop_assert_eq!(&(saved.catalog.clone(), saved.tables()), &state(&open_redb(&after)));
         in_file.checkpoint().unwrap();
         in_memory.checkpoint().unwrap();
-        let after = fs.after_power_cut(|| false);
+        let after = fs.after_power_cut(2);
         prop_assert_eq!(&before, &state(&open_redb(&after)));
         prop_assert_eq!(&before, &state(&open(memory)));
         // Every rowset in the store belongs to a tablet of a table.

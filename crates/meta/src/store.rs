@@ -3,8 +3,6 @@
 use std::fmt;
 
 mod backend;
-#[cfg(test)]
-pub(crate) mod crash_fs;
 mod mem;
 mod redb;
 

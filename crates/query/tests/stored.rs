@@ -28,7 +28,8 @@ use freshet_storage::delta::Freshness;
 use freshet_storage::rowset::Rowset;
 use freshet_storage::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier};
 use freshet_storage::snapshot::TableSnapshot;
-use freshet_storage::view::{StoreView, TableView, Views};
+use freshet_storage::view::{StoreView, TableView};
+use freshet_storage::views::Views;
 
 fn table() -> Arc<Table> {
     let columns = vec![

@@ -17,7 +17,8 @@ use freshet_query::tables::{Table, Tables};
 use freshet_schema::Zone;
 use freshet_storage::delta::Freshness;
 use freshet_storage::snapshot::Snapshot;
-use freshet_storage::view::{StoreView, Views};
+use freshet_storage::view::StoreView;
+use freshet_storage::views::Views;
 
 struct Source;
 

@@ -9,14 +9,14 @@ use freshet_ingest::EngineConfig;
 use freshet_meta::{ColumnPlace, SchemaChange};
 use freshet_schema::GroupCommitMode;
 use freshet_storage::delta::Freshness;
+use freshet_testkit::Faults;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::fs::Faults;
-use crate::harness::{Death, Sim};
-use crate::loads::{Client, Outcome, data_files};
+use crate::harness::{Death, Sim, data_files};
+use crate::loads::{Client, Outcome};
 use crate::model::Counts;
 
 /// Ordinary tables; the last one is dropped and recreated.

@@ -1,7 +1,7 @@
 //! A store through its lives: opened, used, ended in various ways, reopened and compared.
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use freshet_base::metrics::Metrics;
 use freshet_base::{ByteSize, ErrorCode, Lsn, Result};
 use freshet_ingest::{Engine, EngineConfig, STORE_FILE, World};
 use freshet_storage::delta::Freshness;
+use freshet_testkit::{Faults, SimFs};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::executor::Executor;
-use crate::fs::{Faults, SimFs};
 use crate::loads::Client;
 use crate::model::{Model, versions};
 
@@ -23,6 +23,11 @@ use crate::model::{Model, versions};
 pub const STORE: &str = "/store";
 /// More steps than any run needs; exceeding them is a livelock.
 const STEPS_MAX: u64 = 20_000_000;
+
+/// The directory of data files, which may fail without affecting the log.
+pub fn data_files() -> PathBuf {
+    Path::new(STORE).join("data")
+}
 
 /// How a life of the store ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,11 +1,11 @@
 //! The deterministic simulation, which checks that nothing acknowledged is ever lost, duplicated or
 //! torn.
 //!
-//! It contains: a disk that loses and tears unsynced data ([`fs`]), a seeded single-threaded
-//! executor with its own clock ([`executor`]), actors that use and misuse a whole engine
-//! ([`actors`]), and an oracle that knows what every snapshot must show ([`model`]). One seed is
-//! one run ([`harness`]): several lives of one store, each of which ends by a power cut or the end
-//! of the process, at a random call of the disk, between two steps, or by a clean shutdown.
+//! It contains: a seeded single-threaded executor with its own clock ([`executor`]), actors that
+//! use and misuse a whole engine ([`actors`]), and an oracle that knows what every snapshot must
+//! show ([`model`]). Its disk, which loses and tears unsynced data, is that of `testkit`. One seed
+//! is one run ([`harness`]): several lives of one store, each of which ends by a power cut or the
+//! end of the process, at a random call of the disk, between two steps, or by a clean shutdown.
 //!
 //! It does not test SQL, sockets, or real threads. Metadata (redb) and everything else below SQL
 //! runs inside; DataFusion does not.
@@ -21,7 +21,6 @@
 
 pub mod actors;
 pub mod executor;
-pub mod fs;
 pub mod harness;
 pub mod loads;
 pub mod model;

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -12,11 +11,11 @@ use freshet_base::{Error, ErrorCode, Lsn, Result, TableId};
 use freshet_ingest::{Destination, Engine, LoadBuffer, LoadTarget, Loaded, WaitLimit};
 use freshet_meta::{Claim, ClaimOutcome, LabelKind, SchemaChange};
 use freshet_schema::GroupCommitMode;
+use freshet_testkit::SimFs;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::executor::Executor;
-use crate::fs::SimFs;
 use crate::model::{Event, Model, Part, Unknown};
 use crate::rows;
 
@@ -367,9 +366,4 @@ pub fn part_of(target: &LoadTarget, ids: Range<i64>, loaded: &Loaded) -> Part {
         txn: loaded.txn.unwrap_or_default(),
         grouped: loaded.mode != GroupCommitMode::Off,
     }
-}
-
-/// The directory of data files, which may fail without affecting the log.
-pub fn data_files() -> PathBuf {
-    PathBuf::from(crate::harness::STORE).join("data")
 }

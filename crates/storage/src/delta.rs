@@ -1,7 +1,7 @@
 //! A table's records above its flushed LSN: an append-only list shared by all views.
 //!
 //! Records are pushed under the log's append lock, so a push only copies bytes into an arena. A
-//! node is sealed when it is full, when a flush cuts there, or when a query needs it. A sealed node
+//! node is sealed when it is full, when a flush freezes it, or when a query needs it. A sealed node
 //! is converted to columns once, by whoever needs them first, and every reader sees a prefix of it
 //! by LSN.
 
@@ -12,14 +12,16 @@ use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, SchemaVersion, TableId, TxnId};
 use freshet_schema::TableSchema;
 
+mod columns;
+mod encoded;
 mod entries;
 mod node;
 mod read;
-mod roll;
 #[cfg(test)]
 mod tests;
 
-use node::{Arena, Entry, Event, Place};
+use encoded::{Entry, Place};
+use node::{Arena, Event};
 pub use node::{Chunk, Node};
 pub use read::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 
@@ -169,8 +171,8 @@ impl Delta {
     }
 
     /// Adds a TRUNCATE: readers at or above `lsn` do not see older records.
-    pub(crate) fn push_cut(&self, lsn: Lsn) {
-        self.push_event(lsn, Event::Cut);
+    pub(crate) fn push_truncate(&self, lsn: Lsn) {
+        self.push_event(lsn, Event::Truncate);
     }
 
     /// Adds an ALTER: readers at or above `lsn` see these columns.
@@ -195,9 +197,9 @@ impl Delta {
         self.push_event(lsn, Event::RunEnd(txn));
     }
 
-    /// Seals the open node, so that later records go to new nodes. Returns the last LSN before the
-    /// cut, zero if there was none.
-    pub fn cut(&self) -> Lsn {
+    /// Freezes what a flush takes: seals the open node, so that later records go to new nodes.
+    /// Returns the last LSN in it, zero if there was none.
+    pub fn freeze(&self) -> Lsn {
         let mut tail = self.tail.lock();
         if !tail.arena.is_empty() {
             tail.seal();
@@ -205,7 +207,7 @@ impl Delta {
         self.last()
     }
 
-    /// Marks everything up to `lsn`, where a cut was made, as being in files. Nodes pinned by
+    /// Marks everything up to `lsn`, which was frozen, as being in files. Nodes pinned by
     /// snapshots remain, and their memory moves to the budget `kept`. Returns the head of a new
     /// view.
     pub(crate) fn flushed(&self, lsn: Lsn, kept: &Budget) -> Arc<Node> {
@@ -304,16 +306,16 @@ impl Tail {
     fn push(&mut self, entry: &DeltaEntry<'_>, permit: Permit) -> usize {
         let schema = self.schema_index(entry.schema_version);
         let rows_end = self.arena.rows().checked_add(entry.rows).expect("a node has few rows");
-        let raw = &mut self.arena.raw;
+        let encoded = &mut self.arena.encoded;
         let (place, bytes) = match &entry.payload {
             Payload::Copied(bytes) => {
-                raw.arena.extend_from_slice(bytes);
-                let end = u32::try_from(raw.arena.len()).expect("a node has few bytes");
+                encoded.arena.extend_from_slice(bytes);
+                let end = u32::try_from(encoded.arena.len()).expect("a node has few bytes");
                 (Place::Arena { end }, bytes.len())
             }
             Payload::Shared(bytes) => {
-                let index = u32::try_from(raw.shared.len()).expect("a node has few entries");
-                raw.shared.push(bytes.clone());
+                let index = u32::try_from(encoded.shared.len()).expect("a node has few entries");
+                encoded.shared.push(bytes.clone());
                 self.arena.shared_bytes += bytes.len();
                 (Place::Shared { index }, bytes.len())
             }

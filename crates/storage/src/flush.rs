@@ -1,4 +1,4 @@
-//! Flushes a table's rows up to a cut to synced files.
+//! Flushes the frozen rows of a table to synced files.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

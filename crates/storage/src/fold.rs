@@ -309,7 +309,7 @@ impl TableLog {
     fn truncate(&mut self, at: Lsn, incarnation: Incarnation) {
         assert!(incarnation > self.incarnation, "a TRUNCATE raises the incarnation");
         self.incarnation = incarnation;
-        self.delta.push_cut(at);
+        self.delta.push_truncate(at);
     }
 
     fn count(&mut self, at: Lsn, version: Version) {

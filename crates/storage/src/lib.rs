@@ -25,6 +25,7 @@ pub mod gc;
 pub mod layout;
 pub mod memtable;
 pub mod merge;
+pub mod pin;
 pub mod pins;
 pub mod recover;
 pub mod rowset;
@@ -35,6 +36,7 @@ pub mod sort;
 #[cfg(test)]
 mod testing;
 pub mod view;
+pub mod views;
 
 use freshet_base::sync;
 

@@ -1,4 +1,4 @@
-//! The rows of one flush: everything in a table up to a cut, in log order, divided by tablet.
+//! The rows of one flush: everything frozen of a table, in log order, divided by tablet.
 //! Nothing is sorted before the flush.
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use freshet_schema::{Table, TableSchema};
 
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::error::Result;
-use crate::pins::{Pin, TooOld};
+use crate::pin::{Pin, TooOld};
 use crate::rowset::Rowset;
 use crate::sync::Mutex;
 use crate::view::{StoreView, TableView};
@@ -24,18 +24,18 @@ pub struct Snapshot {
     /// Whether open commit groups are visible.
     pub freshness: Freshness,
     pin: Arc<Pin>,
-    reach: Arc<Mutex<Reach>>,
+    tables: Arc<Mutex<SnapshotTables>>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(pin: Arc<Pin>, reach: Reach) -> Self {
-        let catalog = Arc::clone(&reach.view.catalog);
-        let Reach { horizon, freshness, .. } = reach;
-        Self { catalog, horizon, freshness, pin, reach: Arc::new(Mutex::new(reach)) }
+    pub(crate) fn new(pin: Arc<Pin>, tables: SnapshotTables) -> Self {
+        let catalog = Arc::clone(&tables.view.catalog);
+        let SnapshotTables { horizon, freshness, .. } = tables;
+        Self { catalog, horizon, freshness, pin, tables: Arc::new(Mutex::new(tables)) }
     }
 
-    pub(crate) fn reach(&self) -> &Arc<Mutex<Reach>> {
-        &self.reach
+    pub(crate) fn tables(&self) -> &Arc<Mutex<SnapshotTables>> {
+        &self.tables
     }
 
     /// A table as of the horizon; `None` if it does not exist there.
@@ -43,21 +43,21 @@ impl Snapshot {
     /// # Errors
     /// [`TooOld`] when the snapshot was closed to free memory.
     pub fn table(&self, id: TableId) -> Result<Option<TableSnapshot>, TooOld> {
-        let reach = self.reach.lock();
+        let tables = self.tables.lock();
         // Under the lock: closing a snapshot sets the flag first and removes its tables afterwards.
         self.pin.check_open()?;
-        Ok(reach.table(id, &self.pin))
+        Ok(tables.table(id, &self.pin))
     }
 
-    /// All tables in its reach, including those dropped at the horizon.
+    /// All its tables, including those dropped at the horizon.
     pub fn table_ids(&self) -> Vec<TableId> {
-        let reach = self.reach.lock();
-        reach.view.tables.keys().chain(reach.detached.keys()).copied().collect()
+        let tables = self.tables.lock();
+        tables.view.tables.keys().chain(tables.detached.keys()).copied().collect()
     }
 }
 
 /// The tables that a snapshot can read.
-pub(crate) struct Reach {
+pub(crate) struct SnapshotTables {
     /// Tables without a flush since, read through their deltas, which continue to grow.
     view: StoreView,
     /// Tables with a flush since, reduced to what the snapshot sees of them.
@@ -66,7 +66,7 @@ pub(crate) struct Reach {
     freshness: Freshness,
 }
 
-impl Reach {
+impl SnapshotTables {
     pub fn new(view: StoreView, horizon: Lsn, freshness: Freshness) -> Self {
         Self { view, detached: HashMap::new(), horizon, freshness }
     }
@@ -116,7 +116,7 @@ impl Reach {
             overlay: Vec::new(),
             pin: Arc::clone(pin),
         };
-        if read.cut.is_none() {
+        if read.truncated.is_none() {
             let files = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
             snapshot.rowsets.extend(files);
         }

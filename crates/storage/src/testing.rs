@@ -20,7 +20,11 @@ use crate::segment::SegmentAccess;
 
 /// Files in a directory, with all I/O on the caller's thread.
 pub fn files(root: &Path) -> Files {
-    let fs: FsRef = Arc::new(RealFs);
+    files_on(Arc::new(RealFs), root)
+}
+
+/// Like [`files`], on another file system.
+pub fn files_on(fs: FsRef, root: &Path) -> Files {
     let segments = SegmentAccess::of_files(&fs);
     Files { fs, dir: DataDir::new(root), pool: Arc::new(InlinePool), segments }
 }

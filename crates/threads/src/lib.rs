@@ -40,15 +40,17 @@ mod wal {
 mod storage {
     pub mod delta;
     pub mod fold;
+    pub mod pin;
     pub mod pins;
     pub mod snapshot;
     pub mod view;
+    pub mod views;
 }
 
 // What those files import from their own crates.
 use freshet_base::clock;
 use freshet_storage::{rowset, side};
-use storage::{delta, fold, pins, snapshot, view};
+use storage::{delta, fold, pin, pins, snapshot, view, views};
 use wal::{buffer, checksum, file, horizon, record};
 
 mod error {

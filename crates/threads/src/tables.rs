@@ -26,7 +26,8 @@ use crate::delta::{Delta, DeltaEntry, Freshness, Payload};
 use crate::fold::Event;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::view::{StoreView, TableView, Views};
+use crate::view::{StoreView, TableView};
+use crate::views::Views;
 
 const TABLE: TableId = TableId(7);
 const TABLET: TabletId = TabletId(8);
@@ -143,17 +144,17 @@ impl Store {
 
     /// Publishes the durable part of the delta as a rowset. Calls must not overlap.
     fn flush(&self) {
-        let cut = self.delta.cut();
-        while self.horizon.load(Ordering::SeqCst) < cut.get() {
+        let frozen = self.delta.freeze();
+        while self.horizon.load(Ordering::SeqCst) < frozen.get() {
             thread::yield_now();
         }
         let from = self.views.load().tables[&TABLE].flushed;
-        if from >= cut {
+        if from >= frozen {
             return;
         }
-        let (schema, rowsets) = (Arc::clone(&SCHEMA), vec![rowset(from, cut)]);
+        let (schema, rowsets) = (Arc::clone(&SCHEMA), vec![rowset(from, frozen)]);
         let publish = Event::Publish { version: Version(1), schema, rowsets };
-        self.views.settle(cut, vec![(TABLE, publish)], Arc::default);
+        self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -197,16 +198,17 @@ fn check(table: &TableSnapshot) {
     assert_eq!(seen, (1..=table.horizon.get()).collect::<Vec<_>>(), "at {}", table.horizon);
 }
 
-/// Readers copy, seal and convert the chunks that a writer fills, while another thread cuts them.
+/// Readers copy, seal and convert the chunks that a writer fills, while another thread freezes
+/// them.
 pub fn chunks() {
     let store = Store::new(u64::MAX);
     let read: fn(&Store) = |store| (0..2).for_each(|_| Store::check(&store.snapshot()));
-    let cut: fn(&Store) = |store| assert!(store.delta.cut() <= store.delta.last());
+    let freeze: fn(&Store) = |store| assert!(store.delta.freeze() <= store.delta.last());
     let convert: fn(&Store) = |store| {
         let chunks = store.delta.chunks(&store.delta.head());
-        chunks.iter().for_each(|chunk| chunk.roll());
+        chunks.iter().for_each(|chunk| chunk.convert());
     };
-    run(&store, [Store::append_rest, cut, read, convert]);
+    run(&store, [Store::append_rest, freeze, read, convert]);
 }
 
 /// Snapshots are opened, read twice and dropped while flushes move the rows out of the delta.

@@ -11,7 +11,7 @@ use crate::base::budget::Budget;
 use crate::horizon::Horizon;
 use crate::never::{LATER, Never};
 use crate::wal::acks::Acks;
-use crate::wal::room::{Class, Ledger, charge_bytes};
+use crate::wal::room::{LogSpace, Priority, charge_bytes};
 
 /// Several threads repeatedly ask for more than the budget has, and one cancels its request: the
 /// limit holds, every request is granted, and all bytes come back.
@@ -43,37 +43,37 @@ pub fn budget() {
 
 /// Loads and a privileged record reserve room in the log while records are written and a file is
 /// prepared: each reservation is granted in the end, and is written or returned.
-pub fn ledger() {
+pub fn log_space() {
     const BLOCK: u64 = crate::BLOCK_BYTES;
     const LOAD_BYTES: usize = BLOCK as usize;
-    let ledger = Arc::new(Ledger::new(16 * BLOCK, 4 * BLOCK, 2 * BLOCK));
-    ledger.resume_file(10 * BLOCK);
+    let space = Arc::new(LogSpace::new(16 * BLOCK, 4 * BLOCK, 2 * BLOCK));
+    space.resume_file(10 * BLOCK);
     let loads = [true, false, true].map(|written| {
-        let ledger = Arc::clone(&ledger);
+        let space = Arc::clone(&space);
         thread::spawn(move || {
-            let room =
-                block_on(ledger.reserve(LOAD_BYTES, Class::Load, &Never, LATER)).expect("it waits");
+            let room = block_on(space.reserve(LOAD_BYTES, Priority::Load, &Never, LATER))
+                .expect("it waits");
             assert_eq!(room.charge_bytes(), charge_bytes(LOAD_BYTES));
             if written {
                 let charge_bytes = room.into_charge();
-                ledger.written(charge_bytes, charge_bytes);
+                space.written(charge_bytes, charge_bytes);
             }
         })
     });
     let frees = {
-        let ledger = Arc::clone(&ledger);
+        let space = Arc::clone(&space);
         thread::spawn(move || {
             // Privileged reservations do not wait; a file is ready a moment later.
-            drop(ledger.try_reserve(100, Class::Privileged));
-            ledger.add_files(1);
+            drop(space.try_reserve(100, Priority::Privileged));
+            space.add_files(1);
         })
     };
     loads.into_iter().chain([frees]).for_each(|thread| thread.join().expect("it ends"));
-    assert_eq!(ledger.waiting(), 0);
+    assert_eq!(space.waiting(), 0);
     // The file has lost what two loads wrote; all other room is free again.
     let left_bytes = 10 * BLOCK - 2 * charge_bytes(LOAD_BYTES);
     let sure_bytes = left_bytes.saturating_sub(4 * BLOCK) + 12 * BLOCK - 2 * BLOCK;
-    assert_eq!(ledger.free_bytes(), sure_bytes);
+    assert_eq!(space.free_bytes(), sure_bytes);
 }
 
 /// The log's thread advances the horizon while other threads wait for it, directly and through the

@@ -9,8 +9,8 @@ fn a_budget_forgets_nobody_and_gives_nothing_twice() {
 }
 
 #[test]
-fn the_ledger_of_the_log_forgets_nobody() {
-    try_orders(2000, waits::ledger);
+fn the_space_of_the_log_forgets_nobody() {
+    try_orders(2000, waits::log_space);
 }
 
 #[test]

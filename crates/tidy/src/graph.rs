@@ -7,7 +7,7 @@ use crate::{Finding, Tree};
 const MAP: &str = "ARCHITECTURE.md";
 
 /// Crates that the tests of every crate may use, beside those below it.
-const TESTS_MAY_USE: [&str; 2] = ["sim", "torture"];
+const TESTS_MAY_USE: [&str; 3] = ["sim", "testkit", "torture"];
 
 /// The only crate that uses DataFusion and its parser, so that all other crates build and test in
 /// seconds, and another version of them is the matter of one crate.

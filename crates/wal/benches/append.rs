@@ -50,7 +50,7 @@ impl Log {
             term: Term(1),
             secrets: vec![Secret { from: Term(1), key: [1, 2] }],
             after: LogPosition::default(),
-            covered: Lsn::ZERO,
+            durable_recorded: Lsn::ZERO,
             clock: Arc::new(LogClock::new(Arc::new(SystemClock::new()), None)),
         };
         let wal = Wal::start(options, world, term, files).unwrap();

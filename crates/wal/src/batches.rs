@@ -3,10 +3,12 @@
 
 use bytes::Bytes;
 use freshet_base::Lsn;
+use freshet_testkit::Fate;
 
 use crate::WalOptions;
-use crate::scan::{ScanError, Tail};
-use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
+use crate::damage::ScanError;
+use crate::scan::Tail;
+use crate::testing::{BLOCK, Kept, Running, Store, read_all};
 
 /// Appends records of these sizes, each filled with its number; large ones are shared instead of
 /// copied.
@@ -76,7 +78,7 @@ fn a_torn_batch_is_whole_or_not_there() {
         store.fs.cut_after(0, fates.to_vec());
         running.drive();
         assert_eq!(running.durable(), Lsn(1), "nothing of a torn batch is acknowledged");
-        store.fs.restart();
+        store.fs.crash();
         if fates == [Fate::New; 4] {
             kept.extend(batch);
         }
@@ -107,7 +109,7 @@ fn a_start_that_dies_is_done_again() {
             let fates = [fate, if fate == Fate::New { Fate::Garbage } else { fate }];
             store.fs.cut_after(0, fates.to_vec());
             running.drive();
-            store.fs.restart();
+            store.fs.crash();
             if fate == Fate::Volatile {
                 kept.extend(batch);
             }
@@ -119,7 +121,7 @@ fn a_start_that_dies_is_done_again() {
             };
             let deaths = std::iter::from_fn(|| {
                 let died = start(&store).is_err();
-                store.fs.restart();
+                store.fs.crash();
                 died.then_some(())
             });
             assert_eq!(deaths.count(), 1, "{fate:?}, write {write}");
@@ -143,7 +145,7 @@ fn a_record_larger_than_a_write_is_whole_or_not_there() {
         let before = store.fs.writes();
         running.drive();
         drop(running);
-        store.fs.restart();
+        store.fs.crash();
         let scan = store.scan().unwrap();
         let records = read_all(&scan);
         match torn {

@@ -2,22 +2,22 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Computes the checksums of one term.
+/// The salt of one term, which computes its checksums.
 #[derive(Clone, Copy)]
-pub(crate) struct Salted {
-    /// The state after the salt, from which every checksum continues.
+pub(crate) struct Salt {
+    /// The state after the bits of the salt, from which every checksum continues.
     seeded: Digest,
 }
 
-impl Salted {
-    pub(crate) fn new(salt: u64) -> Self {
+impl Salt {
+    pub(crate) fn new(bits: u64) -> Self {
         let mut seeded = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        seeded.update(&salt.to_le_bytes());
+        seeded.update(&bits.to_le_bytes());
         Self { seeded }
     }
 
     /// The checksum of the concatenated `parts`.
-    pub(crate) fn of(&self, parts: &[&[u8]]) -> u32 {
+    pub(crate) fn checksum(&self, parts: &[&[u8]]) -> u32 {
         let mut digest = self.seeded;
         for part in parts {
             digest.update(part);
@@ -32,10 +32,16 @@ mod tests {
 
     #[test]
     fn it_is_crc32c_of_salt_and_bytes() {
-        let salt = 0x0123_4567_89ab_cdef_u64;
-        let mut plain = salt.to_le_bytes().to_vec();
+        let bits = 0x0123_4567_89ab_cdef_u64;
+        let mut plain = bits.to_le_bytes().to_vec();
         plain.extend_from_slice(b"hello log");
-        assert_eq!(Salted::new(salt).of(&[b"hello", b" ", b"log"]), crc_fast::crc32_iscsi(&plain));
-        assert_ne!(Salted::new(salt).of(&[b"hello"]), Salted::new(salt + 1).of(&[b"hello"]));
+        assert_eq!(
+            Salt::new(bits).checksum(&[b"hello", b" ", b"log"]),
+            crc_fast::crc32_iscsi(&plain)
+        );
+        assert_ne!(
+            Salt::new(bits).checksum(&[b"hello"]),
+            Salt::new(bits + 1).checksum(&[b"hello"])
+        );
     }
 }

@@ -18,7 +18,7 @@
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 
-use crate::checksum::Salted;
+use crate::checksum::Salt;
 use crate::file::next_block;
 use crate::record::{BATCH_HEAD_BYTES, Frame, KIND_IDLE, Parsed, parse, u32_at, u64_at};
 use crate::term::Terms;
@@ -40,7 +40,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn encode(&self, salted: &Salted) -> [u8; BATCH_HEAD_BYTES] {
+    pub(crate) fn encode(&self, salt: &Salt) -> [u8; BATCH_HEAD_BYTES] {
         assert!(self.records > 0, "a batch has a record");
         assert!(self.durable < self.first, "a head names earlier records only as durable");
         let mut bytes = [0; BATCH_HEAD_BYTES];
@@ -53,22 +53,22 @@ impl Head {
         bytes[44..48].copy_from_slice(&self.frames_bytes.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.durable.get().to_le_bytes());
         bytes[56..64].copy_from_slice(&self.time_micros.to_le_bytes());
-        let checksum = salted.of(&[&bytes[8..]]);
+        let checksum = salt.checksum(&[&bytes[8..]]);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// Parses the head at the start of `bytes`, if it was written in one of `terms`.
-    pub(crate) fn read(bytes: &[u8], terms: &Terms) -> Option<(Self, Salted)> {
+    pub(crate) fn read(bytes: &[u8], terms: &Terms) -> Option<(Self, Salt)> {
         let bytes: &[u8; BATCH_HEAD_BYTES] = bytes.first_chunk()?;
         if bytes[..4] != MAGIC {
             return None;
         }
-        let salted = terms.salted(Term(u64_at(bytes, 8)))?;
-        if salted.of(&[&bytes[8..]]) != u32_at(bytes, 4) {
+        let salt = terms.salt(Term(u64_at(bytes, 8)))?;
+        if salt.checksum(&[&bytes[8..]]) != u32_at(bytes, 4) {
             return None;
         }
-        terms.found(Term(u64_at(bytes, 8)), salted);
+        terms.found(Term(u64_at(bytes, 8)), salt);
         let head = Self {
             term: Term(u64_at(bytes, 8)),
             index: BatchIndex(u64_at(bytes, 16)),
@@ -81,7 +81,7 @@ impl Head {
         };
         let fits = head.first.get().checked_add(u64::from(head.records)).is_some();
         let is_sound = head.records > 0 && head.durable < head.first && head.previous <= head.term;
-        (fits && is_sound && head.index > BatchIndex::ZERO).then_some((head, salted))
+        (fits && is_sound && head.index > BatchIndex::ZERO).then_some((head, salt))
     }
 
     /// The batch's last record.
@@ -118,11 +118,11 @@ impl Head {
     }
 
     /// Checks the body of the batch that `bytes` begin with.
-    pub(crate) fn body(&self, bytes: &[u8], salted: &Salted) -> Body {
+    pub(crate) fn body(&self, bytes: &[u8], salt: &Salt) -> Body {
         let Some(frames) = bytes.get(BATCH_HEAD_BYTES..self.batch_bytes()) else {
-            return Body::Broken;
+            return Body::Damaged;
         };
-        let mut frames = Frames { bytes: frames, next: self.first, salted };
+        let mut frames = Frames { bytes: frames, next: self.first, salt };
         let (mut whole, mut is_idle) = (0, true);
         for frame in frames.by_ref().take(self.records as usize) {
             whole += 1;
@@ -131,7 +131,7 @@ impl Head {
         match whole == self.records && frames.bytes.is_empty() {
             true if is_idle => Body::Idle,
             true => Body::Whole,
-            false => Body::Broken,
+            false => Body::Damaged,
         }
     }
 }
@@ -144,21 +144,21 @@ pub(crate) enum Body {
     /// All records are valid, and all are the log's own idle records.
     Idle,
     /// A record is missing or damaged.
-    Broken,
+    Damaged,
 }
 
 /// Iterates over consecutive frames with LSNs from `next`; ends at the first invalid one.
 pub(crate) struct Frames<'a, 's> {
     pub bytes: &'a [u8],
     pub next: Lsn,
-    pub salted: &'s Salted,
+    pub salt: &'s Salt,
 }
 
 impl<'a> Iterator for Frames<'a, '_> {
     type Item = Frame<'a>;
 
     fn next(&mut self) -> Option<Frame<'a>> {
-        match parse(self.bytes, self.salted) {
+        match parse(self.bytes, self.salt) {
             Parsed::Frame(frame) if frame.header.lsn == self.next => {
                 self.bytes = self.bytes.get(frame.header.frame_bytes()..)?;
                 self.next = self.next.next();
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn a_head_is_read_back_and_no_flipped_bit_is_accepted() {
         let terms = Terms::new(&[Secret { from: Term(1), key: [5, 6] }]);
-        let salted = terms.salted(Term(3)).unwrap();
-        let bytes = head().encode(&salted);
+        let salt = terms.salt(Term(3)).unwrap();
+        let bytes = head().encode(&salt);
         assert_eq!(Head::read(&bytes, &terms).unwrap().0, head());
         for bit in 0..BATCH_HEAD_BYTES * 8 {
             let mut bytes = bytes;

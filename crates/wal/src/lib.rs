@@ -23,6 +23,7 @@ pub mod acks;
 mod batches;
 mod buffer;
 mod checksum;
+pub mod damage;
 mod file;
 pub mod fuzz;
 mod head;
@@ -43,16 +44,14 @@ pub mod writer;
 use freshet_base::sync;
 
 pub use acks::Acks;
+pub use damage::{Corruption, DamagedRecord, Hole, Place, ScanError};
 pub use file::{LogFile, make_file};
 pub use horizon::{Horizon, HorizonWatch};
 pub use reader::{Record, Records};
 pub use record::{BATCH_HEAD_BYTES, FRAME_HEADER_BYTES, KIND_IDLE, Payload, STAMP_BYTES_MAX};
 pub use recycle::{LiveFile, Recycled};
 pub use room::Room;
-pub use scan::{
-    Corruption, DamagedRecord, FileState, Hole, LiveRecords, Place, Scan, ScanError, ScanInput,
-    Tail, highest_term, scan,
-};
+pub use scan::{FileState, LiveRecords, Scan, ScanInput, Tail, highest_term, scan};
 pub use term::{Secret, TermFile, read_term, write_term};
 pub use writer::{NewTerm, Wal, WalOptions, WalStats, WalWorld};
 

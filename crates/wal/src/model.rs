@@ -3,11 +3,13 @@
 
 use freshet_base::Lsn;
 use freshet_base::io::{Fs, Mode};
+use freshet_testkit::Fate;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::scan::{Scan, ScanError};
-use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
+use crate::damage::ScanError;
+use crate::scan::Scan;
+use crate::testing::{BLOCK, Kept, Running, Store, read_all};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -18,10 +20,10 @@ enum Step {
     AppendCopy { file: usize, block: usize, blocks: usize },
     /// Runs the writer until it has nothing to do.
     Drive,
-    /// Lets time pass, so that an idle log covers its last record.
+    /// Lets time pass, so that an idle log records its last record as durable.
     Ring,
     /// Schedules a power cut during a later write; its blocks have these fates.
-    Cut { writes: usize, fates: Vec<Fate> },
+    Cut { writes: u64, fates: Vec<Fate> },
     /// Recycles records at this distance below the horizon.
     Recycle(u64),
     /// Restarts the machine.
@@ -33,7 +35,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let cut = (0..3usize, vec(fate(), 1..5));
+    let cut = (0..3u64, vec(fate(), 1..5));
     prop_oneof![
         6 => (0..200usize).prop_map(Step::Append),
         3 => (3900..15_000usize).prop_map(Step::Append),
@@ -67,8 +69,10 @@ impl Model {
         match step {
             Step::Append(bytes) => self.append(&vec![bytes as u8; bytes]),
             Step::AppendCopy { file, block, blocks } => {
-                let payload = self.copy_of_log(file, block, blocks);
-                self.append(&payload);
+                if !self.store.fs.has_crashed() {
+                    let payload = self.copy_of_log(file, block, blocks);
+                    self.append(&payload);
+                }
             }
             Step::Drive => self.drive(),
             Step::Ring => {
@@ -123,7 +127,7 @@ impl Model {
         *self.store.fatal.lock() = None;
         // Again if the power fails during recovery.
         self.running = loop {
-            self.store.fs.restart();
+            self.store.fs.crash();
             let scan = match self.store.scan() {
                 Err(ScanError::Io { .. }) => continue,
                 other => other.unwrap_or_else(|error| panic!("{error}")),

@@ -12,7 +12,7 @@ const SPARE_BUFFERS_MAX: usize = 4;
 
 /// A batch: records that are written together. It consists of a head, frames, and zeros up to a
 /// whole block.
-pub(crate) struct Piece {
+pub(crate) struct Batch {
     /// The head, complete small records, and large ones without their payloads.
     copied: AlignedBuffer,
     /// Payloads that are not copied, each with the number of copied bytes before it.
@@ -27,7 +27,7 @@ pub(crate) struct Piece {
     pub of_callers: bool,
 }
 
-impl Piece {
+impl Batch {
     fn empty(mut copied: AlignedBuffer, time_micros: i64) -> Self {
         copied.push_zeros(BATCH_HEAD_BYTES);
         Self {
@@ -123,51 +123,51 @@ impl Frame<'_> {
 
 /// The batches to be written next, in order; the last one may still be open.
 pub(crate) struct Queue {
-    piece_bytes: usize,
+    batch_bytes: usize,
     /// Larger payloads are not copied under the lock.
     copied_bytes_max: usize,
-    pieces: Vec<Piece>,
+    batches: Vec<Batch>,
     spares: Vec<AlignedBuffer>,
 }
 
 impl Queue {
-    /// An empty queue for batches of up to `piece_bytes`.
-    pub(crate) fn new(piece_bytes: usize, copied_bytes_max: usize) -> Self {
-        assert!(copied_bytes_max <= piece_bytes / 2, "a piece takes several copied records");
-        let spares = (0..SPARE_BUFFERS_MAX).map(|_| AlignedBuffer::new(piece_bytes)).collect();
-        Self { piece_bytes, copied_bytes_max, pieces: Vec::new(), spares }
+    /// An empty queue for batches of up to `batch_bytes`.
+    pub(crate) fn new(batch_bytes: usize, copied_bytes_max: usize) -> Self {
+        assert!(copied_bytes_max <= batch_bytes / 2, "a batch takes several copied records");
+        let spares = (0..SPARE_BUFFERS_MAX).map(|_| AlignedBuffer::new(batch_bytes)).collect();
+        Self { batch_bytes, copied_bytes_max, batches: Vec::new(), spares }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.batches.is_empty()
     }
 
     /// Appends a frame. A record larger than a batch gets a batch of its own.
     pub(crate) fn push(&mut self, entry: &Entry, frame: Frame<'_>) {
         let bytes = frame.bytes();
-        let has_room = |piece: &Piece| piece.bytes + bytes <= self.piece_bytes;
-        if !self.pieces.last().is_some_and(has_room) {
-            let buffer = self.spares.pop().unwrap_or_else(|| AlignedBuffer::new(self.piece_bytes));
-            self.pieces.push(Piece::empty(buffer, entry.time_micros));
+        let has_room = |batch: &Batch| batch.bytes + bytes <= self.batch_bytes;
+        if !self.batches.last().is_some_and(has_room) {
+            let buffer = self.spares.pop().unwrap_or_else(|| AlignedBuffer::new(self.batch_bytes));
+            self.batches.push(Batch::empty(buffer, entry.time_micros));
         }
-        let piece = self.pieces.last_mut().expect("a piece with room is last");
-        piece.copied.push(frame.header);
-        piece.copied.push(frame.stamp);
+        let batch = self.batches.last_mut().expect("a batch with room is last");
+        batch.copied.push(frame.header);
+        batch.copied.push(frame.stamp);
         match frame.payload {
             Payload::Shared(payload) if payload.len() > self.copied_bytes_max => {
-                piece.shared.push((piece.copied.len(), payload));
+                batch.shared.push((batch.copied.len(), payload));
             }
-            small => piece.copied.push(small.bytes()),
+            small => batch.copied.push(small.bytes()),
         }
-        piece.copied.push_zeros(frame.padding);
-        piece.bytes += bytes;
-        piece.count(entry);
+        batch.copied.push_zeros(frame.padding);
+        batch.bytes += bytes;
+        batch.count(entry);
     }
 
-    /// Moves all queued batches to `batch`, which must be empty; its memory is reused.
-    pub(crate) fn take(&mut self, batch: &mut Vec<Piece>) {
-        assert!(batch.is_empty(), "the last batch was written");
-        std::mem::swap(&mut self.pieces, batch);
+    /// Moves all queued batches to `batches`, which must be empty; its memory is reused.
+    pub(crate) fn take(&mut self, batches: &mut Vec<Batch>) {
+        assert!(batches.is_empty(), "the last batches were written");
+        std::mem::swap(&mut self.batches, batches);
     }
 
     /// Takes back the buffer of a written batch, or returns it if there are enough, to be freed by

@@ -7,11 +7,11 @@ use freshet_base::io::{Fs, FsRef, Mode};
 use freshet_base::{LogPosition, Lsn, Term};
 
 use crate::buffer::AlignedBuffer;
-use crate::checksum::Salted;
+use crate::checksum::Salt;
+use crate::damage::{Corruption, Hole, Place, ScanError};
 use crate::file::{LogFile, next_block};
 use crate::head::{Body, Head};
 use crate::record::{BATCH_HEAD_BYTES, FRAME_HEADER_BYTES, Header, KIND_IDLE, Parsed, parse};
-use crate::scan::{Corruption, Hole, Place, ScanError};
 use crate::term::Terms;
 
 /// A batch with a valid head.
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 impl Found {
     /// Whether all its records are valid as well.
     pub(crate) fn is_whole(&self) -> bool {
-        self.body != Body::Broken
+        self.body != Body::Damaged
     }
 
     /// The offset of the next batch.
@@ -54,11 +54,11 @@ impl Iterator for Walk<'_> {
         while self.at < self.bytes.len() {
             let offset = self.at;
             let rest = &self.bytes[offset..];
-            let Some((head, salted)) = Head::read(rest, self.terms) else {
+            let Some((head, salt)) = Head::read(rest, self.terms) else {
                 self.at = next_block(offset as u64 + 1) as usize;
                 continue;
             };
-            let found = Found { offset, head, body: head.body(rest, &salted) };
+            let found = Found { offset, head, body: head.body(rest, &salt) };
             let is_recycled = head.last() <= self.recycled_to;
             self.at = match found.is_whole() || !is_recycled {
                 true => found.end(),
@@ -152,7 +152,7 @@ pub struct Record<'a> {
 
 /// The reader's position in a batch, or in frames without a valid head.
 struct Reading {
-    salted: Salted,
+    salt: Salt,
     term: Term,
     time_micros: i64,
     next: Lsn,
@@ -234,7 +234,7 @@ impl Records {
                 continue;
             }
             let rest = self.reader.bytes().get(self.at..).unwrap_or(&[]);
-            let Parsed::Frame(frame) = parse(rest, &reading.salted) else {
+            let Parsed::Frame(frame) = parse(rest, &reading.salt) else {
                 return Err(self.changed_since_scan(&extent));
             };
             if frame.header.lsn != reading.next {
@@ -252,19 +252,19 @@ impl Records {
         match extent.form {
             Form::Frames { time_micros } => {
                 let term = extent.last.term;
-                let salted = self.terms.salted(term).expect("the scan has read frames of it");
+                let salt = self.terms.salt(term).expect("the scan has read frames of it");
                 let (next, last, end) = (extent.first, extent.last.lsn, extent.end);
-                Ok(Reading { salted, term, time_micros, next, last, end })
+                Ok(Reading { salt, term, time_micros, next, last, end })
             }
             Form::Batches => {
                 let rest = self.reader.bytes().get(self.at..).unwrap_or(&[]);
-                let Some((head, salted)) = Head::read(rest, &self.terms) else {
+                let Some((head, salt)) = Head::read(rest, &self.terms) else {
                     return Err(self.changed_since_scan(extent));
                 };
                 let end = self.at + head.block_bytes();
                 self.at += BATCH_HEAD_BYTES;
                 let Head { term, time_micros, first: next, .. } = head;
-                Ok(Reading { salted, term, time_micros, next, last: head.last(), end })
+                Ok(Reading { salt, term, time_micros, next, last: head.last(), end })
             }
         }
     }

@@ -19,7 +19,7 @@
 use bytes::Bytes;
 use freshet_base::Lsn;
 
-use crate::checksum::Salted;
+use crate::checksum::Salt;
 
 /// The first bytes of a frame; the last one is the format version.
 pub const MAGIC: [u8; 4] = *b"FWL\x02";
@@ -93,7 +93,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// Encodes the bytes before the stamp.
-    pub(crate) fn encode(&self, stamp: &[u8], salted: &Salted) -> [u8; FRAME_HEADER_BYTES] {
+    pub(crate) fn encode(&self, stamp: &[u8], salt: &Salt) -> [u8; FRAME_HEADER_BYTES] {
         assert_eq!(self.stamp_bytes as usize, stamp.len(), "a header counts its stamp");
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -103,7 +103,7 @@ impl Header {
         bytes[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.lsn.get().to_le_bytes());
         bytes[24..28].copy_from_slice(&self.payload_checksum.to_le_bytes());
-        let checksum = salted.of(&[&bytes[..28], stamp]);
+        let checksum = salt.checksum(&[&bytes[..28], stamp]);
         bytes[28..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -158,24 +158,24 @@ pub(crate) enum Parsed<'a> {
     Nothing,
 }
 
-/// Parses a frame of the term of `salted` at the start of `bytes`.
-pub(crate) fn parse<'a>(bytes: &'a [u8], salted: &Salted) -> Parsed<'a> {
-    parse_known(bytes, salted).unwrap_or(Parsed::Nothing)
+/// Parses a frame of the term of `salt` at the start of `bytes`.
+pub(crate) fn parse<'a>(bytes: &'a [u8], salt: &Salt) -> Parsed<'a> {
+    parse_known(bytes, salt).unwrap_or(Parsed::Nothing)
 }
 
-fn parse_known<'a>(bytes: &'a [u8], salted: &Salted) -> Option<Parsed<'a>> {
+fn parse_known<'a>(bytes: &'a [u8], salt: &Salt) -> Option<Parsed<'a>> {
     let header = Header::decode(bytes)?;
     let (stamp_bytes, payload_bytes) = (header.stamp_bytes as usize, header.payload_bytes as usize);
     if stamp_bytes > STAMP_BYTES_MAX {
         return None;
     }
     let stamp = bytes[FRAME_HEADER_BYTES..].get(..stamp_bytes)?;
-    if salted.of(&[&bytes[..28], stamp]) != u32_at(bytes, 28) {
+    if salt.checksum(&[&bytes[..28], stamp]) != u32_at(bytes, 28) {
         return None;
     }
     // The header is verified, so its lengths can be trusted.
     let payload = bytes[FRAME_HEADER_BYTES + stamp_bytes..].get(..payload_bytes)?;
-    if salted.of(&[payload]) != header.payload_checksum {
+    if salt.checksum(&[payload]) != header.payload_checksum {
         return Some(Parsed::DamagedPayload { header, stamp });
     }
     Some(Parsed::Frame(Frame { header, stamp, payload }))
@@ -185,15 +185,15 @@ fn parse_known<'a>(bytes: &'a [u8], salted: &Salted) -> Option<Parsed<'a>> {
 mod tests {
     use super::*;
 
-    fn frame(stamp: &[u8], payload: &[u8], salted: &Salted) -> Vec<u8> {
+    fn frame(stamp: &[u8], payload: &[u8], salt: &Salt) -> Vec<u8> {
         let header = Header {
             kind: 7,
             stamp_bytes: stamp.len() as u32,
             payload_bytes: payload.len() as u32,
             lsn: Lsn(10),
-            payload_checksum: salted.of(&[payload]),
+            payload_checksum: salt.checksum(&[payload]),
         };
-        let mut bytes = header.encode(stamp, salted).to_vec();
+        let mut bytes = header.encode(stamp, salt).to_vec();
         bytes.extend_from_slice(stamp);
         bytes.extend_from_slice(payload);
         bytes.resize(header.frame_bytes(), 0);
@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn a_frame_is_read_back() {
-        let salted = Salted::new(99);
-        let bytes = frame(b"tables", b"rows and more rows", &salted);
+        let salt = Salt::new(99);
+        let bytes = frame(b"tables", b"rows and more rows", &salt);
         assert_eq!(bytes.len() % FRAME_ALIGN_BYTES, 0);
-        match parse(&bytes, &salted) {
+        match parse(&bytes, &salt) {
             Parsed::Frame(Frame { header, stamp, payload }) => {
                 assert_eq!((header.lsn, header.kind), (Lsn(10), 7));
                 assert_eq!((stamp, payload), (&b"tables"[..], &b"rows and more rows"[..]));
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn no_flipped_bit_is_accepted() {
-        let salted = Salted::new(99);
-        let whole = frame(b"tables", b"rows", &salted);
+        let salt = Salt::new(99);
+        let whole = frame(b"tables", b"rows", &salt);
         for bit in 0..(FRAME_HEADER_BYTES + 6 + 4) * 8 {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            let parsed = parse(&bytes, &salted);
+            let parsed = parse(&bytes, &salt);
             let in_payload = bit / 8 >= FRAME_HEADER_BYTES + 6;
             match parsed {
                 Parsed::Frame(_) => panic!("bit {bit} went unnoticed"),
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn another_salt_and_a_cut_frame_are_nothing() {
-        let salted = Salted::new(99);
-        let bytes = frame(b"tables", b"rows", &salted);
-        let other = Salted::new(98);
+        let salt = Salt::new(99);
+        let bytes = frame(b"tables", b"rows", &salt);
+        let other = Salt::new(98);
         assert_eq!(parse(&bytes, &other), Parsed::Nothing);
         for len in 0..FRAME_HEADER_BYTES + 10 {
-            assert_eq!(parse(&bytes[..len], &salted), Parsed::Nothing);
+            assert_eq!(parse(&bytes[..len], &salt), Parsed::Nothing);
         }
     }
 }

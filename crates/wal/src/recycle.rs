@@ -125,7 +125,7 @@ impl Files {
 
     /// Records that a batch from `first` to `last` was written at the place from [`Files::place`].
     pub(crate) fn wrote(&mut self, first: Lsn, last: LogPosition, block_bytes: u64) {
-        let current = self.current.as_mut().expect("a piece was placed before it was written");
+        let current = self.current.as_mut().expect("a batch was placed before it was written");
         let first = current.records.map_or(first, |(first, _)| first);
         current.records = Some((first, last));
         current.position += block_bytes;

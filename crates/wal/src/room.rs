@@ -17,7 +17,7 @@ use crate::record::{BATCH_HEAD_BYTES, frame_bytes};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// Accounts for the space in all files.
-pub(crate) struct Ledger {
+pub(crate) struct LogSpace {
     file_bytes: u64,
     record_bytes_max: u64,
     kept_bytes: u64,
@@ -49,11 +49,11 @@ struct Waiter {
 }
 
 impl Waiters {
-    fn of(&mut self, class: Class) -> &mut VecDeque<Waiter> {
-        match class {
-            Class::Load => &mut self.loads,
-            Class::Publish => &mut self.publishes,
-            Class::Privileged => unreachable!("ends and barriers have their room or fail"),
+    fn of(&mut self, priority: Priority) -> &mut VecDeque<Waiter> {
+        match priority {
+            Priority::Load => &mut self.loads,
+            Priority::Publish => &mut self.publishes,
+            Priority::Privileged => unreachable!("ends and barriers have their room or fail"),
         }
     }
 
@@ -62,19 +62,19 @@ impl Waiters {
     }
 
     /// Whether a new request must wait for others: loads wait for all waiters, others only for
-    /// those of their own class.
-    fn are_before(&self, class: Class) -> bool {
-        match class {
-            Class::Load => self.count() > 0,
-            Class::Publish => !self.publishes.is_empty(),
-            Class::Privileged => false,
+    /// those of their own priority.
+    fn are_before(&self, priority: Priority) -> bool {
+        match priority {
+            Priority::Load => self.count() > 0,
+            Priority::Publish => !self.publishes.is_empty(),
+            Priority::Privileged => false,
         }
     }
 
-    /// Removes cancelled waiters from the front of the queues; returns the class to be served next.
-    fn next_class(&mut self) -> Option<Class> {
-        [Class::Publish, Class::Load].into_iter().find(|class| {
-            let queue = self.of(*class);
+    /// Removes cancelled waiters from the front of the queues; returns the priority to serve next.
+    fn next_priority(&mut self) -> Option<Priority> {
+        [Priority::Publish, Priority::Load].into_iter().find(|priority| {
+            let queue = self.of(*priority);
             while queue.front().is_some_and(|waiter| waiter.wake.is_canceled()) {
                 queue.pop_front();
             }
@@ -83,10 +83,10 @@ impl Waiters {
     }
 }
 
-/// The class of a reservation. Loads leave a reserve for records that free space; the results of
+/// The priority of a reservation. Loads leave a reserve for records that free space; the results of
 /// flushes and merges leave half of that reserve to ends of groups and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Class {
+pub(crate) enum Priority {
     Load,
     Publish,
     Privileged,
@@ -94,7 +94,7 @@ pub(crate) enum Class {
 
 /// Space in the log for one record. It is released on drop, and consumed by an append.
 pub struct Room {
-    ledger: Arc<Ledger>,
+    space: Arc<LogSpace>,
     charge_bytes: u64,
 }
 
@@ -113,8 +113,8 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if self.charge_bytes > 0 {
-            self.ledger.state.lock().give_back(self.charge_bytes);
-            self.ledger.serve();
+            self.space.state.lock().give_back(self.charge_bytes);
+            self.space.serve();
         }
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn charge_bytes(bytes: usize) -> u64 {
     next_block((BATCH_HEAD_BYTES + frame_bytes(0, bytes)) as u64)
 }
 
-impl Ledger {
+impl LogSpace {
     pub(crate) fn new(file_bytes: u64, record_bytes_max: u64, kept_bytes: u64) -> Self {
         let state = State {
             ready_files: 0,
@@ -148,14 +148,14 @@ impl Ledger {
         charge_bytes <= self.record_bytes_max
     }
 
-    /// Total space that may be reserved by `class` and others together.
-    fn capacity_bytes(&self, state: &State, class: Class) -> u64 {
+    /// Total space that may be reserved by `priority` and others together.
+    fn capacity_bytes(&self, state: &State, priority: Priority) -> u64 {
         let sure_of_current = state.current_left_bytes.saturating_sub(self.record_bytes_max);
         let sure_of_ready = state.ready_files * (self.file_bytes - self.record_bytes_max);
-        let kept_bytes = match class {
-            Class::Load => self.kept_bytes,
-            Class::Publish => self.kept_bytes / 2,
-            Class::Privileged => 0,
+        let kept_bytes = match priority {
+            Priority::Load => self.kept_bytes,
+            Priority::Publish => self.kept_bytes / 2,
+            Priority::Privileged => 0,
         };
         (sure_of_current + sure_of_ready).saturating_sub(kept_bytes)
     }
@@ -163,38 +163,38 @@ impl Ledger {
     /// Space that loads can still reserve.
     pub(crate) fn free_bytes(&self) -> u64 {
         let state = self.state.lock();
-        self.capacity_bytes(&state, Class::Load).saturating_sub(state.promised_bytes)
+        self.capacity_bytes(&state, Priority::Load).saturating_sub(state.promised_bytes)
     }
 
-    fn take(&self, state: &mut State, charge_bytes: u64, class: Class) -> bool {
+    fn take(&self, state: &mut State, charge_bytes: u64, priority: Priority) -> bool {
         let after = state.promised_bytes + charge_bytes;
-        let fits = after <= self.capacity_bytes(state, class);
+        let fits = after <= self.capacity_bytes(state, priority);
         if fits {
             state.promised_bytes = after;
         }
         fits
     }
 
-    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize, class: Class) -> Option<Room> {
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize, priority: Priority) -> Option<Room> {
         let charge_bytes = charge_bytes(bytes);
         if !self.fits_a_record(charge_bytes) {
             return None;
         }
         let mut state = self.state.lock();
-        if state.waiters.are_before(class) {
+        if state.waiters.are_before(priority) {
             return None;
         }
-        self.take(&mut state, charge_bytes, class).then(|| self.room(charge_bytes))
+        self.take(&mut state, charge_bytes, priority).then(|| self.room(charge_bytes))
     }
 
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         bytes: usize,
-        class: Class,
+        priority: Priority,
         clock: &dyn Clock,
         deadline: Deadline,
     ) -> Result<Room, NoRoom> {
-        if let Some(room) = self.try_reserve(bytes, class) {
+        if let Some(room) = self.try_reserve(bytes, priority) {
             return Ok(room);
         }
         let charge_bytes = charge_bytes(bytes);
@@ -204,7 +204,7 @@ impl Ledger {
         let (wake, woken) = oneshot::channel();
         {
             let mut state = self.state.lock();
-            state.waiters.of(class).push_back(Waiter { charge_bytes, wake });
+            state.waiters.of(priority).push_back(Waiter { charge_bytes, wake });
             self.waiting.store(state.waiters.count(), Ordering::Release);
         }
         // Space may have become free between the first attempt and the queueing.
@@ -216,7 +216,7 @@ impl Ledger {
     }
 
     fn room(self: &Arc<Self>, charge_bytes: u64) -> Room {
-        Room { ledger: Arc::clone(self), charge_bytes }
+        Room { space: Arc::clone(self), charge_bytes }
     }
 
     /// Number of waiters.
@@ -269,11 +269,11 @@ impl Ledger {
 
     fn next_served(&self) -> Option<Waiter> {
         let mut state = self.state.lock();
-        let first = state.waiters.next_class().and_then(|class| {
-            let queue = state.waiters.of(class);
-            let bytes = queue.front().expect("one of its class waits").charge_bytes;
-            let fits = self.take(&mut state, bytes, class);
-            if fits { state.waiters.of(class).pop_front() } else { None }
+        let first = state.waiters.next_priority().and_then(|priority| {
+            let queue = state.waiters.of(priority);
+            let bytes = queue.front().expect("one of its priority waits").charge_bytes;
+            let fits = self.take(&mut state, bytes, priority);
+            if fits { state.waiters.of(priority).pop_front() } else { None }
         });
         self.waiting.store(state.waiters.count(), Ordering::Release);
         first

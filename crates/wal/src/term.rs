@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
-use crate::checksum::Salted;
+use crate::checksum::Salt;
 use crate::file::make_file;
 
 /// A secret of the store, from which the salts of terms are derived.
@@ -32,7 +32,7 @@ pub struct Secret {
 /// salt of a term proves that it wrote the bytes.
 pub(crate) struct Terms {
     secrets: Vec<Secret>,
-    known: Mutex<HashMap<Term, Salted>>,
+    known: Mutex<HashMap<Term, Salt>>,
 }
 
 impl Terms {
@@ -42,8 +42,8 @@ impl Terms {
         Self { secrets, known: Mutex::default() }
     }
 
-    /// The checksums of a term; `None` if no secret applies to it.
-    pub(crate) fn salted(&self, term: Term) -> Option<Salted> {
+    /// The salt of a term; `None` if no secret applies to it.
+    pub(crate) fn salt(&self, term: Term) -> Option<Salt> {
         if let Some(known) = self.known.lock().get(&term) {
             return Some(*known);
         }
@@ -51,24 +51,24 @@ impl Terms {
             return None;
         }
         let secret = self.secrets.iter().rev().find(|secret| secret.from <= term)?;
-        Some(salted(secret, term))
+        Some(salt(secret, term))
     }
 
     /// Caches the salt of a term of which bytes were found. Others are not cached, since user data
     /// may name any term.
-    pub(crate) fn found(&self, term: Term, salted: Salted) {
-        self.known.lock().insert(term, salted);
+    pub(crate) fn found(&self, term: Term, salt: Salt) {
+        self.known.lock().insert(term, salt);
     }
 }
 
-/// The checksums of `term`, to which `secret` applies.
-fn salted(secret: &Secret, term: Term) -> Salted {
+/// The salt of `term`, to which `secret` applies.
+fn salt(secret: &Secret, term: Term) -> Salt {
     let mut hash = Sha256::new();
     for part in [secret.key[0], secret.key[1], term.get()] {
         hash.update(part.to_le_bytes());
     }
     let digest = hash.finalize();
-    Salted::new(u64::from_le_bytes(*digest.first_chunk().expect("a digest has 32 bytes")))
+    Salt::new(u64::from_le_bytes(*digest.first_chunk().expect("a digest has 32 bytes")))
 }
 
 /// ```text
@@ -112,7 +112,7 @@ fn encode_state(term: Term) -> [u8; STATE_BYTES] {
     let mut bytes = [0; STATE_BYTES];
     bytes[..4].copy_from_slice(&MAGIC);
     bytes[8..16].copy_from_slice(&term.get().to_le_bytes());
-    let checksum = Salted::new(0).of(&[&bytes[8..]]);
+    let checksum = Salt::new(0).checksum(&[&bytes[8..]]);
     bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
     bytes
 }

@@ -1,6 +1,6 @@
-//! A simulated machine for tests: a disk with torn writes and power cuts, and a manual clock.
+//! A store with a log on a simulated machine, for tests: its disk, a manual clock, what metadata
+//! would know.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use freshet_base::clock::{Clock, ClockRef, LogClock};
 use freshet_base::fail::Failpoints;
-use freshet_base::io::{Entry, File, FileRef, Fs, FsRef, Mode};
+use freshet_base::io::{Fs, FsRef};
 use freshet_base::metrics::Metrics;
 use freshet_base::{LogPosition, Lsn, Term};
+use freshet_testkit::SimFs;
 use futures::channel::oneshot;
 use futures::executor::{LocalPool, block_on};
 use futures::future::BoxFuture;
 use futures::task::LocalSpawnExt;
 use parking_lot::Mutex;
 
-use crate::scan::{FileState, Hole, Scan, ScanError, ScanInput, scan};
+use crate::damage::{Hole, ScanError};
+use crate::scan::{FileState, Scan, ScanInput, scan};
 use crate::{
     LogFile, NewTerm, Recycled, Secret, TermFile, Wal, WalOptions, WalWorld, make_file, read_term,
     write_term,
@@ -28,207 +30,6 @@ pub const BLOCK: usize = 4096;
 
 /// The term file.
 pub const TERM_FILE: &str = "/raft.state";
-
-/// The contents of a block after a power cut during its write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    Old,
-    New,
-    /// The new contents until the next power cut, which restores the old ones unless it is written
-    /// again.
-    Volatile,
-    Garbage,
-}
-
-#[derive(Default)]
-struct Disk {
-    files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Files whose names, and contents, are lost at the next power cut.
-    unsynced: BTreeSet<PathBuf>,
-    /// The contents that the power cut after the next one restores, by file and block.
-    volatile: BTreeMap<(PathBuf, usize), Vec<u8>>,
-    /// The contents that the next power cut restores.
-    doomed: BTreeMap<(PathBuf, usize), Vec<u8>>,
-    writes: usize,
-    /// The write during which the power fails, and the fates of its blocks.
-    cut: Option<(usize, Vec<Fate>)>,
-    dead: bool,
-}
-
-#[derive(Clone, Default)]
-pub struct MemFs(Arc<Mutex<Disk>>);
-
-struct MemFile {
-    fs: MemFs,
-    path: PathBuf,
-}
-
-impl MemFs {
-    /// Schedules a power cut during the write after `writes` more.
-    pub fn cut_after(&self, writes: usize, fates: Vec<Fate>) {
-        let mut disk = self.0.lock();
-        disk.cut = Some((disk.writes + writes, fates));
-    }
-
-    /// Turns the machine off, if it is running, and on again. A scheduled power cut remains
-    /// scheduled.
-    pub fn restart(&self) {
-        let mut disk = self.0.lock();
-        for path in std::mem::take(&mut disk.unsynced) {
-            disk.files.remove(&path);
-            disk.volatile.retain(|(of, _), _| *of != path);
-            disk.doomed.retain(|(of, _), _| *of != path);
-        }
-        let volatile = std::mem::take(&mut disk.volatile);
-        for ((path, block), old) in std::mem::replace(&mut disk.doomed, volatile) {
-            let bytes = disk.files.get_mut(&path).unwrap();
-            bytes[block * BLOCK..(block + 1) * BLOCK].copy_from_slice(&old);
-        }
-        disk.dead = false;
-    }
-
-    /// Changes the bytes of a file, as a faulty disk would.
-    pub fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
-        edit(self.0.lock().files.get_mut(path).unwrap());
-    }
-
-    pub fn writes(&self) -> usize {
-        self.0.lock().writes
-    }
-}
-
-impl Disk {
-    fn write(&mut self, path: &Path, bytes: &[u8], offset: usize) -> io::Result<()> {
-        if self.dead {
-            return Err(io::Error::other("the power is off"));
-        }
-        let cut = self.cut.clone().filter(|(at, _)| *at == self.writes);
-        self.writes += 1;
-        let file = self.files.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
-        if file.len() < offset + bytes.len() {
-            file.resize(offset + bytes.len(), 0);
-        }
-        let Some((_, fates)) = cut else {
-            file[offset..offset + bytes.len()].copy_from_slice(bytes);
-            let written = offset..offset + bytes.len();
-            let is_apart =
-                |of: &Path, block: usize| of != path || !written.contains(&(block * BLOCK));
-            self.volatile.retain(|(of, block), _| is_apart(of, *block));
-            self.doomed.retain(|(of, block), _| is_apart(of, *block));
-            return Ok(());
-        };
-        for (at, new) in bytes.chunks(BLOCK).enumerate() {
-            let begin = offset + at * BLOCK;
-            let old = &mut file[begin..begin + new.len()];
-            match fates[at % fates.len()] {
-                Fate::Old => {}
-                Fate::New => old.copy_from_slice(new),
-                // A write does not damage bytes that it does not change.
-                Fate::Garbage => {
-                    let changed = old.iter_mut().zip(new).filter(|(old, new)| old != new);
-                    changed.for_each(|(old, _)| *old ^= 0x5a);
-                }
-                // Contents that were never durable are not restored.
-                Fate::Volatile => {
-                    let block = (path.to_owned(), begin / BLOCK);
-                    let durable = self.volatile.remove(&block).or(self.doomed.remove(&block));
-                    self.volatile.insert(block, durable.unwrap_or_else(|| old.to_vec()));
-                    old.copy_from_slice(new);
-                }
-            }
-        }
-        self.dead = true;
-        Err(io::Error::other("the power failed"))
-    }
-}
-
-impl Fs for MemFs {
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
-        let mut disk = self.0.lock();
-        match (mode, disk.files.contains_key(path)) {
-            (Mode::CreateNew, true) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (Mode::CreateNew, false) => {
-                disk.files.insert(path.to_owned(), Vec::new());
-                disk.unsynced.insert(path.to_owned());
-            }
-            (_, true) => {}
-            (_, false) => return Err(io::ErrorKind::NotFound.into()),
-        }
-        Ok(Arc::new(MemFile { fs: self.clone(), path: path.to_owned() }))
-    }
-
-    fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn list(&self, _path: &Path) -> io::Result<Vec<Entry>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut disk = self.0.lock();
-        disk.volatile.retain(|(of, _), _| of != path);
-        disk.doomed.retain(|(of, _), _| of != path);
-        disk.files.remove(path).map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
-    }
-
-    fn remove_dir_all(&self, _path: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.lock().unsynced.retain(|file| file.parent() != Some(path));
-        Ok(())
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        self.0.lock().files.contains_key(path)
-    }
-
-    fn available_bytes(&self, _path: &Path) -> io::Result<u64> {
-        Ok(u64::MAX)
-    }
-
-    fn lock(&self, _path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        Ok(Box::new(()))
-    }
-}
-
-impl File for MemFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let disk = self.fs.0.lock();
-        let bytes = &disk.files[&self.path][offset as usize..];
-        let bytes = bytes.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        buffer.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.fs.0.lock().write(&self.path, bytes, offset as usize)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
-        let mut disk = self.fs.0.lock();
-        disk.files.get_mut(&self.path).unwrap().resize(len_bytes as usize, 0);
-        Ok(())
-    }
-
-    fn len_bytes(&self) -> io::Result<u64> {
-        Ok(self.fs.0.lock().files[&self.path].len() as u64)
-    }
-
-    fn drop_cache(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Sleeps end when [`TestClock::ring`] is called, and time passes only by [`TestClock::set`].
 #[derive(Clone, Default)]
@@ -288,7 +89,7 @@ pub struct Kept {
 /// A store with a log on the simulated machine, with the state that metadata would have, over many
 /// terms.
 pub struct Store {
-    pub fs: MemFs,
+    pub fs: SimFs,
     pub clock: TestClock,
     pub failpoints: Failpoints,
     pub options: WalOptions,
@@ -324,8 +125,10 @@ impl Store {
 
     pub fn with(options: WalOptions) -> Self {
         let secret = Secret { from: Term(1), key: [0xfeed, 0xbeef] };
+        let fs = SimFs::default();
+        fs.make_dir(Path::new("/log")).unwrap();
         Self {
-            fs: MemFs::default(),
+            fs,
             clock: TestClock::default(),
             failpoints: Failpoints::default(),
             options,
@@ -369,7 +172,7 @@ impl Store {
 
     fn start(
         &self,
-        (after, covered): (LogPosition, Lsn),
+        (after, durable_recorded): (LogPosition, Lsn),
         time_micros: Option<i64>,
         files: Vec<FileState>,
     ) -> io::Result<Running> {
@@ -378,7 +181,7 @@ impl Store {
         let clock: ClockRef = Arc::new(self.clock.clone());
         let clock = Arc::new(LogClock::new(clock, time_micros));
         let secrets = self.secrets.clone();
-        let term = NewTerm { term, secrets, after, covered, clock };
+        let term = NewTerm { term, secrets, after, durable_recorded, clock };
         let fatal = Arc::clone(&self.fatal);
         let world = WalWorld {
             fs: Arc::new(self.fs.clone()),
@@ -422,7 +225,7 @@ impl Store {
 
     /// Like [`Self::start_after`]; the power may fail.
     pub fn try_start_after(&self, scan: &Scan) -> io::Result<Running> {
-        self.start((scan.end, scan.covered), scan.time_micros, scan.files.clone())
+        self.start((scan.end, scan.durable_recorded), scan.time_micros, scan.files.clone())
     }
 
     /// Recovers with another file size.
@@ -433,7 +236,7 @@ impl Store {
         let states = scan.files.iter().filter(|state| !leaves(&state.file) || state.live.is_some());
         let states =
             states.map(|state| FileState { leaving: leaves(&state.file), ..state.clone() });
-        let end = (scan.end, scan.covered);
+        let end = (scan.end, scan.durable_recorded);
         (self.start(end, scan.time_micros, states.collect()).unwrap(), read_all(&scan))
     }
 }

@@ -18,13 +18,13 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use crate::BLOCK_BYTES;
-use crate::checksum::Salted;
+use crate::checksum::Salt;
 use crate::file::{LogFile, OpenFile};
 use crate::horizon::Horizon;
 use crate::queue::{Entry, Frame, Queue};
 use crate::record::{FRAME_HEADER_BYTES, Header, KIND_IDLE, Payload, STAMP_BYTES_MAX, frame_bytes};
 use crate::recycle::{Files, LiveFile, Recycled};
-use crate::room::{Class, Ledger, Room, charge_bytes};
+use crate::room::{LogSpace, Priority, Room, charge_bytes};
 use crate::scan::FileState;
 use crate::term::{Secret, Terms};
 
@@ -32,7 +32,7 @@ mod task;
 
 /// Maximum size of a synced write. Devices reach about full speed at this size; with smaller
 /// writes, the sync takes longer than the transfer.
-const PIECE_BYTES_MAX: usize = 4 << 20;
+const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Larger payloads are not copied under the lock; copying this much takes a few microseconds.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
@@ -74,13 +74,13 @@ impl WalOptions {
         usize::try_from(self.wal_bytes_max / self.file_bytes).unwrap_or(usize::MAX)
     }
 
-    fn piece_bytes(&self) -> usize {
+    fn batch_bytes(&self) -> usize {
         let quarter = usize::try_from(self.record_bytes_max()).unwrap_or(usize::MAX);
-        quarter.min(PIECE_BYTES_MAX)
+        quarter.min(BATCH_BYTES_MAX)
     }
 
     fn copied_bytes_max(&self) -> usize {
-        COPIED_BYTES_MAX.min(self.piece_bytes() / 4)
+        COPIED_BYTES_MAX.min(self.batch_bytes() / 4)
     }
 
     fn check(&self) {
@@ -101,7 +101,7 @@ pub struct WalWorld {
     pub clock: ClockRef,
     /// Receives the metrics `wal_*`.
     pub metrics: Arc<Metrics>,
-    /// The failpoints `wal-before-write` and `wal-after-write` are passed around each piece.
+    /// The failpoints `wal-before-write` and `wal-after-write` are passed around each batch.
     pub failpoints: Failpoints,
     /// Called once when a write failed, with a message for the operator. It must end the process,
     /// because the state of the device is then unknown.
@@ -116,9 +116,9 @@ pub struct NewTerm {
     pub secrets: Vec<Secret>,
     /// The end of the log before this term.
     pub after: LogPosition,
-    /// The highest LSN that the log itself records as durable; records above it are covered
-    /// immediately.
-    pub covered: Lsn,
+    /// The highest LSN that the log itself records as durable; an idle record follows those
+    /// above it.
+    pub durable_recorded: Lsn,
     /// Provides the times of batches; it is not behind the time of the last batch.
     pub clock: Arc<LogClock>,
 }
@@ -167,12 +167,12 @@ pub struct Wal {
     options: WalOptions,
     world: WalWorld,
     term: NewTerm,
-    salted: Salted,
+    salt: Salt,
     log: Mutex<Log>,
     writer: AtomicWaker,
     files: Mutex<Files>,
     file_maker: AtomicWaker,
-    ledger: Arc<Ledger>,
+    space: Arc<LogSpace>,
     horizon: Horizon,
     poisoned: AtomicBool,
     has_ended: AtomicBool,
@@ -197,26 +197,26 @@ impl Wal {
     ) -> io::Result<Arc<Self>> {
         options.check();
         assert!(term.term > term.after.term, "a term is above all that stand in the log");
-        assert!(term.covered <= term.after.lsn, "the log covers nothing behind its end");
+        assert!(term.durable_recorded <= term.after.lsn, "the log records nothing behind its end");
         let terms = Terms::new(&term.secrets);
-        let salted = terms.salted(term.term).expect("a secret of the store is for every term");
+        let salt = terms.salt(term.term).expect("a secret of the store is for every term");
         let record_bytes_max = options.record_bytes_max();
-        let ledger = Ledger::new(options.file_bytes, record_bytes_max, options.kept_bytes);
+        let space = LogSpace::new(options.file_bytes, record_bytes_max, options.kept_bytes);
         let log = Log {
             next_lsn: term.after.lsn.next(),
             time_micros: i64::MIN,
-            queue: Queue::new(options.piece_bytes(), options.copied_bytes_max()),
+            queue: Queue::new(options.batch_bytes(), options.copied_bytes_max()),
             stamp: Vec::new(),
             writer_sleeps: false,
             stopping: false,
         };
         let wal = Self {
-            salted,
+            salt,
             log: Mutex::new(log),
             writer: AtomicWaker::new(),
             files: Mutex::new(Files::new(options.file_bytes)),
             file_maker: AtomicWaker::new(),
-            ledger: Arc::new(ledger),
+            space: Arc::new(space),
             horizon: Horizon::new(term.after.lsn),
             poisoned: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
@@ -244,10 +244,10 @@ impl Wal {
                 Some(records) => files.add_full(open, records.of(file), leaving),
             }
         }
-        self.ledger.resume_file(files.resume_last());
+        self.space.resume_file(files.resume_last());
         self.world.metrics.wal_files.set(files.total() as i64);
         drop(files);
-        self.ledger.add_files(ready_files);
+        self.space.add_files(ready_files);
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl Wal {
         stamp: impl FnOnce(Lsn, i64, &mut Vec<u8>) -> Result<R, E>,
     ) -> Result<(Lsn, R), E> {
         let payload = payload.share_large(self.options.copied_bytes_max());
-        let payload_checksum = self.salted.of(&[payload.bytes()]);
+        let payload_checksum = self.salt.checksum(&[payload.bytes()]);
         // A panic inside would leave log and delta inconsistent. The tests of this crate provoke
         // panics, so they are exempt.
         let _whole = cfg!(not(test)).then_some(AbortOnPanic("the append of a log record"));
@@ -321,7 +321,7 @@ impl Wal {
             payload_checksum,
         };
         log.next_lsn = lsn.next();
-        log.push(&header, payload, room, &self.salted);
+        log.push(&header, payload, room, &self.salt);
         let wake = std::mem::take(&mut log.writer_sleeps);
         drop(guard);
         if wake {
@@ -340,19 +340,19 @@ impl Wal {
     /// Reserves space for a record with at most `bytes` of stamp and payload; `None` when there is
     /// none now, when others are waiting, or when the record would be too large.
     pub fn try_reserve(&self, bytes: usize) -> Option<Room> {
-        self.ledger.try_reserve(bytes, Class::Load)
+        self.space.try_reserve(bytes, Priority::Load)
     }
 
     /// Reserves space including the reserve for records that free space. Callers must limit how
     /// much of it they hold.
     pub fn try_reserve_privileged(&self, bytes: usize) -> Option<Room> {
-        self.ledger.try_reserve(bytes, Class::Privileged)
+        self.space.try_reserve(bytes, Priority::Privileged)
     }
 
     /// Reserves space for a record that publishes files, after which recycling can free more. Part
     /// of the reserve remains exclusive to ends of groups and barriers.
     pub fn try_reserve_publish(&self, bytes: usize) -> Option<Room> {
-        self.ledger.try_reserve(bytes, Class::Publish)
+        self.space.try_reserve(bytes, Priority::Publish)
     }
 
     /// Like [`Wal::try_reserve`], but waits until `deadline`.
@@ -365,7 +365,7 @@ impl Wal {
         clock: &dyn freshet_base::clock::Clock,
         deadline: Deadline,
     ) -> Result<Room, NoRoom> {
-        self.ledger.reserve(bytes, Class::Load, clock, deadline).await
+        self.space.reserve(bytes, Priority::Load, clock, deadline).await
     }
 
     /// Like [`Wal::try_reserve_publish`], but waits until `deadline`. Meanwhile nothing that frees
@@ -379,7 +379,7 @@ impl Wal {
         clock: &dyn freshet_base::clock::Clock,
         deadline: Deadline,
     ) -> Result<Room, NoRoom> {
-        self.ledger.reserve(bytes, Class::Publish, clock, deadline).await
+        self.space.reserve(bytes, Priority::Publish, clock, deadline).await
     }
 
     /// Whether a record with `bytes` of stamp and payload can be appended at all.
@@ -409,7 +409,7 @@ impl Wal {
             files.total()
         };
         self.world.metrics.wal_files.set(total as i64);
-        self.ledger.add_files(1);
+        self.space.add_files(1);
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl Wal {
     pub fn recycle(&self, up_to: LogPosition) -> Recycled {
         assert!(up_to.lsn <= self.horizon.get(), "only what is durable is recycled");
         let recycled = self.files.lock().recycle(up_to);
-        self.ledger.add_files(recycled.used_again);
+        self.space.add_files(recycled.used_again);
         recycled
     }
 
@@ -458,8 +458,8 @@ impl Wal {
             live_files,
             full_to,
             term_first: self.term.after.lsn.next(),
-            free_bytes: self.ledger.free_bytes(),
-            room_waiters: self.ledger.waiting(),
+            free_bytes: self.space.free_bytes(),
+            room_waiters: self.space.waiting(),
         }
     }
 
@@ -476,7 +476,7 @@ impl Wal {
     }
 
     /// Resolves once [`Wal::run`] has ended. After [`Wal::stop`] the log writes one more record,
-    /// which covers the last one. Supports a single waiter.
+    /// which records the last one as durable. Supports a single waiter.
     pub fn ended(&self) -> impl Future<Output = ()> + '_ {
         poll_fn(|context| {
             self.stopper.register(context.waker());
@@ -487,7 +487,7 @@ impl Wal {
 
 impl Log {
     /// Queues the record whose stamp has just been written.
-    fn push(&mut self, header: &Header, payload: Payload<'_>, room: Room, salted: &Salted) {
+    fn push(&mut self, header: &Header, payload: Payload<'_>, room: Room, salt: &Salt) {
         let stamp = &self.stamp[..];
         assert!(stamp.len() <= STAMP_BYTES_MAX, "a stamp of {} bytes is too long", stamp.len());
         let needed_bytes = charge_bytes(stamp.len() + payload.bytes().len());
@@ -504,7 +504,7 @@ impl Log {
         };
         let raw_bytes = FRAME_HEADER_BYTES + stamp.len() + payload.bytes().len();
         let padding = frame_bytes(stamp.len(), payload.bytes().len()) - raw_bytes;
-        let header = &header.encode(stamp, salted);
+        let header = &header.encode(stamp, salt);
         self.queue.push(&entry, Frame { header, stamp, payload, padding });
     }
 }

@@ -3,18 +3,18 @@
 
 use super::like::{capped, one_or_same, same_but_zeros, same_to_four_digits, truths};
 use super::reasons::*;
-use super::{Known, alike, known};
-use crate::answer::Difference::{Numbers, Refused, Taken, Types, Values};
+use super::{Known, known, known_values};
+use crate::answer::Difference::{Errnos, OursFails, TheirsFails, Types, Values};
 
 pub const KNOWN: &[Known] = &[
     // Invalid dates.
-    alike(
+    known_values(
         "SELECT ({date,datetime,text,CAST(text AS DATE)} <=> *{date,datetime,text}*) AS c0*",
         one_or_same,
         NO_DATE,
     ),
-    alike("SELECT (CAST(text AS DATE) ~ text) AS c0*", truths, NO_DATE),
-    alike("SELECT (datetime <=> IFNULL(bool, datetime)) AS c0*", one_or_same, NO_DATE),
+    known_values("SELECT (CAST(text AS DATE) ~ text) AS c0*", truths, NO_DATE),
+    known_values("SELECT (datetime <=> IFNULL(bool, datetime)) AS c0*", one_or_same, NO_DATE),
     known(
         Values,
         "SELECT (CASE * END ~ *{date,datetime}*) AS c0",
@@ -59,16 +59,16 @@ pub const KNOWN: &[Known] = &[
         NULL_DATES,
     ),
     // Numbers compared with dates.
-    alike("SELECT ({date,datetime} ~ *{int,uint,decimal,double}*) AS c0*", truths, NUMBERS),
-    alike("SELECT ({date,datetime} IN (*DECIMAL(*)*)) AS c0", truths, NUMBERS),
-    alike("SELECT ({bool,int,decimal,text} ~ * AND datetime) AS c0", truths, NUMBERS),
-    alike("SELECT (uint ~ * AND {date,datetime}) AS c0", truths, NUMBERS),
-    alike(
+    known_values("SELECT ({date,datetime} ~ *{int,uint,decimal,double}*) AS c0*", truths, NUMBERS),
+    known_values("SELECT ({date,datetime} IN (*DECIMAL(*)*)) AS c0", truths, NUMBERS),
+    known_values("SELECT ({bool,int,decimal,text} ~ * AND datetime) AS c0", truths, NUMBERS),
+    known_values("SELECT (uint ~ * AND {date,datetime}) AS c0", truths, NUMBERS),
+    known_values(
         "SELECT ({bool,small,int,uint,decimal,double} ~ {date,datetime}) AS c0*",
         truths,
         NUMBERS,
     ),
-    alike(
+    known_values(
         "SELECT ({bool,small,int,uint,decimal,double} {IN,NOT IN} (*{date,datetime}*)) AS c0*",
         truths,
         NUMBERS,
@@ -86,12 +86,12 @@ pub const KNOWN: &[Known] = &[
         "an amount above the largest BIGINT is the integer of its bits in MySQL",
     ),
     known(Types, "SELECT (datetime # uint) AS c0", ["[UInt]*", "[Int]*"], UNSIGNED_DATES),
-    alike(
+    known_values(
         "SELECT ({COALESCE,IFNULL,IF,CASE,decimal}* {+,-} INTERVAL *) AS c0*",
         same_but_zeros,
         TEXT_DIGITS,
     ),
-    alike(
+    known_values(
         "SELECT SUM(DISTINCT datetime) AS c0",
         same_to_four_digits,
         "MariaDB adds times as DOUBLE",
@@ -110,7 +110,7 @@ pub const KNOWN: &[Known] = &[
         CLOCKS,
     ),
     known(
-        Taken,
+        TheirsFails,
         "SELECT (MICROSECOND(int) # datetime) AS c0",
         ["[Int] NULL", "error 1690*"],
         CLOCKS,
@@ -184,10 +184,10 @@ pub const KNOWN: &[Known] = &[
         ["[Decimal(1)]*", "[Decimal(1)]*9999.9*"],
         FEW_DIGITS,
     ),
-    alike("SELECT *{FLOOR,ROUND,TRUNCATE,DAYNAME}(*) AS c*", capped, DOUBLE_DIGITS),
-    alike("SELECT *{CASE,IFNULL}*ROUND(double, small)*", same_but_zeros, DOUBLE_DIGITS),
-    alike("SELECT CONCAT(FROM_UNIXTIME(text), '') AS c0", same_but_zeros, FRACTIONS),
-    alike("SELECT CONCAT_WS(*STDDEV_POP(int)) AS c0", same_but_zeros, STDDEV),
+    known_values("SELECT *{FLOOR,ROUND,TRUNCATE,DAYNAME}(*) AS c*", capped, DOUBLE_DIGITS),
+    known_values("SELECT *{CASE,IFNULL}*ROUND(double, small)*", same_but_zeros, DOUBLE_DIGITS),
+    known_values("SELECT CONCAT(FROM_UNIXTIME(text), '') AS c0", same_but_zeros, FRACTIONS),
+    known_values("SELECT CONCAT_WS(*STDDEV_POP(int)) AS c0", same_but_zeros, STDDEV),
     known(
         Values,
         "SELECT VAR_SAMP({double,decimal}) AS c0 FROM *",
@@ -200,7 +200,7 @@ pub const KNOWN: &[Known] = &[
         ["[Binary] 1", "[Binary] 1.0000"],
         NULLS,
     ),
-    alike("SELECT CASE *(decimal / decimal)*", same_to_four_digits, QUOTIENTS),
+    known_values("SELECT CASE *(decimal / decimal)*", same_to_four_digits, QUOTIENTS),
     known(
         Values,
         "SELECT GROUP_CONCAT(*) AS c0 FROM * GROUP BY (int / int)",
@@ -308,29 +308,33 @@ pub const KNOWN: &[Known] = &[
         COMPUTED_DIGITS,
     ),
     // INSERT.
-    known(Numbers, "INSERT *", ["error 1690*", "error {1264,1292}*"], ERRORS),
-    known(Numbers, "SELECT *SELECT *", ["error 1054*", "error 1690*"], SUBQUERY),
-    known(Taken, "SELECT (* IN (*", ["[Int]*", "error 1690*"], ORDER),
-    known(Taken, "INSERT *REGEXP_SUBSTR(* INTO *", ["[*] NULL", "error 1406*"], NO_MATCH),
-    known(Refused, "INSERT *REGEXP_SUBSTR(* INTO *", ["error 1406*", "[Text] *"], NO_MATCH),
+    known(Errnos, "INSERT *", ["error 1690*", "error {1264,1292}*"], ERRORS),
+    known(Errnos, "SELECT *SELECT *", ["error 1054*", "error 1690*"], SUBQUERY),
+    known(TheirsFails, "SELECT (* IN (*", ["[Int]*", "error 1690*"], ORDER),
+    known(TheirsFails, "INSERT *REGEXP_SUBSTR(* INTO *", ["[*] NULL", "error 1406*"], NO_MATCH),
+    known(OursFails, "INSERT *REGEXP_SUBSTR(* INTO *", ["error 1406*", "[Text] *"], NO_MATCH),
     known(
-        Taken,
+        TheirsFails,
         "INSERT *REPLACE(*, null) INTO *",
         ["[*] NULL", "error 1406*"],
         "MariaDB does not look at what would replace something that is not there",
     ),
     known(
-        Refused,
+        OursFails,
         "INSERT *UNIX_TIMESTAMP(*",
         ["error {1264,1366,1406}*", "[*] NULL"],
         "UNIX_TIMESTAMP before 1970 and behind 2038 is a number in MySQL, NULL in MariaDB",
     ),
-    alike("INSERT *{COALESCE,IFNULL,LEAST,GREATEST}(* INTO *", same_but_zeros, STORED_DIGITS),
+    known_values(
+        "INSERT *{COALESCE,IFNULL,LEAST,GREATEST}(* INTO *",
+        same_but_zeros,
+        STORED_DIGITS,
+    ),
     known(Values, "INSERT GREATEST(time, date) INTO *", ["[Text]*", "[Text]*"], EXTREMES),
     known(Values, "INSERT TRUNCATE(datetime, small) INTO *", ["[Text] 2*", "[Text] 2*"], DATES),
     known(Values, "INSERT TIME_TO_SEC(time) INTO *", ["[*", "[*] *e-*"], TIME_SECONDS),
-    known(Refused, "INSERT (int / int) INTO *", ["error 1406*", "[*] 0"], STORED_DIGITS),
-    known(Numbers, "INSERT 1e400 INTO DATETIME*", ["error 1292*", "error 1367*"], ERRORS),
+    known(OursFails, "INSERT (int / int) INTO *", ["error 1406*", "[*] 0"], STORED_DIGITS),
+    known(Errnos, "INSERT 1e400 INTO DATETIME*", ["error 1292*", "error 1367*"], ERRORS),
     // Others.
     known(
         Values,
@@ -342,30 +346,30 @@ pub const KNOWN: &[Known] = &[
         ROUNDED,
     ),
     known(
-        Refused,
+        OursFails,
         "SELECT ROUND(uint, small) AS c0",
         ["error 1690*", "[Decimal(0)]*"],
         "ROUND of a BIGINT stays one in MySQL, and is a DECIMAL in MariaDB",
     ),
-    known(Refused, "SELECT ISNULL(*", ["error 1690*", "[Int] 0"], ORDER),
+    known(OursFails, "SELECT ISNULL(*", ["error 1690*", "[Int] 0"], ORDER),
     known(
         Values,
         "SELECT (SELECT *= CAST(int AS DATETIME)) AS c0",
         ["[Int] NULL", "[Int] *"],
         NULL_DATES,
     ),
-    known(Numbers, "SELECT *SELECT * GROUP BY int", ["error 1111*", "error 1056*"], SUBQUERY),
+    known(Errnos, "SELECT *SELECT * GROUP BY int", ["error 1111*", "error 1056*"], SUBQUERY),
     known(
-        Refused,
+        OursFails,
         "SELECT *{ IN (,CASE ,IFNULL(,COALESCE(,IF(,ELT(, BETWEEN }*",
         ["error 1690*", "[*"],
         ORDER,
     ),
-    known(Refused, "SELECT *VAR_SAMP(*", ["error 1690*'var_*", "[Double] 0e0*"], INFINITE),
+    known(OursFails, "SELECT *VAR_SAMP(*", ["error 1690*'var_*", "[Double] 0e0*"], INFINITE),
     known(Values, "SELECT CAST(binary AS CHAR*) AS c0", ["[Text] NULL", "[Text] *"], NO_TEXT),
     known(Values, "SELECT *UNHEX(*", ["[Binary]*", "[Text]*"], BYTES),
     known(
-        Taken,
+        TheirsFails,
         "SELECT * GROUP BY int",
         ["[*", "error 1054: Unknown column '-*"],
         "a negated number in GROUP BY is an expression in MySQL, a column in MariaDB",

@@ -5,7 +5,7 @@ use super::like::{
     same_to_nine_digits, same_to_six_digits, truths, without_copies,
 };
 use super::reasons::*;
-use super::{Known, alike, known};
+use super::{Known, known, known_values};
 use crate::answer::Difference::Values;
 
 pub const KNOWN: &[Known] = &[
@@ -15,7 +15,7 @@ pub const KNOWN: &[Known] = &[
         ["[Double]*", "[Double]*"],
         "DATE_SUB of a text is a text in MySQL; a date in MariaDB where a number is wanted",
     ),
-    alike(
+    known_values(
         "*{CUME_DIST,PERCENT_RANK}() OVER (*",
         same_to_nine_digits,
         "MariaDB rounds CUME_DIST and PERCENT_RANK to nine digits",
@@ -59,7 +59,7 @@ pub const KNOWN: &[Known] = &[
     known(Values, "*LEAST(*", ["[Binary*", "[Da*"], EXTREMES),
     known(Values, "*GREATEST(*", ["[Text*", "[Da*"], EXTREMES),
     known(Values, "*LEAST(*", ["[Text*", "[Da*"], EXTREMES),
-    alike(
+    known_values(
         "*UNIX_TIMESTAMP(*",
         instant_for_null,
         "UNIX_TIMESTAMP ends in the year 3001 in MySQL, in 2038 in MariaDB, and outside of it is 0 \
@@ -216,7 +216,7 @@ pub const KNOWN: &[Known] = &[
         ["[Double]*", "[Double]*"],
         TEXT_TIMES,
     ),
-    alike(
+    known_values(
         "SELECT {ADDTIME,SUBTIME,DATE_SUB,TIMESTAMPADD,(IF(,(CASE}*",
         same_but_zeros,
         TEXT_DIGITS,
@@ -247,7 +247,7 @@ pub const KNOWN: &[Known] = &[
         ["[Time(0)] NULL*", "[Time(0)] *838:59:59*"],
         TIME_MAX,
     ),
-    alike(
+    known_values(
         "SELECT AVG((*datetime* / *)) AS c0*",
         same_to_nine_digits,
         "not done: a quotient of a time has 18 digits where it is used; in MySQL those of its \
@@ -270,7 +270,7 @@ pub const KNOWN: &[Known] = &[
         NULL_DATES,
     ),
     known(Values, "* ON (* ~ * AND {date,datetime})*", ["*", "*"], NUMBERS),
-    alike("SELECT (* + INTERVAL * MICROSECOND) AS c0*", same_but_zeros, TEXT_DIGITS),
+    known_values("SELECT (* + INTERVAL * MICROSECOND) AS c0*", same_but_zeros, TEXT_DIGITS),
     known(Values, "SELECT ATAN2((*", ["[Double] 3.14*", "[Double] -3.14*"], ZERO_SIGN),
     known(
         Values,
@@ -278,12 +278,12 @@ pub const KNOWN: &[Known] = &[
         ["*", "*"],
         UNIX_BEFORE_1970,
     ),
-    alike(
+    known_values(
         "SELECT {datetime,text,double} AS c0 {UNION,EXCEPT,INTERSECT}* SELECT {double,text} *",
         same_to_six_digits,
         FLOAT_TEXTS,
     ),
-    alike("SELECT CASE int WHEN null THEN * ELSE GREATEST(*", same_but_zeros, EXTREMES),
+    known_values("SELECT CASE int WHEN null THEN * ELSE GREATEST(*", same_but_zeros, EXTREMES),
     known(Values, "*", ["*838:59:59*", "*838:59:59.9*"], TIME_MAX),
     known(
         Values,
@@ -292,7 +292,7 @@ pub const KNOWN: &[Known] = &[
         TIME_MAX,
     ),
     known(Values, "INSERT (* IN (*MICROSECOND(int)*)) INTO *", ["[UInt] 1", "[UInt] 0"], TIME_MAX),
-    alike("SELECT *STDDEV_POP({int,HOUR(datetime)})*", same_to_four_digits, STDDEV),
+    known_values("SELECT *STDDEV_POP({int,HOUR(datetime)})*", same_to_four_digits, STDDEV),
     known(
         Values,
         "SELECT CAST(STDDEV_POP(int) AS CHAR(3)) AS c0",
@@ -305,7 +305,11 @@ pub const KNOWN: &[Known] = &[
         ["[Text]*", "[Text]*.*"],
         STDDEV,
     ),
-    alike("SELECT (decimal / ROUND(double, small)) AS c0", same_to_four_digits, DOUBLE_DIGITS),
+    known_values(
+        "SELECT (decimal / ROUND(double, small)) AS c0",
+        same_to_four_digits,
+        DOUBLE_DIGITS,
+    ),
     known(
         Values,
         "SELECT {LEFT,MD5,GROUP_CONCAT}({ROUND,TRUNCATE}(double, small)*) AS c0*",
@@ -388,7 +392,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(Values, "SELECT CASE *(null * uint)*", ["[UInt]*", "[Double]*"], NULLS),
     known(Values, "INSERT COALESCE(decimal*MOD(decimal, null)) INTO *", ["*", "*"], NULLS),
-    alike("SELECT DISTINCT * GROUP BY *", without_copies, COPIES),
+    known_values("SELECT DISTINCT * GROUP BY *", without_copies, COPIES),
     known(Values, "*binary*", ["[Binary]*", "[Text]*"], BYTES),
     known(Values, "SELECT (text ~ CASE * THEN binary *) AS c0*", ["[Int]*", "[Int]*"], BYTES),
     known(
@@ -409,7 +413,11 @@ pub const KNOWN: &[Known] = &[
         ["[Int] {0,1}", "[Int] {0,1,NULL}"],
         NUMBERS,
     ),
-    alike("INSERT * INTO {VARCHAR(20),VARCHAR(50),CHAR(10),TEXT}", same_but_zeros, STORED_DIGITS),
+    known_values(
+        "INSERT * INTO {VARCHAR(20),VARCHAR(50),CHAR(10),TEXT}",
+        same_but_zeros,
+        STORED_DIGITS,
+    ),
     known(Values, "INSERT TIME_TO_SEC(time) INTO *", ["*", "*.*"], TIME_SECONDS),
     known(Values, "SELECT {GREATEST,LEAST}(*time*) AS c0", ["[Text]*", "[Time(*"], EXTREMES),
     known(
@@ -438,8 +446,8 @@ pub const KNOWN: &[Known] = &[
         ["[DateTime(*] 2*", "[DateTime(*] NULL"],
         "the time of day of a date is added in MySQL; MariaDB answers NULL",
     ),
-    alike("*", null_for_zero_date, ZEROS),
-    alike("*{DAY,MONTH,YEAR,QUARTER,FROM_DAYS}(*", null_for_zero, ZEROS),
+    known_values("*", null_for_zero_date, ZEROS),
+    known_values("*{DAY,MONTH,YEAR,QUARTER,FROM_DAYS}(*", null_for_zero, ZEROS),
     known(
         Values,
         "SELECT CAST(binary AS {CHAR,CHAR(3)}) AS c0",
@@ -452,7 +460,7 @@ pub const KNOWN: &[Known] = &[
         ["[Int] NULL", "[Int] 1"],
         NUMBERS,
     ),
-    alike("SELECT (int ~ datetime AND double) AS c0 FROM *", truths, NUMBERS),
+    known_values("SELECT (int ~ datetime AND double) AS c0 FROM *", truths, NUMBERS),
     known(
         Values,
         "SELECT CAST((decimal / decimal) AS DECIMAL(38,10)) AS c0 GROUP BY *",
@@ -471,7 +479,7 @@ pub const KNOWN: &[Known] = &[
         ["[{Int,UInt}]*", "[{Int,UInt}]*"],
         ROUNDED,
     ),
-    alike(
+    known_values(
         "SELECT CONCAT(text, AVG(double)) AS c0 FROM *",
         same_to_four_digits,
         "doubles are summed in another order",

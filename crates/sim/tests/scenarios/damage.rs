@@ -133,7 +133,7 @@ fn a_bit_flipped_behind_the_durable_end_of_the_log_is_a_torn_tail() {
     sim.end_life(Death::ProcessEnd);
     let log = files(&sim, "/store/wal").remove(0);
     let (begin, bytes) = *frames(&sim, &log).last().unwrap();
-    // The last batch covers the record before it and is not covered itself.
+    // The last batch names the record before it as durable, and none names its own.
     sim.fs.flip(&log, begin + bytes / 2, 0);
     sim.open();
     sim.replay_again();

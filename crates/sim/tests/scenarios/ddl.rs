@@ -8,11 +8,11 @@ use freshet_base::{ByteSize, TableId, TabletId};
 use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_schema::Table;
-use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, Outcome};
 use freshet_sim::rows;
 use freshet_storage::delta::{Delta, Freshness};
+use freshet_testkit::Faults;
 
 use crate::{act, add_column, die_in_every_call, store};
 
@@ -136,7 +136,7 @@ fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
                 for _ in 0..3 {
                     for _ in 0..3 {
                         client.load("a", 100, Off, None).await;
-                        delta.cut();
+                        delta.freeze();
                     }
                     client.load_large("a", 40, 2).await;
                 }
@@ -269,7 +269,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
         let delta = delta_of(&client, "a");
         for _ in 0..60 {
             client.load("a", 1, Off, None).await;
-            delta.cut();
+            delta.freeze();
         }
         let flushed = Arc::new(AtomicBool::new(false));
         let flush = async {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use freshet_ingest::{Destination, Making, UnpublishedTable, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
-use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, encoded};
 use freshet_sim::rows;
 use freshet_storage::delta::Freshness;
+use freshet_testkit::Faults;
 
 use crate::{act, store};
 

@@ -18,10 +18,10 @@ use freshet_base::Lsn;
 use freshet_ingest::{Destination, WaitLimit};
 use freshet_meta::{ColumnPlace, SchemaChange};
 use freshet_schema::GroupCommitMode::{Async, Off};
-use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, encoded, part_of};
 use freshet_sim::rows;
+use freshet_testkit::Faults;
 use futures::FutureExt;
 
 /// A store with the tables `a`, `b` and the two accounts.

@@ -241,7 +241,7 @@ fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
         let engine = client.engine.clone();
         let id = engine.target("d", "a").unwrap().id();
         let mut given_up = Box::pin(engine.flush_table(id));
-        // The cut is made and files are being written; these rows come after the cut.
+        // The delta is frozen and files are being written; these rows come after.
         assert!((&mut given_up).now_or_never().is_none());
         client.load("a", 20, Off, None).await;
         client.sleep(Duration::from_millis(50)).await;

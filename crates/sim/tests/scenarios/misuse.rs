@@ -8,8 +8,8 @@ use freshet_base::io::{Fs, Mode};
 use freshet_ingest::check::{Loss, accept, check, next_loss};
 use freshet_ingest::{Engine, STORE_FILE};
 use freshet_schema::GroupCommitMode::Off;
-use freshet_sim::fs::Faults;
 use freshet_sim::harness::{Death, Sim};
+use freshet_testkit::Faults;
 
 use crate::{act, fill_log, store};
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use freshet_ingest::{Destination, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
-use freshet_sim::fs::Faults;
-use freshet_sim::harness::{Death, Sim};
-use freshet_sim::loads::{Outcome, data_files, encoded, part_of};
+use freshet_sim::harness::{Death, Sim, data_files};
+use freshet_sim::loads::{Outcome, encoded, part_of};
 use freshet_sim::rows;
 use freshet_storage::delta::Freshness;
+use freshet_testkit::Faults;
 
 use crate::{act, add_column, append, die_in_every_call, fill_log, store};
 

@@ -28,7 +28,7 @@ impl TableView {
         let ended = chunks.iter().flat_map(|chunk| &chunk.events).filter(|(at, _)| *at <= up_to);
         let ended = ended.filter_map(|(_, event)| match event {
             Event::GroupEnd(txn) | Event::RunEnd(txn) => Some(*txn),
-            Event::Cut | Event::Schema(_) | Event::Drop | Event::Rowsets(_) => None,
+            Event::Truncate | Event::Schema(_) | Event::Drop | Event::Rowsets(_) => None,
         });
         let ended = ended.collect::<HashSet<_>>();
         for chunk in chunks {
@@ -74,7 +74,7 @@ impl TableView {
             }
             let rows = chunk.rows_before(index) as usize..entry.rows_end as usize;
             let mut batches = Vec::new();
-            chunk.rolled().select(std::slice::from_ref(&rows), &mut batches)?;
+            chunk.columns().select(std::slice::from_ref(&rows), &mut batches)?;
             let schema = &chunk.schemas[usize::from(entry.schema)];
             let mut bytes = Vec::new();
             for (_, batch) in &batches {
@@ -100,7 +100,7 @@ fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
     let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
     let gives_version = |event: &Event| match event {
         Event::GroupEnd(_) | Event::RunEnd(_) | Event::Rowsets(_) => true,
-        Event::Cut | Event::Schema(_) | Event::Drop => false,
+        Event::Truncate | Event::Schema(_) | Event::Drop => false,
     };
     let events = chunk.events.iter().filter(|(at, event)| *at > lsn && gives_version(event));
     (loads.count() + events.count()) as u64

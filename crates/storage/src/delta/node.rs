@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use freshet_base::budget::{Budget, Permit};
 use freshet_base::{Lsn, TxnId};
 use freshet_schema::TableSchema;
 
-use super::roll::Rolled;
+use super::columns::Columns;
+use super::encoded::{EncodedRows, Entry};
 use crate::rowset::Rowset;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 
@@ -36,36 +36,12 @@ impl Drop for Node {
     }
 }
 
-/// The rows of one load, or of one transaction in one table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub lsn: Lsn,
-    pub txn: TxnId,
-    /// The number of rows of the chunk up to and including this entry.
-    pub rows_end: u32,
-    /// Index of the schema in the chunk that it was encoded under.
-    pub schema: u16,
-    /// Whether the record ends its own commit group.
-    pub ends_group: bool,
-    pub place: Place,
-}
-
-/// The position of an entry's bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    /// In the arena, from the end of the previous entry in the arena.
-    Arena { end: u32 },
-    /// In a payload shared with the log.
-    Shared { index: u32 },
-}
-
 /// An event of a table other than rows.
 #[derive(Clone)]
 pub(super) enum Event {
     /// A large load, whose rows are already in files.
     Rowsets(Vec<Arc<Rowset>>),
-    /// TRUNCATE.
-    Cut,
+    Truncate,
     /// ALTER.
     Schema(Arc<TableSchema>),
     Drop,
@@ -76,20 +52,13 @@ pub(super) enum Event {
     RunEnd(TxnId),
 }
 
-/// Encoded rows, before conversion to columns.
-#[derive(Clone, Default)]
-pub(super) struct Raw {
-    pub arena: Vec<u8>,
-    pub shared: Vec<Bytes>,
-}
-
 /// The contents of the open node.
 #[derive(Default)]
 pub(super) struct Arena {
     pub entries: Vec<Entry>,
     pub events: Vec<(Lsn, Event)>,
     pub schemas: Vec<Arc<TableSchema>>,
-    pub raw: Raw,
+    pub encoded: EncodedRows,
     pub shared_bytes: usize,
     pub permit: Option<Permit>,
 }
@@ -104,7 +73,7 @@ impl Arena {
     }
 
     pub fn bytes(&self) -> usize {
-        self.raw.arena.len() + self.shared_bytes
+        self.encoded.arena.len() + self.shared_bytes
     }
 
     /// The LSN of the first entry or event.
@@ -114,8 +83,9 @@ impl Arena {
 
     /// An empty arena with the capacity that this one needed.
     pub fn successor(&self) -> Self {
-        let raw = Raw { arena: Vec::with_capacity(self.raw.arena.len()), shared: Vec::new() };
-        Self { entries: Vec::with_capacity(self.entries.len()), raw, ..Self::default() }
+        let arena = Vec::with_capacity(self.encoded.arena.len());
+        let encoded = EncodedRows { arena, shared: Vec::new() };
+        Self { entries: Vec::with_capacity(self.entries.len()), encoded, ..Self::default() }
     }
 
     /// A chunk with a copy of the contents; the arena remains open and keeps the permit.
@@ -124,10 +94,10 @@ impl Arena {
             entries: self.entries.clone(),
             events: self.events.clone(),
             schemas: self.schemas.clone(),
-            raw: Mutex::new(Some(self.raw.clone())),
+            encoded: Mutex::new(Some(self.encoded.clone())),
             permit: Mutex::new(None),
             retired: AtomicBool::new(false),
-            rolled: OnceLock::new(),
+            columns: OnceLock::new(),
             encoded_bytes: self.bytes(),
         }
     }
@@ -139,10 +109,10 @@ impl Arena {
             entries: self.entries,
             events: self.events,
             schemas: self.schemas,
-            raw: Mutex::new(Some(self.raw)),
+            encoded: Mutex::new(Some(self.encoded)),
             permit: Mutex::new(self.permit),
             retired: AtomicBool::new(false),
-            rolled: OnceLock::new(),
+            columns: OnceLock::new(),
             encoded_bytes,
         }
     }
@@ -154,29 +124,30 @@ pub struct Chunk {
     pub(super) entries: Vec<Entry>,
     pub(super) events: Vec<(Lsn, Event)>,
     pub(super) schemas: Vec<Arc<TableSchema>>,
-    raw: Mutex<Option<Raw>>,
+    /// The rows until they are columns.
+    encoded: Mutex<Option<EncodedRows>>,
     permit: Mutex<Option<Permit>>,
     /// Whether its rows are in files, so that only snapshots need it.
     retired: AtomicBool,
-    rolled: OnceLock<Rolled>,
+    columns: OnceLock<Columns>,
     encoded_bytes: usize,
 }
 
 impl Chunk {
     /// Converts the rows to columns unless that has been done; blocks while another thread does it.
-    pub fn roll(&self) {
-        self.rolled();
+    pub fn convert(&self) {
+        self.columns();
     }
 
-    pub(super) fn rolled(&self) -> &Rolled {
-        self.rolled.get_or_init(|| {
-            let raw = self.raw.lock().take().expect("row bytes stay until they are columns");
-            let rolled = Rolled::new(&self.entries, &self.schemas, &raw);
-            drop(raw);
+    pub(super) fn columns(&self) -> &Columns {
+        self.columns.get_or_init(|| {
+            let rows = self.encoded.lock().take().expect("row bytes stay until they are columns");
+            let columns = Columns::new(&self.entries, &self.schemas, &rows);
+            drop(rows);
             if let Some(permit) = self.permit.lock().as_mut() {
-                permit.resize_over(rolled.bytes() as u64);
+                permit.resize_over(columns.bytes() as u64);
             }
-            rolled
+            columns
         })
     }
 

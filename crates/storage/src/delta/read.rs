@@ -40,7 +40,7 @@ pub struct DeltaRead {
     /// The columns of the table at the horizon, if an ALTER has changed them.
     pub schema: Option<Arc<TableSchema>>,
     /// The last TRUNCATE: files below it are not visible.
-    pub cut: Option<Lsn>,
+    pub truncated: Option<Lsn>,
     /// Whether the table is dropped.
     pub dropped: bool,
     /// Rows and files in log order.
@@ -88,7 +88,7 @@ impl DeltaRows {
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub fn batches(&self, schema: &TableSchema, out: &mut Vec<RecordBatch>) -> Result<()> {
         let mut selected = Vec::new();
-        self.chunk.rolled().select(&self.ranges, &mut selected)?;
+        self.chunk.columns().select(&self.ranges, &mut selected)?;
         out.extend(selected.into_iter().map(|(from, batch)| history::adapt(&batch, &from, schema)));
         Ok(())
     }
@@ -97,12 +97,13 @@ impl DeltaRows {
 impl DeltaRead {
     /// Reads `chunks`, which are all of the table above `bounds.flushed`, in order.
     pub fn new(chunks: &[Arc<Chunk>], bounds: Bounds) -> Self {
-        let mut read = Self { schema: None, cut: None, dropped: false, parts: vec![], last: None };
+        let mut read =
+            Self { schema: None, truncated: None, dropped: false, parts: vec![], last: None };
         let mut ended = HashSet::new();
         for (lsn, event) in chunks.iter().flat_map(|chunk| bounds.events(chunk)) {
             match event {
                 Event::Rowsets(_) => {}
-                Event::Cut => read.cut = Some(*lsn),
+                Event::Truncate => read.truncated = Some(*lsn),
                 Event::Schema(schema) => read.schema = Some(Arc::clone(schema)),
                 Event::Drop => read.dropped = true,
                 Event::GroupEnd(txn) | Event::RunEnd(txn) => {
@@ -111,7 +112,7 @@ impl DeltaRead {
             }
             read.last = Some(*lsn);
         }
-        let from = read.cut.map_or(bounds.flushed, |cut| cut.max(bounds.flushed));
+        let from = read.truncated.map_or(bounds.flushed, |at| at.max(bounds.flushed));
         let bounds = Bounds { flushed: from, ..bounds };
         for chunk in chunks {
             read.push(chunk, bounds, &ended);

@@ -51,7 +51,7 @@ enum Step {
     Rowsets,
     Truncate,
     Alter,
-    Cut,
+    Freeze,
     Flush,
     Read { back: u64, published: bool },
 }
@@ -64,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Rowsets),
         1 => Just(Step::Truncate),
         1 => Just(Step::Alter),
-        1 => Just(Step::Cut),
+        1 => Just(Step::Freeze),
         1 => Just(Step::Flush),
         6 => (0u64..12, any::<bool>()).prop_map(|(back, published)| Step::Read { back, published }),
     ]
@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Model {
     rows: Vec<(u64, u64, Vec<i64>)>,
     ends: Vec<(u64, u64)>,
-    cuts: Vec<u64>,
+    truncates: Vec<u64>,
     alters: Vec<u64>,
     rowsets: Vec<u64>,
 }
@@ -83,13 +83,14 @@ struct Model {
 impl Model {
     fn seen(&self, flushed: u64, horizon: u64, published: bool) -> Vec<i64> {
         let inside = |lsn: u64| lsn > flushed && lsn <= horizon;
-        let cut = self.cuts.iter().copied().filter(|&lsn| inside(lsn)).max().unwrap_or(0);
+        let truncated =
+            self.truncates.iter().copied().filter(|&lsn| inside(lsn)).max().unwrap_or(0);
         let ended = self.ends.iter().filter(|(lsn, _)| inside(*lsn)).map(|(_, txn)| *txn);
         let ended = ended.chain([0]).collect::<HashSet<_>>();
         self.rows
             .iter()
             .filter(|(lsn, txn, _)| {
-                inside(*lsn) && *lsn > cut && (!published || ended.contains(txn))
+                inside(*lsn) && *lsn > truncated && (!published || ended.contains(txn))
             })
             .flat_map(|(_, _, keys)| keys.iter().copied())
             .collect()
@@ -114,7 +115,7 @@ proptest! {
                     let keys = (next_key..next_key + count as i64).collect::<Vec<_>>();
                     next_key += count as i64;
                     if let Some(full) = push(&delta, lsn, txn, version, &keys) {
-                        full.roll();
+                        full.convert();
                     }
                     model.rows.push((lsn, txn, keys));
                 }
@@ -130,19 +131,19 @@ proptest! {
                 }
                 Step::Truncate => {
                     lsn += 1;
-                    delta.push_cut(Lsn(lsn));
-                    model.cuts.push(lsn);
+                    delta.push_truncate(Lsn(lsn));
+                    model.truncates.push(lsn);
                 }
                 Step::Alter => {
                     lsn += 1;
                     delta.push_schema(Lsn(lsn), schema(2));
                     model.alters.push(lsn);
                 }
-                Step::Cut => _ = delta.cut(),
+                Step::Freeze => _ = delta.freeze(),
                 Step::Flush => {
-                    let cut = delta.cut();
-                    head = delta.flushed(cut, &Budget::new("memory of snapshots", 1 << 20));
-                    flushed = cut.get();
+                    let frozen = delta.freeze();
+                    head = delta.flushed(frozen, &Budget::new("memory of snapshots", 1 << 20));
+                    flushed = frozen.get();
                 }
                 Step::Read { back, published } => {
                     let horizon = lsn.saturating_sub(back).max(flushed);
@@ -150,14 +151,14 @@ proptest! {
                     let read = read(&delta, &head, flushed, horizon, how);
                     prop_assert_eq!(seen(&read), model.seen(flushed, horizon, published));
                     let inside = |lsn: &&u64| **lsn > flushed && **lsn <= horizon;
-                    let cut = model.cuts.iter().rfind(inside);
-                    prop_assert_eq!(read.cut, cut.map(|lsn| Lsn(*lsn)));
+                    let truncate = model.truncates.iter().rfind(inside);
+                    prop_assert_eq!(read.truncated, truncate.map(|lsn| Lsn(*lsn)));
                     prop_assert_eq!(read.schema.is_some(), model.alters.iter().any(|l| inside(&l)));
                     let files = read.parts.iter().filter_map(|part| match part {
                         DeltaPart::Rowsets(lsn, _) => Some(lsn.get()),
                         DeltaPart::Rows(_) => None,
                     });
-                    let behind = |lsn: &&u64| inside(lsn) && **lsn > cut.copied().unwrap_or(0);
+                    let behind = |lsn: &&u64| inside(lsn) && **lsn > truncate.copied().unwrap_or(0);
                     let expected = model.rowsets.iter().filter(behind).copied();
                     prop_assert_eq!(files.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
                 }
@@ -221,7 +222,7 @@ fn memory_is_that_of_the_columns_after_rolling_and_none_at_the_end() {
     }
     assert_eq!(budget.used_bytes(), 20 * bytes.len() as u64);
     let chunk = delta.chunks(&head).remove(0);
-    chunk.roll();
+    chunk.convert();
     assert!(budget.used_bytes() > 20 * bytes.len() as u64, "views and offsets take memory too");
     drop((delta, head, chunk));
     assert_eq!(budget.used_bytes(), 0);
@@ -233,7 +234,7 @@ fn a_long_list_is_dropped_without_a_deep_stack() {
     let head = delta.head();
     for lsn in 1..=200_000 {
         delta.end_group(TxnId(lsn), Lsn(lsn));
-        delta.cut();
+        delta.freeze();
     }
     drop(delta);
     drop(head);
@@ -266,6 +267,6 @@ fn readers_and_a_writer_at_the_same_time_see_prefixes() {
 #[should_panic(expected = "comes after")]
 fn records_come_in_the_order_of_the_log() {
     let delta = Delta::new(TABLE, &[testing::schema(1)]);
-    delta.push_cut(Lsn(2));
-    delta.push_cut(Lsn(1));
+    delta.push_truncate(Lsn(2));
+    delta.push_truncate(Lsn(1));
 }

@@ -1,15 +1,12 @@
-use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use freshet_base::io::{Entry, File, FileRef, Fs, Mode, RealFs};
 use freshet_base::task::Lane;
+use freshet_testkit::{Faults, SimFs};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
 use super::*;
 use crate::rowset::Rowset;
 use crate::segment::ScanRequest;
-use crate::testing::{batch, files, keys, schema, table};
+use crate::testing::{batch, files, files_on, keys, schema, table};
 
 fn read(files: &Files, table: &Table, rowset: &RowsetMeta) -> Vec<i64> {
     let dir = files.dir.tablet(table.id, rowset.tablet);
@@ -79,78 +76,10 @@ fn a_flush_that_cannot_write_leaves_no_file() {
     assert!(files.fs.list(&other).map_or(true, |entries| entries.is_empty()));
 }
 
-/// The real file system, whose first file syncs fail.
-struct FailingSyncs {
-    left: Arc<AtomicU32>,
-}
-
-struct FailingFile {
-    file: FileRef,
-    left: Arc<AtomicU32>,
-}
-
-impl Fs for FailingSyncs {
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<FileRef> {
-        let file = RealFs.open(path, mode)?;
-        Ok(Arc::new(FailingFile { file, left: Arc::clone(&self.left) }))
-    }
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        RealFs.create_dir_all(path)
-    }
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        RealFs.list(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealFs.rename(from, to)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        RealFs.remove_file(path)
-    }
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        RealFs.remove_dir_all(path)
-    }
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        RealFs.sync_dir(path)
-    }
-    fn exists(&self, path: &Path) -> bool {
-        RealFs.exists(path)
-    }
-    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
-        RealFs.available_bytes(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        RealFs.lock(path)
-    }
-}
-
-impl File for FailingFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
-    }
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        let less = |left: u32| left.checked_sub(1);
-        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
-            Ok(_) => Err(io::Error::other("the device failed")),
-            Err(_) => self.file.sync(),
-        }
-    }
-    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
-        self.file.set_len(len_bytes)
-    }
-    fn len_bytes(&self) -> io::Result<u64> {
-        self.file.len_bytes()
-    }
-    fn drop_cache(&self) -> io::Result<()> {
-        self.file.drop_cache()
-    }
-}
-
-fn flush_with_failing_syncs(root: &Path, failures: u32) -> (Files, Result<Vec<RowsetMeta>>) {
-    let fs = FailingSyncs { left: Arc::new(AtomicU32::new(failures)) };
-    let files = Files { fs: Arc::new(fs), ..files(root) };
+fn flush_with_failing_syncs(failing_syncs: u64) -> (Files, Result<Vec<RowsetMeta>>) {
+    let fs = SimFs::default();
+    fs.set_faults(Faults { failing_syncs, ..Faults::default() });
+    let files = files_on(Arc::new(fs), Path::new("/"));
     let input = FlushInput {
         lane: Lane::Background,
         table: Arc::new(table(&[schema(1)], 1)),
@@ -165,8 +94,7 @@ fn flush_with_failing_syncs(root: &Path, failures: u32) -> (Files, Result<Vec<Ro
 
 #[test]
 fn a_file_that_could_not_be_synced_is_written_anew_under_another_name() {
-    let dir = tempfile::tempdir().unwrap();
-    let (files, written) = flush_with_failing_syncs(dir.path(), 1);
+    let (files, written) = flush_with_failing_syncs(1);
     let rowset = &written.unwrap()[0];
     assert_eq!(rowset.segments[0].file, "4-0-1.parquet");
     let table = table(&[schema(1)], 1);
@@ -177,8 +105,7 @@ fn a_file_that_could_not_be_synced_is_written_anew_under_another_name() {
 
 #[test]
 fn a_device_that_goes_on_failing_fails_the_flush() {
-    let dir = tempfile::tempdir().unwrap();
-    let (files, written) = flush_with_failing_syncs(dir.path(), 2);
+    let (files, written) = flush_with_failing_syncs(2);
     assert!(matches!(written, Err(Error::Io { .. })));
     let table = table(&[schema(1)], 1);
     let tablet = files.dir.tablet(table.id, table.partitions[0].tablets[0]);

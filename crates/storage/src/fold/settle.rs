@@ -58,7 +58,7 @@ impl TableView {
             Event::Replace { tablet, removed, added } => self.merged(tablet, removed, added, gone),
             Event::Barrier { barrier: Barrier::Drop, .. } => {
                 gone.extend(self.rowsets());
-                self.delta.flushed(self.delta.cut(), kept);
+                self.delta.flushed(self.delta.freeze(), kept);
                 return false;
             }
             Event::Barrier { barrier: Barrier::Truncate { incarnation }, version, .. } => {
@@ -67,8 +67,8 @@ impl TableView {
                 if let Some(schema) = self.read_up_to(at).schema {
                     self.schema = schema;
                 }
-                // Sealed, so that earlier rows release their memory.
-                self.delta.cut();
+                // Frozen, so that earlier rows release their memory.
+                self.delta.freeze();
                 self.advance(at, version, kept);
                 self.empty(table, incarnation);
             }

@@ -81,7 +81,7 @@ struct Model {
     columns: u32,
     open: Option<TxnId>,
     /// The position of the last TRUNCATE.
-    cut: u64,
+    truncated: u64,
     /// Loads: LSN, group, and whether their rows are in files.
     loads: Vec<(u64, TxnId, bool)>,
     ended: Vec<TxnId>,
@@ -140,7 +140,7 @@ impl Model {
                 let barrier = match step {
                     Step::Truncate => {
                         self.incarnation += 1;
-                        self.cut = self.last;
+                        self.truncated = self.last;
                         Barrier::Truncate { incarnation: Incarnation(self.incarnation) }
                     }
                     _ => {
@@ -157,7 +157,7 @@ impl Model {
     /// The keys of the rows above `filed` that readers see.
     fn keys(&self, filed: u64, published: bool) -> Vec<i64> {
         let seen = |(at, txn, large): &&(u64, TxnId, bool)| {
-            !large && *at > filed.max(self.cut) && (!published || self.ended.contains(txn))
+            !large && *at > filed.max(self.truncated) && (!published || self.ended.contains(txn))
         };
         self.loads.iter().filter(seen).map(|(at, ..)| *at as i64).collect()
     }
@@ -302,7 +302,7 @@ fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
     assert_eq!(log.lost_truncate(), Some(lost));
     let bounds = Bounds { flushed: Lsn(0), horizon: *at, freshness: Freshness::Committed };
     let read = DeltaRead::new(&log.delta.chunks(&log.delta.head()), bounds);
-    assert_eq!((read.cut, read.parts.len()), (Some(Lsn(2)), 1));
+    assert_eq!((read.truncated, read.parts.len()), (Some(Lsn(2)), 1));
 }
 
 #[test]

@@ -14,14 +14,14 @@ use crate::error::Result;
 
 /// How the reader of a segment waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Waits {
+pub(super) enum WaitMode {
     /// Asynchronously, without blocking a thread.
     Awaiting,
     /// By blocking its thread; its futures are ready when first polled.
     Blocking,
 }
 
-impl Waits {
+impl WaitMode {
     /// Waits until the other side is dropped.
     pub async fn until_dropped(self, other: oneshot::Receiver<()>) {
         // Nothing is ever sent.
@@ -52,21 +52,21 @@ struct State {
 enum Slot {
     /// Being read; dropping the senders wakes the waiters.
     Reading(Vec<oneshot::Sender<()>>),
-    Kept {
-        open: Arc<Kept>,
+    Cached {
+        open: Arc<CachedFooter>,
         used: u64,
     },
 }
 
 /// A cached footer, whose memory is accounted for as long as it is in use.
-pub(super) struct Kept {
+pub(super) struct CachedFooter {
     pub open: Open,
     memory: Permit,
 }
 
 /// The state of a footer.
 enum Found<'a> {
-    Kept(Arc<Kept>),
+    Cached(Arc<CachedFooter>),
     /// Being read by another caller, until the sender is dropped.
     Read(oneshot::Receiver<()>),
     /// To be read by the caller.
@@ -102,16 +102,16 @@ impl Footers {
     pub async fn get(
         &self,
         number: u64,
-        waits: Waits,
+        wait_mode: WaitMode,
         read: impl Future<Output = Result<Open>>,
-    ) -> Result<Arc<Kept>> {
+    ) -> Result<Arc<CachedFooter>> {
         loop {
             match self.find(number) {
-                Found::Kept(kept) => {
+                Found::Cached(footer) => {
                     self.metrics.footer_hits.inc();
-                    return Ok(kept);
+                    return Ok(footer);
                 }
-                Found::Read(ended) => waits.until_dropped(ended).await,
+                Found::Read(ended) => wait_mode.until_dropped(ended).await,
                 Found::Missing(reading) => {
                     self.metrics.footer_misses.inc();
                     return Ok(reading.keep(read.await?));
@@ -121,9 +121,9 @@ impl Footers {
     }
 
     /// The footer of a segment if it is cached. This does not count as a use.
-    pub fn known(&self, number: u64) -> Option<Arc<Kept>> {
+    pub fn known(&self, number: u64) -> Option<Arc<CachedFooter>> {
         match self.state.lock().slots.get(&number) {
-            Some(Slot::Kept { open, .. }) => Some(Arc::clone(open)),
+            Some(Slot::Cached { open, .. }) => Some(Arc::clone(open)),
             _ => None,
         }
     }
@@ -132,7 +132,7 @@ impl Footers {
     pub fn forget(&self, number: u64) {
         let mut state = self.state.lock();
         let slot = state.slots.remove(&number);
-        if let Some(Slot::Kept { used, .. }) = &slot {
+        if let Some(Slot::Cached { used, .. }) = &slot {
             state.by_use.remove(used);
         }
         drop(state);
@@ -143,12 +143,12 @@ impl Footers {
         let mut state = self.state.lock();
         let State { slots, by_use, uses, .. } = &mut *state;
         match slots.get_mut(&number) {
-            Some(Slot::Kept { open, used }) => {
+            Some(Slot::Cached { open, used }) => {
                 by_use.remove(used);
                 *uses += 1;
                 *used = *uses;
                 by_use.insert(*used, number);
-                Found::Kept(Arc::clone(open))
+                Found::Cached(Arc::clone(open))
             }
             Some(Slot::Reading(waiting)) => {
                 let (sender, ended) = oneshot::channel();
@@ -165,21 +165,21 @@ impl Footers {
 
 impl Reading<'_> {
     /// Caches a footer, and evicts others if the budget is exceeded.
-    fn keep(self, open: Open) -> Arc<Kept> {
+    fn keep(self, open: Open) -> Arc<CachedFooter> {
         let memory = self.footers.memory.acquire_over(open.memory_bytes());
-        let kept = Arc::new(Kept { open, memory });
+        let footer = Arc::new(CachedFooter { open, memory });
         let mut gone = Vec::new();
         let mut state = self.footers.state.lock();
         state.uses += 1;
         let (used, number) = (state.uses, self.number);
         state.by_use.insert(used, number);
-        gone.extend(state.slots.insert(number, Slot::Kept { open: Arc::clone(&kept), used }));
+        gone.extend(state.slots.insert(number, Slot::Cached { open: Arc::clone(&footer), used }));
         let memory = &self.footers.memory;
         let mut over = memory.used_bytes().saturating_sub(memory.limit_bytes());
         while over > 0 {
             let Some((_, oldest)) = state.by_use.pop_first() else { break };
             let slot = state.slots.remove(&oldest);
-            if let Some(Slot::Kept { open, .. }) = &slot {
+            if let Some(Slot::Cached { open, .. }) = &slot {
                 // A footer in use counts as freed too: its memory will be released soon.
                 over = over.saturating_sub(open.memory.bytes());
             }
@@ -187,7 +187,7 @@ impl Reading<'_> {
         }
         drop(state);
         drop(gone);
-        kept
+        footer
     }
 }
 

@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::footers::{Kept, Waits};
+use super::footers::{CachedFooter, WaitMode};
 use super::index::{self, ColumnRange, Prune, Wanted};
 use super::source::{self, Open};
 use super::store::SegmentAccess;
@@ -121,7 +121,7 @@ impl Segment {
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`].
     pub async fn read_footer(&self) -> Result<()> {
-        self.open(Waits::Awaiting).await.map(drop)
+        self.open(WaitMode::Awaiting).await.map(drop)
     }
 
     /// Reads a share of the segment, blocking.
@@ -129,7 +129,7 @@ impl Segment {
     /// # Errors
     /// [`Error::Io`], [`Error::Corruption`]; also from the iterator, which ends there.
     pub fn scan(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
-        at_once(self.scan_with(request, share, Waits::Blocking))
+        at_once(self.scan_with(request, share, WaitMode::Blocking))
     }
 
     /// Like [`Self::scan`] without blocking a thread, neither here nor in [`Scan::next_batch`].
@@ -137,12 +137,17 @@ impl Segment {
     /// # Errors
     /// Those of [`Self::scan`].
     pub async fn scan_awaiting(&self, request: &ScanRequest, share: Share) -> Result<Scan> {
-        self.scan_with(request, share, Waits::Awaiting).await
+        self.scan_with(request, share, WaitMode::Awaiting).await
     }
 
-    async fn scan_with(&self, request: &ScanRequest, share: Share, waits: Waits) -> Result<Scan> {
-        let kept = self.open(waits).await?;
-        let open = &kept.open;
+    async fn scan_with(
+        &self,
+        request: &ScanRequest,
+        share: Share,
+        wait_mode: WaitMode,
+    ) -> Result<Scan> {
+        let footer = self.open(wait_mode).await?;
+        let open = &footer.open;
         let groups = share.groups(open.parquet().num_row_groups());
         let mut pruned = Pruned::default();
         let wanted = match &request.prune {
@@ -162,10 +167,10 @@ impl Segment {
             batch_rows: request.batch_rows,
             data: Data {
                 access: Arc::clone(&self.access),
-                waits,
+                wait_mode,
                 path: self.path.clone(),
                 bytes: self.meta.data_bytes,
-                kept,
+                footer,
             },
             pruned,
             ended: false,
@@ -174,10 +179,10 @@ impl Segment {
 
     /// The bounds of these columns if the footer is cached; `None` for columns without bounds.
     pub fn known_ranges(&self, columns: &[ColumnId]) -> Option<Vec<Option<ColumnRange>>> {
-        let kept = self.access.footers.known(self.number)?;
-        let parquet = kept.open.parquet();
+        let footer = self.access.footers.known(self.number)?;
+        let parquet = footer.open.parquet();
         let groups = 0..parquet.num_row_groups();
-        let wanted = self.wanted(&kept.open, columns);
+        let wanted = self.wanted(&footer.open, columns);
         let bounds = index::row_groups(parquet, groups, &wanted).ok()?;
         let range = |&id: &ColumnId| bounds.column(id).and_then(|bounds| bounds.range());
         Some(columns.iter().map(range).collect())
@@ -188,10 +193,10 @@ impl Segment {
     /// # Errors
     /// The first damage found.
     pub fn verify(&self) -> Result<()> {
-        let kept = at_once(self.open(Waits::Blocking))?;
+        let footer = at_once(self.open(WaitMode::Blocking))?;
         let (access, path) = (Arc::clone(&self.access), self.path.clone());
         let bytes = self.meta.data_bytes;
-        let data = Data { access, waits: Waits::Blocking, path, bytes, kept };
+        let data = Data { access, wait_mode: WaitMode::Blocking, path, bytes, footer };
         let mut at = 0;
         while at < bytes {
             let end = (at + VERIFY_BYTES).min(bytes);
@@ -201,14 +206,14 @@ impl Segment {
         Ok(())
     }
 
-    async fn open(&self, waits: Waits) -> Result<Arc<Kept>> {
-        self.access.footers.get(self.number, waits, self.open_file(waits)).await
+    async fn open(&self, wait_mode: WaitMode) -> Result<Arc<CachedFooter>> {
+        self.access.footers.get(self.number, wait_mode, self.open_file(wait_mode)).await
     }
 
-    async fn open_file(&self, waits: Waits) -> Result<Open> {
+    async fn open_file(&self, wait_mode: WaitMode) -> Result<Open> {
         let path = self.path.as_path();
         let range = source::footer_range(path, &self.meta)?;
-        let bytes = self.access.read(waits, path, vec![range]).await;
+        let bytes = self.access.read(wait_mode, path, vec![range]).await;
         let bytes =
             bytes.map_err(|error| failed(path, self.meta.data_bytes, error))?.swap_remove(0);
         Open::read(bytes, path, &self.meta, &self.schema)
@@ -354,10 +359,10 @@ impl Adapt {
 /// The data of a segment, verified before use.
 struct Data {
     access: Arc<SegmentAccess>,
-    waits: Waits,
+    wait_mode: WaitMode,
     path: PathBuf,
     bytes: u64,
-    kept: Arc<Kept>,
+    footer: Arc<CachedFooter>,
 }
 
 impl Data {
@@ -368,10 +373,10 @@ impl Data {
             Error::corruption(&self.path, self.bytes, what)
         };
         let reads = source::reads(ranges, self.bytes).ok_or_else(outside)?;
-        let read = self.access.read(self.waits, &self.path, reads.clone()).await;
+        let read = self.access.read(self.wait_mode, &self.path, reads.clone()).await;
         let read = read.map_err(|error| failed(&self.path, self.bytes, error))?;
         for (range, bytes) in reads.iter().zip(&read) {
-            self.kept.open.footer.check(&self.path, range.start, bytes)?;
+            self.footer.open.footer.check(&self.path, range.start, bytes)?;
         }
         let of = |range: &Range<u64>| {
             let at = reads.partition_point(|read| read.start <= range.start) - 1;
@@ -433,7 +438,7 @@ impl Scan {
     }
 
     fn decoder_of(&self, window: Window) -> Result<ParquetPushDecoder> {
-        let arrow = self.data.kept.open.arrow.clone();
+        let arrow = self.data.footer.open.arrow.clone();
         let mut builder = ParquetPushDecoderBuilder::new_with_metadata(arrow)
             .with_row_groups(vec![window.group])
             .with_projection(self.mask.clone())

@@ -12,7 +12,7 @@ use freshet_base::metrics::Metrics;
 use freshet_base::task::{InlinePool, Lane, PoolRef, run_in};
 use futures::future::BoxFuture;
 
-use super::footers::{Footers, Waits};
+use super::footers::{Footers, WaitMode};
 
 /// Stores the bytes of segments; currently in files.
 pub trait SegmentStore: Send + Sync + 'static {
@@ -108,16 +108,16 @@ impl SegmentAccess {
 
     pub(super) async fn read(
         &self,
-        waits: Waits,
+        wait_mode: WaitMode,
         path: &Path,
         ranges: Vec<Range<u64>>,
     ) -> io::Result<Vec<Bytes>> {
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         self.metrics.segment_reads.inc_by(ranges.len() as u64);
         self.metrics.segment_read_bytes.inc_by(bytes);
-        match waits {
-            Waits::Awaiting => self.store.read(path, ranges).await,
-            Waits::Blocking => self.store.read_blocking(path, &ranges),
+        match wait_mode {
+            WaitMode::Awaiting => self.store.read(path, ranges).await,
+            WaitMode::Blocking => self.store.read_blocking(path, &ranges),
         }
     }
 }

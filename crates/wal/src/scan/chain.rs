@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 
 use freshet_base::{LogPosition, Lsn};
 
-use super::index::{Index, Stretch, durable_known};
+use super::index::{BatchRun, Index, durable_known};
 use super::salvage::{self, Salvage};
-use super::{Corruption, FileState, Hole, LiveRecords, Place, ScanError, ScanInput};
+use super::{FileState, LiveRecords, ScanInput};
+use crate::damage::{Corruption, Hole, Place, ScanError};
 use crate::file::{LogFile, next_block};
 use crate::head::Head;
 use crate::reader::{Extent, FileReader, Form};
@@ -20,7 +21,7 @@ pub(super) struct Log {
     pub durable: Lsn,
     /// The highest LSN whose durability is recorded by something that remains when the batches
     /// after the end are removed.
-    pub covered: Lsn,
+    pub durable_recorded: Lsn,
     pub time_micros: Option<i64>,
     pub without_head: Vec<Hole>,
     /// The last batch, if nothing records that it was durable: file, begin and end.
@@ -57,13 +58,14 @@ impl Log {
         self.extents.push(extent);
     }
 
-    fn push_stretch(&mut self, stretch: &Stretch) {
-        let Stretch { file, offset, end, first, last, last_offset, ends_idle } = *stretch;
+    fn push_run(&mut self, run: &BatchRun) {
+        let BatchRun { file, offset, end, first, last, last_offset, ends_idle } = *run;
         let (first, last_position) = (first.first, last.position());
         self.push(Extent { file, offset, end, first, last: last_position, form: Form::Batches });
         self.time_micros = self.time_micros.max(Some(last.time_micros));
         // A batch of only idle records needs no later one to record its durability.
-        self.covered = self.covered.max(if ends_idle { last.last() } else { last.durable });
+        self.durable_recorded =
+            self.durable_recorded.max(if ends_idle { last.last() } else { last.durable });
         self.unsure = (last.last() > self.durable).then_some((file, last_offset, end));
     }
 }
@@ -79,20 +81,20 @@ pub(super) fn assemble(
         extents: Vec::new(),
         end: input.recycled,
         durable: index.durable(input),
-        covered: durable_known(input),
+        durable_recorded: durable_known(input),
         time_micros: None,
         without_head: Vec::new(),
         unsure: None,
         used: vec![0; input.files.len()],
     };
-    let mut sorted = index.stretches.clone();
-    sorted.sort_by_key(|stretch| {
+    let mut sorted = index.runs.clone();
+    sorted.sort_by_key(|run| {
         // Prefers the log itself to copies of it in user data.
-        let (first, last) = (stretch.first, stretch.last);
-        (first.first, Reverse(first.term), Reverse(last.last()), stretch.file, stretch.offset)
+        let (first, last) = (run.first, run.last);
+        (first.first, Reverse(first.term), Reverse(last.last()), run.file, run.offset)
     });
-    for stretch in &sorted {
-        let next = stretch.first;
+    for run in &sorted {
+        let next = run.first;
         if next.first <= log.end.lsn {
             continue;
         }
@@ -109,18 +111,18 @@ pub(super) fn assemble(
         } else {
             break;
         }
-        log.push_stretch(stretch);
+        log.push_run(run);
     }
     if log.end.lsn < log.durable {
         log.durable = index.durable_behind(log.end.lsn, log.durable);
         let hole = Hole { first: log.end.lsn.next(), last: log.durable };
         pass(hole, None, &mut log, (input, index, terms, reader))?;
     }
-    for broken in index.broken.iter().filter(|broken| broken.found.head.first <= log.end.lsn) {
-        log.time_micros = log.time_micros.max(Some(broken.found.head.time_micros));
+    for damaged in index.damaged.iter().filter(|damaged| damaged.found.head.first <= log.end.lsn) {
+        log.time_micros = log.time_micros.max(Some(damaged.found.head.time_micros));
         // Its head defines its length, so nothing may be written inside.
-        let end = broken.found.end().min(input.files[broken.file].bytes as usize);
-        log.used[broken.file] = log.used[broken.file].max(end);
+        let end = damaged.found.end().min(input.files[damaged.file].bytes as usize);
+        log.used[damaged.file] = log.used[damaged.file].max(end);
     }
     Ok(log)
 }
@@ -149,7 +151,7 @@ fn pass(
     for extent in extents {
         let missing = Hole { first: log.end.lsn.next(), last: before(extent.first) };
         unaccepted(missing, input.accepted_holes).map_or(Ok(()), |hole| Err(corrupt(log, hole)))?;
-        if !index.broken.iter().any(|broken| broken.takes(&extent)) {
+        if !index.damaged.iter().any(|damaged| damaged.takes(&extent)) {
             log.without_head.push(Hole { first: extent.first, last: extent.last.lsn });
         }
         log.push(extent);

@@ -2,14 +2,15 @@
 
 use freshet_base::{Lsn, Term};
 
-use super::{Hole, ScanError, ScanInput};
+use super::ScanInput;
+use crate::damage::{Hole, ScanError};
 use crate::head::{Body, Head};
 use crate::reader::{Extent, FileReader, Found, Walk};
 use crate::term::Terms;
 
 /// Consecutive valid batches in a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(super) struct BatchRun {
     pub file: usize,
     pub offset: usize,
     pub end: usize,
@@ -23,12 +24,12 @@ pub(super) struct Stretch {
 
 /// A batch with a valid head and a damaged record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Broken {
+pub(super) struct DamagedBatch {
     pub file: usize,
     pub found: Found,
 }
 
-impl Broken {
+impl DamagedBatch {
     pub fn holds(&self, lsn: Lsn) -> bool {
         (self.found.head.first..=self.found.head.last()).contains(&lsn)
     }
@@ -41,8 +42,8 @@ impl Broken {
 
 /// The batches in all files, by offset.
 pub(super) struct Index {
-    pub stretches: Vec<Stretch>,
-    pub broken: Vec<Broken>,
+    pub runs: Vec<BatchRun>,
+    pub damaged: Vec<DamagedBatch>,
     /// The highest LSN that a head names as durable.
     durable_named: Lsn,
     /// The highest term of a head.
@@ -55,9 +56,9 @@ impl Index {
         terms: &Terms,
         reader: &mut FileReader,
     ) -> Result<Self, ScanError> {
-        let (stretches, broken) = (Vec::new(), Vec::new());
+        let (runs, damaged) = (Vec::new(), Vec::new());
         let (durable_named, highest_term) = (Lsn::ZERO, input.recycled.term);
-        let mut index = Self { stretches, broken, durable_named, highest_term };
+        let mut index = Self { runs, damaged, durable_named, highest_term };
         for (at, file) in input.files.iter().enumerate() {
             reader.load(file, true)?;
             let (bytes, recycled_to) = (reader.bytes(), input.recycled.lsn);
@@ -73,12 +74,12 @@ impl Index {
         self.durable_named = self.durable_named.max(head.durable);
         self.highest_term = self.highest_term.max(head.term);
         let ends_idle = body == Body::Idle;
-        if body == Body::Broken {
-            self.broken.push(Broken { file, found });
+        if body == Body::Damaged {
+            self.damaged.push(DamagedBatch { file, found });
             return;
         }
         let end = found.end();
-        match self.stretches.last_mut() {
+        match self.runs.last_mut() {
             Some(last)
                 if (last.file, last.end) == (file, offset)
                     && head.follows(last.last.position()) =>
@@ -88,7 +89,7 @@ impl Index {
             }
             _ => {
                 let (first, last) = (head, head);
-                self.stretches.push(Stretch {
+                self.runs.push(BatchRun {
                     file,
                     offset,
                     end,
@@ -108,8 +109,8 @@ impl Index {
 
     /// The same if valid batches end at `end`: a batch becomes durable as a whole.
     pub fn durable_behind(&self, end: Lsn, durable: Lsn) -> Lsn {
-        let last = self.broken.iter().find(|b| b.found.head.first > end && b.holds(durable));
-        last.map_or(durable, |broken| broken.found.head.last())
+        let last = self.damaged.iter().find(|b| b.found.head.first > end && b.holds(durable));
+        last.map_or(durable, |damaged| damaged.found.head.last())
     }
 }
 

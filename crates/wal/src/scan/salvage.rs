@@ -3,9 +3,10 @@
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 
-use super::index::{Broken, Index};
-use super::{DamagedRecord, Hole, Place, ScanError, ScanInput};
-use crate::checksum::Salted;
+use super::ScanInput;
+use super::index::{DamagedBatch, Index};
+use crate::checksum::Salt;
+use crate::damage::{DamagedRecord, Hole, Place, ScanError};
 use crate::file::LogFile;
 use crate::head::Head;
 use crate::reader::{Extent, FileReader, Form};
@@ -42,9 +43,9 @@ pub(super) fn search(
     next: Option<&Head>,
     (input, index, terms, reader): (&ScanInput<'_>, &Index, &Terms, &mut FileReader),
 ) -> Result<Salvage, ScanError> {
-    let mut regions = broken_regions(hole, index);
-    let broken = index.broken.iter().map(|broken| broken.found.head);
-    let mut heads = broken.filter(|head| head.first > hole.first).collect::<Vec<_>>();
+    let mut regions = damaged_regions(hole, index);
+    let damaged = index.damaged.iter().map(|damaged| damaged.found.head);
+    let mut heads = damaged.filter(|head| head.first > hole.first).collect::<Vec<_>>();
     heads.extend(next.copied());
     heads.sort_by_key(|head| head.first);
     let mut first = hole.first;
@@ -63,9 +64,9 @@ pub(super) fn search(
             reader.load(&input.files[region.file], false)?;
             loaded = Some(region.file);
         }
-        let Some(salted) = terms.salted(region.term) else { continue };
+        let Some(salt) = terms.salt(region.term) else { continue };
         let file = &input.files[region.file];
-        salvage.region(&region, input.accepted_holes, (reader.bytes(), file, &salted));
+        salvage.region(&region, input.accepted_holes, (reader.bytes(), file, &salt));
     }
     salvage.extents.sort_by_key(|extent| (extent.first, extent.file, extent.offset));
     let mut before = Lsn(hole.first.get() - 1);
@@ -79,18 +80,18 @@ pub(super) fn search(
 }
 
 /// The bodies of damaged batches with valid heads.
-fn broken_regions(hole: Hole, index: &Index) -> Vec<Region> {
-    let inside = index.broken.iter().filter(|broken| {
-        broken.found.head.first <= hole.last && broken.found.head.last() >= hole.first
+fn damaged_regions(hole: Hole, index: &Index) -> Vec<Region> {
+    let inside = index.damaged.iter().filter(|damaged| {
+        damaged.found.head.first <= hole.last && damaged.found.head.last() >= hole.first
     });
-    let region = |broken: &Broken| Region {
-        file: broken.file,
-        begin: broken.found.offset + BATCH_HEAD_BYTES,
-        end: broken.found.offset + broken.found.head.batch_bytes(),
+    let region = |damaged: &DamagedBatch| Region {
+        file: damaged.file,
+        begin: damaged.found.offset + BATCH_HEAD_BYTES,
+        end: damaged.found.offset + damaged.found.head.batch_bytes(),
         lsns: hole,
-        index: broken.found.head.index,
-        term: broken.found.head.term,
-        time_micros: broken.found.head.time_micros,
+        index: damaged.found.head.index,
+        term: damaged.found.head.term,
+        time_micros: damaged.found.head.time_micros,
     };
     inside.map(region).collect()
 }
@@ -101,10 +102,10 @@ fn free_regions(index: &Index, files: &[LogFile], (next, lsns): (&Head, Hole)) -
     let (term, time_micros) = (next.previous, next.time_micros);
     let mut regions = Vec::new();
     for (file, log_file) in files.iter().enumerate() {
-        let whole = index.stretches.iter().filter(|stretch| stretch.file == file);
-        let broken = index.broken.iter().filter(|broken| broken.file == file);
-        let mut taken = whole.map(|stretch| (stretch.offset, stretch.end)).collect::<Vec<_>>();
-        taken.extend(broken.map(|broken| (broken.found.offset, broken.found.end())));
+        let whole = index.runs.iter().filter(|run| run.file == file);
+        let damaged = index.damaged.iter().filter(|damaged| damaged.file == file);
+        let mut taken = whole.map(|run| (run.offset, run.end)).collect::<Vec<_>>();
+        taken.extend(damaged.map(|damaged| (damaged.found.offset, damaged.found.end())));
         taken.sort_unstable();
         let mut begin = 0;
         for (offset, end) in taken.into_iter().chain([(log_file.bytes as usize, usize::MAX)]) {
@@ -124,13 +125,13 @@ impl Salvage {
         &mut self,
         region: &Region,
         accepted_holes: &[Hole],
-        (bytes, log_file, salted): (&[u8], &LogFile, &Salted),
+        (bytes, log_file, salt): (&[u8], &LogFile, &Salt),
     ) {
         let bytes = &bytes[..region.end.min(bytes.len())];
         let (mut at, mut before) = (region.begin, Lsn(region.lsns.first.get() - 1));
         let mut open: Option<Extent> = None;
         while at < bytes.len() {
-            let (header, stamp) = match parse(&bytes[at..], salted) {
+            let (header, stamp) = match parse(&bytes[at..], salt) {
                 Parsed::Frame(frame) => (frame.header, None),
                 Parsed::DamagedPayload { header, stamp } => (header, Some(stamp)),
                 Parsed::Nothing => {

@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use freshet_base::Lsn;
 use freshet_base::io::Mode;
 
+use super::ScanInput;
 use super::index::Index;
-use super::{ScanError, ScanInput};
 use crate::BLOCK_BYTES;
 use crate::buffer::AlignedBuffer;
+use crate::damage::ScanError;
 use crate::file::LogFile;
 use crate::reader::{FileReader, Walk};
 use crate::term::Terms;
@@ -29,20 +30,20 @@ pub(super) fn remains(
     terms: &Terms,
     reader: &mut FileReader,
 ) -> Result<Vec<Remains>, ScanError> {
-    let torn = index.broken.iter().filter(|broken| broken.found.head.last() > end);
+    let torn = index.damaged.iter().filter(|damaged| damaged.found.head.last() > end);
     let mut remains = torn
-        .map(|broken| Remains {
-            file: broken.file,
-            offset: broken.found.offset,
-            first: broken.found.head.first,
+        .map(|damaged| Remains {
+            file: damaged.file,
+            offset: damaged.found.offset,
+            first: damaged.found.head.first,
         })
         .collect::<Vec<_>>();
-    for stretch in index.stretches.iter().filter(|stretch| stretch.last.last() > end) {
-        reader.load(&input.files[stretch.file], false)?;
-        let bytes = &reader.bytes()[..stretch.end];
-        let walk = Walk { bytes, at: stretch.offset, terms, recycled_to: end };
+    for run in index.runs.iter().filter(|run| run.last.last() > end) {
+        reader.load(&input.files[run.file], false)?;
+        let bytes = &reader.bytes()[..run.end];
+        let walk = Walk { bytes, at: run.offset, terms, recycled_to: end };
         remains.extend(walk.map(|found| Remains {
-            file: stretch.file,
+            file: run.file,
             offset: found.offset,
             first: found.head.first,
         }));

@@ -1,12 +1,14 @@
 //! Tests of recovery for individual sequences of events.
 
 use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
+use freshet_testkit::Fate;
 use proptest::prelude::*;
 
 use super::*;
+use crate::damage::Corruption;
 use crate::head::Head;
 use crate::record::Header;
-use crate::testing::{BLOCK, Fate, Kept, Running, Store, read_all};
+use crate::testing::{BLOCK, Kept, Running, Store, read_all};
 
 mod damage;
 
@@ -33,7 +35,7 @@ fn torn(store: &Store, running: &mut Running, payloads: &[&[u8]], fates: &[Fate]
     store.fs.cut_after(0, fates.to_vec());
     running.drive();
     assert_eq!(running.durable(), before, "nothing of a torn batch is acknowledged");
-    store.fs.restart();
+    store.fs.crash();
     kept
 }
 
@@ -121,7 +123,7 @@ fn a_torn_record_and_its_old_successor_do_not_follow_the_next_term() {
     assert_eq!(records, [first.clone(), again.clone()]);
     assert_eq!(scan.tail, Tail::Clean, "old 3 is of a term that ended at 1");
     let third = append_alone(&mut running, &[33; 50]);
-    let fourth = append_alone(&mut running, b"covers the third");
+    let fourth = append_alone(&mut running, b"follows the third");
     // Nor does it reappear after damage to the head of the batch in front of the new 3.
     let path = store.files[0].path.clone();
     store.fs.edit(&path, |bytes| bytes[2 * BLOCK] ^= 1);
@@ -174,7 +176,7 @@ fn blocks_above_the_durable_lsn_are_written_again() {
     let (running, records, scan) = store.recover();
     assert_eq!((records, scan.end.lsn), (kept.clone(), Lsn(3)));
     drop(running);
-    store.fs.restart();
+    store.fs.crash();
     assert_eq!(store.recover().1, kept, "what was replayed once stays");
 }
 
@@ -317,13 +319,13 @@ fn user_bytes_that_look_like_a_batch_are_none() {
     let mut running = store.first_start(3);
     let first = append_alone(&mut running, b"one");
     // A forged batch with the correct salt and next LSN, at a possible start of a batch.
-    let salted = Terms::new(&store.secrets).salted(Term(1)).unwrap();
+    let salt = Terms::new(&store.secrets).salt(Term(1)).unwrap();
     let header = Header {
         kind: 9,
         stamp_bytes: 0,
         payload_bytes: 6,
         lsn: Lsn(3),
-        payload_checksum: salted.of(&[b"forged"]),
+        payload_checksum: salt.checksum(&[b"forged"]),
     };
     let head = Head {
         term: Term(1),
@@ -336,8 +338,8 @@ fn user_bytes_that_look_like_a_batch_are_none() {
         time_micros: 0,
     };
     let mut payload = vec![0; ONE_BLOCK];
-    payload.extend_from_slice(&head.encode(&salted));
-    payload.extend_from_slice(&header.encode(b"", &salted));
+    payload.extend_from_slice(&head.encode(&salt));
+    payload.extend_from_slice(&header.encode(b"", &salt));
     payload.extend_from_slice(b"forged\0\0");
     let second = append_alone(&mut running, &payload);
     let scan = store.scan().unwrap();

@@ -1,19 +1,20 @@
 use std::path::PathBuf;
 
+use freshet_testkit::{Fate, SimFs};
+
 use super::*;
-use crate::testing::{Fate, MemFs};
 
 fn path() -> PathBuf {
     PathBuf::from("/raft.state")
 }
 
-fn read(fs: &MemFs) -> TermFile {
+fn read(fs: &SimFs) -> TermFile {
     read_term(fs, &path()).unwrap()
 }
 
 #[test]
 fn a_term_comes_back_and_one_rotten_block_harms_nobody() {
-    let fs = MemFs::default();
+    let fs = SimFs::default();
     assert_eq!(read(&fs), TermFile::Missing);
     write_term(&fs, &path(), Term(7)).unwrap();
     assert_eq!(read(&fs), TermFile::Term(Term(7)));
@@ -37,11 +38,11 @@ fn a_term_comes_back_and_one_rotten_block_harms_nobody() {
 fn a_torn_write_leaves_one_term_or_the_other() {
     for fate in [Fate::Old, Fate::New, Fate::Garbage] {
         for write in 0..2 {
-            let fs = MemFs::default();
+            let fs = SimFs::default();
             write_term(&fs, &path(), Term(7)).unwrap();
             fs.cut_after(write, vec![fate]);
             assert!(write_term(&fs, &path(), Term(8)).is_err());
-            fs.restart();
+            fs.crash();
             let term = read(&fs).term().unwrap_or_else(|| panic!("{fate:?} in write {write}"));
             assert!(term == Term(7) || term == Term(8));
             write_term(&fs, &path(), term.next()).unwrap();
@@ -58,22 +59,22 @@ fn a_torn_write_leaves_one_term_or_the_other() {
 #[test]
 fn a_write_that_is_torn_leaves_the_block_that_was_good() {
     for rotten in 0..2 {
-        let fs = MemFs::default();
+        let fs = SimFs::default();
         write_term(&fs, &path(), Term(7)).unwrap();
         fs.edit(&path(), |bytes| bytes[rotten * BLOCK + 8] ^= 1);
         fs.cut_after(0, vec![Fate::Garbage]);
         assert!(write_term(&fs, &path(), Term(8)).is_err());
-        fs.restart();
+        fs.crash();
         assert_eq!(read(&fs), TermFile::OneBlock(Term(7)), "block {rotten} was rotten");
     }
     // Nor is a truncated file recreated.
-    let fs = MemFs::default();
+    let fs = SimFs::default();
     write_term(&fs, &path(), Term(7)).unwrap();
     fs.edit(&path(), |bytes| bytes.truncate(BLOCK + 10));
     assert_eq!(read(&fs), TermFile::OneBlock(Term(7)));
     fs.cut_after(0, vec![Fate::Garbage]);
     assert!(write_term(&fs, &path(), Term(8)).is_err());
-    fs.restart();
+    fs.crash();
     assert_eq!(read(&fs), TermFile::OneBlock(Term(7)));
     write_term(&fs, &path(), Term(8)).unwrap();
     assert_eq!(read(&fs), TermFile::Term(Term(8)));
@@ -83,12 +84,12 @@ fn a_write_that_is_torn_leaves_the_block_that_was_good() {
 fn a_term_has_a_salt_of_its_own_and_there_is_none_before_the_first() {
     let secrets = [Secret { from: Term(0), key: [1, 2] }, Secret { from: Term(3), key: [3, 4] }];
     let terms = Terms::new(&secrets);
-    let of = |term: u64| terms.salted(Term(term)).map(|salted| salted.of(&[b"bytes"]));
+    let of = |term: u64| terms.salt(Term(term)).map(|salt| salt.checksum(&[b"bytes"]));
     assert_eq!(of(0), None);
     let sums = [1, 2, 3, 4].map(|term| of(term).unwrap());
     assert!((1..4).all(|at| !sums[..at].contains(&sums[at])), "{sums:?}");
     let before = Terms::new(&secrets[..1]);
-    let unchanged = |term: u64| before.salted(Term(term)).unwrap().of(&[b"bytes"]);
+    let unchanged = |term: u64| before.salt(Term(term)).unwrap().checksum(&[b"bytes"]);
     assert_eq!(unchanged(2), sums[1], "a new secret leaves the terms before it alone");
     assert_ne!(unchanged(3), sums[2]);
 }

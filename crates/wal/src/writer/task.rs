@@ -14,15 +14,15 @@ use futures::future::BoxFuture;
 use super::Wal;
 use crate::buffer::AlignedBuffer;
 use crate::head::Head;
-use crate::queue::Piece;
+use crate::queue::Batch;
 use crate::recycle::Slot;
-use crate::room::Class;
+use crate::room::Priority;
 
 /// The next action of the writer.
 enum Turn {
-    /// Write the batch just taken from the queue.
+    /// Write the batches just taken from the queue.
     Write,
-    /// The log is idle, and no later batch head covers its last record.
+    /// The log is idle, and no later batch head records its last record as durable.
     Idle,
     /// Everything is written, and the log is to stop.
     Stop,
@@ -30,15 +30,15 @@ enum Turn {
 
 /// State of the writer between turns.
 struct WriterState {
-    batch: Vec<Piece>,
+    batches: Vec<Batch>,
     /// The end of the last durable batch.
     position: LogPosition,
-    /// Buffer to assemble pieces that are not contiguous in memory.
+    /// Buffer to assemble batches that are not contiguous in memory.
     scratch: AlignedBuffer,
     /// The last durable record appended by a caller, as opposed to an idle record.
     last_of_callers: Lsn,
     /// The highest LSN that a durable batch head records as durable.
-    covered: Lsn,
+    durable_recorded: Lsn,
     idle: Option<IdleTimer>,
 }
 
@@ -50,8 +50,8 @@ struct IdleTimer {
 
 impl WriterState {
     /// Whether a restart could not know that the last record was acknowledged.
-    fn is_uncovered(&self) -> bool {
-        self.last_of_callers > self.covered
+    fn needs_idle_record(&self) -> bool {
+        self.last_of_callers > self.durable_recorded
     }
 }
 
@@ -65,27 +65,27 @@ impl Wal {
     }
 
     async fn write_until_stopped(&self) {
-        let mut desk = WriterState {
-            batch: Vec::new(),
+        let mut state = WriterState {
+            batches: Vec::new(),
             position: self.term.after,
-            scratch: AlignedBuffer::new(self.options.piece_bytes()),
+            scratch: AlignedBuffer::new(self.options.batch_bytes()),
             // Records at the end of the previous term are readable from now on, so they must not
             // get lost.
             last_of_callers: self.term.after.lsn,
-            covered: self.term.covered,
+            durable_recorded: self.term.durable_recorded,
             idle: None,
         };
         loop {
-            match self.next_turn(&mut desk).await {
+            match self.next_turn(&mut state).await {
                 Turn::Write => {
                     yield_now().await;
-                    if let Err(message) = self.write_batch(&mut desk).await {
+                    if let Err(message) = self.write_batches(&mut state).await {
                         self.poisoned.store(true, Ordering::Release);
                         (self.world.on_fatal)(&message);
                         return;
                     }
                 }
-                Turn::Idle => self.cover(&mut desk),
+                Turn::Idle => self.queue_idle_record(&mut state),
                 Turn::Stop => return,
             }
         }
@@ -93,22 +93,22 @@ impl Wal {
 
     /// Waits for work. The only timer is that of idleness: while one batch is written, the next one
     /// accumulates.
-    fn next_turn<'a>(&'a self, desk: &'a mut WriterState) -> impl Future<Output = Turn> + 'a {
+    fn next_turn<'a>(&'a self, state: &'a mut WriterState) -> impl Future<Output = Turn> + 'a {
         poll_fn(move |context| {
             self.writer.register(context.waker());
             let stopping = {
                 let mut log = self.log.lock();
                 if !log.queue.is_empty() {
-                    log.queue.take(&mut desk.batch);
+                    log.queue.take(&mut state.batches);
                     return Poll::Ready(Turn::Write);
                 }
                 log.writer_sleeps = true;
                 log.stopping
             };
-            match (stopping, desk.is_uncovered()) {
+            match (stopping, state.needs_idle_record()) {
                 (true, true) => Poll::Ready(Turn::Idle),
                 (true, false) => Poll::Ready(Turn::Stop),
-                (false, true) => self.poll_idle(desk, context).map(|()| Turn::Idle),
+                (false, true) => self.poll_idle(state, context).map(|()| Turn::Idle),
                 (false, false) => Poll::Pending,
             }
         })
@@ -117,15 +117,15 @@ impl Wal {
     /// Ready once nothing was written for `idle_after`. The timer keeps running while batches are
     /// written, and is restarted only when it expires: a timer per batch would cost more than the
     /// batch.
-    fn poll_idle(&self, desk: &mut WriterState, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_idle(&self, state: &mut WriterState, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            let timer = desk.idle.get_or_insert_with(|| IdleTimer {
+            let timer = state.idle.get_or_insert_with(|| IdleTimer {
                 horizon: self.horizon.get(),
                 sleep: self.world.clock.sleep(self.options.idle_after),
             });
             std::task::ready!(timer.sleep.poll_unpin(context));
             let was_idle = timer.horizon == self.horizon.get();
-            desk.idle = None;
+            state.idle = None;
             if was_idle {
                 return Poll::Ready(());
             }
@@ -134,93 +134,93 @@ impl Wal {
 
     /// Queues an idle record, whose batch head records everything before it as durable. If there is
     /// no space for it the log is full, and records that free space will have the same effect.
-    fn cover(&self, desk: &mut WriterState) {
-        desk.covered = desk.last_of_callers;
-        if let Some(room) = self.ledger.try_reserve(0, Class::Privileged) {
+    fn queue_idle_record(&self, state: &mut WriterState) {
+        state.durable_recorded = state.last_of_callers;
+        if let Some(room) = self.space.try_reserve(0, Priority::Privileged) {
             self.append_idle(room);
         }
     }
 
-    async fn write_batch(&self, desk: &mut WriterState) -> Result<(), String> {
-        let mut batch = std::mem::take(&mut desk.batch);
-        for mut piece in batch.drain(..) {
-            let slot = self.place(piece.block_bytes());
-            let head = self.seal(&mut piece, desk.position);
-            self.write_piece(&piece, &slot, &mut desk.scratch).map_err(|error| {
+    async fn write_batches(&self, state: &mut WriterState) -> Result<(), String> {
+        let mut batches = std::mem::take(&mut state.batches);
+        for mut batch in batches.drain(..) {
+            let slot = self.place(batch.block_bytes());
+            let head = self.seal(&mut batch, state.position);
+            self.write_batch(&batch, &slot, &mut state.scratch).map_err(|error| {
                 let last = head.last();
                 let path = slot.file.log_file.path.display();
                 let offset = slot.offset;
                 format!("log write up to LSN {last} failed: {path} at byte {offset}: {error}")
             })?;
             yield_now().await;
-            self.finish_piece(piece, &head, desk);
+            self.finish_batch(batch, &head, state);
         }
-        desk.batch = batch;
+        state.batches = batches;
         Ok(())
     }
 
     fn place(&self, block_bytes: u64) -> Slot {
         let slot = self.files.lock().place(block_bytes);
         if slot.switched {
-            self.ledger.switch_file();
+            self.space.switch_file();
             self.file_maker.wake();
         }
         slot
     }
 
-    /// Completes a piece with its batch head.
-    fn seal(&self, piece: &mut Piece, before: LogPosition) -> Head {
+    /// Completes a batch with its head.
+    fn seal(&self, batch: &mut Batch, before: LogPosition) -> Head {
         let head = Head {
             term: self.term.term,
             index: before.index.next(),
             previous: before.term,
-            first: piece.first(),
-            records: piece.records,
-            frames_bytes: piece.frames_bytes(),
+            first: batch.first(),
+            records: batch.records,
+            frames_bytes: batch.frames_bytes(),
             durable: self.horizon.get(),
-            time_micros: piece.time_micros,
+            time_micros: batch.time_micros,
         };
         assert!(head.follows(before), "batches stand in the log as they follow each other");
         assert_eq!(head.durable, before.lsn, "a batch is written when those before are durable");
-        piece.close(&head.encode(&self.salted));
+        batch.close(&head.encode(&self.salt));
         head
     }
 
-    /// Writes a piece to the device; durable on return.
-    fn write_piece(
+    /// Writes a batch to the device; durable on return.
+    fn write_batch(
         &self,
-        piece: &Piece,
+        batch: &Batch,
         slot: &Slot,
         scratch: &mut AlignedBuffer,
     ) -> io::Result<()> {
         self.world.failpoints.pass("wal-before-write")?;
         let started = self.world.clock.now();
-        match piece.contiguous() {
+        match batch.contiguous() {
             Some(bytes) => slot.file.file.write_all_at(bytes, slot.offset)?,
-            None => write_through(scratch, piece.parts(), &*slot.file.file, slot.offset)?,
+            None => write_through(scratch, batch.parts(), &*slot.file.file, slot.offset)?,
         }
         let took = self.world.clock.now().saturating_sub(started);
         self.world.failpoints.pass("wal-after-write")?;
         let metrics = &self.world.metrics;
         metrics.wal_sync_seconds.observe(took.as_secs_f64());
         metrics.wal_syncs.inc();
-        metrics.wal_bytes.inc_by(piece.block_bytes());
-        metrics.wal_records.inc_by(u64::from(piece.records));
+        metrics.wal_bytes.inc_by(batch.block_bytes());
+        metrics.wal_records.inc_by(u64::from(batch.records));
         Ok(())
     }
 
-    /// Publishes that a piece is durable.
-    fn finish_piece(&self, piece: Piece, head: &Head, desk: &mut WriterState) {
-        let block_bytes = piece.block_bytes();
-        desk.position = head.position();
-        self.files.lock().wrote(head.first, desk.position, block_bytes);
+    /// Publishes that a batch is durable.
+    fn finish_batch(&self, batch: Batch, head: &Head, state: &mut WriterState) {
+        let block_bytes = batch.block_bytes();
+        state.position = head.position();
+        self.files.lock().wrote(head.first, state.position, block_bytes);
         self.horizon.advance(head.last());
-        self.ledger.written(piece.charge_bytes, block_bytes);
-        desk.covered = head.durable;
-        if piece.of_callers {
-            desk.last_of_callers = head.last();
+        self.space.written(batch.charge_bytes, block_bytes);
+        state.durable_recorded = head.durable;
+        if batch.of_callers {
+            state.last_of_callers = head.last();
         }
-        let buffer = piece.into_buffer();
+        let buffer = batch.into_buffer();
         let surplus = self.log.lock().queue.give_back(buffer);
         drop(surplus);
     }

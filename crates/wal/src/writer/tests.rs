@@ -45,7 +45,7 @@ fn everything_queued_is_one_write_and_the_next_batch_starts_a_block() {
 }
 
 #[test]
-fn a_batch_of_many_pieces_goes_over_files_in_order() {
+fn many_batches_go_over_files_in_order() {
     let mut store = Store::small();
     let mut running = store.first_start(6);
     let mut watch = running.wal.horizon().subscribe();
@@ -107,7 +107,7 @@ fn a_failed_write_is_fatal_and_acknowledges_nobody() {
 }
 
 #[test]
-fn an_idle_log_covers_its_last_record_once() {
+fn an_idle_log_records_once_that_its_last_record_is_durable() {
     let mut store = Store::small();
     let mut running = store.first_start(1);
     running.append(1, b"one");
@@ -134,7 +134,7 @@ fn an_idle_log_covers_its_last_record_once() {
 }
 
 #[test]
-fn a_stopped_log_has_written_everything_and_covered_it() {
+fn a_stopped_log_has_written_everything_and_that_it_is_durable() {
     let mut store = Store::small();
     let running = store.first_start(1);
     let kept = running.append(1, b"last words");
@@ -151,7 +151,10 @@ fn a_log_has_ended_when_its_last_record_is_written() {
     running.append(1, b"last words");
     running.drive();
     running.wal.stop();
-    assert!(running.wal.ended().now_or_never().is_none(), "one more record covers the last");
+    assert!(
+        running.wal.ended().now_or_never().is_none(),
+        "one more record tells that the last is durable"
+    );
     running.drive();
     assert!(running.wal.ended().now_or_never().is_some());
     assert_eq!(running.wal.stats().next_lsn, running.durable().next());
@@ -295,7 +298,7 @@ fn threads_append_in_one_order() {
         term: Term(1),
         secrets: secrets.clone(),
         after: LogPosition::default(),
-        covered: Lsn::ZERO,
+        durable_recorded: Lsn::ZERO,
         clock: Arc::new(LogClock::new(clock, None)),
     };
     let states = files.iter().cloned().map(|file| FileState { file, live: None, leaving: false });

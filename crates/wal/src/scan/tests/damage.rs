@@ -1,9 +1,10 @@
 //! Tests of damage, of salvaging, and of accepted losses.
 
 use freshet_base::{Lsn, Term};
+use freshet_testkit::Fate;
 
 use super::{append_alone, corruption, hole, torn, written};
-use crate::testing::{BLOCK, Fate, Running, Store, read_all};
+use crate::testing::{BLOCK, Running, Store, read_all};
 
 /// A hole with some records that are intact on the device, without the head of their batch.
 #[test]
@@ -61,7 +62,7 @@ fn what_was_durable_stays_so_when_a_torn_head_becomes_zeros() {
     written_again(&mut running);
     torn(&store, &mut running, &[&[3; 5000]], &[Fate::New, Fate::Old]);
     let (mut running, records, scan) = store.recover();
-    assert_eq!((records.len(), scan.durable_lsn, scan.covered), (2, Lsn(2), Lsn(1)));
+    assert_eq!((records.len(), scan.durable_lsn, scan.durable_recorded), (2, Lsn(2), Lsn(1)));
     // No record is appended.
     running.drive();
     store.clock.ring();
@@ -199,7 +200,7 @@ fn a_damaged_frame_costs_no_other_record_of_its_batch() {
     let mut running = store.first_start(3);
     let mut kept: Vec<_> = (0..10_u8).map(|at| running.append(1, &[at; 100])).collect();
     running.drive();
-    kept.push(append_alone(&mut running, b"covers them"));
+    kept.push(append_alone(&mut running, b"follows them"));
     let frame = 32 + 8 + 104;
     let at = 64 + 6 * frame;
     for byte in 0..frame - 4 {

@@ -2,9 +2,10 @@ use freshet_base::budget::Budget;
 use freshet_base::task::Lane;
 use freshet_base::{ColumnId, RowsetId, SchemaVersion, TxnId};
 use futures::executor::block_on;
+use imbl::HashMap;
 
 use super::*;
-use crate::delta::{DeltaEntry, Payload};
+use crate::delta::{Delta, DeltaEntry, Payload};
 use crate::flush::{Files, FlushInput, flush};
 use crate::rowset::known_ranges;
 use crate::segment::ScanRequest;
@@ -69,8 +70,8 @@ impl Store {
 
     /// Flushes everything: files are added and rows removed in one step.
     fn flush(&self) {
-        let cut = self.delta.cut();
-        let before = self.pin(cut.get());
+        let frozen = self.delta.freeze();
+        let before = self.pin(frozen.get());
         let view = Arc::clone(&self.views.load().tables[&TABLE]);
         let rows = before.table(TABLE).unwrap().unwrap();
         let input = FlushInput {
@@ -78,17 +79,17 @@ impl Store {
             table: Arc::new(table(&[schema(1)], 1)),
             schema: schema(1),
             batches: rows.delta_batches().unwrap(),
-            lsns: (view.flushed.next(), cut),
+            lsns: (view.flushed.next(), frozen),
             turn: 0,
         };
-        let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(cut.get())));
+        let meta = block_on(flush(&self.files, input, 1 << 30, || RowsetId(frozen.get())));
         let open = |meta: freshet_meta::RowsetMeta| {
             let dir = self.files.dir.tablet(TABLE, meta.tablet);
             Arc::new(Rowset::new(&self.files.segments, &dir, meta, &schema(1)))
         };
         let rowsets = meta.unwrap().into_iter().map(open).collect();
         let publish = Event::Publish { version: view.version, schema: schema(1), rowsets };
-        self.views.settle(cut, vec![(TABLE, publish)], Arc::default);
+        self.views.settle(frozen, vec![(TABLE, publish)], Arc::default);
     }
 }
 
@@ -116,7 +117,7 @@ fn a_truncate_hides_files_and_rows_below_it_at_its_lsn_and_not_before() {
     store.push(1, 0, &[1]);
     store.flush();
     store.push(2, 0, &[2]);
-    store.delta.push_cut(Lsn(3));
+    store.delta.push_truncate(Lsn(3));
     store.push(4, 0, &[4]);
     assert_eq!(store.keys(&store.pin(2)), [1, 2]);
     assert!(store.keys(&store.pin(3)).is_empty());

@@ -1,6 +1,5 @@
-use rand::SeedableRng;
-
 use super::*;
+use crate::inode::SECTOR_BYTES;
 
 fn disk(seed: u64) -> SimFs {
     let fs = SimFs::new(StdRng::seed_from_u64(seed), 1 << 20);
@@ -124,4 +123,30 @@ fn what_a_sync_failed_to_write_no_later_sync_writes() {
     assert_eq!(fs.read(Path::new("/d/a")).unwrap(), [2; 512]);
     file.drop_cache().unwrap();
     assert_eq!(fs.read(Path::new("/d/a")).unwrap(), [1; 512]);
+}
+
+#[test]
+fn blocks_of_a_torn_write_have_the_fates_that_they_were_given() {
+    let fs = disk(1);
+    let path = Path::new("/d/a");
+    let write = |byte: u8| {
+        let file = fs.open(path, Mode::Direct).unwrap();
+        file.write_all_at(&[byte; 4 * 4096], 0)
+    };
+    let blocks = || fs.read(path).unwrap().chunks(4096).map(|b| b[0]).collect::<Vec<_>>();
+    fs.open(path, Mode::CreateNew).unwrap();
+    fs.sync_dir(Path::new("/d")).unwrap();
+    fs.cut_after(1, vec![Fate::Old, Fate::New, Fate::Garbage, Fate::Volatile]);
+    write(1).unwrap();
+    assert!(write(2).is_err() && fs.has_crashed());
+    fs.crash();
+    assert_eq!(blocks(), [1, 2, 1 ^ 0x5a, 2]);
+    fs.crash();
+    assert_eq!(blocks(), [1, 2, 1 ^ 0x5a, 1]);
+    fs.cut_after(0, vec![Fate::Volatile]);
+    assert!(write(3).is_err());
+    fs.crash();
+    write(3).unwrap();
+    fs.crash();
+    assert_eq!(blocks(), [3; 4], "what is written again stays");
 }

@@ -9,7 +9,7 @@ use freshet_base::task::yield_core;
 use freshet_schema::TableSchema;
 use freshet_schema::columns::ColumnsBuilder;
 
-use super::node::{Entry, Place, Raw};
+use super::encoded::{EncodedRows, Entry, Place};
 use crate::error::Result;
 
 /// For more visible ranges than this, one filter is cheaper than many small batches.
@@ -18,7 +18,7 @@ const SLICES_MAX: usize = 4;
 const TURN_BYTES: usize = 128 << 10;
 
 /// The columns of a chunk.
-pub(super) struct Rolled {
+pub(super) struct Columns {
     runs: Vec<Run>,
 }
 
@@ -30,8 +30,8 @@ struct Run {
     rows: Range<usize>,
 }
 
-impl Rolled {
-    pub fn new(entries: &[Entry], schemas: &[Arc<TableSchema>], raw: &Raw) -> Self {
+impl Columns {
+    pub fn new(entries: &[Entry], schemas: &[Arc<TableSchema>], encoded: &EncodedRows) -> Self {
         let mut runs = Vec::new();
         let mut arena_at = 0;
         let mut rows_at = 0;
@@ -46,9 +46,9 @@ impl Rolled {
                 let bytes = match entry.place {
                     Place::Arena { end } => {
                         let start = std::mem::replace(&mut arena_at, end as usize);
-                        &raw.arena[start..arena_at]
+                        &encoded.arena[start..arena_at]
                     }
-                    Place::Shared { index } => &raw.shared[index as usize][..],
+                    Place::Shared { index } => &encoded.shared[index as usize][..],
                 };
                 builder.append(bytes, count);
                 rows_at = entry.rows_end as usize;
