@@ -73,10 +73,6 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
 pub struct AuthData {
     /// SHA1(SHA1(password)), for `mysql_native_password`.
     pub native: Option<[u8; 20]>,
-    /// SHA256(SHA256(password)), which format 1 stored for `caching_sha2_password`: used until the
-    /// password changes, never written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sha2: Option<[u8; 32]>,
     /// The slow, salted hash for `caching_sha2_password`, in MySQL's format: `$A$005$`, salt,
     /// digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +81,7 @@ pub struct AuthData {
 
 impl AuthData {
     pub fn is_empty_password(&self) -> bool {
-        self.native.is_none() && self.sha2.is_none() && self.sha2_slow.is_none()
+        self.native.is_none() && self.sha2_slow.is_none()
     }
 }
 
@@ -238,19 +234,8 @@ mod tests {
     #[test]
     fn hashes_are_not_printed() {
         let slow = Some("$A$005$salt".to_owned());
-        let auth = AuthData { native: Some([171; 20]), sha2: None, sha2_slow: slow };
+        let auth = AuthData { native: Some([171; 20]), sha2_slow: slow };
         let shown = format!("{auth:?}");
         assert!(!shown.contains("171") && !shown.contains("salt"), "{shown}");
-    }
-
-    #[test]
-    fn what_format_1_kept_of_a_password_is_still_read() {
-        let digits = |byte: &str, count| vec![byte; count].join(",");
-        let (native, sha2) = (digits("1", 20), digits("2", 32));
-        let stored = format!(r#"{{"native":[{native}],"sha2":[{sha2}]}}"#);
-        let auth: AuthData = serde_json::from_str(&stored).unwrap();
-        let expected = AuthData { native: Some([1; 20]), sha2: Some([2; 32]), sha2_slow: None };
-        assert_eq!(auth, expected);
-        assert!(!auth.is_empty_password());
     }
 }
