@@ -302,6 +302,14 @@ impl SchemaHistory {
         Self { versions: vec![Arc::new(first)] }
     }
 
+    /// The history with these versions, oldest first; `None` unless there is one and they rise by
+    /// one.
+    pub fn of(versions: Vec<Arc<TableSchema>>) -> Option<Self> {
+        let before = |schema: &TableSchema| schema.version.get().checked_sub(1);
+        let rises = |pair: &[Arc<TableSchema>]| before(&pair[1]) == Some(pair[0].version.get());
+        (!versions.is_empty() && versions.windows(2).all(rises)).then_some(Self { versions })
+    }
+
     /// The newest version.
     pub fn current(&self) -> &Arc<TableSchema> {
         self.versions.last().expect("a table has at least one schema version")
