@@ -11,7 +11,7 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, err, task};
-use freshet_meta::MetaEvent;
+use freshet_meta::{MetaEvent, disk};
 use freshet_storage::fold::Event;
 use freshet_wal::Room;
 use futures::channel::oneshot;
@@ -126,8 +126,7 @@ impl Engine {
         room: Room,
         shown: Shown,
     ) -> Result<bool> {
-        let json = serde_json::to_vec(&event).expect("metadata is plain data");
-        let (payload, room, file) = self.payload_of(json, room).await?;
+        let (payload, room, file) = self.payload_of(disk::encode(&event), room).await?;
         let (answer, settled) = oneshot::channel();
         let appended = self.wal().append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
             if shown.table.is_dropped() {
@@ -149,25 +148,25 @@ impl Engine {
     /// it.
     async fn payload_of(
         self: &Arc<Self>,
-        json: Vec<u8>,
+        event: Vec<u8>,
         small: Room,
     ) -> Result<(Vec<u8>, Room, Option<EventFile>)> {
         let bytes_max = (self.config().wal_file_bytes.bytes() / FILE_PARTS) as usize;
-        let inline = |room| (record::metadata_payload(MetadataBody::Inline(&json)), room, None);
-        if json.len() < SMALL_EVENT_BYTES {
+        let inline = |room| (record::metadata_payload(MetadataBody::Inline(&event)), room, None);
+        if event.len() < SMALL_EVENT_BYTES {
             return Ok(inline(small));
         }
-        if json.len() <= bytes_max
-            && let Some(room) = self.wal().try_reserve_publish(json.len() + SMALL_EVENT_BYTES)
+        if event.len() <= bytes_max
+            && let Some(room) = self.wal().try_reserve_publish(event.len() + SMALL_EVENT_BYTES)
         {
             return Ok(inline(room));
         }
-        let name = format!("{}.json", self.meta().ids().rowset()?);
+        let name = format!("{}.event", self.meta().ids().rowset()?);
         let path = events_dir(&self.config().data_dir).join(&name);
-        let checksum = crc_fast::crc32_iscsi(&json);
+        let checksum = crc_fast::crc32_iscsi(&event);
         let file = EventFile { engine: Arc::downgrade(self), path, free_at: Lsn::ZERO };
         let (engine, to) = (Arc::clone(self), file.path.clone());
-        task::run(&**self.pool(), move || engine.fs().write_atomic(&to, &json))
+        task::run(&**self.pool(), move || engine.fs().write_atomic(&to, &event))
             .await
             .map_err(|error| Error::io(format_args!("write {}", file.path.display()), error))?;
         let body = MetadataBody::File { checksum, name: &name };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, Lsn, Result, TableId, bail, err};
 use freshet_schema::{COLUMNS_MAX, Column, DefaultValue, Distribution, Table, TableSchema};
-use serde::{Deserialize, Serialize};
 
 use crate::create::column;
 use crate::ddl::{put_table, require};
@@ -36,12 +35,6 @@ pub enum SchemaChange {
     RenameColumn { from: String, to: String },
 }
 
-/// A schema that waits for its barrier.
-#[derive(Serialize, Deserialize)]
-struct Prepared {
-    schema: TableSchema,
-}
-
 impl Meta {
     /// Stores the schema that a table would have after these clauses, or nothing if any of them
     /// fails. It takes effect only once it is adopted.
@@ -64,10 +57,9 @@ impl Meta {
                 );
             }
             let schema = changed(table, changes)?;
-            let prepared = Prepared { schema };
-            let put = vec![(key, keys::encode(&prepared))];
+            let put = vec![(key, keys::encode(&schema))];
             let change = Change { batch: Batch { put, ..Batch::default() }, ..Change::default() };
-            Ok((Some(change), Arc::new(prepared.schema)))
+            Ok((Some(change), Arc::new(schema)))
         })
     }
 
@@ -78,8 +70,7 @@ impl Meta {
     pub fn prepared_schema(&self, table: TableId) -> Result<Option<Arc<TableSchema>>> {
         let key = keys::prepared(table);
         let bytes = self.store.get(&key)?;
-        let prepared = bytes.map(|bytes| keys::decode::<Prepared>(&key, &bytes)).transpose()?;
-        Ok(prepared.map(|prepared| Arc::new(prepared.schema)))
+        bytes.map(|bytes| keys::decode(&key, &bytes).map(Arc::new)).transpose()
     }
 
     /// Makes a prepared schema the current one of the table; its barrier is in the log at

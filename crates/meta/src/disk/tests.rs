@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test::rowset;
-use crate::{Database, Flushed, LabelRecord, LogState, MetaEvent, RowsetMeta, User};
+use crate::{Database, Flushed, LabelRecord, LogState, MetaEvent, RowsetMeta, User, keys};
 
 fn comes_back<T>(value: &T)
 where
@@ -190,4 +190,12 @@ fn what_the_fold_would_not_survive_is_refused() {
     };
     let refused = decode::<MetaEvent>(&encode(&MetaEvent::Publish(publish))).unwrap_err();
     assert!(refused.to_string().contains("outside of its range"));
+}
+
+#[test]
+fn an_unreadable_value_is_named_by_its_key() {
+    let error = keys::decode::<Table>("/table/7", b"{}").unwrap_err();
+    assert_eq!(error.code(), freshet_base::ErrorCode::Corruption);
+    assert!(error.message().starts_with("metadata at '/table/7' cannot be read: it is of version"));
+    assert!(error.message().contains("restore meta.redb from a backup"), "{error}");
 }
