@@ -11,7 +11,6 @@ use freshet_base::{Incarnation, Lsn, PartitionId, Result, RowsetId, TableId, Tab
 use freshet_base::{SchemaVersion, err};
 use freshet_schema::Table;
 use imbl::OrdMap;
-use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::keys;
@@ -20,7 +19,7 @@ use crate::rowset::RowsetMeta;
 use crate::store::{Batch, MetaStore};
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flushed {
     /// Records up to this LSN are in files, those above it in the log.
     pub lsn: Lsn,
@@ -52,7 +51,7 @@ impl Flushed {
 }
 
 /// The result of a flush: its rowsets become part of the table.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Publish {
     pub table: TableId,
     /// The flushed LSN before it.
@@ -68,7 +67,7 @@ pub struct Publish {
 }
 
 /// The result of a merge: the new rowset replaces the merged ones.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replacement {
     pub table: TableId,
     pub tablet: TabletId,
@@ -79,8 +78,7 @@ pub struct Replacement {
 }
 
 /// The content of a metadata record in the log.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MetaEvent {
     /// A flush.
     Publish(Publish),

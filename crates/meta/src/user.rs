@@ -1,11 +1,9 @@
 //! Accounts, authentication data and grants.
 
-use serde::{Deserialize, Serialize};
-
 use crate::authorize::Privilege;
 
 /// An account with a host pattern, such as `'app'@'10.%'`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Account {
     /// The case-sensitive user name.
     pub name: String,
@@ -69,13 +67,12 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// The authentication data of a password. All `None` is the empty password.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct AuthData {
     /// SHA1(SHA1(password)), for `mysql_native_password`.
     pub native: Option<[u8; 20]>,
     /// The slow, salted hash for `caching_sha2_password`, in MySQL's format: `$A$005$`, salt,
     /// digest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha2_slow: Option<String>,
 }
 
@@ -92,8 +89,7 @@ impl std::fmt::Debug for AuthData {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Privileges(u32);
 
 impl Privileges {
@@ -150,8 +146,7 @@ impl FromIterator<Privilege> for Privileges {
 }
 
 /// The object of a grant.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum GrantObject {
     /// `*.*`.
     Server,
@@ -175,14 +170,14 @@ impl std::fmt::Display for GrantObject {
 }
 
 /// Privileges on one object, identified by name: as in MySQL, a grant survives a DROP of its table.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     pub object: GrantObject,
     pub privileges: Privileges,
 }
 
 /// An account with its authentication data and grants.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub account: Account,
     pub auth: AuthData,
