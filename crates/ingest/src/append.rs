@@ -7,7 +7,7 @@ use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::clock::Deadline;
 use freshet_base::{Error, Incarnation, Lsn, Result, Retry, SchemaVersion, TxnId, bail, err};
-use freshet_meta::{Claim, RowsetMeta};
+use freshet_meta::{Claim, RowsetMeta, disk};
 use freshet_schema::{GroupCommitMode, TableSchema};
 use freshet_storage::delta::{self, Chunk};
 use freshet_storage::fold::{self, Body, Event};
@@ -303,13 +303,9 @@ impl PartLoad {
     /// Upper bound of its bytes in the record, stamp included.
     fn record_bytes(&self) -> usize {
         const STAMP_BYTES: usize = 64;
-        /// Maximum size of the JSON of one segment's metadata.
-        const SEGMENT_JSON_BYTES: usize = 512;
         let body = match &self.body {
             PartBody::Rows { bytes, .. } => bytes.len(),
-            PartBody::Rowsets { metas, .. } => {
-                metas.iter().map(|meta| (1 + meta.segments.len()) * SEGMENT_JSON_BYTES).sum()
-            }
+            PartBody::Rowsets { metas, .. } => disk::encoded_len(metas),
         };
         PART_HEAD_BYTES + STAMP_BYTES + body
     }
@@ -334,8 +330,7 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
                 false
             }
             PartBody::Rowsets { metas, .. } => {
-                serde_json::to_writer(&mut payload, metas)
-                    .expect("metadata of files is plain data");
+                payload.extend_from_slice(&disk::encode(metas));
                 true
             }
         };

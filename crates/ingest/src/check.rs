@@ -126,7 +126,8 @@ fn check_log(store: &StoppedStore, scan: &Scan, report: &mut Report) {
     }
 }
 
-/// Checks that a record can be replayed: it decodes, and its rows match the schema it refers to.
+/// Checks that a record can be replayed: it decodes, and its rows match the schema it refers to, or
+/// its rowsets can be read.
 fn check_record(catalog: &Catalog, record: &freshet_wal::Record<'_>) -> Result<()> {
     let Record::Load { parts, .. } = record::decode(record.kind, record.stamp, record.payload)?
     else {
@@ -141,9 +142,10 @@ fn check_record(catalog: &Catalog, record: &freshet_wal::Record<'_>) -> Result<(
             }
             bail!(Corruption, "table '{}' never had schema {}", table.name, part.schema_version);
         };
-        if let Body::Rows(bytes) = part.body {
-            row::validate(schema, bytes, part.rows as usize)
-                .map_err(|fault| err!(Corruption, "rows of table '{}': {fault}", table.name))?;
+        match part.body {
+            Body::Rows(bytes) => row::validate(schema, bytes, part.rows as usize)
+                .map_err(|fault| err!(Corruption, "rows of table '{}': {fault}", table.name))?,
+            Body::Rowsets(bytes) => drop(record::decode_rowsets(bytes)?),
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
-use freshet_meta::MetaEvent;
+use freshet_meta::{MetaEvent, disk};
 use freshet_storage::fold::{Barrier, Event};
 use freshet_wal::Room;
 use futures::channel::oneshot;
@@ -223,29 +223,29 @@ impl Engine {
         event: &MetaEvent,
         small: Room,
     ) -> Result<(Vec<u8>, Room, Option<EventFile>)> {
-        let json = serde_json::to_vec(event).expect("metadata is plain data");
+        let encoded = disk::encode(event);
         let bytes_max = (self.config().wal_file_bytes.bytes() / FILE_PARTS) as usize;
-        let inline = |room| (record::metadata_payload(MetadataBody::Inline(&json)), room, None);
-        if json.len() < SMALL_EVENT_BYTES {
+        let inline = |room| (record::metadata_payload(MetadataBody::Inline(&encoded)), room, None);
+        if encoded.len() < SMALL_EVENT_BYTES {
             return Ok(inline(small));
         }
         let room = match event {
-            _ if json.len() > bytes_max => None,
+            _ if encoded.len() > bytes_max => None,
             MetaEvent::Publish(_) | MetaEvent::Replace(_) => {
-                self.wal().try_reserve_publish(json.len() + SMALL_EVENT_BYTES)
+                self.wal().try_reserve_publish(encoded.len() + SMALL_EVENT_BYTES)
             }
             // Never from what is kept for flushes and ends.
-            _ => self.wal().try_reserve(json.len() + SMALL_EVENT_BYTES),
+            _ => self.wal().try_reserve(encoded.len() + SMALL_EVENT_BYTES),
         };
         if let Some(room) = room {
             return Ok(inline(room));
         }
-        let name = format!("{}.json", self.meta().ids().rowset()?);
+        let name = format!("{}.event", self.meta().ids().rowset()?);
         let path = events_dir(&self.config().data_dir).join(&name);
-        let checksum = crc_fast::crc32_iscsi(&json);
+        let checksum = crc_fast::crc32_iscsi(&encoded);
         let file = EventFile { engine: Arc::downgrade(self), path, free_at: Lsn::ZERO };
         let (engine, to) = (Arc::clone(self), file.path.clone());
-        task::run(&**self.pool(), move || engine.fs().write_atomic(&to, &json))
+        task::run(&**self.pool(), move || engine.fs().write_atomic(&to, &encoded))
             .await
             .map_err(|error| Error::io(format_args!("write {}", file.path.display()), error))?;
         let body = MetadataBody::File { checksum, name: &name };

@@ -7,7 +7,7 @@
 //! load      stamp    u16 parts, then per part: table u64, partition u64, incarnation u32,
 //!                    txn u64, version u64 (0: the part does not end its group)
 //!           payload  per part: table u64, body u8, schema version u32, rows u32, len u32,
-//!                    len bytes (encoded rows, or rowsets as JSON);
+//!                    len bytes (encoded rows, or rowsets encoded by `meta::disk`);
 //!                    then, if the client gave a label: db u64, kind u8,
 //!                    committed i64 (microseconds since 1970), the label's bytes
 //! group end stamp    table u64, txn u64, version u64, reason u8
@@ -15,12 +15,12 @@
 //!                    schema version u32 (current from here on), txn u64 (of the group it ended;
 //!                    0: none was open), version u64 (of the table from here on)
 //!           payload  u8 1 (truncate), then per table: tablets u32, ids u64;
-//!                    u8 2 (alter), then the schema as JSON; u8 3 (drop)
+//!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop)
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
 //! metadata  stamp    table u64
-//!           payload  what a flush or merge did, or a definition: u8 0 and the event as JSON, or u8 1, its CRC-32C u32 and the name of the
-//!                    file that holds it
+//!           payload  what a flush or merge did, or a definition: u8 0 and the event, encoded by
+//!                    `meta::disk`, or u8 1, its CRC-32C u32 and the name of the file that holds it
 //! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use freshet_base::{
     DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TabletId, TxnId, Version, err,
 };
-use freshet_meta::{Definition, LabelKind, MetaEvent, Truncate};
+use freshet_meta::{Definition, LabelKind, MetaEvent, RowsetMeta, Truncate, disk};
 use freshet_schema::TableSchema;
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
@@ -93,7 +93,7 @@ pub struct PartStamp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body<'a> {
     Rows(&'a [u8]),
-    /// Metadata of rowsets in synced files, as JSON.
+    /// Metadata of rowsets in synced files, encoded.
     Rowsets(&'a [u8]),
 }
 
@@ -138,7 +138,7 @@ pub enum Record<'a> {
     Metadata(MetadataBody<'a>),
 }
 
-/// Where the JSON event of a metadata record is.
+/// Where the encoded event of a metadata record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetadataBody<'a> {
     Inline(&'a [u8]),
@@ -231,11 +231,7 @@ impl BarrierBody {
                 }
                 payload
             }
-            Self::Alter(schema) => {
-                let mut payload = vec![2];
-                serde_json::to_writer(&mut payload, &**schema).expect("a schema is plain data");
-                payload
-            }
+            Self::Alter(schema) => [&[2], &disk::encode(&**schema)[..]].concat(),
             Self::Drop => vec![3],
         }
     }
@@ -320,7 +316,7 @@ pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
 /// Encodes the payload of a metadata record.
 pub fn metadata_payload(body: MetadataBody<'_>) -> Vec<u8> {
     match body {
-        MetadataBody::Inline(json) => [&[0], json].concat(),
+        MetadataBody::Inline(event) => [&[0], event].concat(),
         MetadataBody::File { checksum, name } => {
             [&[1], &checksum.to_le_bytes()[..], name.as_bytes()].concat()
         }
@@ -421,7 +417,7 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
             BarrierBody::Truncate(tablets.collect::<Result<_>>()?)
         }
         2 if count == 1 => {
-            let schema = serde_json::from_slice(payload.0).map_err(|error| {
+            let schema = disk::decode(payload.0).map_err(|error| {
                 err!(Corruption, "the schema of an ALTER is unreadable: {error}")
             })?;
             BarrierBody::Alter(Arc::new(schema))
@@ -430,6 +426,19 @@ fn decode_barrier<'a>(mut stamp: Reader<'a>, mut payload: Reader<'a>) -> Result<
         other => return Err(err!(Corruption, "barrier {other} in the log is unknown")),
     };
     Ok(Record::Barrier { body, tables })
+}
+
+/// Decodes a [`Body::Rowsets`].
+///
+/// # Errors
+/// `Corruption` for bytes that no server of this version writes.
+pub fn decode_rowsets(bytes: &[u8]) -> Result<Vec<RowsetMeta>> {
+    disk::decode(bytes).map_err(|error| {
+        err!(
+            Corruption,
+            "files of a large load cannot be read: {error}; start the version that wrote them"
+        )
+    })
 }
 
 /// Reads numbers and slices from the start of untrusted bytes.
@@ -550,7 +559,7 @@ mod tests {
     fn a_load_of_two_tables_with_a_label_comes_back() {
         let mut payload = Vec::new();
         part(&mut payload, 5, false, 2, b"rows");
-        part(&mut payload, 6, true, 9, b"[]");
+        part(&mut payload, 6, true, 9, b"rowsets");
         let my_label =
             Label { db: DbId(4), kind: LabelKind::Streaming, wall_micros: 17, text: "my_label" };
         write_label(&mut payload, &my_label);
@@ -565,7 +574,7 @@ mod tests {
         assert_eq!(parts[0].0, stamps[0]);
         assert_eq!(parts[0].1.body, Body::Rows(b"rows"));
         assert_eq!(parts[1].0, stamps[1]);
-        assert_eq!(parts[1].1.body, Body::Rowsets(b"[]"));
+        assert_eq!(parts[1].1.body, Body::Rowsets(b"rowsets"));
         assert_eq!((parts[1].1.rows, parts[1].1.schema_version), (9, SchemaVersion(3)));
     }
 
@@ -605,8 +614,8 @@ mod tests {
         write_database_drop_stamp(&mut stamp, DbId(9));
         assert_eq!(decode(5, &stamp, &[]).unwrap(), Record::DatabaseDrop(DbId(9)));
 
-        let file = MetadataBody::File { checksum: 77, name: "7.json" };
-        for body in [MetadataBody::Inline(b"{}"), file] {
+        let file = MetadataBody::File { checksum: 77, name: "7.event" };
+        for body in [MetadataBody::Inline(b"event"), file] {
             assert_eq!(decode(6, &[], &metadata_payload(body)).unwrap(), Record::Metadata(body));
         }
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use freshet_base::{Error, Incarnation, Lsn, Result, TableId, Term, TxnId, err, task};
-use freshet_meta::{LabelTime, RowsetMeta, Truncate};
+use freshet_meta::{LabelTime, Truncate};
 use freshet_schema::row;
 use freshet_storage::delta::Payload;
 use freshet_storage::fold::{Barrier, Body, Event, Load, LostTruncate};
@@ -79,7 +79,7 @@ impl<'a> Replay<'a> {
             rows: entry.rows,
             body: match &entry.body {
                 SideBody::Rows(bytes) => record::Body::Rows(bytes),
-                SideBody::Rowsets(json) => record::Body::Rowsets(json),
+                SideBody::Rowsets(bytes) => record::Body::Rowsets(bytes),
             },
         };
         let body = self.body(&state, incarnation, &part, entry.lsn)?;
@@ -190,10 +190,8 @@ impl<'a> Replay<'a> {
                     permit: memory.acquire_over(bytes.len() as u64 + 64),
                 })
             }
-            record::Body::Rowsets(json) => {
-                let metas: Vec<RowsetMeta> = serde_json::from_slice(json).map_err(|error| {
-                    err!(Corruption, "files of a large load cannot be read: {error}")
-                })?;
+            record::Body::Rowsets(bytes) => {
+                let metas = record::decode_rowsets(bytes)?;
                 let rowsets = self.engine.loaded_rowsets(state.id, &schema, metas, lsn);
                 Ok(Body::Rowsets(rowsets))
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use freshet_base::{Error, ErrorCode, Lsn, Result, SchemaVersion, TableId, err};
-use freshet_meta::MetaEvent;
+use freshet_meta::{MetaEvent, disk};
 use freshet_wal::{Scan, ScanError};
 
 use crate::layout::events_dir;
@@ -104,25 +104,25 @@ impl StoppedStore {
     }
 
     fn event(&self, body: MetadataBody<'_>) -> Result<(MetaEvent, Option<PathBuf>)> {
-        let parse = |json: &[u8]| {
-            serde_json::from_slice::<MetaEvent>(json).map_err(|error| {
+        let parse = |bytes: &[u8]| {
+            disk::decode::<MetaEvent>(bytes).map_err(|error| {
                 err!(Corruption, "what it says of a table cannot be read: {error}")
             })
         };
         match body {
-            MetadataBody::Inline(json) => Ok((parse(json)?, None)),
+            MetadataBody::Inline(bytes) => Ok((parse(bytes)?, None)),
             MetadataBody::File { checksum, name } => {
                 let path = events_dir(&self.config.data_dir).join(name);
-                let json = self.fs.read(&path).map_err(|error| match error.kind() {
+                let bytes = self.fs.read(&path).map_err(|error| match error.kind() {
                     std::io::ErrorKind::NotFound => {
                         err!(Corruption, "{} is missing", path.display())
                     }
                     _ => Error::io(format_args!("read {}", path.display()), error),
                 })?;
-                if crc_fast::crc32_iscsi(&json) != checksum {
+                if crc_fast::crc32_iscsi(&bytes) != checksum {
                     return Err(err!(Corruption, "{} is damaged", path.display()));
                 }
-                Ok((parse(&json)?, Some(path)))
+                Ok((parse(&bytes)?, Some(path)))
             }
         }
     }

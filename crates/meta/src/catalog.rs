@@ -6,7 +6,6 @@ use freshet_base::{DbId, Result, TableId, err};
 use freshet_schema::Table;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-use serde::{Deserialize, Serialize};
 
 use crate::keys;
 use crate::store::{Batch, MetaStore};
@@ -35,20 +34,6 @@ pub struct Database {
     pub tables: OrdMap<String, Arc<Table>>,
 }
 
-/// The stored form of a [`Database`]; tables are stored separately.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredDatabase {
-    id: DbId,
-    name: String,
-    created_micros: i64,
-}
-
-impl Database {
-    pub(crate) fn stored(&self) -> StoredDatabase {
-        StoredDatabase { id: self.id, name: self.name.clone(), created_micros: self.created_micros }
-    }
-}
-
 /// Databases, tables and users at one point in time. Immutable once shared, and cheap to clone.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Catalog {
@@ -63,9 +48,7 @@ impl Catalog {
     pub(crate) fn load(store: &dyn MetaStore) -> Result<Self> {
         let mut catalog = Self::default();
         for (key, bytes) in store.scan(keys::DATABASES)? {
-            let StoredDatabase { id, name, created_micros } = keys::decode(&key, &bytes)?;
-            let tables = OrdMap::new();
-            catalog.put_database(Database { id, name, created_micros, tables });
+            catalog.put_database(keys::decode(&key, &bytes)?);
         }
         for (key, bytes) in store.scan(keys::TABLES)? {
             let table = keys::decode::<Table>(&key, &bytes)?;
@@ -113,7 +96,7 @@ impl Catalog {
             match item {
                 DiffItem::Add(id, _) => {
                     let database = self.database_by_id(*id).expect("names and databases agree");
-                    batch.put.push((keys::database(*id), keys::encode(&database.stored())));
+                    batch.put.push((keys::database(*id), keys::encode(&**database)));
                 }
                 DiffItem::Remove(id, _) => {
                     let labels = store.scan(&keys::labels(*id))?.into_iter().map(|(key, _)| key);

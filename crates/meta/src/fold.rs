@@ -11,7 +11,6 @@ use freshet_base::{DbId, Incarnation, Lsn, Result, RowsetId, SchemaVersion, Tabl
 use freshet_base::{Version, err};
 use freshet_schema::{Properties, Table, TableSchema};
 use imbl::OrdMap;
-use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::keys;
@@ -21,7 +20,7 @@ use crate::rowset::RowsetMeta;
 use crate::store::MetaStore;
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flushed {
     /// Records up to this LSN are in files, those above it in the log.
     pub lsn: Lsn,
@@ -53,7 +52,7 @@ impl Flushed {
 }
 
 /// The result of a flush: its rowsets become part of the table.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Publish {
     pub table: TableId,
     /// The flushed LSN before it.
@@ -69,7 +68,7 @@ pub struct Publish {
 }
 
 /// The result of a merge: the new rowset replaces the merged ones.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replacement {
     pub table: TableId,
     pub tablet: TabletId,
@@ -92,8 +91,7 @@ pub struct Truncate {
 }
 
 /// A change of a table's definition that leaves its rows alone.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Definition {
     /// RENAME inside its database.
     Name(String),
@@ -106,8 +104,7 @@ pub enum Definition {
 }
 
 /// The effect of a record of the log on metadata.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MetaEvent {
     /// A flush.
     Publish(Publish),
@@ -120,12 +117,9 @@ pub enum MetaEvent {
         change: Definition,
     },
     /// TRUNCATE of several tables at one position.
-    #[serde(skip)]
     Truncate(Vec<Truncate>),
     /// DROP TABLE.
-    #[serde(skip)]
     Drop(Vec<TableId>),
-    #[serde(skip)]
     DropDatabase(DbId),
 }
 

@@ -1,22 +1,29 @@
 //! The format version of the store.
 
-use freshet_base::{Result, bail};
+use freshet_base::{Result, bail, err};
 
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 
 /// The format version written by this code.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// Rejects a store with another format version, and writes the version to an empty one.
 ///
-/// - Versions 1 to 3 had a log without heads and terms, version 4 one without flushes and merges.
-///   They were never released.
-/// - Version 5 is the oldest supported one.
+/// - Versions 1 to 3 had a log without heads and terms, version 4 one without flushes and merges,
+///   version 5 had JSON where forms of [`crate::disk`] are. They were never released.
+/// - Version 6 is the oldest supported one.
+///
+/// The version is decimal text in every format, so that all versions can name it.
 pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
     let stored = store.get(keys::FORMAT)?;
     let version = match &stored {
-        Some(bytes) => keys::decode::<u32>(keys::FORMAT, bytes)?,
+        Some(bytes) => {
+            let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+            number.ok_or_else(|| {
+                err!(Corruption, "the format version of meta.redb is no number; restore a backup")
+            })?
+        }
         None if store.scan("/")?.is_empty() => FORMAT_VERSION,
         None => bail!(Corruption, "meta.redb has entries but no format version"),
     };
@@ -38,7 +45,7 @@ pub(crate) fn check(store: &dyn MetaStore) -> Result<()> {
     if stored.is_some() {
         return Ok(());
     }
-    let put = vec![(keys::FORMAT.to_owned(), keys::encode(&FORMAT_VERSION))];
+    let put = vec![(keys::FORMAT.to_owned(), FORMAT_VERSION.to_string().into_bytes())];
     Ok(store.commit(Batch { put, ..Batch::default() })?)
 }
 
@@ -52,28 +59,28 @@ mod tests {
         let store = MemStore::new();
         check(&store).unwrap();
         check(&store).unwrap();
-        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"5");
+        assert_eq!(store.get(keys::FORMAT).unwrap().unwrap(), b"6");
     }
 
     #[test]
     fn a_store_of_an_older_format_is_refused_by_name() {
-        for format in ["1", "2", "3", "4"] {
+        for format in ["1", "2", "3", "4", "5"] {
             let store = MemStore::new();
             let put = vec![(keys::FORMAT.to_owned(), format.as_bytes().to_vec())];
             store.commit(Batch { put, ..Batch::default() }).unwrap();
             let error = check(&store).unwrap_err();
             assert!(error.message().contains(&format!("of format {format}")), "{error}");
-            assert!(error.message().contains("reads format 5"), "{error}");
+            assert!(error.message().contains("reads format 6"), "{error}");
         }
     }
 
     #[test]
     fn a_newer_format_is_refused_with_what_to_do() {
         let store = MemStore::new();
-        let put = vec![(keys::FORMAT.to_owned(), b"6".to_vec())];
+        let put = vec![(keys::FORMAT.to_owned(), b"7".to_vec())];
         store.commit(Batch { put, ..Batch::default() }).unwrap();
         let error = check(&store).unwrap_err();
-        assert!(error.message().contains("format 6"), "{error}");
+        assert!(error.message().contains("format 7"), "{error}");
         assert!(error.message().contains("or a newer one"), "{error}");
     }
 

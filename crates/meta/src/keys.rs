@@ -1,9 +1,10 @@
-//! The keys of the store, whose values are JSON.
+//! The keys of the store. A value has the form that [`crate::disk`] gives it.
 
 use freshet_base::{DbId, Error, ErrorCode, Result, TableId};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use prost::Message;
 
+pub(crate) use crate::disk::encode;
+use crate::disk::{self, OnDisk};
 use crate::rowset::RowsetMeta;
 use crate::user::Account;
 
@@ -51,14 +52,9 @@ pub(crate) fn user(account: &Account) -> String {
     format!("{USERS}{}@{}", account.name, account.host)
 }
 
-/// Encodes a value for the store.
-pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("metadata has text keys and finite numbers only")
-}
-
 /// Decodes the value at `key`.
-pub(crate) fn decode<T: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| {
+pub(crate) fn decode<T: OnDisk<Form: Message + Default>>(key: &str, bytes: &[u8]) -> Result<T> {
+    disk::decode(bytes).map_err(|error| {
         let message = format!(
             "metadata at '{key}' cannot be read: {error}; restore meta.redb from a backup, \
              or open it with the version that wrote it"

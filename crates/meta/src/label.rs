@@ -16,7 +16,6 @@ use std::time::Duration;
 use freshet_base::clock::{ClockRef, LogClock};
 use freshet_base::{DbId, Error, Lsn, Result, Retry, TxnId, bail, err};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use crate::keys;
 use crate::store::{Batch, MetaStore};
@@ -76,7 +75,7 @@ impl LabelState {
 }
 
 /// A label whose load is committed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelRecord {
     pub db: DbId,
     pub label: String,

@@ -21,6 +21,7 @@ mod catalog;
 mod checkpoint;
 mod create;
 mod ddl;
+pub mod disk;
 mod fold;
 mod format;
 mod ids;

@@ -1,7 +1,6 @@
 //! Metadata of the log: its secrets, its files, and up to where it is recycled.
 
 use freshet_base::{LogPosition, Lsn, Result, TableId, Term, Version, bail};
-use serde::{Deserialize, Serialize};
 
 use crate::fold::Fold;
 use crate::keys;
@@ -12,14 +11,14 @@ use crate::store::MetaStore;
 const FILES_MAX: usize = 65_536;
 
 /// A secret of the store, from which the salts of the log's terms are derived.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSecret {
     /// The first term that uses it.
     pub from: Term,
     pub key: [u64; 2],
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogFileRecord {
     /// Never reused.
     pub id: u64,
@@ -31,7 +30,7 @@ pub struct LogFileRecord {
 
 /// A hole in the log that an operator has accepted: replay skips it, and versions are not counted
 /// in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcceptedHole {
     /// The first lost LSN.
     pub first: Lsn,
@@ -39,7 +38,7 @@ pub struct AcceptedHole {
     pub last: Lsn,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogState {
     /// The id of the store, which each directory of the log contains; 0 before the first start.
     pub store: u64,

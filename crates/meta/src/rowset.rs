@@ -1,10 +1,9 @@
 //! Metadata of rowsets and segments.
 
 use freshet_base::{Lsn, RowsetId, SchemaVersion, SegmentId, TabletId};
-use serde::{Deserialize, Serialize};
 
 /// A file of a rowset.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentMeta {
     /// Its position in the rowset.
     pub id: SegmentId,
@@ -20,7 +19,7 @@ pub struct SegmentMeta {
 }
 
 /// Inclusive bounds of the sort key, as normalized 8-byte prefixes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyRange {
     /// The prefix of the smallest key.
     pub min: u64,
@@ -29,7 +28,7 @@ pub struct KeyRange {
 }
 
 /// The files with the rows of one LSN range in one tablet. Immutable once published.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowsetMeta {
     /// Never reused.
     pub id: RowsetId,

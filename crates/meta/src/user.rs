@@ -1,11 +1,9 @@
 //! Accounts, authentication data and grants.
 
-use serde::{Deserialize, Serialize};
-
 use crate::authorize::Privilege;
 
 /// An account with a host pattern, such as `'app'@'10.%'`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Account {
     /// The case-sensitive user name.
     pub name: String,
@@ -69,23 +67,18 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// The authentication data of a password. All `None` is the empty password.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct AuthData {
     /// SHA1(SHA1(password)), for `mysql_native_password`.
     pub native: Option<[u8; 20]>,
-    /// SHA256(SHA256(password)), which format 1 stored for `caching_sha2_password`: used until the
-    /// password changes, never written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sha2: Option<[u8; 32]>,
     /// The slow, salted hash for `caching_sha2_password`, in MySQL's format: `$A$005$`, salt,
     /// digest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha2_slow: Option<String>,
 }
 
 impl AuthData {
     pub fn is_empty_password(&self) -> bool {
-        self.native.is_none() && self.sha2.is_none() && self.sha2_slow.is_none()
+        self.native.is_none() && self.sha2_slow.is_none()
     }
 }
 
@@ -96,8 +89,7 @@ impl std::fmt::Debug for AuthData {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Privileges(u32);
 
 impl Privileges {
@@ -154,8 +146,7 @@ impl FromIterator<Privilege> for Privileges {
 }
 
 /// The object of a grant.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum GrantObject {
     /// `*.*`.
     Server,
@@ -179,14 +170,14 @@ impl std::fmt::Display for GrantObject {
 }
 
 /// Privileges on one object, identified by name: as in MySQL, a grant survives a DROP of its table.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     pub object: GrantObject,
     pub privileges: Privileges,
 }
 
 /// An account with its authentication data and grants.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub account: Account,
     pub auth: AuthData,
@@ -238,19 +229,8 @@ mod tests {
     #[test]
     fn hashes_are_not_printed() {
         let slow = Some("$A$005$salt".to_owned());
-        let auth = AuthData { native: Some([171; 20]), sha2: None, sha2_slow: slow };
+        let auth = AuthData { native: Some([171; 20]), sha2_slow: slow };
         let shown = format!("{auth:?}");
         assert!(!shown.contains("171") && !shown.contains("salt"), "{shown}");
-    }
-
-    #[test]
-    fn what_format_1_kept_of_a_password_is_still_read() {
-        let digits = |byte: &str, count| vec![byte; count].join(",");
-        let (native, sha2) = (digits("1", 20), digits("2", 32));
-        let stored = format!(r#"{{"native":[{native}],"sha2":[{sha2}]}}"#);
-        let auth: AuthData = serde_json::from_str(&stored).unwrap();
-        let expected = AuthData { native: Some([1; 20]), sha2: Some([2; 32]), sha2_slow: None };
-        assert_eq!(auth, expected);
-        assert!(!auth.is_empty_password());
     }
 }

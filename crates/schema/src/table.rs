@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
-use serde::{Deserialize, Serialize};
 
 use crate::types::ColumnType;
 
@@ -13,8 +12,7 @@ pub const COLUMNS_MAX: usize = 1024;
 /// The maximum number of buckets of a partition.
 pub const BUCKETS_MAX: u32 = 1024;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collation {
     /// By bytes: tables in Doris syntax.
     Binary,
@@ -23,8 +21,7 @@ pub enum Collation {
 }
 
 /// What the length of a CHAR or VARCHAR counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LengthUnit {
     /// Bytes of UTF-8: tables in Doris syntax.
     Bytes,
@@ -33,8 +30,7 @@ pub enum LengthUnit {
 }
 
 /// The DEFAULT of a column.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DefaultValue {
     /// A literal, in the text form that an INSERT accepts.
     Literal(String),
@@ -63,7 +59,7 @@ pub fn bytes_of_hex(digits: &str) -> Option<Vec<u8>> {
 }
 
 /// A column of one schema version.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Kept by renames; never given to another column.
     pub id: ColumnId,
@@ -72,7 +68,6 @@ pub struct Column {
     pub ty: ColumnType,
     /// UNSIGNED of a DECIMAL, FLOAT or DOUBLE, which then refuses negative values. Integer types
     /// have an `unsigned` of their own.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_negative: bool,
     pub nullable: bool,
     /// `None`: NULL if the column is nullable, else a value is required.
@@ -81,7 +76,6 @@ pub struct Column {
     pub collation: Collation,
     pub length_unit: LengthUnit,
     /// The literal that rows older than the column show, set where the default is not constant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
 
@@ -121,14 +115,6 @@ pub struct TableSchema {
     arrow: SchemaRef,
 }
 
-/// The serialized part of a [`TableSchema`]; the Arrow schema is derived from it.
-#[derive(Serialize, Deserialize)]
-struct StoredSchema {
-    version: u32,
-    columns: Vec<Column>,
-    sort_key: Vec<usize>,
-}
-
 impl TableSchema {
     /// # Panics
     /// When `sort_key` has an index out of bounds.
@@ -157,27 +143,8 @@ impl TableSchema {
     }
 }
 
-impl Serialize for TableSchema {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        StoredSchema {
-            version: self.version.get(),
-            columns: self.columns.clone(),
-            sort_key: self.sort_key.clone(),
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for TableSchema {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let stored = StoredSchema::deserialize(deserializer)?;
-        Ok(Self::new(SchemaVersion(stored.version), stored.columns, stored.sort_key))
-    }
-}
-
 /// The dialect of the CREATE TABLE; it decides collation, length unit and SHOW CREATE TABLE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableForm {
     /// Doris: `ENGINE=OLAP`, keys after the column list.
     Olap,
@@ -185,8 +152,7 @@ pub enum TableForm {
     MySql,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeclaredKeyKind {
     Primary,
     Unique,
@@ -195,7 +161,7 @@ pub enum DeclaredKeyKind {
 }
 
 /// A key of a table in MySQL syntax: shown, but not enforced.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclaredKey {
     pub kind: DeclaredKeyKind,
     /// `PRIMARY` for the primary key.
@@ -204,16 +170,14 @@ pub struct DeclaredKey {
 }
 
 /// What happens to rows with equal keys.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyModel {
     /// All are kept.
     Duplicate,
 }
 
 /// How rows are distributed over the tablets of a partition.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Distribution {
     /// By the hash of these columns.
     Hash(Vec<ColumnId>),
@@ -222,7 +186,7 @@ pub enum Distribution {
 }
 
 /// A partition; a table without PARTITION BY has one, named like the table.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
     /// Not reused after a drop.
     pub id: PartitionId,
@@ -234,7 +198,7 @@ pub struct Partition {
 }
 
 /// Table properties. Those without an effect are kept as written.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
     /// The maximum age of a commit group.
     pub group_commit_interval_ms: u64,
@@ -261,8 +225,7 @@ impl Default for Properties {
 }
 
 /// Which loads share a commit group and what replies report; without effect on their speed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GroupCommitMode {
     /// Each load is a group of its own.
     #[default]
@@ -292,7 +255,7 @@ impl GroupCommitMode {
 }
 
 /// The schema versions of a table that rows in the log or in files may refer to.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SchemaHistory {
     versions: Vec<Arc<TableSchema>>,
 }
@@ -300,6 +263,12 @@ pub struct SchemaHistory {
 impl SchemaHistory {
     pub fn new(first: TableSchema) -> Self {
         Self { versions: vec![Arc::new(first)] }
+    }
+
+    /// The history with these versions, oldest first; `None` unless there is one and they rise.
+    pub fn of(versions: Vec<Arc<TableSchema>>) -> Option<Self> {
+        let rises = |pair: &[Arc<TableSchema>]| pair[0].version < pair[1].version;
+        (!versions.is_empty() && versions.windows(2).all(rises)).then_some(Self { versions })
     }
 
     /// The newest version.
@@ -329,7 +298,7 @@ impl SchemaHistory {
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     /// Not reused after a drop.
     pub id: TableId,
@@ -356,7 +325,6 @@ pub struct Table {
     pub created_micros: i64,
     /// Whether CREATE TABLE AS SELECT is still filling it: it has no name yet, and is dropped at
     /// the next start if a crash leaves it so.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
 }
 

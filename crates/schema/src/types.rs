@@ -16,8 +16,8 @@ pub const DECIMAL_PRECISION_MAX: u8 = 38;
 pub const DECIMAL_PRECISION_I64_MAX: u8 = 18;
 pub const FSP_MAX: u8 = 6;
 
+/// The type of a column. It is serialized for the metadata of query results, never to disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum ColumnType {
     /// A synonym of TINYINT(1).
     Boolean,

@@ -172,21 +172,17 @@ impl Passwords {
     /// The credential of an account for the plugin that the client prefers.
     fn credential(&self, user: &User, plugin: AuthPlugin) -> Credential {
         let auth = &user.auth;
-        let has_sha2 = auth.sha2.is_some() || auth.sha2_slow.is_some();
         if auth.is_empty_password() {
             return Credential::Empty(plugin);
         }
         if let Some(stored) = auth.native
-            && (plugin == AuthPlugin::Native || !has_sha2)
+            && (plugin == AuthPlugin::Native || auth.sha2_slow.is_none())
         {
             return Credential::Native(stored);
         }
-        let Some(stored) = &auth.sha2_slow else {
-            let never = Credential::Never(AuthPlugin::CachingSha2);
-            return auth.sha2.map_or(never, Credential::Sha2Fast);
-        };
+        let slow = auth.sha2_slow.as_ref().map(|stored| SlowHash::from_bytes(stored.as_bytes()));
         // An invalid stored hash matches no password.
-        let Some(slow) = SlowHash::from_bytes(stored.as_bytes()) else {
+        let Some(slow) = slow.flatten() else {
             return Credential::Never(AuthPlugin::CachingSha2);
         };
         match self.fast_hashes.lock().get(&user.account) {

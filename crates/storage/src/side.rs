@@ -51,7 +51,7 @@ pub struct SideEntry {
 pub enum SideBody {
     /// Encoded rows.
     Rows(Vec<u8>),
-    /// Metadata of the rowsets of a large load, as JSON.
+    /// Metadata of the rowsets of a large load, as [`freshet_meta::disk`] encodes it.
     Rowsets(Vec<u8>),
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use freshet_base::{ByteSize, TableId, TabletId};
-use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange};
+use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange, disk};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_schema::Table;
 use freshet_sim::harness::{Death, Sim};
@@ -310,14 +310,14 @@ fn add_tables(sim: &mut Sim, count: u64) {
     let path = sim.config.data_dir.join(freshet_ingest::META_FILE);
     let store = RedbStore::open(fs, path, Arc::new(|message: &str| panic!("{message}"))).unwrap();
     let (key, bytes) = store.scan("/table/").unwrap().remove(0);
-    let like = serde_json::from_slice::<Table>(&bytes).unwrap();
+    let like = disk::decode::<Table>(&bytes).unwrap();
     let flushed = store.get(&key.replace("table", "flushed")).unwrap().unwrap();
     let mut put = Vec::new();
     for n in 1_000_000..1_000_000 + count {
         let mut table = like.clone();
         (table.id, table.name) = (TableId(n), format!("t{n}"));
         table.partitions[0].tablets = vec![TabletId(n)];
-        put.push((format!("/table/{n}"), serde_json::to_vec(&table).unwrap()));
+        put.push((format!("/table/{n}"), disk::encode(&table)));
         put.push((format!("/flushed/{n}"), flushed.clone()));
     }
     store.commit(Batch { put, ..Batch::default() }).unwrap();

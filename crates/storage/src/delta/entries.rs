@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use freshet_base::{Lsn, TxnId};
+use freshet_meta::disk;
 use freshet_schema::encode;
 
 use super::node::{Chunk, Event};
@@ -47,8 +48,7 @@ impl TableView {
         {
             let Event::Rowsets(rowsets) = event else { continue };
             let Some(first) = rowsets.first() else { continue };
-            let metas = rowsets.iter().map(|rowset| rowset.meta()).collect::<Vec<_>>();
-            let json = serde_json::to_vec(&metas).expect("metadata of files is plain data");
+            let metas = rowsets.iter().map(|rowset| rowset.meta().clone()).collect::<Vec<_>>();
             out.push(SideEntry {
                 table: self.table.id,
                 lsn: *lsn,
@@ -56,7 +56,7 @@ impl TableView {
                 open: false,
                 schema_version: first.schema().version,
                 rows: 0,
-                body: SideBody::Rowsets(json),
+                body: SideBody::Rowsets(disk::encode(&metas)),
             });
         }
     }

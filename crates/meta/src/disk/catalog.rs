@@ -1,0 +1,76 @@
+//! Databases and labels.
+
+use freshet_base::{DbId, Lsn, TxnId};
+use imbl::OrdMap;
+use prost::Message;
+
+use super::{OnDisk, Unreadable};
+use crate::catalog::Database;
+use crate::label::LabelRecord;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DatabaseForm {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(int64, tag = "3")]
+    created_micros: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LabelForm {
+    #[prost(uint64, tag = "1")]
+    db: u64,
+    #[prost(string, tag = "2")]
+    label: String,
+    #[prost(uint64, tag = "3")]
+    txn: u64,
+    #[prost(uint64, tag = "4")]
+    lsn: u64,
+    #[prost(int64, tag = "5")]
+    finished_micros: i64,
+    #[prost(int64, tag = "6")]
+    expires_micros: i64,
+}
+
+/// Without its tables, which have forms of their own.
+impl OnDisk for Database {
+    type Form = DatabaseForm;
+
+    fn form(&self) -> DatabaseForm {
+        let Self { id, ref name, created_micros, .. } = *self;
+        DatabaseForm { id: id.get(), name: name.clone(), created_micros }
+    }
+
+    fn from_form(form: DatabaseForm) -> Result<Self, Unreadable> {
+        let DatabaseForm { id, name, created_micros } = form;
+        Ok(Self { id: DbId(id), name, created_micros, tables: OrdMap::new() })
+    }
+}
+
+impl OnDisk for LabelRecord {
+    type Form = LabelForm;
+
+    fn form(&self) -> LabelForm {
+        LabelForm {
+            db: self.db.get(),
+            label: self.label.clone(),
+            txn: self.txn.get(),
+            lsn: self.lsn.get(),
+            finished_micros: self.finished_micros,
+            expires_micros: self.expires_micros,
+        }
+    }
+
+    fn from_form(form: LabelForm) -> Result<Self, Unreadable> {
+        Ok(Self {
+            db: DbId(form.db),
+            label: form.label,
+            txn: TxnId(form.txn),
+            lsn: Lsn(form.lsn),
+            finished_micros: form.finished_micros,
+            expires_micros: form.expires_micros,
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! Columns and their types.
+
+use freshet_base::ColumnId;
+use freshet_schema::{
+    CHAR_LEN_MAX, Collation, Column, ColumnType, DECIMAL_PRECISION_MAX, DefaultValue, FSP_MAX,
+    LengthUnit, VARCHAR_LEN_MAX,
+};
+use prost::{Message, Oneof};
+
+use super::{OnDisk, Unreadable, ensure, numbered, required};
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ColumnForm {
+    #[prost(uint32, tag = "1")]
+    id: u32,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(bool, tag = "3")]
+    non_negative: bool,
+    #[prost(bool, tag = "4")]
+    nullable: bool,
+    #[prost(string, tag = "5")]
+    comment: String,
+    #[prost(uint32, tag = "6")]
+    collation: u32,
+    #[prost(uint32, tag = "7")]
+    length_unit: u32,
+    #[prost(string, optional, tag = "8")]
+    before: Option<String>,
+    #[prost(oneof = "DefaultForm", tags = "9, 10, 11, 12")]
+    default: Option<DefaultForm>,
+    #[prost(
+        oneof = "TypeForm",
+        tags = "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34"
+    )]
+    ty: Option<TypeForm>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum DefaultForm {
+    #[prost(string, tag = "9")]
+    Literal(String),
+    #[prost(string, tag = "10")]
+    Bits(String),
+    #[prost(message, tag = "11")]
+    CurrentTimestamp(()),
+    #[prost(message, tag = "12")]
+    CurrentDate(()),
+}
+
+/// Integers have whether they are unsigned, temporal types their fraction digits, and texts their
+/// length.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum TypeForm {
+    #[prost(message, tag = "16")]
+    Boolean(()),
+    #[prost(bool, tag = "17")]
+    TinyInt(bool),
+    #[prost(bool, tag = "18")]
+    SmallInt(bool),
+    #[prost(bool, tag = "19")]
+    MediumInt(bool),
+    #[prost(bool, tag = "20")]
+    Int(bool),
+    #[prost(bool, tag = "21")]
+    BigInt(bool),
+    #[prost(message, tag = "22")]
+    LargeInt(()),
+    #[prost(message, tag = "23")]
+    Float(()),
+    #[prost(message, tag = "24")]
+    Double(()),
+    #[prost(message, tag = "25")]
+    Decimal(DecimalForm),
+    #[prost(message, tag = "26")]
+    Date(()),
+    #[prost(uint32, tag = "27")]
+    DateTime(u32),
+    #[prost(uint32, tag = "28")]
+    Timestamp(u32),
+    #[prost(uint32, tag = "29")]
+    Char(u32),
+    #[prost(uint32, tag = "30")]
+    VarChar(u32),
+    #[prost(message, tag = "31")]
+    Text(()),
+    #[prost(uint32, tag = "32")]
+    VarBinary(u32),
+    #[prost(message, tag = "33")]
+    Blob(()),
+    #[prost(message, tag = "34")]
+    Json(()),
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct DecimalForm {
+    #[prost(uint32, tag = "1")]
+    precision: u32,
+    #[prost(uint32, tag = "2")]
+    scale: u32,
+}
+
+numbered!(Collation { Binary = 1, Utf8mb4Bin = 2 });
+numbered!(LengthUnit { Bytes = 1, Characters = 2 });
+
+impl OnDisk for Column {
+    type Form = ColumnForm;
+
+    fn form(&self) -> ColumnForm {
+        ColumnForm {
+            id: self.id.get(),
+            name: self.name.clone(),
+            non_negative: self.non_negative,
+            nullable: self.nullable,
+            comment: self.comment.clone(),
+            collation: self.collation.form(),
+            length_unit: self.length_unit.form(),
+            before: self.before.clone(),
+            default: self.default.as_ref().map(DefaultValue::form),
+            ty: Some(self.ty.form()),
+        }
+    }
+
+    fn from_form(form: ColumnForm) -> Result<Self, Unreadable> {
+        Ok(Self {
+            id: ColumnId(form.id),
+            name: form.name,
+            ty: required(form.ty, "column type")?,
+            non_negative: form.non_negative,
+            nullable: form.nullable,
+            default: form.default.map(DefaultValue::from_form).transpose()?,
+            comment: form.comment,
+            collation: Collation::from_form(form.collation)?,
+            length_unit: LengthUnit::from_form(form.length_unit)?,
+            before: form.before,
+        })
+    }
+}
+
+impl OnDisk for DefaultValue {
+    type Form = DefaultForm;
+
+    fn form(&self) -> DefaultForm {
+        match self {
+            Self::Literal(text) => DefaultForm::Literal(text.clone()),
+            Self::Bits(digits) => DefaultForm::Bits(digits.clone()),
+            Self::CurrentTimestamp => DefaultForm::CurrentTimestamp(()),
+            Self::CurrentDate => DefaultForm::CurrentDate(()),
+        }
+    }
+
+    fn from_form(form: DefaultForm) -> Result<Self, Unreadable> {
+        Ok(match form {
+            DefaultForm::Literal(text) => Self::Literal(text),
+            DefaultForm::Bits(digits) => Self::Bits(digits),
+            DefaultForm::CurrentTimestamp(()) => Self::CurrentTimestamp,
+            DefaultForm::CurrentDate(()) => Self::CurrentDate,
+        })
+    }
+}
+
+impl OnDisk for ColumnType {
+    type Form = TypeForm;
+
+    fn form(&self) -> TypeForm {
+        match *self {
+            Self::Boolean => TypeForm::Boolean(()),
+            Self::TinyInt { unsigned } => TypeForm::TinyInt(unsigned),
+            Self::SmallInt { unsigned } => TypeForm::SmallInt(unsigned),
+            Self::MediumInt { unsigned } => TypeForm::MediumInt(unsigned),
+            Self::Int { unsigned } => TypeForm::Int(unsigned),
+            Self::BigInt { unsigned } => TypeForm::BigInt(unsigned),
+            Self::LargeInt => TypeForm::LargeInt(()),
+            Self::Float => TypeForm::Float(()),
+            Self::Double => TypeForm::Double(()),
+            Self::Decimal { precision, scale } => {
+                let (precision, scale) = (precision.into(), scale.into());
+                TypeForm::Decimal(DecimalForm { precision, scale })
+            }
+            Self::Date => TypeForm::Date(()),
+            Self::DateTime { fsp } => TypeForm::DateTime(fsp.into()),
+            Self::Timestamp { fsp } => TypeForm::Timestamp(fsp.into()),
+            Self::Char { len } => TypeForm::Char(len),
+            Self::VarChar { len } => TypeForm::VarChar(len),
+            Self::Text => TypeForm::Text(()),
+            Self::VarBinary { len } => TypeForm::VarBinary(len),
+            Self::Blob => TypeForm::Blob(()),
+            Self::Json => TypeForm::Json(()),
+        }
+    }
+
+    fn from_form(form: TypeForm) -> Result<Self, Unreadable> {
+        // What does not fit is above every limit.
+        let digits = |digits: u32| u8::try_from(digits).unwrap_or(u8::MAX);
+        let ty = match form {
+            TypeForm::Boolean(()) => Self::Boolean,
+            TypeForm::TinyInt(unsigned) => Self::TinyInt { unsigned },
+            TypeForm::SmallInt(unsigned) => Self::SmallInt { unsigned },
+            TypeForm::MediumInt(unsigned) => Self::MediumInt { unsigned },
+            TypeForm::Int(unsigned) => Self::Int { unsigned },
+            TypeForm::BigInt(unsigned) => Self::BigInt { unsigned },
+            TypeForm::LargeInt(()) => Self::LargeInt,
+            TypeForm::Float(()) => Self::Float,
+            TypeForm::Double(()) => Self::Double,
+            TypeForm::Decimal(DecimalForm { precision, scale }) => {
+                Self::Decimal { precision: digits(precision), scale: digits(scale) }
+            }
+            TypeForm::Date(()) => Self::Date,
+            TypeForm::DateTime(fsp) => Self::DateTime { fsp: digits(fsp) },
+            TypeForm::Timestamp(fsp) => Self::Timestamp { fsp: digits(fsp) },
+            TypeForm::Char(len) => Self::Char { len },
+            TypeForm::VarChar(len) => Self::VarChar { len },
+            TypeForm::Text(()) => Self::Text,
+            TypeForm::VarBinary(len) => Self::VarBinary { len },
+            TypeForm::Blob(()) => Self::Blob,
+            TypeForm::Json(()) => Self::Json,
+        };
+        ensure(is_within_limits(ty), "a column's length or digits are out of range")?;
+        Ok(ty)
+    }
+}
+
+fn is_within_limits(ty: ColumnType) -> bool {
+    match ty {
+        ColumnType::Char { len } => len <= CHAR_LEN_MAX,
+        ColumnType::VarChar { len } | ColumnType::VarBinary { len } => len <= VARCHAR_LEN_MAX,
+        ColumnType::Decimal { precision, scale } => {
+            (1..=DECIMAL_PRECISION_MAX).contains(&precision) && scale <= precision
+        }
+        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => fsp <= FSP_MAX,
+        _ => true,
+    }
+}

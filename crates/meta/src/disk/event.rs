@@ -1,0 +1,248 @@
+//! Metadata records of the log.
+
+use std::sync::Arc;
+
+use freshet_base::{DbId, Incarnation, Lsn, RowsetId, SchemaVersion, TableId, TabletId, Version};
+use freshet_schema::{Properties, Table, TableSchema};
+use prost::{Message, Oneof};
+
+use super::rowset::RowsetForm;
+use super::table::{PropertiesForm, SchemaForm, TableForm};
+use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
+use crate::fold::{Definition, MetaEvent, Publish, Replacement, Truncate};
+use crate::rowset::RowsetMeta;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct EventForm {
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    kind: Option<EventKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum EventKind {
+    #[prost(message, tag = "1")]
+    Publish(PublishForm),
+    #[prost(message, tag = "2")]
+    Replace(ReplacementForm),
+    #[prost(message, tag = "3")]
+    Create(TableForm),
+    #[prost(message, tag = "4")]
+    Define(DefineForm),
+    #[prost(message, tag = "5")]
+    Truncate(TruncatesForm),
+    #[prost(message, tag = "6")]
+    Drop(DropForm),
+    #[prost(uint64, tag = "7")]
+    DropDatabase(u64),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DefineForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(oneof = "ChangeForm", tags = "2, 3, 4, 5")]
+    change: Option<ChangeForm>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum ChangeForm {
+    #[prost(string, tag = "2")]
+    Name(String),
+    #[prost(bool, tag = "3")]
+    Listed(bool),
+    #[prost(message, tag = "4")]
+    Properties(PropertiesForm),
+    #[prost(message, tag = "5")]
+    Schema(SchemaForm),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TruncatesForm {
+    #[prost(message, repeated, tag = "1")]
+    tables: Vec<TruncateForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TruncateForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(uint64, tag = "2")]
+    version: u64,
+    #[prost(uint32, tag = "3")]
+    incarnation: u32,
+    #[prost(uint64, repeated, tag = "4")]
+    tablets: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DropForm {
+    #[prost(uint64, repeated, tag = "1")]
+    tables: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PublishForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(uint64, tag = "2")]
+    from: u64,
+    #[prost(uint64, tag = "3")]
+    to: u64,
+    #[prost(uint64, tag = "4")]
+    version: u64,
+    #[prost(uint32, tag = "5")]
+    schema_version: u32,
+    #[prost(message, repeated, tag = "6")]
+    rowsets: Vec<RowsetForm>,
+}
+
+/// Its tablet is that of the new rowset.
+#[derive(Clone, PartialEq, Message)]
+pub struct ReplacementForm {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(uint64, repeated, tag = "2")]
+    removed: Vec<u64>,
+    #[prost(message, optional, tag = "3")]
+    added: Option<RowsetForm>,
+}
+
+impl OnDisk for MetaEvent {
+    type Form = EventForm;
+
+    fn form(&self) -> EventForm {
+        let kind = match self {
+            Self::Publish(publish) => EventKind::Publish(publish.form()),
+            Self::Replace(replacement) => EventKind::Replace(replacement.form()),
+            Self::Create(table) => EventKind::Create(table.form()),
+            Self::Define { table, change } => {
+                EventKind::Define(DefineForm { table: table.get(), change: Some(change.form()) })
+            }
+            Self::Truncate(tables) => EventKind::Truncate(TruncatesForm { tables: forms(tables) }),
+            Self::Drop(tables) => {
+                EventKind::Drop(DropForm { tables: tables.iter().map(|id| id.get()).collect() })
+            }
+            Self::DropDatabase(id) => EventKind::DropDatabase(id.get()),
+        };
+        EventForm { kind: Some(kind) }
+    }
+
+    fn from_form(form: EventForm) -> Result<Self, Unreadable> {
+        match form.kind {
+            Some(EventKind::Publish(form)) => Publish::from_form(form).map(Self::Publish),
+            Some(EventKind::Replace(form)) => Replacement::from_form(form).map(Self::Replace),
+            Some(EventKind::Create(form)) => Table::from_form(form).map(Arc::new).map(Self::Create),
+            Some(EventKind::Define(form)) => {
+                let change = required::<Definition>(form.change, "change")?;
+                Ok(Self::Define { table: TableId(form.table), change })
+            }
+            Some(EventKind::Truncate(form)) => from_forms(form.tables).map(Self::Truncate),
+            Some(EventKind::Drop(form)) => {
+                Ok(Self::Drop(form.tables.into_iter().map(TableId).collect()))
+            }
+            Some(EventKind::DropDatabase(id)) => Ok(Self::DropDatabase(DbId(id))),
+            None => Err(Unreadable("its kind is missing".to_owned())),
+        }
+    }
+}
+
+impl OnDisk for Definition {
+    type Form = ChangeForm;
+
+    fn form(&self) -> ChangeForm {
+        match self {
+            Self::Name(name) => ChangeForm::Name(name.clone()),
+            Self::Listed => ChangeForm::Listed(true),
+            Self::Properties(properties) => ChangeForm::Properties(properties.form()),
+            Self::Schema(schema) => ChangeForm::Schema(schema.form()),
+        }
+    }
+
+    fn from_form(form: ChangeForm) -> Result<Self, Unreadable> {
+        match form {
+            ChangeForm::Name(name) => Ok(Self::Name(name)),
+            ChangeForm::Listed(listed) => {
+                ensure(listed, "a table is never taken out of the list")?;
+                Ok(Self::Listed)
+            }
+            ChangeForm::Properties(form) => Properties::from_form(form).map(Self::Properties),
+            ChangeForm::Schema(form) => {
+                TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
+            }
+        }
+    }
+}
+
+impl OnDisk for Truncate {
+    type Form = TruncateForm;
+
+    fn form(&self) -> TruncateForm {
+        TruncateForm {
+            table: self.table.get(),
+            version: self.version.get(),
+            incarnation: self.incarnation.get(),
+            tablets: self.tablets.iter().map(|tablet| tablet.get()).collect(),
+        }
+    }
+
+    fn from_form(form: TruncateForm) -> Result<Self, Unreadable> {
+        Ok(Self {
+            table: TableId(form.table),
+            version: Version(form.version),
+            incarnation: Incarnation(form.incarnation),
+            tablets: form.tablets.into_iter().map(TabletId).collect(),
+        })
+    }
+}
+
+impl OnDisk for Publish {
+    type Form = PublishForm;
+
+    fn form(&self) -> PublishForm {
+        PublishForm {
+            table: self.table.get(),
+            from: self.from.get(),
+            to: self.to.get(),
+            version: self.version.get(),
+            schema_version: self.schema_version.get(),
+            rowsets: forms(&self.rowsets),
+        }
+    }
+
+    fn from_form(form: PublishForm) -> Result<Self, Unreadable> {
+        let (from, to) = (Lsn(form.from), Lsn(form.to));
+        let rowsets = from_forms::<RowsetMeta>(form.rowsets)?;
+        let lies_within = |rowset: &RowsetMeta| from < rowset.lsn_first && rowset.lsn_last <= to;
+        let holds = from <= to && rowsets.iter().all(lies_within);
+        ensure(holds, "rowsets of a flush lie outside of its range")?;
+        Ok(Self {
+            table: TableId(form.table),
+            from,
+            to,
+            version: Version(form.version),
+            schema_version: SchemaVersion(form.schema_version),
+            rowsets,
+        })
+    }
+}
+
+impl OnDisk for Replacement {
+    type Form = ReplacementForm;
+
+    fn form(&self) -> ReplacementForm {
+        assert_eq!(self.tablet, self.added.tablet, "a merge stays in its tablet");
+        ReplacementForm {
+            table: self.table.get(),
+            removed: self.removed.iter().map(|rowset| rowset.get()).collect(),
+            added: Some(self.added.form()),
+        }
+    }
+
+    fn from_form(form: ReplacementForm) -> Result<Self, Unreadable> {
+        let added = required::<RowsetMeta>(form.added, "new rowset")?;
+        let removed = form.removed.into_iter().map(RowsetId).collect::<Vec<_>>();
+        let holds = !removed.is_empty() && !removed.contains(&added.id);
+        ensure(holds, "a merge has no inputs, or writes one of them")?;
+        Ok(Self { table: TableId(form.table), tablet: added.tablet, removed, added })
+    }
+}

@@ -1,0 +1,175 @@
+//! Rowsets, and how far a table is flushed.
+
+use freshet_base::{Lsn, RowsetId, SchemaVersion, SegmentId, TabletId, Version};
+use prost::Message;
+
+use super::{OnDisk, Unreadable, ensure, forms, from_forms};
+use crate::fold::Flushed;
+use crate::rowset::{KeyRange, RowsetMeta, SegmentMeta};
+
+/// Its rows are those of its segments.
+#[derive(Clone, PartialEq, Message)]
+pub struct RowsetForm {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    tablet: u64,
+    #[prost(uint64, tag = "3")]
+    lsn_first: u64,
+    #[prost(uint64, tag = "4")]
+    lsn_last: u64,
+    #[prost(uint32, tag = "5")]
+    schema_version: u32,
+    #[prost(message, repeated, tag = "6")]
+    segments: Vec<SegmentForm>,
+    #[prost(message, optional, tag = "7")]
+    keys: Option<KeysForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SegmentForm {
+    #[prost(uint32, tag = "1")]
+    id: u32,
+    #[prost(string, tag = "2")]
+    file: String,
+    #[prost(uint64, tag = "3")]
+    rows: u64,
+    #[prost(uint64, tag = "4")]
+    bytes: u64,
+    #[prost(uint64, tag = "5")]
+    data_bytes: u64,
+    #[prost(fixed32, tag = "6")]
+    footer_checksum: u32,
+}
+
+/// Prefixes use all their bits, so their bytes are fixed.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct KeysForm {
+    #[prost(fixed64, tag = "1")]
+    min: u64,
+    #[prost(fixed64, tag = "2")]
+    max: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RowsetsForm {
+    #[prost(message, repeated, tag = "1")]
+    rowsets: Vec<RowsetForm>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct FlushedForm {
+    #[prost(uint64, tag = "1")]
+    lsn: u64,
+    #[prost(uint64, tag = "2")]
+    version: u64,
+    #[prost(uint64, tag = "3")]
+    version_lsn: u64,
+}
+
+impl OnDisk for RowsetMeta {
+    type Form = RowsetForm;
+
+    fn form(&self) -> RowsetForm {
+        RowsetForm {
+            id: self.id.get(),
+            tablet: self.tablet.get(),
+            lsn_first: self.lsn_first.get(),
+            lsn_last: self.lsn_last.get(),
+            schema_version: self.schema_version.get(),
+            segments: forms(&self.segments),
+            keys: self.keys.as_ref().map(KeyRange::form),
+        }
+    }
+
+    fn from_form(form: RowsetForm) -> Result<Self, Unreadable> {
+        let segments = from_forms::<SegmentMeta>(form.segments)?;
+        ensure(form.lsn_first <= form.lsn_last, "a rowset ends before it begins")?;
+        let rises = segments.is_sorted_by(|a, b| a.id < b.id);
+        ensure(rises, "segment ids of a rowset do not rise")?;
+        let sum =
+            |of: fn(&SegmentMeta) -> u64| segments.iter().map(of).try_fold(0, u64::checked_add);
+        let (Some(rows), Some(_)) = (sum(|segment| segment.rows), sum(|segment| segment.bytes))
+        else {
+            return Err(Unreadable("a rowset has impossibly many rows or bytes".to_owned()));
+        };
+        Ok(Self {
+            id: RowsetId(form.id),
+            tablet: TabletId(form.tablet),
+            lsn_first: Lsn(form.lsn_first),
+            lsn_last: Lsn(form.lsn_last),
+            schema_version: SchemaVersion(form.schema_version),
+            segments,
+            rows,
+            keys: form.keys.map(KeyRange::from_form).transpose()?,
+        })
+    }
+}
+
+impl OnDisk for SegmentMeta {
+    type Form = SegmentForm;
+
+    fn form(&self) -> SegmentForm {
+        SegmentForm {
+            id: self.id.get(),
+            file: self.file.clone(),
+            rows: self.rows,
+            bytes: self.bytes,
+            data_bytes: self.data_bytes,
+            footer_checksum: self.footer_checksum,
+        }
+    }
+
+    fn from_form(form: SegmentForm) -> Result<Self, Unreadable> {
+        ensure(form.data_bytes <= form.bytes, "the footer of a segment begins behind its end")?;
+        Ok(Self {
+            id: SegmentId(form.id),
+            file: form.file,
+            rows: form.rows,
+            bytes: form.bytes,
+            data_bytes: form.data_bytes,
+            footer_checksum: form.footer_checksum,
+        })
+    }
+}
+
+impl OnDisk for KeyRange {
+    type Form = KeysForm;
+
+    fn form(&self) -> KeysForm {
+        KeysForm { min: self.min, max: self.max }
+    }
+
+    fn from_form(KeysForm { min, max }: KeysForm) -> Result<Self, Unreadable> {
+        ensure(min <= max, "the keys of a rowset end before they begin")?;
+        Ok(Self { min, max })
+    }
+}
+
+/// The rowsets of a large load.
+impl OnDisk for Vec<RowsetMeta> {
+    type Form = RowsetsForm;
+
+    fn form(&self) -> RowsetsForm {
+        RowsetsForm { rowsets: forms(self) }
+    }
+
+    fn from_form(form: RowsetsForm) -> Result<Self, Unreadable> {
+        from_forms(form.rowsets)
+    }
+}
+
+impl OnDisk for Flushed {
+    type Form = FlushedForm;
+
+    fn form(&self) -> FlushedForm {
+        let Self { lsn, version, version_lsn } = *self;
+        FlushedForm { lsn: lsn.get(), version: version.get(), version_lsn: version_lsn.get() }
+    }
+
+    fn from_form(form: FlushedForm) -> Result<Self, Unreadable> {
+        let FlushedForm { lsn, version, version_lsn } = form;
+        ensure(lsn <= version_lsn, "versions are counted less far than the table is flushed")?;
+        Ok(Self { lsn: Lsn(lsn), version: Version(version), version_lsn: Lsn(version_lsn) })
+    }
+}

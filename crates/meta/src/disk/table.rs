@@ -1,0 +1,298 @@
+//! Tables and their schemas.
+
+use std::sync::Arc;
+
+use freshet_base::{ColumnId, DbId, Incarnation, PartitionId, SchemaVersion, TableId, TabletId};
+use freshet_schema::{
+    DeclaredKey, DeclaredKeyKind, Distribution, GroupCommitMode, KeyModel, Partition, Properties,
+    SchemaHistory, Table, TableForm as Dialect, TableSchema,
+};
+use prost::{Message, Oneof};
+
+use super::column::ColumnForm;
+use super::{OnDisk, Unreadable, ensure, forms, from_forms, numbered, required};
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TableForm {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    db: u64,
+    #[prost(string, tag = "3")]
+    name: String,
+    #[prost(uint32, tag = "4")]
+    dialect: u32,
+    #[prost(uint32, tag = "5")]
+    key_model: u32,
+    #[prost(uint32, tag = "6")]
+    key_columns: u32,
+    #[prost(message, repeated, tag = "7")]
+    declared_keys: Vec<DeclaredKeyForm>,
+    #[prost(message, repeated, tag = "8")]
+    history: Vec<SchemaForm>,
+    #[prost(uint32, tag = "9")]
+    next_column: u32,
+    #[prost(message, repeated, tag = "10")]
+    partitions: Vec<PartitionForm>,
+    #[prost(oneof = "DistributionForm", tags = "11, 12")]
+    distribution: Option<DistributionForm>,
+    #[prost(bool, tag = "13")]
+    buckets_auto: bool,
+    #[prost(message, optional, tag = "14")]
+    properties: Option<PropertiesForm>,
+    #[prost(string, tag = "15")]
+    comment: String,
+    #[prost(int64, tag = "16")]
+    created_micros: i64,
+    #[prost(bool, tag = "17")]
+    unlisted: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchemaForm {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(message, repeated, tag = "2")]
+    columns: Vec<ColumnForm>,
+    #[prost(uint32, repeated, tag = "3")]
+    sort_key: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DeclaredKeyForm {
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(uint32, repeated, tag = "3")]
+    columns: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PartitionForm {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(uint32, tag = "3")]
+    incarnation: u32,
+    #[prost(uint64, repeated, tag = "4")]
+    tablets: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum DistributionForm {
+    #[prost(message, tag = "11")]
+    Hash(HashForm),
+    #[prost(message, tag = "12")]
+    Random(()),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct HashForm {
+    #[prost(uint32, repeated, tag = "1")]
+    columns: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PropertiesForm {
+    #[prost(uint64, tag = "1")]
+    group_commit_interval_ms: u64,
+    #[prost(uint64, tag = "2")]
+    group_commit_data_bytes: u64,
+    #[prost(uint32, tag = "3")]
+    group_commit_mode: u32,
+    #[prost(uint32, tag = "4")]
+    replication_num: u32,
+    #[prost(message, repeated, tag = "5")]
+    others: Vec<PropertyForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PropertyForm {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+numbered!(Dialect { Olap = 1, MySql = 2 });
+numbered!(KeyModel { Duplicate = 1 });
+numbered!(DeclaredKeyKind { Primary = 1, Unique = 2, Index = 3 });
+numbered!(GroupCommitMode { Off = 1, Sync = 2, Async = 3 });
+
+impl OnDisk for Table {
+    type Form = TableForm;
+
+    fn form(&self) -> TableForm {
+        TableForm {
+            id: self.id.get(),
+            db: self.db.get(),
+            name: self.name.clone(),
+            dialect: self.form.form(),
+            key_model: self.key_model.form(),
+            key_columns: number_of(self.key_columns),
+            declared_keys: forms(&self.declared_keys),
+            history: self.history.versions().iter().map(|schema| schema.form()).collect(),
+            next_column: self.next_column.get(),
+            partitions: forms(&self.partitions),
+            distribution: Some(self.distribution.form()),
+            buckets_auto: self.buckets_auto,
+            properties: Some(self.properties.form()),
+            comment: self.comment.clone(),
+            created_micros: self.created_micros,
+            unlisted: self.unlisted,
+        }
+    }
+
+    fn from_form(form: TableForm) -> Result<Self, Unreadable> {
+        let history =
+            form.history.into_iter().map(|form| TableSchema::from_form(form).map(Arc::new));
+        let history = SchemaHistory::of(history.collect::<Result<_, _>>()?)
+            .ok_or_else(|| Unreadable("its schema versions do not rise by one".to_owned()))?;
+        let table = Self {
+            id: TableId(form.id),
+            db: DbId(form.db),
+            name: form.name,
+            form: Dialect::from_form(form.dialect)?,
+            key_model: KeyModel::from_form(form.key_model)?,
+            key_columns: form.key_columns as usize,
+            declared_keys: from_forms(form.declared_keys)?,
+            history,
+            next_column: ColumnId(form.next_column),
+            partitions: from_forms(form.partitions)?,
+            distribution: required(form.distribution, "distribution")?,
+            buckets_auto: form.buckets_auto,
+            properties: required(form.properties, "properties")?,
+            comment: form.comment,
+            created_micros: form.created_micros,
+            unlisted: form.unlisted,
+        };
+        check(&table)?;
+        Ok(table)
+    }
+}
+
+/// Checks what the parts of a table say of each other.
+fn check(table: &Table) -> Result<(), Unreadable> {
+    let schema = table.schema();
+    ensure(table.key_columns <= schema.columns.len(), "it has more key columns than columns")?;
+    ensure(table.partitions.len() == 1, "it has not one partition")?;
+    let mut named =
+        table.declared_keys.iter().flat_map(|key| &key.columns).chain(match &table.distribution {
+            Distribution::Hash(columns) => columns.as_slice(),
+            Distribution::Random => &[],
+        });
+    let has_column = |&column: &ColumnId| schema.position_of(column).is_some();
+    ensure(named.all(has_column), "a key or its distribution has a column that it lacks")
+}
+
+impl OnDisk for TableSchema {
+    type Form = SchemaForm;
+
+    fn form(&self) -> SchemaForm {
+        SchemaForm {
+            version: self.version.get(),
+            columns: forms(&self.columns),
+            sort_key: self.sort_key.iter().map(|&at| number_of(at)).collect(),
+        }
+    }
+
+    fn from_form(form: SchemaForm) -> Result<Self, Unreadable> {
+        let columns = from_forms(form.columns)?;
+        let sort_key = form.sort_key.into_iter().map(|at| at as usize).collect::<Vec<_>>();
+        let is_column = |&at: &usize| at < columns.len();
+        ensure(sort_key.iter().all(is_column), "its sort key has a column that it lacks")?;
+        Ok(Self::new(SchemaVersion(form.version), columns, sort_key))
+    }
+}
+
+fn number_of(columns: usize) -> u32 {
+    u32::try_from(columns).expect("a table has few columns")
+}
+
+impl OnDisk for DeclaredKey {
+    type Form = DeclaredKeyForm;
+
+    fn form(&self) -> DeclaredKeyForm {
+        let columns = self.columns.iter().map(|column| column.get()).collect();
+        DeclaredKeyForm { kind: self.kind.form(), name: self.name.clone(), columns }
+    }
+
+    fn from_form(form: DeclaredKeyForm) -> Result<Self, Unreadable> {
+        let columns = form.columns.into_iter().map(ColumnId).collect();
+        Ok(Self { kind: DeclaredKeyKind::from_form(form.kind)?, name: form.name, columns })
+    }
+}
+
+impl OnDisk for Partition {
+    type Form = PartitionForm;
+
+    fn form(&self) -> PartitionForm {
+        PartitionForm {
+            id: self.id.get(),
+            name: self.name.clone(),
+            incarnation: self.incarnation.get(),
+            tablets: self.tablets.iter().map(|tablet| tablet.get()).collect(),
+        }
+    }
+
+    fn from_form(form: PartitionForm) -> Result<Self, Unreadable> {
+        ensure(!form.tablets.is_empty(), "a partition has no tablets")?;
+        Ok(Self {
+            id: PartitionId(form.id),
+            name: form.name,
+            incarnation: Incarnation(form.incarnation),
+            tablets: form.tablets.into_iter().map(TabletId).collect(),
+        })
+    }
+}
+
+impl OnDisk for Distribution {
+    type Form = DistributionForm;
+
+    fn form(&self) -> DistributionForm {
+        match self {
+            Self::Hash(columns) => {
+                let columns = columns.iter().map(|column| column.get()).collect();
+                DistributionForm::Hash(HashForm { columns })
+            }
+            Self::Random => DistributionForm::Random(()),
+        }
+    }
+
+    fn from_form(form: DistributionForm) -> Result<Self, Unreadable> {
+        Ok(match form {
+            DistributionForm::Hash(HashForm { columns }) => {
+                Self::Hash(columns.into_iter().map(ColumnId).collect())
+            }
+            DistributionForm::Random(()) => Self::Random,
+        })
+    }
+}
+
+impl OnDisk for Properties {
+    type Form = PropertiesForm;
+
+    fn form(&self) -> PropertiesForm {
+        let others = self.others.iter().cloned();
+        PropertiesForm {
+            group_commit_interval_ms: self.group_commit_interval_ms,
+            group_commit_data_bytes: self.group_commit_data_bytes,
+            group_commit_mode: self.group_commit_mode.form(),
+            replication_num: self.replication_num,
+            others: others.map(|(name, value)| PropertyForm { name, value }).collect(),
+        }
+    }
+
+    fn from_form(form: PropertiesForm) -> Result<Self, Unreadable> {
+        let others = form.others.into_iter();
+        Ok(Self {
+            group_commit_interval_ms: form.group_commit_interval_ms,
+            group_commit_data_bytes: form.group_commit_data_bytes,
+            group_commit_mode: GroupCommitMode::from_form(form.group_commit_mode)?,
+            replication_num: form.replication_num,
+            others: others.map(|PropertyForm { name, value }| (name, value)).collect(),
+        })
+    }
+}

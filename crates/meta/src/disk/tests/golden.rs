@@ -1,0 +1,329 @@
+//! The bytes of every form. Where one of these tests fails, stores that were written before can no
+//! longer be read: change the code, not the bytes, or raise the format of stores.
+
+use std::fmt::{Debug, Write};
+use std::sync::Arc;
+
+use freshet_base::{
+    BatchIndex, ColumnId, DbId, Incarnation, LogPosition, Lsn, PartitionId, RowsetId,
+    SchemaVersion, SegmentId, TableId, TabletId, Term, TxnId, Version,
+};
+use freshet_schema::{
+    Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, Properties, SchemaHistory, Table, TableForm,
+    TableSchema,
+};
+use imbl::OrdMap;
+use prost::Message;
+
+use crate::disk::{OnDisk, decode, encode};
+use crate::{
+    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, KeyRange,
+    LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege, Publish, Replacement,
+    RowsetMeta, SegmentMeta, Truncate, User,
+};
+
+fn has_bytes<T>(value: &T, hex: &str)
+where
+    T: OnDisk<Form: Message + Default> + PartialEq + Debug,
+{
+    let bytes = encode(value);
+    let written = bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    });
+    assert_eq!(written, hex.replace(' ', ""), "{value:?}");
+    assert_eq!(decode::<T>(&bytes).unwrap(), *value);
+}
+
+fn numbers<T: OnDisk<Form = u32>>(values: &[T]) -> Vec<u32> {
+    values.iter().map(T::form).collect()
+}
+
+#[test]
+fn numbers_of_enums() {
+    assert_eq!(numbers(&[Collation::Binary, Collation::Utf8mb4Bin]), [1, 2]);
+    assert_eq!(numbers(&[LengthUnit::Bytes, LengthUnit::Characters]), [1, 2]);
+    assert_eq!(numbers(&[TableForm::Olap, TableForm::MySql]), [1, 2]);
+    assert_eq!(numbers(&[KeyModel::Duplicate]), [1]);
+    use DeclaredKeyKind::{Index, Primary, Unique};
+    assert_eq!(numbers(&[Primary, Unique, Index]), [1, 2, 3]);
+    use GroupCommitMode::{Async, Off, Sync};
+    assert_eq!(numbers(&[Off, Sync, Async]), [1, 2, 3]);
+    let privileges = numbers(Privilege::ALL);
+    assert_eq!(privileges, (1..=16).collect::<Vec<_>>());
+}
+
+#[test]
+fn numbers_of_their_own() {
+    has_bytes(&300u64, "01 08ac02");
+    has_bytes(&-1i64, "01 08ffffffffffffffffff01");
+    has_bytes(&Lsn(300), "01 08ac02");
+    has_bytes(&Lsn::ZERO, "01");
+}
+
+#[test]
+fn schema_of_all_types() {
+    use ColumnType::*;
+    let types = [
+        Boolean,
+        TinyInt { unsigned: true },
+        SmallInt { unsigned: false },
+        MediumInt { unsigned: true },
+        Int { unsigned: false },
+        BigInt { unsigned: true },
+        LargeInt,
+        Float,
+        Double,
+        Decimal { precision: 15, scale: 2 },
+        Date,
+        DateTime { fsp: 3 },
+        Timestamp { fsp: 6 },
+        Char { len: 10 },
+        VarChar { len: 300 },
+        Text,
+        VarBinary { len: 16 },
+        Blob,
+        Json,
+    ];
+    let columns = (1..).zip(types).map(|(id, ty)| Column::new(ColumnId(id), "c", ty));
+    let mut columns = columns.collect::<Vec<_>>();
+    columns[0].default = Some(DefaultValue::Literal("1".to_owned()));
+    columns[1].default = Some(DefaultValue::Bits("0f".to_owned()));
+    columns[11].default = Some(DefaultValue::CurrentTimestamp);
+    columns[11].before = Some("2024".to_owned());
+    columns[10].default = Some(DefaultValue::CurrentDate);
+    columns[9].non_negative = true;
+    columns[4].nullable = false;
+    columns[13].comment = "note".to_owned();
+    columns[13].collation = Collation::Utf8mb4Bin;
+    columns[13].length_unit = LengthUnit::Characters;
+    let schema = TableSchema::new(SchemaVersion(3), columns, vec![4, 0]);
+    has_bytes(
+        &schema,
+        "010803121108011201632001300138014a01318201001212080212016320013001380152023066880101\
+         120e0803120163200130013801900100120e0804120163200130013801980101120c0805120163300138\
+         01a00100120e0806120163200130013801a80101120e0807120163200130013801b20100120e08081201\
+         63200130013801ba0100120e0809120163200130013801c201001214080a1201631801200130013801ca\
+         0104080f10021210080b1201632001300138016200d201001216080c1201632001300138014204323032\
+         345a00d80103120e080d120163200130013801e001061214080e12016320012a046e6f746530023802e8\
+         010a120f080f120163200130013801f001ac02120e0810120163200130013801fa0100120e0811120163\
+         200130013801800210120e08121201632001300138018a0200120e08131201632001300138019202001a\
+         020400",
+    );
+}
+
+fn sample_table() -> Table {
+    let int = ColumnType::Int { unsigned: false };
+    let first =
+        TableSchema::new(SchemaVersion(1), vec![Column::new(ColumnId(1), "a", int)], vec![0]);
+    let mut columns = first.columns.clone();
+    columns.push(Column::new(ColumnId(2), "b", int));
+    let second = TableSchema::new(SchemaVersion(2), columns, vec![0]);
+    Table {
+        id: TableId(7),
+        db: DbId(3),
+        name: "t".to_owned(),
+        form: TableForm::MySql,
+        key_model: KeyModel::Duplicate,
+        key_columns: 1,
+        declared_keys: vec![DeclaredKey {
+            kind: DeclaredKeyKind::Unique,
+            name: "k".to_owned(),
+            columns: vec![ColumnId(1), ColumnId(2)],
+        }],
+        history: SchemaHistory::of(vec![Arc::new(first), Arc::new(second)]).unwrap(),
+        next_column: ColumnId(3),
+        partitions: vec![Partition {
+            id: PartitionId(8),
+            name: "p".to_owned(),
+            incarnation: Incarnation(1),
+            tablets: vec![TabletId(10), TabletId(11)],
+        }],
+        distribution: Distribution::Hash(vec![ColumnId(1)]),
+        buckets_auto: true,
+        properties: Properties {
+            others: vec![("x".to_owned(), "y".to_owned())],
+            ..Properties::default()
+        },
+        comment: "note".to_owned(),
+        created_micros: 1_700_000_000_000_000,
+        unlisted: true,
+    }
+}
+
+#[test]
+fn table() {
+    has_bytes(
+        &sample_table(),
+        "01080710031a01742002280130013a09080212016b1a02010242150801120e0801120161200130013801\
+         a001001a010042250802120e0801120161200130013801a00100120e0802120162200130013801a00100\
+         1a01004803520b0808120170180122020a0b5a030a01016801721408904e1080808020180120012a060a\
+         01781201797a046e6f746580018080f9c0c1c48203880101",
+    );
+    let random = Table { distribution: Distribution::Random, ..sample_table() };
+    has_bytes(
+        &random,
+        "01080710031a01742002280130013a09080212016b1a02010242150801120e0801120161200130013801\
+         a001001a010042250802120e0801120161200130013801a00100120e0802120162200130013801a00100\
+         1a01004803520b0808120170180122020a0b62006801721408904e1080808020180120012a060a017812\
+         01797a046e6f746580018080f9c0c1c48203880101",
+    );
+}
+
+fn sample_rowset() -> RowsetMeta {
+    let segment = |id, rows| SegmentMeta {
+        id: SegmentId(id),
+        file: format!("20_{id}.parquet"),
+        rows,
+        bytes: 5_000,
+        data_bytes: 4_000,
+        footer_checksum: 0x0102_0304,
+    };
+    RowsetMeta {
+        id: RowsetId(20),
+        tablet: TabletId(10),
+        lsn_first: Lsn(101),
+        lsn_last: Lsn(200),
+        schema_version: SchemaVersion(2),
+        segments: vec![segment(0, 3), segment(1, 4)],
+        rows: 7,
+        keys: Some(KeyRange { min: 1, max: 1 << 63 }),
+    }
+}
+
+#[test]
+fn rowsets_and_flushed() {
+    has_bytes(
+        &sample_rowset(),
+        "010814100a186520c8012802321b120c32305f302e70617271756574180320882728a01f350403020132\
+         1d0801120c32305f312e70617271756574180420882728a01f35040302013a1209010000000000000011\
+         0000000000000080",
+    );
+    has_bytes(
+        &vec![RowsetMeta { segments: Vec::new(), rows: 0, keys: None, ..sample_rowset() }],
+        "010a0b0814100a186520c8012802",
+    );
+    let flushed = Flushed { lsn: Lsn(200), version: Version(4), version_lsn: Lsn(300) };
+    has_bytes(&flushed, "0108c801100418ac02");
+}
+
+#[test]
+fn events() {
+    let publish = Publish {
+        table: TableId(7),
+        from: Lsn(100),
+        to: Lsn(200),
+        version: Version(4),
+        schema_version: SchemaVersion(2),
+        rowsets: vec![sample_rowset()],
+    };
+    has_bytes(
+        &MetaEvent::Publish(publish),
+        "010a680807106418c80120042802325b0814100a186520c8012802321b120c32305f302e706172717565\
+         74180320882728a01f3504030201321d0801120c32305f312e70617271756574180420882728a01f3504\
+         0302013a12090100000000000000110000000000000080",
+    );
+    let replacement = Replacement {
+        table: TableId(7),
+        tablet: TabletId(10),
+        removed: vec![RowsetId(18), RowsetId(19)],
+        added: sample_rowset(),
+    };
+    has_bytes(
+        &MetaEvent::Replace(replacement),
+        "0112630807120212131a5b0814100a186520c8012802321b120c32305f302e7061727175657418032088\
+         2728a01f3504030201321d0801120c32305f312e70617271756574180420882728a01f35040302013a12\
+         090100000000000000110000000000000080",
+    );
+}
+
+#[test]
+fn definitions() {
+    let define = |change| MetaEvent::Define { table: TableId(7), change };
+    has_bytes(&define(Definition::Name("u".to_owned())), "01 2205 0807 120175");
+    has_bytes(&define(Definition::Listed), "01 2204 0807 1801");
+    has_bytes(
+        &define(Definition::Properties(Properties::default())),
+        "0122100807220c08904e108080802018012001",
+    );
+    let columns = vec![Column::new(ColumnId(1), "a", ColumnType::Date)];
+    let schema = Arc::new(TableSchema::new(SchemaVersion(2), columns, vec![0]));
+    has_bytes(
+        &define(Definition::Schema(schema)),
+        "01221908072a150802120e0801120161200130013801d201001a0100",
+    );
+    has_bytes(
+        &MetaEvent::Create(Arc::new(sample_table())),
+        "011a9501080710031a01742002280130013a09080212016b1a02010242150801120e0801120161200130\
+         013801a001001a010042250802120e0801120161200130013801a00100120e0802120162200130013801\
+         a001001a01004803520b0808120170180122020a0b5a030a01016801721408904e108080802018012001\
+         2a060a01781201797a046e6f746580018080f9c0c1c48203880101",
+    );
+    let truncate = Truncate {
+        table: TableId(7),
+        version: Version(4),
+        incarnation: Incarnation(2),
+        tablets: vec![TabletId(10), TabletId(11)],
+    };
+    has_bytes(&MetaEvent::Truncate(vec![truncate]), "012a0c0a0a08071004180222020a0b");
+    has_bytes(&MetaEvent::Drop(vec![TableId(7)]), "01 3203 0a0107");
+    has_bytes(&MetaEvent::DropDatabase(DbId(3)), "01 3803");
+}
+
+#[test]
+fn log_state() {
+    let state = LogState {
+        store: 1 << 63,
+        secrets: vec![LogSecret { from: Term(1), key: [2, 3] }],
+        dirs: vec!["log".to_owned()],
+        files: vec![LogFileRecord { id: 4, path: "log/4.log".to_owned(), bytes: 64 << 20 }],
+        next_file: 5,
+        recycled: LogPosition { lsn: Lsn(6), index: BatchIndex(7), term: Term(8) },
+        side_file: Some("side/9".to_owned()),
+        holes: vec![AcceptedHole { first: Lsn(10), last: Lsn(11) }],
+    };
+    has_bytes(
+        &state,
+        "01090000000000000080121408011102000000000000001903000000000000001a036c6f672212080412\
+         096c6f672f342e6c6f671880808020280532060806100718083a06736964652f394204080a100b",
+    );
+}
+
+#[test]
+fn user() {
+    let grant = |object, privilege| Grant { object, privileges: [privilege].into_iter().collect() };
+    let (database, table) = ("d".to_owned(), "t".to_owned());
+    let user = User {
+        account: Account { name: "u".to_owned(), host: "%".to_owned() },
+        auth: AuthData { native: Some([1; 20]), sha2_slow: Some("$A$".to_owned()) },
+        grants: vec![
+            grant(GrantObject::Server, Privilege::Select),
+            grant(GrantObject::Database(database.clone()), Privilege::Insert),
+            grant(GrantObject::Table(database, table), Privilege::GrantOption),
+        ],
+    };
+    has_bytes(
+        &user,
+        "010a01751201251a14010101010101010101010101010101010101010122032441242a050a002201012a\
+         061201642201022a0b1a060a0164120174220110",
+    );
+}
+
+#[test]
+fn database_and_label() {
+    let (id, name, tables) = (DbId(3), "d".to_owned(), OrdMap::new());
+    has_bytes(
+        &Database { id, name, created_micros: 1_700_000_000_000_000, tables },
+        "010803120164188080f9c0c1c48203",
+    );
+    let label = LabelRecord {
+        db: DbId(3),
+        label: "l".to_owned(),
+        txn: TxnId(4),
+        lsn: Lsn(5),
+        finished_micros: 1_700_000_000_000_000,
+        expires_micros: -1,
+    };
+    has_bytes(&label, "01080312016c18042005288080f9c0c1c4820330ffffffffffffffffff01");
+}

@@ -1,0 +1,330 @@
+//! Any values of the types that have forms.
+
+use std::sync::Arc;
+
+use freshet_base::{
+    BatchIndex, ColumnId, DbId, Incarnation, LogPosition, Lsn, PartitionId, RowsetId,
+    SchemaVersion, SegmentId, TableId, TabletId, Term, TxnId, Version,
+};
+use freshet_schema::{
+    Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
+    GroupCommitMode, KeyModel, LengthUnit, Partition, Properties, SchemaHistory, Table, TableForm,
+    TableSchema,
+};
+use imbl::OrdMap;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::{
+    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, KeyRange,
+    LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege, Publish, Replacement,
+    RowsetMeta, SegmentMeta, Truncate, User,
+};
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-z%\\x00\u{e9}]{0,6}"
+}
+
+fn column_type() -> impl Strategy<Value = ColumnType> {
+    let digits = (1u8..=38).prop_flat_map(|precision| (Just(precision), 0..=precision));
+    let numbers = (any::<bool>(), digits, 0u8..=6, 0u32..=255);
+    (0..19, numbers).prop_map(|(kind, (unsigned, (precision, scale), fsp, len))| match kind {
+        0 => ColumnType::Boolean,
+        1 => ColumnType::TinyInt { unsigned },
+        2 => ColumnType::SmallInt { unsigned },
+        3 => ColumnType::MediumInt { unsigned },
+        4 => ColumnType::Int { unsigned },
+        5 => ColumnType::BigInt { unsigned },
+        6 => ColumnType::LargeInt,
+        7 => ColumnType::Float,
+        8 => ColumnType::Double,
+        9 => ColumnType::Decimal { precision, scale },
+        10 => ColumnType::Date,
+        11 => ColumnType::DateTime { fsp },
+        12 => ColumnType::Timestamp { fsp },
+        13 => ColumnType::Char { len },
+        14 => ColumnType::VarChar { len },
+        15 => ColumnType::Text,
+        16 => ColumnType::VarBinary { len },
+        17 => ColumnType::Blob,
+        _ => ColumnType::Json,
+    })
+}
+
+fn column() -> impl Strategy<Value = Column> {
+    let default = prop_oneof![
+        text().prop_map(DefaultValue::Literal),
+        text().prop_map(DefaultValue::Bits),
+        Just(DefaultValue::CurrentTimestamp),
+        Just(DefaultValue::CurrentDate),
+    ];
+    let collation = select(vec![Collation::Binary, Collation::Utf8mb4Bin]);
+    let length_unit = select(vec![LengthUnit::Bytes, LengthUnit::Characters]);
+    let flags = (any::<bool>(), any::<bool>(), collation, length_unit);
+    let texts = (text(), text(), option::of(default), option::of(text()));
+    (any::<u32>(), column_type(), flags, texts).prop_map(|(id, ty, flags, texts)| {
+        let (non_negative, nullable, collation, length_unit) = flags;
+        let (name, comment, default, before) = texts;
+        Column {
+            nullable,
+            default,
+            comment,
+            before,
+            non_negative,
+            collation,
+            length_unit,
+            ..Column::new(ColumnId(id), name, ty)
+        }
+    })
+}
+
+pub(super) fn schema(version: u32) -> impl Strategy<Value = TableSchema> {
+    vec(column(), 1..5).prop_flat_map(move |columns| {
+        let sort_key = vec(0..columns.len(), 0..3);
+        (Just(columns), sort_key).prop_map(move |(columns, sort_key)| {
+            TableSchema::new(SchemaVersion(version), columns, sort_key)
+        })
+    })
+}
+
+fn history() -> impl Strategy<Value = SchemaHistory> {
+    (any::<u32>(), 1u32..4).prop_flat_map(|(first, count)| {
+        let first = first.min(u32::MAX - count);
+        let versions = (first..first + count).map(|version| schema(version).prop_map(Arc::new));
+        let versions = versions.collect::<Vec<_>>();
+        versions.prop_map(|versions| SchemaHistory::of(versions).expect("they rise"))
+    })
+}
+
+fn properties() -> impl Strategy<Value = Properties> {
+    let mode = select(vec![GroupCommitMode::Off, GroupCommitMode::Sync, GroupCommitMode::Async]);
+    let others = vec((text(), text()), 0..3);
+    (any::<(u64, u64, u32)>(), mode, others).prop_map(|(numbers, group_commit_mode, others)| {
+        let (group_commit_interval_ms, group_commit_data_bytes, replication_num) = numbers;
+        Properties {
+            group_commit_interval_ms,
+            group_commit_data_bytes,
+            group_commit_mode,
+            replication_num,
+            others,
+        }
+    })
+}
+
+fn partition() -> impl Strategy<Value = Partition> {
+    (any::<(u64, u32)>(), text(), vec(any::<u64>(), 1..4)).prop_map(
+        |((id, incarnation), name, tablets)| Partition {
+            id: PartitionId(id),
+            name,
+            incarnation: Incarnation(incarnation),
+            tablets: tablets.into_iter().map(TabletId).collect(),
+        },
+    )
+}
+
+fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Distribution)> {
+    let kinds = [DeclaredKeyKind::Primary, DeclaredKeyKind::Unique, DeclaredKeyKind::Index];
+    let named = vec(select(columns), 0..3);
+    let key = (select(kinds.to_vec()), text(), named.clone())
+        .prop_map(|(kind, name, columns)| DeclaredKey { kind, name, columns });
+    let hash = named.prop_map(Distribution::Hash);
+    (vec(key, 0..3), prop_oneof![hash, Just(Distribution::Random)])
+}
+
+pub(super) fn table() -> impl Strategy<Value = Table> {
+    let of_history = history().prop_flat_map(|history| {
+        let columns = &history.current().columns;
+        let (ids, count) = (columns.iter().map(|column| column.id).collect(), columns.len());
+        (Just(history), keys(ids), 0..=count)
+    });
+    let numbers = any::<(u64, u64, u32, i64)>();
+    let flags = (any::<bool>(), any::<bool>(), select(vec![TableForm::Olap, TableForm::MySql]));
+    let parts = (partition(), properties(), text(), text());
+    (of_history, numbers, flags, parts).prop_map(|(of_history, numbers, flags, parts)| {
+        let (history, (declared_keys, distribution), key_columns) = of_history;
+        let (id, db, next_column, created_micros) = numbers;
+        let (buckets_auto, unlisted, form) = flags;
+        let (partition, properties, name, comment) = parts;
+        Table {
+            id: TableId(id),
+            db: DbId(db),
+            name,
+            form,
+            key_model: KeyModel::Duplicate,
+            key_columns,
+            declared_keys,
+            history,
+            next_column: ColumnId(next_column),
+            partitions: vec![partition],
+            distribution,
+            buckets_auto,
+            properties,
+            comment,
+            created_micros,
+            unlisted,
+        }
+    })
+}
+
+fn segments() -> impl Strategy<Value = Vec<SegmentMeta>> {
+    let sizes = (0u64..1 << 40, 0u64..1 << 40, 0u64..1 << 40, any::<u32>());
+    vec((1u32..1000, text(), sizes), 0..4).prop_map(|segments| {
+        let mut id = 0;
+        let segments = segments.into_iter().map(|(step, file, sizes)| {
+            let (rows, data_bytes, footer_bytes, footer_checksum) = sizes;
+            id += step;
+            let (id, bytes) = (SegmentId(id), data_bytes + footer_bytes);
+            SegmentMeta { id, file, rows, bytes, data_bytes, footer_checksum }
+        });
+        segments.collect()
+    })
+}
+
+/// A rowset of records in `from + 1..=to`.
+fn rowset_within(from: u64, to: u64) -> impl Strategy<Value = RowsetMeta> {
+    let lsns = (from + 1..=to).prop_flat_map(move |first| (Just(first), first..=to));
+    let keys = any::<(u64, u64)>().prop_map(|(a, b)| KeyRange { min: a.min(b), max: a.max(b) });
+    let parts = (segments(), option::of(keys));
+    (any::<(u64, u64, u32)>(), lsns, parts).prop_map(|(ids, lsns, (segments, keys))| RowsetMeta {
+        id: RowsetId(ids.0),
+        tablet: TabletId(ids.1),
+        lsn_first: Lsn(lsns.0),
+        lsn_last: Lsn(lsns.1),
+        schema_version: SchemaVersion(ids.2),
+        rows: segments.iter().map(|segment| segment.rows).sum(),
+        segments,
+        keys,
+    })
+}
+
+pub(super) fn rowset() -> impl Strategy<Value = RowsetMeta> {
+    rowset_within(0, u64::MAX)
+}
+
+pub(super) fn flushed() -> impl Strategy<Value = Flushed> {
+    any::<(u64, u64, u64)>().prop_map(|(a, version, b)| Flushed {
+        lsn: Lsn(a.min(b)),
+        version: Version(version),
+        version_lsn: Lsn(a.max(b)),
+    })
+}
+
+fn publish() -> impl Strategy<Value = Publish> {
+    let range = (0u64..1 << 50, 1u64..1 << 50);
+    range.prop_flat_map(|(from, length)| {
+        let to = from + length;
+        let rowsets = vec(rowset_within(from, to), 0..4);
+        (any::<(u64, u64, u32)>(), rowsets).prop_map(move |(numbers, rowsets)| Publish {
+            table: TableId(numbers.0),
+            from: Lsn(from),
+            to: Lsn(to),
+            version: Version(numbers.1),
+            schema_version: SchemaVersion(numbers.2),
+            rowsets,
+        })
+    })
+}
+
+fn replacement() -> impl Strategy<Value = Replacement> {
+    (any::<u64>(), rowset(), vec(any::<u64>(), 1..5)).prop_map(|(table, mut added, removed)| {
+        added.id = RowsetId(added.id.get() | 1);
+        // The inputs have even ids, so none is that of the new rowset.
+        let removed = removed.into_iter().map(|id| RowsetId(id & !1)).collect();
+        Replacement { table: TableId(table), tablet: added.tablet, removed, added }
+    })
+}
+
+pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
+    let ids = || vec(any::<u64>(), 0..4);
+    let change = prop_oneof![
+        text().prop_map(Definition::Name),
+        Just(Definition::Listed),
+        properties().prop_map(Definition::Properties),
+        schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
+    ];
+    let truncate = (any::<u64>(), any::<u64>(), any::<u32>(), ids());
+    let truncate = truncate.prop_map(|(table, version, incarnation, tablets)| Truncate {
+        table: TableId(table),
+        version: Version(version),
+        incarnation: Incarnation(incarnation),
+        tablets: tablets.into_iter().map(TabletId).collect(),
+    });
+    prop_oneof![
+        publish().prop_map(MetaEvent::Publish),
+        replacement().prop_map(MetaEvent::Replace),
+        table().prop_map(|table| MetaEvent::Create(Arc::new(table))),
+        (any::<u64>(), change)
+            .prop_map(|(table, change)| MetaEvent::Define { table: TableId(table), change }),
+        vec(truncate, 0..3).prop_map(MetaEvent::Truncate),
+        ids().prop_map(|ids| MetaEvent::Drop(ids.into_iter().map(TableId).collect())),
+        any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),
+    ]
+}
+
+pub(super) fn log_state() -> impl Strategy<Value = LogState> {
+    let secrets = proptest::collection::btree_map(any::<u64>(), any::<[u64; 2]>(), 0..3);
+    let files = proptest::collection::btree_map(any::<u64>(), (text(), any::<u64>()), 0..4);
+    let holes = vec(any::<(u64, u64)>(), 0..3);
+    let lists = (secrets, vec(text(), 0..3), files, holes);
+    (any::<(u64, u64, [u64; 3])>(), lists, option::of(text())).prop_map(
+        |((store, next_file, [lsn, index, term]), (secrets, dirs, files, holes), side_file)| {
+            let secret = |(from, key)| LogSecret { from: Term(from), key };
+            let file = |(id, (path, bytes))| LogFileRecord { id, path, bytes };
+            let hole =
+                |(a, b): (u64, u64)| AcceptedHole { first: Lsn(a.min(b)), last: Lsn(a.max(b)) };
+            LogState {
+                store,
+                secrets: secrets.into_iter().map(secret).collect(),
+                dirs,
+                files: files.into_iter().map(file).collect(),
+                next_file,
+                recycled: LogPosition { lsn: Lsn(lsn), index: BatchIndex(index), term: Term(term) },
+                side_file,
+                holes: holes.into_iter().map(hole).collect(),
+            }
+        },
+    )
+}
+
+pub(super) fn user() -> impl Strategy<Value = User> {
+    let object = prop_oneof![
+        Just(GrantObject::Server),
+        text().prop_map(GrantObject::Database),
+        (text(), text()).prop_map(|(database, table)| GrantObject::Table(database, table)),
+    ];
+    let privileges = vec(select(Privilege::ALL.to_vec()), 0..5);
+    let grant = (object, privileges).prop_map(|(object, privileges)| Grant {
+        object,
+        privileges: privileges.into_iter().collect(),
+    });
+    let hashes = (option::of(any::<[u8; 20]>()), option::of(text()));
+    (text(), text(), hashes, vec(grant, 0..4)).prop_map(
+        |(name, host, (native, sha2_slow), grants)| User {
+            account: Account { name, host },
+            auth: AuthData { native, sha2_slow },
+            grants,
+        },
+    )
+}
+
+pub(super) fn database() -> impl Strategy<Value = Database> {
+    (any::<(u64, i64)>(), text()).prop_map(|((id, created_micros), name)| Database {
+        id: DbId(id),
+        name,
+        created_micros,
+        tables: OrdMap::new(),
+    })
+}
+
+pub(super) fn label() -> impl Strategy<Value = LabelRecord> {
+    (any::<(u64, u64, u64, i64, i64)>(), text()).prop_map(|(numbers, label)| LabelRecord {
+        db: DbId(numbers.0),
+        label,
+        txn: TxnId(numbers.1),
+        lsn: Lsn(numbers.2),
+        finished_micros: numbers.3,
+        expires_micros: numbers.4,
+    })
+}

@@ -1,0 +1,122 @@
+//! Users and their grants.
+
+use prost::{Message, Oneof};
+
+use super::{OnDisk, Unreadable, forms, from_forms, numbered};
+use crate::authorize::Privilege;
+use crate::user::{Account, AuthData, Grant, GrantObject, User};
+
+/// It has no `Debug`, to keep hashes out of logs.
+#[derive(Clone, PartialEq, Message)]
+#[prost(skip_debug)]
+pub struct UserForm {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    host: String,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    native: Option<Vec<u8>>,
+    #[prost(string, optional, tag = "4")]
+    sha2_slow: Option<String>,
+    #[prost(message, repeated, tag = "5")]
+    grants: Vec<GrantForm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct GrantForm {
+    #[prost(oneof = "ObjectForm", tags = "1, 2, 3")]
+    object: Option<ObjectForm>,
+    #[prost(uint32, repeated, tag = "4")]
+    privileges: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum ObjectForm {
+    #[prost(message, tag = "1")]
+    Server(()),
+    #[prost(string, tag = "2")]
+    Database(String),
+    #[prost(message, tag = "3")]
+    Table(TableNameForm),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TableNameForm {
+    #[prost(string, tag = "1")]
+    database: String,
+    #[prost(string, tag = "2")]
+    table: String,
+}
+
+numbered!(Privilege {
+    Select = 1,
+    Insert = 2,
+    Update = 3,
+    Delete = 4,
+    Create = 5,
+    Drop = 6,
+    Reload = 7,
+    Process = 8,
+    Alter = 9,
+    ShowDatabases = 10,
+    Super = 11,
+    CreateView = 12,
+    ShowView = 13,
+    CreateUser = 14,
+    Index = 15,
+    GrantOption = 16,
+});
+
+impl OnDisk for User {
+    type Form = UserForm;
+
+    fn form(&self) -> UserForm {
+        UserForm {
+            name: self.account.name.clone(),
+            host: self.account.host.clone(),
+            native: self.auth.native.map(Vec::from),
+            sha2_slow: self.auth.sha2_slow.clone(),
+            grants: forms(&self.grants),
+        }
+    }
+
+    fn from_form(form: UserForm) -> Result<Self, Unreadable> {
+        let native = form.native.map(<[u8; 20]>::try_from).transpose();
+        let native = native.map_err(|_| Unreadable("a hash is not of 20 bytes".to_owned()))?;
+        Ok(Self {
+            account: Account { name: form.name, host: form.host },
+            auth: AuthData { native, sha2_slow: form.sha2_slow },
+            grants: from_forms(form.grants)?,
+        })
+    }
+}
+
+impl OnDisk for Grant {
+    type Form = GrantForm;
+
+    fn form(&self) -> GrantForm {
+        let object = match &self.object {
+            GrantObject::Server => ObjectForm::Server(()),
+            GrantObject::Database(database) => ObjectForm::Database(database.clone()),
+            GrantObject::Table(database, table) => {
+                let (database, table) = (database.clone(), table.clone());
+                ObjectForm::Table(TableNameForm { database, table })
+            }
+        };
+        let privileges = self.privileges.iter().map(|privilege| privilege.form()).collect();
+        GrantForm { object: Some(object), privileges }
+    }
+
+    fn from_form(form: GrantForm) -> Result<Self, Unreadable> {
+        let object = match form.object {
+            Some(ObjectForm::Server(())) => GrantObject::Server,
+            Some(ObjectForm::Database(database)) => GrantObject::Database(database),
+            Some(ObjectForm::Table(TableNameForm { database, table })) => {
+                GrantObject::Table(database, table)
+            }
+            None => return Err(Unreadable("the object of a grant is missing".to_owned())),
+        };
+        let privileges = form.privileges.into_iter().map(Privilege::from_form);
+        Ok(Self { object, privileges: privileges.collect::<Result<_, _>>()? })
+    }
+}
