@@ -1,6 +1,6 @@
-//! CREATE, TRUNCATE, ALTER, RENAME and SET: one record of the log each. A statement is answered when
-//! its record has settled, which takes one sync. Loads continue meanwhile, and nothing waits for a
-//! flush.
+//! CREATE, TRUNCATE, ALTER, RENAME and SET: one record of the log each. A statement is answered
+//! when its record has settled, which takes one sync. Loads continue meanwhile, and nothing waits
+//! for a flush.
 //!
 //! Statements that assign or free names exclude each other until they have settled, and so do those
 //! that change the definition of one table. Databases and users are committed to metadata at once.

@@ -1,7 +1,7 @@
 //! DROP TABLE and DROP DATABASE: one record, at which nobody reads or writes the tables any more;
 //! names are free when it has settled. The record of a database contains only the database, so any
-//! number of tables is dropped at one position of the log; after a crash either all of them exist or
-//! none. Neither statement waits for a flush: a concurrent flush finds that its table is gone.
+//! number of tables is dropped at one position of the log; after a crash either all of them exist
+//! or none. Neither statement waits for a flush: a concurrent flush finds that its table is gone.
 
 use std::sync::Arc;
 

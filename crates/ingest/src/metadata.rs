@@ -1,5 +1,5 @@
-//! Metadata follows the log (cluster.md 41 to 43): what a flush, a merge or a DDL statement did is a
-//! record, which is applied to metadata in memory ("settles") once the horizon has reached it, in
+//! Metadata follows the log (cluster.md 41 to 43): what a flush, a merge or a DDL statement did is
+//! a record, which is applied to metadata in memory ("settles") once the horizon has reached it, in
 //! log order. A checkpoint updates the store on disk later; only then are files deleted that the
 //! store still refers to.
 
@@ -321,8 +321,8 @@ impl Engine {
         }
     }
 
-    /// Publishes events of the record at `lsn`, which metadata reflects; the view of their tables is
-    /// at `at` afterwards.
+    /// Publishes events of the record at `lsn`, which metadata reflects; the view of their tables
+    /// is at `at` afterwards.
     pub(crate) fn show(&self, lsn: Lsn, at: Lsn, events: Vec<(TableId, Event<'_>)>) {
         let tables = events.iter().map(|(table, _)| *table).collect::<Vec<_>>();
         let defines = events.is_empty() || events.iter().any(|(_, event)| event.defines());

@@ -1,8 +1,8 @@
 //! Replay: applies the log to deltas, labels and versions, in order, as when it was written.
 //!
 //! It never checks labels and never rejects data. What records say of metadata has settled before,
-//! so rows that are already in files do not enter memory, and a replay needs no more memory than was
-//! used at the crash. Records are applied to a table as they were originally; the
+//! so rows that are already in files do not enter memory, and a replay needs no more memory than
+//! was used at the crash. Records are applied to a table as they were originally; the
 //! [`TableLog`](freshet_storage::fold::TableLog) skips what metadata and files already contain.
 //! Groups that were open at the end of a term end with it, in table order; nothing is written for
 //! that, so a replay can be repeated.

@@ -1,4 +1,5 @@
-//! A store that no server uses: locked, with its metadata open. A start takes it, tools look into it.
+//! A store that no server uses: locked, with its metadata open. A start takes it, tools look into
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -429,7 +429,7 @@ impl Meta {
     /// event needs gets another one, since the record that freed that name was given up.
     pub fn settle_behind_hole(&self, lsn: Lsn, event: &MetaEvent) {
         if let Some((name, renamed)) = self.edit(|fold| fold.make_way(event)) {
-            tracing::warn!(%lsn, table = name, renamed, "a given-up record would have freed a name");
+            tracing::warn!(%lsn, table = name, renamed, "a lost record would have freed a name");
         }
         self.settle(lsn, event);
     }

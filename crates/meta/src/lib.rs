@@ -7,10 +7,10 @@
 //! It makes no decisions about rows: the log determines what happened to them and in which order,
 //! and metadata follows it. It neither parses SQL nor deletes files of tables.
 //!
-//! Invariants: the store contains exactly what has settled up to one LSN; a flush is applied only if
-//! the table is flushed exactly up to the LSN it starts from; an id is never
-//! assigned twice, not even after a crash; a label given by a client identifies at most one load; a
-//! failed sync of metadata ends the process, a full disk does not.
+//! Invariants: the store contains exactly what has settled up to one LSN; a flush is applied only
+//! if the table is flushed exactly up to the LSN it starts from; an id is never assigned twice, not
+//! even after a crash; a label given by a client identifies at most one load; a failed sync of
+//! metadata ends the process, a full disk does not.
 //!
 //! Test it with `cargo test -p freshet-meta`.
 

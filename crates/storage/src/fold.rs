@@ -88,8 +88,8 @@ pub enum Body<'a> {
     Rowsets(Vec<Arc<Rowset>>),
     /// Rows for which [`TableLog::takes`] is false: the load is only counted.
     Settled,
-    /// Rows that cannot be read, since the record of the ALTER before them was given up: the load is
-    /// only counted.
+    /// Rows that cannot be read, since the record of the ALTER before them was given up: the load
+    /// is only counted.
     Lost,
 }
 

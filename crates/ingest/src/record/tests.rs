@@ -1,0 +1,97 @@
+use freshet_base::ColumnId;
+use freshet_schema::{Column, ColumnType};
+use proptest::prelude::*;
+
+use super::*;
+
+fn part(payload: &mut Vec<u8>, table: u64, rowsets: bool, rows: u32, bytes: &[u8]) {
+    let at = payload.len();
+    payload.resize(at + PART_HEAD_BYTES, 0);
+    payload.extend_from_slice(bytes);
+    let len = u32::try_from(bytes.len()).unwrap();
+    let head = &mut payload[at..at + PART_HEAD_BYTES];
+    write_part_head(head, TableId(table), rowsets, SchemaVersion(3), rows, len);
+}
+
+fn stamp_of(table: u64, ends_with: Option<Version>) -> PartStamp {
+    PartStamp {
+        table: TableId(table),
+        partition: PartitionId(table + 1),
+        incarnation: Incarnation(2),
+        txn: TxnId(77),
+        ends_with,
+    }
+}
+
+#[test]
+fn a_load_of_two_tables_with_a_label_comes_back() {
+    let mut payload = Vec::new();
+    part(&mut payload, 5, false, 2, b"rows");
+    part(&mut payload, 6, true, 9, b"rowsets");
+    let my_label =
+        Label { db: DbId(4), kind: LabelKind::Streaming, wall_micros: 17, text: "my_label" };
+    write_label(&mut payload, &my_label);
+    let mut stamp = 2u16.to_le_bytes().to_vec();
+    let stamps = [stamp_of(5, None), stamp_of(6, Some(Version(8)))];
+    for part in &stamps {
+        write_part_stamp(&mut stamp, part);
+    }
+    assert_eq!(stamped_tables(1, &stamp), [TableId(5), TableId(6)]);
+    let Record::Load { parts, label } = decode(1, &stamp, &payload).unwrap() else { panic!() };
+    assert_eq!(label, Some(my_label));
+    assert_eq!(parts[0].0, stamps[0]);
+    assert_eq!(parts[0].1.body, Body::Rows(b"rows"));
+    assert_eq!(parts[1].0, stamps[1]);
+    assert_eq!(parts[1].1.body, Body::Rowsets(b"rowsets"));
+    assert_eq!((parts[1].1.rows, parts[1].1.schema_version), (9, SchemaVersion(3)));
+}
+
+#[test]
+fn ends_and_barriers_come_back() {
+    let end = EndStamp { table: TableId(1), txn: TxnId(2), version: Version(3), reason: 1 };
+    let mut stamp = Vec::new();
+    write_end_stamp(&mut stamp, &end);
+    assert_eq!(decode(2, &stamp, &[]).unwrap(), Record::GroupEnd(end));
+
+    let barrier = BarrierStamp {
+        table: TableId(1),
+        incarnation: Incarnation(4),
+        schema_version: SchemaVersion(5),
+        ended: Some(TxnId(6)),
+        version: Version(7),
+    };
+    let mut stamp = 1u16.to_le_bytes().to_vec();
+    write_barrier_stamp(&mut stamp, &barrier);
+    assert_eq!(stamped_tables(3, &stamp), [TableId(1)]);
+    let column = Column::new(ColumnId(1), "a", ColumnType::Text);
+    let schema = TableSchema::new(SchemaVersion(5), vec![column], Vec::new());
+    let tablets = vec![vec![TabletId(8), TabletId(9)]];
+    let bodies =
+        [BarrierBody::Truncate(tablets), BarrierBody::Alter(Arc::new(schema)), BarrierBody::Drop];
+    for body in bodies {
+        let payload = body.encode();
+        let expected = Record::Barrier { body, tables: vec![barrier] };
+        assert_eq!(decode(3, &stamp, &payload).unwrap(), expected);
+    }
+    assert!(decode(3, &stamp, &[1, 2, 0, 0, 0, 8]).is_err(), "it ends too early");
+
+    let mut stamp = Vec::new();
+    write_database_drop_stamp(&mut stamp, DbId(9));
+    assert_eq!(decode(5, &stamp, &[]).unwrap(), Record::DatabaseDrop(DbId(9)));
+
+    let file = MetadataBody::File { checksum: 77, name: "7.event" };
+    for body in [MetadataBody::Inline(b"event"), file] {
+        assert_eq!(decode(6, &[], &metadata_payload(body)).unwrap(), Record::Metadata(body));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_decoded_or_refused(
+        kind in 0u8..8,
+        stamp in proptest::collection::vec(any::<u8>(), 0..80),
+        payload in proptest::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let _ = decode(kind, &stamp, &payload);
+    }
+}
