@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use freshet_base::clock::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -19,13 +20,20 @@ use crate::result::FORMAT;
 use crate::session::{MysqlSession, Session};
 use crate::table::{Dialect, Table, tpch};
 use crate::target::{BodyProtocol, Target};
+use crate::usage::Usage;
 
 /// A body ends with the row that exceeds this size.
 const BODY_BYTES: usize = 10_000_000;
 /// The number of loading connections.
 const LOADERS: usize = 4;
 /// Runs of each query, of which the fastest counts.
-const QUERY_RUNS: usize = 3;
+const QUERY_RUNS: usize = 6;
+/// A server is at rest when it used no more CPU than this in [`REST_LOOK`].
+const REST_CPU_SECONDS_MAX: f64 = 0.05;
+/// How long a server is watched to see whether it is at rest.
+const REST_LOOK: Duration = Duration::from_secs(2);
+/// How long queries wait for the servers to be at rest.
+const REST_PATIENCE: Duration = Duration::from_secs(180);
 
 /// The result of a step: a loaded table or a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,18 +80,37 @@ fn say(plan: &Plan, target: &str, step: String, seconds: f64, rows: u64) -> Resu
     append(plan.out.as_deref(), &line)
 }
 
-/// Runs the queries on alternating targets, so that slow phases of the machine affect all of them.
+/// Waits until no server works on the rows that it has just loaded; its merges would slow down the
+/// queries of all.
+fn wait_for_rest(targets: &[Target], clock: &SystemClock) {
+    let used = || targets.iter().map(|target| Usage::of(target.pid).cpu_seconds).sum::<f64>();
+    let deadline = clock.now() + REST_PATIENCE;
+    while clock.now() < deadline {
+        let before = used();
+        std::thread::sleep(REST_LOOK);
+        if used() - before <= REST_CPU_SECONDS_MAX {
+            return;
+        }
+    }
+}
+
+/// Runs the queries on alternating targets, each of them first in half of the runs, so that slow
+/// phases of the machine affect all of them alike.
 fn queries(plan: &Plan, folder: &Path) -> Result<(), String> {
     let clock = SystemClock::new();
     let mut sessions: Vec<Session> =
         plan.targets.iter().map(Session::open).collect::<Result<_, _>>()?;
+    wait_for_rest(&plan.targets, &clock);
     for number in 1..=22 {
         let path = folder.join(format!("q{number:02}.sql"));
         let text = std::fs::read_to_string(&path);
         let sql = text.map_err(|error| format!("{}: {error}", path.display()))?;
         let sql = sql.trim().trim_end_matches(';');
-        for _ in 0..QUERY_RUNS {
-            for (session, target) in sessions.iter_mut().zip(&plan.targets) {
+        for round in 0..QUERY_RUNS {
+            let count = sessions.len();
+            for turn in 0..count {
+                let at = if round % 2 == 0 { turn } else { count - 1 - turn };
+                let (session, target) = (&mut sessions[at], &plan.targets[at]);
                 let start = clock.now();
                 match session.query(sql) {
                     Ok(rows) => {

@@ -308,10 +308,10 @@ impl Fold {
             MetaEvent::Create(table) => self.create(table),
             MetaEvent::Define { table, change } => self.define(*table, change),
             MetaEvent::Truncate(tables) => {
-                tables.iter().fold(false, |any, table| self.truncate(lsn, table) || any)
+                tables.iter().filter(|table| self.truncate(lsn, table)).count() > 0
             }
             MetaEvent::Drop(tables) => {
-                tables.iter().fold(false, |any, table| self.remove_table(*table) || any)
+                tables.iter().filter(|table| self.remove_table(**table)).count() > 0
             }
             MetaEvent::DropDatabase(id) => self.remove_database(*id),
         }

@@ -30,7 +30,7 @@ const RECOVERY_MS: std::ops::Range<u64> = 0..120;
 const ACKED_SENT_AGAIN: usize = 3;
 
 /// Failpoints at which the server aborts, and the maximum number of passes before that.
-const FAILPOINTS: [(&str, u64); 8] = [
+const FAILPOINTS: [(&str, u64); 7] = [
     ("wal-before-write", 300),
     ("wal-after-write", 300),
     ("flush-before-write", 12),

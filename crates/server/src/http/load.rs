@@ -89,7 +89,7 @@ struct Load<'a> {
 impl Load<'_> {
     async fn run(&mut self, database: &str, table: &str) -> Result<Outcome> {
         let http = self.http;
-        let engine = &*http.engine;
+        let engine = &http.engine;
         let account = authenticate(http, &self.head.headers, self.client.address.ip()).await?;
         let object = Object::Table(database, table);
         authorize(&engine.catalog(), &account, Privilege::Insert, object)?;
