@@ -57,11 +57,12 @@ impl Engine {
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Created<Table>> {
+        let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let created = self.new_table(database, spec, if_not_exists).await?;
         if !created.existed {
             let table = &created.object;
-            self.define(table.id, None, MetaEvent::Create(Arc::clone(table))).await?;
+            self.define(table.id, None, MetaEvent::Create(Arc::clone(table)), room).await?;
         }
         Ok(created)
     }
@@ -119,12 +120,13 @@ impl Engine {
         id: TableId,
         pairs: Vec<(String, String)>,
     ) -> Result<Vec<String>> {
+        let room = self.room_of_definition().await?;
         let state = self.states_of(&[id])?.remove(0);
         let _one = state.altering.lock().await;
         self.events_settled(&state).await;
         let (properties, warnings) = self.meta().catalog().properties_with(id, &pairs)?;
         let change = Definition::Properties(properties);
-        self.define(id, Some(&state), MetaEvent::Define { table: id, change }).await?;
+        self.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await?;
         Ok(warnings)
     }
 
@@ -133,11 +135,12 @@ impl Engine {
     /// # Errors
     /// Those of metadata, and those of the log.
     pub async fn rename_table(self: &Arc<Self>, id: TableId, name: String) -> Result<()> {
+        let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let state = self.states_of(&[id])?.remove(0);
         self.meta().catalog().check_name(id, &name)?;
         let change = Definition::Name(name);
-        self.define(id, Some(&state), MetaEvent::Define { table: id, change }).await
+        self.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await
     }
 
     /// Changes users in metadata, on a thread that may block.
@@ -201,12 +204,6 @@ impl Engine {
         let db = catalog.database_name(table);
         self.put_state(Arc::new(TableState::new(&view, db, view.flushed)));
         self.views().add(view, || self.meta().catalog());
-        self.catalog_changed();
-    }
-
-    /// Publishes the current catalog of metadata.
-    pub(crate) fn show_catalog(&self) {
-        self.views().show(|| self.meta().catalog());
         self.catalog_changed();
     }
 }

@@ -147,19 +147,28 @@ impl Engine {
         Ok(self.settled(unsettled).await)
     }
 
+    /// Reserves log space for a definition. Done before names are locked, so that a DROP, which
+    /// frees space, never waits behind it.
+    ///
+    /// # Errors
+    /// `OutOfRoom` while the log is full.
+    pub(crate) async fn room_of_definition(&self) -> Result<Room> {
+        self.admission().room_soon(SMALL_EVENT_BYTES).await
+    }
+
     /// Appends a definition and waits until it has settled. The caller sees to it that nobody else
     /// decides about the same name or the same definition meanwhile. `state` is that of the table,
     /// if it exists already.
     ///
     /// # Errors
-    /// `NoSuchTable` when the table was dropped meanwhile; `OutOfRoom` while the log is full.
+    /// `NoSuchTable` when the table was dropped meanwhile.
     pub(crate) async fn define(
         self: &Arc<Self>,
         table: TableId,
         state: Option<&TableState>,
         event: MetaEvent,
+        room: Room,
     ) -> Result<()> {
-        let room = self.admission().room_soon(SMALL_EVENT_BYTES).await?;
         let (payload, room, file) = self.payload_of(&event, room).await?;
         let kind = Kind::Metadata as u8;
         let (_, unsettled) = self.wal().append(kind, &payload[..], room, |lsn, stamp| {
@@ -290,6 +299,14 @@ impl Engine {
         }
         // The receiver may have been dropped.
         let _ = answer.send(fits);
+    }
+
+    /// Publishes the current catalog of metadata, in which databases or users have changed.
+    pub(crate) fn show_catalog(&self) {
+        // Otherwise a table could be in the catalog before it is in the view.
+        let _one = self.settling.settles.lock();
+        self.views().show(|| self.meta().catalog());
+        self.catalog_changed();
     }
 
     /// Publishes what has settled to readers and writers.

@@ -224,7 +224,10 @@ impl<'a> Replay<'a> {
     fn barrier(&self, body: &BarrierBody, stamp: &BarrierStamp, lsn: Lsn) {
         let Some(state) = self.engine.table_state(stamp.table) else { return };
         let barrier = match body {
-            BarrierBody::Truncate(_) => Barrier::Truncate { incarnation: stamp.incarnation },
+            BarrierBody::Truncate(_) => {
+                state.note_truncate(lsn);
+                Barrier::Truncate { incarnation: stamp.incarnation }
+            }
             BarrierBody::Alter(schema) => Barrier::Alter(Arc::clone(schema)),
             BarrierBody::Drop => Barrier::Drop,
         };

@@ -2,14 +2,18 @@
 //! creation is interrupted by an error, a lost connection or a crash, nothing remains.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use freshet_base::{Lsn, Result, TableId};
+use freshet_base::{ErrorCode, Lsn, Result, TableId};
 use freshet_meta::{Created, Definition, MetaEvent, TableSpec};
 use freshet_schema::Table;
 
 use crate::engine::Engine;
 use crate::record::BarrierBody;
 use crate::target::LoadTarget;
+
+/// The retry delay of a removal that found no log space.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 
 /// The result of [`Engine::create_unlisted`].
 pub enum Making {
@@ -39,12 +43,13 @@ impl UnpublishedTable {
     /// removed.
     pub async fn list(mut self, lsn: Lsn) -> Result<()> {
         self.engine.horizon().wait(lsn).await;
+        let room = self.engine.room_of_definition().await?;
         let _names = self.engine.lock_names().await;
         let (table, name) = (self.target.id(), &self.target.table().name);
         let state = self.engine.states_of(&[table])?.remove(0);
         self.engine.meta().catalog().check_name(table, name)?;
         let event = MetaEvent::Define { table, change: Definition::Listed };
-        self.engine.define(table, Some(&state), event).await?;
+        self.engine.define(table, Some(&state), event, room).await?;
         self.listed = true;
         Ok(())
     }
@@ -60,8 +65,21 @@ impl Drop for UnpublishedTable {
         let id = self.target.id();
         let gone = async move {
             let _appends = appends;
-            if let Err(error) = engine.drop_unlisted(id).await {
-                tracing::warn!(%error, "a table that was not filled goes with the next start");
+            loop {
+                match engine.drop_unlisted(id).await {
+                    Ok(()) => break,
+                    // A turn of the log is running.
+                    Err(error)
+                        if error.code() == ErrorCode::OutOfRoom
+                            && !engine.keeper().is_stopping() =>
+                    {
+                        engine.clock().sleep(NO_ROOM_PAUSE).await;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a table that was not filled goes with a start");
+                        break;
+                    }
+                }
             }
         };
         self.engine.pool().spawn("drop-unlisted", Box::pin(gone));
@@ -79,6 +97,7 @@ impl Engine {
         spec: TableSpec,
         if_not_exists: bool,
     ) -> Result<Making> {
+        let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let created = self.new_table(database, spec, if_not_exists).await?;
         let Created { object: table, existed, warnings } = created;
@@ -86,7 +105,7 @@ impl Engine {
             return Ok(Making::Exists);
         }
         let table = Arc::new(Table { unlisted: true, ..Table::clone(&table) });
-        self.define(table.id, None, MetaEvent::Create(Arc::clone(&table))).await?;
+        self.define(table.id, None, MetaEvent::Create(Arc::clone(&table)), room).await?;
         let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
         let unlisted = UnpublishedTable { engine: Arc::clone(self), target, listed: false };

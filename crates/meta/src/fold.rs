@@ -254,8 +254,10 @@ impl Fold {
         );
         let Some(definition) = self.catalog.table_by_id(table) else { return false };
         let flushed = self.flushed[&table];
-        // The record of an ALTER may have been given up as well.
-        if flushed.lsn != from || definition.history.at(schema_version).is_none() {
+        // The record of an ALTER or TRUNCATE may have been given up as well.
+        let is_known = |rowset: &RowsetMeta| definition.tablets().any(|id| id == rowset.tablet);
+        let has_schema = definition.history.at(schema_version).is_some();
+        if flushed.lsn != from || !has_schema || !rowsets.iter().all(is_known) {
             return false;
         }
         self.set_flushed(table, flushed.advanced(to, version));

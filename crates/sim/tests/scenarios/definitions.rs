@@ -189,11 +189,16 @@ fn a_table_whose_drop_was_given_up_makes_way_for_the_next_of_its_name() {
 
 #[test]
 fn files_go_into_tablets_of_a_truncate_only_when_a_checkpoint_knows_them() {
-    for large in [true, false] {
+    for (large, restarted) in [(true, false), (false, false), (true, true), (false, true)] {
         let mut sim = store(94);
         act(&sim, move |client| async move {
             client.load("a", 3, Off, None).await;
             client.truncate(&["a"]).await;
+        });
+        if restarted {
+            sim.crash(Death::ProcessEnd);
+        }
+        act(&sim, move |client| async move {
             if large {
                 client.load_large("a", 20, 2).await;
             } else {
