@@ -22,13 +22,11 @@ fn log_file(world: &World) -> PathBuf {
     files(&world.setup.data_dir.join("wal"), "").into_iter().next().expect("a log file")
 }
 
-/// The offset of the frame of the second record with rows, and the length of its stamp. A group end
-/// may lie between it and the first, if the machine is slow.
-fn second_record(path: &Path) -> (u64, u64) {
+/// The offset of the frame of the second load, and the length of its stamp.
+fn second_load(path: &Path) -> (u64, u64) {
+    const LOAD: u8 = 1;
     let bytes = std::fs::read(path).unwrap();
-    let is_it = |at: &usize| {
-        bytes[*at..].starts_with(b"FWL\x02") && bytes[at + 12..at + 16] != 0u32.to_le_bytes()
-    };
+    let is_it = |at: &usize| bytes[*at..].starts_with(b"FWL\x02") && bytes[at + 4] == LOAD;
     let mut frames = (0..bytes.len() - 24).step_by(8).filter(is_it);
     let at = frames.nth(1).expect("five records with rows are in the log");
     let stamp = bytes[at + 8..at + 12].try_into().unwrap();
@@ -40,7 +38,7 @@ fn a_byte_flipped_in_any_part_of_a_record_is_named_and_the_start_refused() {
     let world = stopped();
     let log = log_file(&world);
     let name = log.file_name().unwrap().to_string_lossy().into_owned();
-    let (begin, stamp_bytes) = second_record(&log);
+    let (begin, stamp_bytes) = second_load(&log);
     let places = [
         ("magic", 0),
         ("kind", 4),
