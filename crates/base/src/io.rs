@@ -115,6 +115,11 @@ pub trait Fs: Send + Sync + 'static {
 pub trait File: Send + Sync + 'static {
     /// Reads into all of `buffer`; `UnexpectedEof` when the file is shorter.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Like [`Self::read_exact_at`] without waiting for the device: `false` unless all of it is in
+    /// memory, or where that is not known.
+    fn read_cached_at(&self, _buffer: &mut [u8], _offset: u64) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Writes all of `bytes`, which must be aligned where the file is [`Mode::Direct`].
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Starts writing a range back to the device, so that a later sync has less to do. Only a hint:

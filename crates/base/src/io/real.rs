@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FlockOperation, OFlags};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::{Entry, File, FileRef, Fs, Mode};
 
@@ -129,6 +130,17 @@ impl File for RealFile {
         self.file.read_exact_at(buffer, offset)
     }
 
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool> {
+        let wanted = buffer.len();
+        let buffers = &mut [io::IoSliceMut::new(buffer)];
+        match preadv2(&self.file, buffers, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(read == wanted),
+            // Not in memory, or a file system that cannot tell.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)?;
         if self.sync_each_write { self.file.sync_data() } else { Ok(()) }
@@ -182,6 +194,20 @@ mod tests {
         RealFs.remove_file(&path).unwrap();
         assert!(!RealFs.exists(&path));
         assert!(RealFs.available_bytes(dir.path()).unwrap() > 0);
+    }
+
+    #[test]
+    fn what_is_in_the_page_cache_is_read_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = RealFs.open(&path, Mode::CreateNew).unwrap();
+        file.write_all_at(&[7; 10_000], 0).unwrap();
+        let mut bytes = vec![0; 5_000];
+        // A file system that cannot tell says no; what it says yes to is read.
+        if file.read_cached_at(&mut bytes, 5_000).unwrap() {
+            assert_eq!(bytes, [7; 5_000]);
+        }
+        assert!(!file.read_cached_at(&mut bytes, 5_001).unwrap(), "the file ends before");
     }
 
     #[test]
