@@ -30,8 +30,9 @@ const LOADERS: usize = 4;
 const QUERY_RUNS: usize = 6;
 /// A server is at rest when it used no more CPU than this in [`REST_LOOK`].
 const REST_CPU_SECONDS_MAX: f64 = 0.05;
-/// How long a server is watched to see whether it is at rest.
-const REST_LOOK: Duration = Duration::from_secs(2);
+/// How long a server is watched to see whether it is at rest. Ours begins large merges when nothing
+/// has been flushed for 10 seconds.
+const REST_LOOK: Duration = Duration::from_secs(12);
 /// How long queries wait for the servers to be at rest.
 const REST_PATIENCE: Duration = Duration::from_secs(180);
 

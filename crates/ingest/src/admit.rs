@@ -150,12 +150,7 @@ impl Admission {
     /// # Errors
     /// `OutOfRoom` (1041, retryable).
     pub async fn room_soon(&self, record_bytes: usize) -> Result<Room> {
-        match self.wal.try_reserve(record_bytes) {
-            Some(room) => Ok(room),
-            None => {
-                self.room_until(record_bytes, Deadline::after(&*self.clock, self.patience)).await
-            }
-        }
+        self.room_until(record_bytes, Deadline::after(&*self.clock, self.patience)).await
     }
 
     /// Reserves memory for writes, waiting until `deadline`.
