@@ -176,7 +176,7 @@ impl Engine {
             let Some(view) = store.tables.get(&state.id) else { continue };
             let large_bytes = self.large_merge_bytes(view);
             let limits = limits(&state, size, large_bytes, now);
-            for tablet in &view.tablets {
+            for tablet in view.tablets.iter() {
                 rowsets += tablet.rowsets.len() as u64;
                 let enough = match size {
                     Size::Large if can_wait => ROWSETS_MANY + 1,

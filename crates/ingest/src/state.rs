@@ -51,7 +51,7 @@ impl TableState {
     /// The state of the table in `view`, whose versions are counted up to the LSN `counted`.
     pub fn new(view: &TableView, db_name: &str, counted: Lsn) -> Self {
         let (table, delta) = (&*view.table, Arc::clone(&view.delta));
-        let partition = table.partitions.first().expect("a table has a partition");
+        let partition = table.partition();
         let base = Base {
             partition: partition.id,
             incarnation: partition.incarnation,

@@ -110,17 +110,26 @@ impl StoredTable {
         asked: &ScanPruning,
         limit: Option<usize>,
     ) -> (Vec<Arc<Rowset>>, PruningCounts) {
-        let (table, all) = (&self.snapshot.table, &self.snapshot.rowsets);
-        let mut rowsets = all.clone();
-        let tablets = table.tablets().collect::<HashSet<_>>();
-        let mut left = PruningCounts { tablets: [tablets.len(); 2], rowsets: [all.len(); 2] };
-        if let Some(kept) = &asked.tablets {
-            left.tablets[0] = kept.len();
-            rowsets.retain(|rowset| {
-                let tablet = rowset.meta().tablet;
-                kept.contains(&tablet) || !tablets.contains(&tablet)
-            });
-        }
+        let snapshot = &self.snapshot;
+        let table = &snapshot.table;
+        let is_kept = |tablet| asked.tablets.as_ref().is_none_or(|kept| kept.contains(&tablet));
+        // A large load behind a TRUNCATE has tablets that this definition may not have yet.
+        let may_hold = |rowset: &&Arc<Rowset>| {
+            let tablet = rowset.meta().tablet;
+            is_kept(tablet) || !table.tablets().any(|known| known == tablet)
+        };
+        let tablets = snapshot.tablets.iter().filter(|tablet| is_kept(tablet.id));
+        let rowsets = tablets.flat_map(|tablet| &tablet.rowsets);
+        let loaded = snapshot.loaded.iter().filter(may_hold);
+        let mut rowsets = rowsets.chain(loaded).cloned().collect::<Vec<_>>();
+        let partitions = table.partitions.iter();
+        let kept = partitions
+            .map(|partition| partition.tablets.iter().filter(|tablet| is_kept(**tablet)).count());
+        let mut left = PruningCounts {
+            partitions: [kept.clone().filter(|kept| *kept > 0).count(), table.partitions.len()],
+            tablets: [kept.sum(), table.tablets().count()],
+            rowsets: [0, snapshot.rowsets().count()],
+        };
         if let Some(prune) = &asked.prune
             && !rowsets.is_empty()
         {
@@ -128,9 +137,10 @@ impl StoredTable {
             rowsets.retain(|_| keep.next().expect("pruning decides about every container"));
         }
         left.rowsets[0] = rowsets.len();
-        if let (Some(first), true) = (all.first(), asked.prune.is_some()) {
+        if let (Some(first), true) = (snapshot.rowsets().next(), asked.prune.is_some()) {
             let count =
                 |level, [left, of]: [usize; 2]| first.access().count_pruning(level, of, left);
+            count("partition", left.partitions);
             count("tablet", left.tablets);
             count("rowset", left.rowsets);
         }
@@ -275,7 +285,7 @@ impl TableProvider for StoredTable {
         let (rowsets, left) = self.rowsets(&asked, limit);
         let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
         let mut statistics = self.statistics(&rowsets, &projection).await;
-        if rowsets.len() < self.snapshot.rowsets.len() {
+        if rowsets.len() < left.rowsets[1] {
             statistics = statistics.to_inexact();
         }
         let slices = rowsets.iter().flat_map(|rowset| rowset.slices(SLICE_ROWS)).map(Part::File);

@@ -79,6 +79,7 @@ pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
 /// What pruning by metadata left: remaining and total numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct PruningCounts {
+    pub partitions: [usize; 2],
     pub tablets: [usize; 2],
     pub rowsets: [usize; 2],
 }
@@ -158,13 +159,19 @@ impl DisplayAs for ScanExec {
         let memory = parts.clone().filter(|part| matches!(part, Part::Memory(_))).count();
         let rows = parts.clone().map(Part::rows).sum::<u64>();
         let slices = parts.count() - memory;
-        let PruningCounts { tablets, rowsets } = &self.left;
+        let PruningCounts { partitions, tablets, rowsets } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
             f,
             "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory, \
-             {} of {} tablets, {} of {} rowsets{pruned}",
-            self.table, tablets[0], tablets[1], rowsets[0], rowsets[1],
+             {} of {} partitions, {} of {} tablets, {} of {} rowsets{pruned}",
+            self.table,
+            partitions[0],
+            partitions[1],
+            tablets[0],
+            tablets[1],
+            rowsets[0],
+            rowsets[1],
         )?;
         match &self.learned {
             Some(learned) => write!(f, ", learns {learned}"),

@@ -324,7 +324,7 @@ proptest! {
         let zone = Zone::parse(zone).unwrap();
         let memory = Arc::new(One(empty(&table).with_overlay(batches.clone()), zone));
         let mut flushed = empty(&table);
-        flushed.rowsets = rowsets(&table, dir.path(), &batches);
+        flushed.loaded = rowsets(&table, dir.path(), &batches);
         let files = Arc::new(One(flushed, zone));
         for condition in conditions {
             let sql = format!("SELECT COUNT(*), SUM(id), MIN(id) FROM s WHERE {condition}");
@@ -355,8 +355,8 @@ fn explain_says_what_each_level_left() {
     let nothing = vec![vec![None; COLUMNS.len()]; 40_000];
     let batches = [0, 40_000].map(|first| rows(&table, first, &nothing));
     let mut flushed = empty(&table);
-    flushed.rowsets = rowsets(&table, dir.path(), &batches);
-    let metrics = Arc::clone(flushed.rowsets[0].access());
+    flushed.loaded = rowsets(&table, dir.path(), &batches);
+    let metrics = Arc::clone(flushed.loaded[0].access());
     let tables = Arc::new(One(flushed, Zone::UTC));
     let explained = |sql: &str| {
         let asked = Bench::asked(sql, &[], Arc::clone(&tables) as _).unwrap();
@@ -368,7 +368,7 @@ fn explain_says_what_each_level_left() {
     };
     assert!(metrics.footer_memory().used_bytes() == 0, "nothing has read a footer");
     let lines = explained("SELECT u FROM s WHERE id = 41234");
-    assert!(lines.contains("1 of 8 tablets, 1 of 16 rowsets"), "{lines}");
+    assert!(lines.contains("1 of 1 partitions, 1 of 8 tablets, 1 of 16 rowsets"), "{lines}");
     let lines = explained("SELECT u FROM s WHERE id >= 40000");
     assert!(lines.contains("8 of 8 tablets, 8 of 16 rowsets"), "{lines}");
     let lines = explained("SELECT u FROM s WHERE id IN (5, 41234) AND u IS NULL");

@@ -204,7 +204,7 @@ fn files_are_read_where_they_may_hold_what_is_asked() {
     let table = table();
     let dir = tempfile::tempdir().unwrap();
     let mut flushed = snapshot(&table);
-    flushed.rowsets.push(rowset(&table, dir.path(), 0..ROWS));
+    flushed.loaded.push(rowset(&table, dir.path(), 0..ROWS));
     let tables = Arc::new(One(flushed, Zone::UTC));
     for (condition, wanted, pages) in [
         ("id = 7", 1, 1),
@@ -242,7 +242,7 @@ fn a_join_leaves_out_files_that_its_other_side_does_not_ask_for() {
     let table = table();
     let dir = tempfile::tempdir().unwrap();
     let mut flushed = snapshot(&table);
-    flushed.rowsets.push(rowset(&table, dir.path(), 0..300_000));
+    flushed.loaded.push(rowset(&table, dir.path(), 0..300_000));
     let tables = Arc::new(One(flushed, Zone::UTC));
     let sql = "SELECT COUNT(*), MAX(b.name) FROM s a JOIN s b ON a.id = b.id \
                WHERE a.id BETWEEN 1000 AND 1009 AND a.name <> 'n1003'";

@@ -334,6 +334,12 @@ impl Table {
         self.history.current()
     }
 
+    /// The partition of all rows, as long as there is no PARTITION BY that divides them.
+    pub fn partition(&self) -> &Partition {
+        assert_eq!(self.partitions.len(), 1, "rows are divided by no PARTITION BY");
+        &self.partitions[0]
+    }
+
     /// All tablets, partition by partition.
     pub fn tablets(&self) -> impl Iterator<Item = TabletId> + '_ {
         self.partitions.iter().flat_map(|partition| partition.tablets.iter().copied())

@@ -116,7 +116,7 @@ pub fn read_with(
 ) -> Result<Vec<Row>, freshet_storage::Error> {
     let request = ScanRequest::all(&snapshot.schema);
     let mut rows = Vec::new();
-    for rowset in &snapshot.rowsets {
+    for rowset in snapshot.rowsets() {
         let key = (rowset.meta().id, snapshot.schema.version);
         if let Some(known) = known.get(&key) {
             rows.extend_from_slice(known);

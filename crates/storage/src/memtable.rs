@@ -35,14 +35,14 @@ impl Memtable {
     /// [`crate::Error::Internal`] when batches cannot be concatenated.
     ///
     /// # Panics
-    /// When the table has no partition, or a batch has other columns.
+    /// When a batch has other columns.
     pub fn new(
         table: &Table,
         schema: &TableSchema,
         batches: &[RecordBatch],
         turn: u64,
     ) -> Result<Self> {
-        let partition = table.partitions.first().expect("a table has a partition");
+        let partition = table.partition();
         let buckets = u32::try_from(partition.tablets.len()).expect("buckets are bounded");
         let rows = Rows::new(schema, batches)?;
         let mut numbers = vec![Vec::new(); partition.tablets.len()];

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::pin::{Pin, TooOld};
 use crate::rowset::Rowset;
 use crate::sync::Mutex;
-use crate::view::{StoreView, TableView};
+use crate::view::{StoreView, TableView, TabletFiles};
 
 /// The state of the log up to its horizon.
 #[derive(Clone)]
@@ -111,19 +111,19 @@ impl SnapshotTables {
             table: Arc::clone(&view.table),
             schema: read.schema.unwrap_or_else(|| Arc::clone(&view.schema)),
             horizon,
-            rowsets: Vec::new(),
+            tablets: match read.truncated {
+                None => Arc::clone(&view.tablets),
+                Some(_) => Arc::default(),
+            },
+            loaded: Vec::new(),
             delta: Vec::new(),
             overlay: Vec::new(),
             pin: Arc::clone(pin),
         };
-        if read.truncated.is_none() {
-            let files = view.tablets.iter().flat_map(|tablet| tablet.rowsets.iter().cloned());
-            snapshot.rowsets.extend(files);
-        }
         for part in read.parts {
             match part {
                 DeltaPart::Rows(rows) => snapshot.delta.push(rows),
-                DeltaPart::Rowsets(_, rowsets) => snapshot.rowsets.extend(rowsets),
+                DeltaPart::Rowsets(_, rowsets) => snapshot.loaded.extend(rowsets),
             }
         }
         pin.keeps(snapshot.delta.iter().map(DeltaRows::chunk));
@@ -137,8 +137,10 @@ pub struct TableSnapshot {
     pub table: Arc<Table>,
     pub schema: Arc<TableSchema>,
     pub horizon: Lsn,
-    /// Its files, including those of large loads.
-    pub rowsets: Vec<Arc<Rowset>>,
+    /// Its files by tablet, except those that a TRUNCATE at the horizon has removed.
+    pub tablets: Arc<Vec<TabletFiles>>,
+    /// The files of large loads that no flush has added to their tablets yet.
+    pub loaded: Vec<Arc<Rowset>>,
     delta: Vec<DeltaRows>,
     overlay: Vec<RecordBatch>,
     pin: Arc<Pin>,
@@ -160,6 +162,12 @@ impl TableSnapshot {
         self.pin.check_open()
     }
 
+    /// All its files, by tablet and then by large load.
+    pub fn rowsets(&self) -> impl Iterator<Item = &Arc<Rowset>> + Clone {
+        let of_tablets = self.tablets.iter().flat_map(|tablet| &tablet.rowsets);
+        of_tablets.chain(&self.loaded)
+    }
+
     /// The exact number of rows.
     pub fn rows(&self) -> u64 {
         self.file_rows() + self.delta_rows()
@@ -167,7 +175,7 @@ impl TableSnapshot {
 
     /// The number of rows in files.
     pub fn file_rows(&self) -> u64 {
-        self.rowsets.iter().map(|rowset| rowset.rows()).sum()
+        self.rowsets().map(|rowset| rowset.rows()).sum()
     }
 
     /// The number of rows in memory, including the session's own.
@@ -179,7 +187,7 @@ impl TableSnapshot {
     /// Approximate size of files and memory.
     pub fn bytes(&self) -> u64 {
         let own = self.overlay.iter().map(|batch| batch.get_array_memory_size() as u64);
-        let files = self.rowsets.iter().map(|rowset| rowset.bytes());
+        let files = self.rowsets().map(|rowset| rowset.bytes());
         files.chain(self.delta.iter().map(DeltaRows::bytes)).chain(own).sum()
     }
 

@@ -30,7 +30,8 @@ pub struct TableView {
     pub flushed: Lsn,
     /// The table's version at `flushed`.
     pub version: Version,
-    pub tablets: Vec<TabletFiles>,
+    /// In the order of partitions and buckets; shared with snapshots.
+    pub tablets: Arc<Vec<TabletFiles>>,
     /// Records above `flushed`; older ones in it are not read.
     pub delta: Arc<Delta>,
     /// The first node of the delta to read.
@@ -48,7 +49,7 @@ impl TableView {
     ) -> Self {
         let delta = Arc::new(Delta::new(table.id, table.history.versions()));
         let (schema, head) = (Arc::clone(table.schema()), delta.head());
-        Self { table, schema, flushed, version, tablets, delta, head }
+        Self { table, schema, flushed, version, tablets: Arc::new(tablets), delta, head }
     }
 
     /// A newly created table.

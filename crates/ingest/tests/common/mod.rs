@@ -166,7 +166,7 @@ pub fn add(engine: &Arc<Engine>, transaction: &Transaction, table: &str, rows: &
 /// All rows of a snapshot, files first.
 pub fn batches(snapshot: &TableSnapshot) -> Vec<RecordBatch> {
     let request = ScanRequest::all(&snapshot.schema);
-    let files = snapshot.rowsets.iter().flat_map(|rowset| rowset.scan(request.clone()));
+    let files = snapshot.rowsets().flat_map(|rowset| rowset.scan(request.clone()));
     let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();
     batches.extend(snapshot.delta_batches().unwrap());
     batches

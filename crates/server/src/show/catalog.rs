@@ -465,7 +465,7 @@ pub fn tablets(session: &Session, name: &TableName) -> Result<Listing> {
     let table = stored(session, name)?;
     let views = session.shared.engine.views().load();
     let Some(view) = views.tables.get(&table.id) else { return Ok(listing) };
-    for tablet in &view.tablets {
+    for tablet in view.tablets.iter() {
         let rows = tablet.rowsets.iter().map(|rowset| rowset.meta().rows).sum::<u64>();
         let bytes = tablet.rowsets.iter().map(|rowset| rowset.meta().bytes()).sum::<u64>();
         let count = tablet.rowsets.len();

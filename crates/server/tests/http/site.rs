@@ -114,7 +114,7 @@ impl Site {
         let id = self.engine.target("d", "t").unwrap().id();
         let snapshot = self.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
         let request = ScanRequest::all(&snapshot.schema);
-        let files = snapshot.rowsets.iter().flat_map(|rowset| rowset.scan(request.clone()));
+        let files = snapshot.rowsets().flat_map(|rowset| rowset.scan(request.clone()));
         let mut batches = files.map(|batch| batch.unwrap()).collect::<Vec<_>>();
         batches.extend(snapshot.delta_batches().unwrap());
         let mut rows: Vec<String> = batches.iter().flat_map(texts).collect();

@@ -54,9 +54,8 @@ fn large_loads_leave_few_files_while_nobody_flushes() {
         for _ in 0..200 {
             client.load("a", 1, Off, None).await;
             client.load_large("a", 4, 1).await;
-            let files =
-                client.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap().rowsets;
-            most = most.max(files.len());
+            let table = client.engine.snapshot(Freshness::Committed).table(id).unwrap().unwrap();
+            most = most.max(table.rowsets().count());
         }
         most
     });

@@ -95,7 +95,8 @@ impl TableView {
         let (first, last) = rowset.lsns();
         assert!(from < first && last <= self.flushed, "a flush writes rows of its range");
         assert!(rowset.schema().version <= self.schema.version, "the table has its columns");
-        let tablet = self.tablets.iter_mut().find(|tablet| tablet.id == rowset.meta().tablet);
+        let mut tablets = Arc::make_mut(&mut self.tablets).iter_mut();
+        let tablet = tablets.find(|tablet| tablet.id == rowset.meta().tablet);
         let rowsets = &mut tablet.expect("a flush writes to tablets that the table has").rowsets;
         let before = rowsets.last().map(|before| before.lsns().1);
         assert!(before < Some(first), "rowsets of a tablet follow each other");
@@ -110,7 +111,8 @@ impl TableView {
         added: Arc<Rowset>,
         gone: &mut Vec<Arc<Rowset>>,
     ) {
-        let tablet = self.tablets.iter_mut().find(|files| files.id == tablet);
+        let tablets = Arc::make_mut(&mut self.tablets);
+        let tablet = tablets.iter_mut().find(|files| files.id == tablet);
         // A TRUNCATE has replaced the table's tablets meanwhile.
         let Some(TabletFiles { rowsets, .. }) = tablet else { return gone.push(added) };
         let at = rowsets.iter().position(|rowset| Arc::ptr_eq(rowset, &removed[0]));
@@ -135,6 +137,6 @@ impl TableView {
         let tablets = Self::empty_tablets(table);
         let is_old = |new: &TabletFiles| self.tablets.iter().any(|old| old.id == new.id);
         assert!(!tablets.iter().any(is_old), "a truncated table has other tablets");
-        (self.table, self.tablets) = (Arc::clone(table), tablets);
+        (self.table, self.tablets) = (Arc::clone(table), Arc::new(tablets));
     }
 }

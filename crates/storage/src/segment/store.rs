@@ -1,5 +1,6 @@
 //! Where segments are stored, and access to them with a cache of footers.
 
+use std::future::ready;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use freshet_base::budget::Budget;
-use freshet_base::io::{Fs, FsRef, Mode};
+use freshet_base::io::{File, FsRef, Mode};
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{InlinePool, Lane, PoolRef, run_in};
 use futures::future::BoxFuture;
@@ -52,41 +53,46 @@ impl SegmentStore for FileStore {
         path: &Path,
         ranges: Vec<Range<u64>>,
     ) -> BoxFuture<'static, io::Result<Vec<Bytes>>> {
-        // To copy what is in memory takes less time than to wake another thread for it.
-        if let Some(read) = read_cached(&*self.fs, path, &ranges) {
-            return Box::pin(std::future::ready(Ok(read)));
+        let file = match self.fs.open(path, Mode::Read) {
+            Ok(file) => file,
+            Err(error) => return Box::pin(ready(Err(error))),
+        };
+        // To copy what is in the page cache takes less time than to wake another thread for it.
+        let mut read = Vec::with_capacity(ranges.len());
+        read.extend(ranges.iter().map_while(|range| read_cached(&*file, range)));
+        if read.len() == ranges.len() {
+            return Box::pin(ready(Ok(read)));
         }
-        let (fs, pool, path) = (Arc::clone(&self.fs), Arc::clone(&self.pool), path.to_path_buf());
+        let pool = Arc::clone(&self.pool);
         Box::pin(async move {
-            run_in(&*pool, Lane::Read, move || read_file(&*fs, &path, &ranges)).await
+            run_in(&*pool, Lane::Read, move || {
+                for range in &ranges[read.len()..] {
+                    read.push(read_range(&*file, range)?);
+                }
+                Ok(read)
+            })
+            .await
         })
     }
 
     fn read_blocking(&self, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
-        read_file(&*self.fs, path, ranges)
+        let file = self.fs.open(path, Mode::Read)?;
+        ranges.iter().map(|range| read_range(&*file, range)).collect()
     }
 }
 
-/// The ranges if all of them are in the page cache.
-fn read_cached(fs: &dyn Fs, path: &Path, ranges: &[Range<u64>]) -> Option<Vec<Bytes>> {
-    // An error comes again where it is reported.
-    let file = fs.open(path, Mode::Read).ok()?;
-    let read = |range: &Range<u64>| {
-        let mut bytes = vec![0; (range.end - range.start) as usize];
-        let is_cached = file.read_cached_at(&mut bytes, range.start).ok()?;
-        is_cached.then(|| Bytes::from(bytes))
-    };
-    ranges.iter().map(read).collect()
+/// The bytes of a range if all of them are in the page cache. An error comes again where it is
+/// reported.
+fn read_cached(file: &dyn File, range: &Range<u64>) -> Option<Bytes> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let is_cached = file.read_cached_at(&mut bytes, range.start).ok()?;
+    is_cached.then(|| Bytes::from(bytes))
 }
 
-fn read_file(fs: &dyn Fs, path: &Path, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
-    let file = fs.open(path, Mode::Read)?;
-    let read = |range: &Range<u64>| {
-        let mut bytes = vec![0; (range.end - range.start) as usize];
-        file.read_exact_at(&mut bytes, range.start)?;
-        Ok(Bytes::from(bytes))
-    };
-    ranges.iter().map(read).collect()
+fn read_range(file: &dyn File, range: &Range<u64>) -> io::Result<Bytes> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    file.read_exact_at(&mut bytes, range.start)?;
+    Ok(Bytes::from(bytes))
 }
 
 /// Access to segments: their store, a cache of footers, metrics.

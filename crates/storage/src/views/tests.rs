@@ -58,7 +58,7 @@ impl Store {
 
     fn keys(&self, snapshot: &Snapshot) -> Vec<i64> {
         let table = snapshot.table(TABLE).unwrap().unwrap();
-        let files = table.rowsets.iter().flat_map(|rowset| {
+        let files = table.rowsets().flat_map(|rowset| {
             rowset.scan(ScanRequest::all(&table.schema)).map(Result::unwrap).collect::<Vec<_>>()
         });
         let batches = files.chain(table.delta_batches().unwrap()).collect::<Vec<_>>();
@@ -169,7 +169,8 @@ fn bounds_are_known_when_all_footers_are_in_memory() {
     store.flush();
     store.push(2, 0, &[-3]);
     store.flush();
-    let rowsets = store.pin(9).table(TABLE).unwrap().unwrap().rowsets;
+    let table = store.pin(9).table(TABLE).unwrap().unwrap();
+    let rowsets = table.rowsets().cloned().collect::<Vec<_>>();
     let range = || known_ranges(&rowsets, &[ColumnId(1)]).remove(0);
     assert!(range().is_none());
     for rowset in &rowsets {
