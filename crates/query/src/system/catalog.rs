@@ -8,11 +8,10 @@ use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, LengthUnit, Table, TableForm,
 };
 
-use super::{Cell, SystemTables, columns::TABLES};
-use crate::result::SYSTEM;
+use super::{Cell, SystemTables};
 
 /// The value of TABLE_CATALOG.
-const CATALOG: &str = "def";
+pub const CATALOG: &str = "def";
 /// Maximum length of a character.
 const CHARACTER_BYTES: u64 = 4;
 
@@ -91,18 +90,6 @@ pub fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             table.comment.as_str().into(),
         ]);
     }
-    rows.extend(TABLES.iter().map(|table| {
-        let mut row = vec![Cell::Null; 21];
-        row[0] = CATALOG.into();
-        row[1] = table.database.into();
-        row[2] = match table.database {
-            SYSTEM => table.name.to_uppercase().into(),
-            _ => table.name.into(),
-        };
-        row[3] = "SYSTEM VIEW".into();
-        row[20] = "".into();
-        row
-    }));
     rows
 }
 
@@ -174,26 +161,6 @@ pub fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
     for (database, table) in stored(system) {
         for (at, column) in table.schema().columns.iter().enumerate() {
             rows.push(column_row(&database.name, table, column, at));
-        }
-    }
-    for table in TABLES {
-        for (at, (name, kind)) in table.columns.iter().enumerate() {
-            let ty = match kind {
-                super::columns::Kind::Text => "varchar",
-                super::columns::Kind::Int => "bigint",
-                super::columns::Kind::Time => "datetime",
-            };
-            let mut row = vec![Cell::Null; 22];
-            row[0] = CATALOG.into();
-            row[1] = table.database.into();
-            row[2] = table.name.to_uppercase().into();
-            row[3] = (*name).into();
-            row[4] = (at as u64 + 1).into();
-            row[6] = "YES".into();
-            row[7] = ty.into();
-            row[15] = (if ty == "varchar" { "varchar(512)" } else { ty }).into();
-            row[16..21].fill("".into());
-            rows.push(row);
         }
     }
     rows

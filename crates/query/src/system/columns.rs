@@ -1,6 +1,7 @@
-//! The columns of system tables.
+//! The system tables: their columns, and where their rows come from.
 
 use super::{Cell, ServerTable, SystemTables, catalog, fixed};
+use crate::result::SYSTEM;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -62,11 +63,11 @@ pub const TABLES: &[SystemTable] = &[
         SQL_PATH,
         DEFAULT_ENCRYPTION
     ),
-    table!("tables", Rows::Catalog(catalog::tables), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
+    table!("tables", Rows::Catalog(tables), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
         TABLE_TYPE, ENGINE, #VERSION, ROW_FORMAT, #TABLE_ROWS, #AVG_ROW_LENGTH, #DATA_LENGTH,
         #MAX_DATA_LENGTH, #INDEX_LENGTH, #DATA_FREE, #AUTO_INCREMENT, @CREATE_TIME, @UPDATE_TIME,
         @CHECK_TIME, TABLE_COLLATION, #CHECKSUM, CREATE_OPTIONS, TABLE_COMMENT),
-    table!("columns", Rows::Catalog(catalog::columns), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
+    table!("columns", Rows::Catalog(columns), TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME,
         COLUMN_NAME, #ORDINAL_POSITION, COLUMN_DEFAULT, IS_NULLABLE, DATA_TYPE,
         #CHARACTER_MAXIMUM_LENGTH, #CHARACTER_OCTET_LENGTH, #NUMERIC_PRECISION, #NUMERIC_SCALE,
         #DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_TYPE, COLUMN_KEY, EXTRA,
@@ -295,3 +296,47 @@ pub const TABLES: &[SystemTable] = &[
         VARIABLE_VALUE
     ),
 ];
+
+/// The tables in the catalog, and the system tables themselves.
+fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = catalog::tables(system);
+    rows.extend(TABLES.iter().map(|table| {
+        let mut row = vec![Cell::Null; 21];
+        row[0] = catalog::CATALOG.into();
+        row[1] = table.database.into();
+        row[2] = match table.database {
+            SYSTEM => table.name.to_uppercase().into(),
+            _ => table.name.into(),
+        };
+        row[3] = "SYSTEM VIEW".into();
+        row[20] = "".into();
+        row
+    }));
+    rows
+}
+
+/// The columns of the tables in the catalog, and those of the system tables themselves.
+fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = catalog::columns(system);
+    for table in TABLES {
+        for (at, (name, kind)) in table.columns.iter().enumerate() {
+            let ty = match kind {
+                Kind::Text => "varchar",
+                Kind::Int => "bigint",
+                Kind::Time => "datetime",
+            };
+            let mut row = vec![Cell::Null; 22];
+            row[0] = catalog::CATALOG.into();
+            row[1] = table.database.into();
+            row[2] = table.name.to_uppercase().into();
+            row[3] = (*name).into();
+            row[4] = (at as u64 + 1).into();
+            row[6] = "YES".into();
+            row[7] = ty.into();
+            row[15] = (if ty == "varchar" { "varchar(512)" } else { ty }).into();
+            row[16..21].fill("".into());
+            rows.push(row);
+        }
+    }
+    rows
+}
