@@ -5,14 +5,17 @@
 
 mod aggregate;
 mod cast;
+pub mod derived;
 mod expr;
 mod function;
 mod having;
+mod interval;
 mod join;
 mod select;
 pub mod set_operation;
 mod special;
 mod subquery;
+mod tuple;
 mod values;
 
 pub use select::is_system;

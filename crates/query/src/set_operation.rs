@@ -21,7 +21,8 @@ use crate::functions::call;
 use crate::functions::meaning::{digits, hides_digits, showing, shown_type};
 use crate::functions::typed::{common_of, converted, exact_digits};
 use crate::result::copy_name;
-use crate::rewrite::set_operation::{is_bare_set_operation, is_nameless, query_of};
+use crate::rewrite::derived::is_nameless;
+use crate::rewrite::set_operation::{is_bare_set_operation, query_of};
 
 /// The column that numbers duplicates; no user column is named like this.
 const COPY: &str = "#copy";

@@ -1,16 +1,15 @@
 use freshet_base::{Result, bail, err};
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, UnaryOperator, Value,
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, UnaryOperator, Value,
 };
 
 use super::cast::converted;
 use super::special::special;
 use super::values::{
-    as_text, binary, call, case, double, int, is_short, literal, lower, null, of_variable, take,
-    text, truth,
+    binary, call, case, double, int, is_short, literal, lower, not, null, of_variable, take, text,
 };
-use super::{Rewriter, function};
+use super::{Rewriter, function, interval, tuple};
 use crate::session::Scope;
 use crate::syntax::hex_of_bits;
 
@@ -33,9 +32,9 @@ impl Rewriter<'_> {
                     _ => return Ok(()),
                 };
                 if let Expr::Interval(_) = **right {
-                    *expr = moved(take(left), take(right), subtract)?;
+                    *expr = interval::moved(take(left), take(right), subtract)?;
                 } else if let (Expr::Interval(_), false) = (&**left, subtract) {
-                    *expr = moved(take(right), take(left), false)?;
+                    *expr = interval::moved(take(right), take(left), false)?;
                 }
                 Ok(())
             }
@@ -100,7 +99,7 @@ impl Rewriter<'_> {
             // `row = row` compares component by component.
             BinaryOperator::Eq | BinaryOperator::NotEq => {
                 if let (Expr::Tuple(a), Expr::Tuple(b)) = (&mut **left, &mut **right) {
-                    let equal = tuples_equal(std::mem::take(a), std::mem::take(b))?;
+                    let equal = tuple::equal(std::mem::take(a), std::mem::take(b))?;
                     *expr = if *op == BinaryOperator::Eq { equal } else { not(equal) };
                 }
             }
@@ -264,10 +263,6 @@ fn chain_length(expr: &Expr, chained: &BinaryOperator) -> usize {
     length
 }
 
-pub fn not(expr: Expr) -> Expr {
-    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(truth(expr)) }
-}
-
 fn unary(expr: &mut Expr) {
     let Expr::UnaryOp { op, expr: inner } = expr else { return };
     match op {
@@ -341,76 +336,4 @@ fn of_one_kind(low: &Expr, high: &Expr) -> bool {
         }
         _ => false,
     }
-}
-
-fn tuples_equal(left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
-    if left.len() != right.len() {
-        bail!(OperandColumns, "Operand should contain {} column(s)", left.len());
-    }
-    let equal = |(left, right)| Expr::BinaryOp {
-        left: Box::new(left),
-        op: BinaryOperator::Eq,
-        right: Box::new(right),
-    };
-    let all = left.into_iter().zip(right).map(equal).reduce(|all, next| Expr::BinaryOp {
-        left: Box::new(all),
-        op: BinaryOperator::And,
-        right: Box::new(next),
-    });
-    all.ok_or_else(|| err!(OperandColumns, "Operand should contain 1 column(s)"))
-}
-
-/// `(a, b) IN ((1, 2), (3, 4))` compares component by component.
-pub fn in_list(tuple: &[Expr], list: &mut [Expr], negated: bool) -> Result<Option<Expr>> {
-    let mut any = None;
-    for item in list.iter_mut() {
-        let Expr::Tuple(parts) = item else {
-            bail!(OperandColumns, "Operand should contain {} column(s)", tuple.len());
-        };
-        let equal = tuples_equal(tuple.to_vec(), std::mem::take(parts))?;
-        any = Some(match any {
-            None => equal,
-            Some(any) => Expr::BinaryOp {
-                left: Box::new(any),
-                op: BinaryOperator::Or,
-                right: Box::new(equal),
-            },
-        });
-    }
-    Ok(any.map(|any| if negated { not(any) } else { any }))
-}
-
-/// The MySQL name of an interval unit.
-fn unit(field: &DateTimeField) -> String {
-    let name = field.to_string().to_uppercase();
-    name.strip_suffix('S').filter(|name| !name.is_empty()).map_or(name.clone(), str::to_owned)
-}
-
-/// `value + INTERVAL amount unit`.
-pub fn moved(value: Expr, interval: Expr, subtract: bool) -> Result<Expr> {
-    let Expr::Interval(interval) = interval else {
-        bail!(Syntax, "You have an error in your SQL syntax; an INTERVAL is wanted");
-    };
-    let unit = interval.leading_field.as_ref().map_or_else(|| "DAY".to_owned(), unit);
-    let sign = int(if subtract { -1 } else { 1 });
-    Ok(call("mysql_date_add", vec![value, *interval.value, text(unit), sign]))
-}
-
-/// `EXTRACT(unit FROM value)`.
-pub fn extracted(unit: &str, value: Expr) -> Expr {
-    let unit = unit.to_uppercase();
-    if unit.contains('_') {
-        return call("mysql_extract", vec![text(unit), value]);
-    }
-    call(&unit.to_lowercase(), vec![value])
-}
-
-/// A unit given as a name or as text.
-pub fn unit_name(expr: &Expr) -> Option<String> {
-    let name = match expr {
-        Expr::Identifier(ident) => &ident.value,
-        other => as_text(other)?,
-    };
-    let name = name.to_uppercase();
-    Some(name.strip_prefix("SQL_TSI_").map_or(name.clone(), str::to_owned))
 }

@@ -6,7 +6,7 @@ use sqlparser::ast::{
 use super::Rewriter;
 use super::aggregate::{self, GroupLimits};
 use super::cast::within;
-use super::expr::{extracted, moved, unit_name};
+use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::meaning::digits_of_text;

@@ -4,12 +4,11 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail, err};
 use sqlparser::ast::{
-    Cte, Expr, ObjectName, OrderBy, OrderByKind, Query, SetExpr, TableAlias, Visit, Visitor,
-    visit_relations,
+    Cte, Expr, ObjectName, OrderBy, OrderByKind, Query, SetExpr, Visit, Visitor, visit_relations,
 };
 
+use super::derived::{derived, selecting_all};
 use super::having::is_aggregate;
-use super::subquery::{DERIVED, derived, selecting_all};
 
 /// Whether a query body is a set operation.
 pub fn is_set_operation(body: &SetExpr) -> bool {
@@ -31,11 +30,6 @@ fn is_bare(query: &Query) -> bool {
         && query.order_by.is_none()
         && query.limit_clause.is_none()
         && query.fetch.is_none()
-}
-
-/// Whether a derived table has the alias added by `derived`.
-pub fn is_nameless(alias: &TableAlias) -> bool {
-    alias.name.value == DERIVED && alias.columns.is_empty()
 }
 
 /// A query with only this body.

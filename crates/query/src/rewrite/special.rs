@@ -5,8 +5,9 @@ use sqlparser::ast::{
     Array, BinaryOperator, CeilFloorKind, DataType, Expr, TrimWhereField, Value, ValueWithSpan,
 };
 
-use super::expr::{extracted, in_list, not};
-use super::values::{call, int, literal, take, text, truth};
+use super::interval::extracted;
+use super::tuple;
+use super::values::{call, int, literal, not, take, text, truth};
 use crate::functions::in_set::SET_FROM;
 
 /// Rewrites an expression after its parts.
@@ -91,7 +92,7 @@ fn pattern(expr: &mut Expr) {
 fn list(expr: &mut Expr) -> Result<()> {
     let Expr::InList { expr: body, list, negated } = expr else { return Ok(()) };
     if let Expr::Tuple(parts) = &**body {
-        if let Some(new) = in_list(parts, list, *negated)? {
+        if let Some(new) = tuple::in_list(parts, list, *negated)? {
             *expr = new;
         }
         return Ok(());

@@ -6,19 +6,14 @@ use std::ops::ControlFlow;
 
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select,
-    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
-    visit_expressions,
+    BinaryOperator, CaseWhen, Distinct, Expr, GroupByExpr, LimitClause, Query, Select, SelectItem,
+    SetExpr, VisitMut, VisitorMut, visit_expressions,
 };
 
-use super::expr::not;
+use super::derived::{column, derived, selecting};
 use super::having::has_aggregate;
 use super::set_operation::as_derived;
-use super::values::{binary, call, case, int, null, take};
-
-/// The alias of derived tables made from subqueries, and the prefix of their column names; users
-/// cannot have this name.
-pub const DERIVED: &str = "#subquery";
+use super::values::{binary, call, case, int, not, null, take};
 
 /// Rewrites a condition on a subquery before its parts.
 pub fn before(expr: &mut Expr) -> Result<()> {
@@ -167,50 +162,6 @@ fn query_of(select: Select, of: &Query) -> Box<Query> {
     query.order_by = None;
     *query.body = SetExpr::Select(Box::new(select));
     Box::new(query)
-}
-
-fn column(at: usize) -> Expr {
-    let name = |text: String| Ident::with_quote('`', text);
-    Expr::CompoundIdentifier(vec![name(DERIVED.into()), name(format!("{DERIVED}{at}"))])
-}
-
-/// A derived table of a query; `columns` is the number of column aliases, 0 for none.
-pub fn derived(subquery: Box<Query>, columns: usize) -> TableFactor {
-    let name = |text: String| Ident::with_quote('`', text);
-    let column = |at| TableAliasColumnDef { name: name(format!("{DERIVED}{at}")), data_type: None };
-    TableFactor::Derived {
-        lateral: false,
-        subquery,
-        alias: Some(TableAlias {
-            explicit: true,
-            name: name(DERIVED.into()),
-            columns: (0..columns).map(column).collect(),
-            at: None,
-        }),
-        sample: None,
-    }
-}
-
-/// `SELECT item FROM from WHERE condition`.
-fn selecting(item: Expr, from: TableFactor, condition: Option<Expr>) -> Box<Query> {
-    let mut query = selecting_all();
-    if let SetExpr::Select(select) = &mut *query.body {
-        select.projection = vec![SelectItem::UnnamedExpr(item)];
-        select.from[0].relation = from;
-        select.selection = condition;
-    }
-    query
-}
-
-/// `SELECT * FROM dual`.
-pub fn selecting_all() -> Box<Query> {
-    let parsed = crate::parser::parse("SELECT * FROM dual", Default::default());
-    let Some(crate::parser::Statement::Query(query)) =
-        parsed.ok().and_then(|mut parsed| parsed.pop()).map(|parsed| parsed.statement)
-    else {
-        unreachable!("the text above is a query")
-    };
-    query.0
 }
 
 /// In a select list, where DataFusion does not turn subqueries into joins, all conditions on

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Value, ValueWithSpan, visit_expressions,
+    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, ValueWithSpan, visit_expressions,
 };
 use sqlparser::tokenizer::Span;
 
@@ -110,9 +110,14 @@ pub fn truth(expr: Expr) -> Expr {
     if is_truth(&expr) { expr } else { call("mysql_truth", vec![expr]) }
 }
 
+/// The negation of an expression of any type.
+pub fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(truth(expr)) }
+}
+
 /// Whether an expression is known to be boolean.
 pub fn is_truth(expr: &Expr) -> bool {
-    use sqlparser::ast::BinaryOperator as Op;
+    use BinaryOperator as Op;
     match expr {
         Expr::Nested(inner) => is_truth(inner),
         Expr::BinaryOp { op, .. } => matches!(
@@ -128,7 +133,7 @@ pub fn is_truth(expr: &Expr) -> bool {
                 | Op::Xor
                 | Op::Spaceship
         ),
-        Expr::UnaryOp { op, .. } => *op == sqlparser::ast::UnaryOperator::Not,
+        Expr::UnaryOp { op, .. } => *op == UnaryOperator::Not,
         Expr::IsFalse(_)
         | Expr::IsNotFalse(_)
         | Expr::IsTrue(_)
