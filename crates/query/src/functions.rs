@@ -28,6 +28,7 @@ pub mod row;
 pub mod string;
 pub mod sum;
 pub mod typed;
+pub mod types;
 pub mod udf;
 pub mod variance;
 pub mod vector;

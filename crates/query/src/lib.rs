@@ -32,6 +32,7 @@ pub mod limits;
 pub mod listing;
 mod losses;
 mod membership;
+pub mod origin;
 pub mod parameters;
 pub mod parser;
 pub mod provider;

@@ -23,8 +23,8 @@ use futures::future::join_all;
 
 use crate::error::external;
 use crate::functions::meaning;
+use crate::origin::ColumnOrigin;
 use crate::prune::{Condition, tablets, without_zone};
-use crate::result::ColumnOrigin;
 use crate::scan::{BATCH_ROWS, Part, PruningCounts, ScanExec, is_instant, spread};
 use freshet_schema::Zone;
 

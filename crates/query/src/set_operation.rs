@@ -19,7 +19,7 @@ use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier, TableFactor};
 use crate::error::external;
 use crate::functions::call;
 use crate::functions::meaning::{digits, hides_digits, showing, shown_type};
-use crate::functions::typed::{common_of, converted, exact_digits};
+use crate::functions::types::{common_of, converted, exact_digits};
 use crate::result::copy_name;
 use crate::rewrite::derived::is_nameless;
 use crate::rewrite::set_operation::{is_bare_set_operation, query_of};

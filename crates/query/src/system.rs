@@ -16,7 +16,8 @@ use freshet_schema::ColumnType;
 use freshet_storage::snapshot::Snapshot;
 
 use crate::error::mapped;
-use crate::result::{ColumnOrigin, SYSTEM};
+use crate::origin::ColumnOrigin;
+use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
 use freshet_schema::Zone;
 

@@ -6,8 +6,9 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit, when};
 
 use super::in_set;
+use super::once::shared;
 use super::operators::{Operand, TypedExpr, comparable};
-use super::typed::{common_of, converted, exact_digits, shared};
+use super::types::{common_of, converted, exact_digits};
 use crate::convert::is_text;
 use crate::interrupt;
 

@@ -13,9 +13,9 @@ use datafusion::logical_expr::{
 };
 use freshet_schema::ColumnType;
 
-use super::typed::{converted, decimal_of_digits, exact_digits, is_decimal};
+use super::types::{converted, decimal_of_digits, exact_digits, is_decimal};
 use crate::convert::{TIME, is_binary, is_text};
-use crate::result::ColumnOrigin;
+use crate::origin::ColumnOrigin;
 use crate::temporal;
 
 /// Metadata key for text that is JSON.

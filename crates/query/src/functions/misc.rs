@@ -5,7 +5,8 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF, cast};
 
 use super::row::{Kind, MANY, Out, Row, RowFunction};
-use super::typed::{TypeDependent, converted, is_decimal};
+use super::typed::TypeDependent;
+use super::types::{converted, is_decimal};
 use crate::convert::{is_binary, is_text};
 
 /// MySQL's aliases of functions.

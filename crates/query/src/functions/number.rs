@@ -20,7 +20,7 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Volatility};
 
 use super::meaning;
-use super::typed::{decimal_of_digits, integer_digits};
+use super::types::{decimal_of_digits, integer_digits};
 use super::udf::{FunctionImpl, Udf};
 use crate::{convert, losses};
 

@@ -28,7 +28,7 @@ use crate::losses;
 const SHORT_NODES_MAX: usize = 8;
 
 /// Whether an expression is small enough to be duplicated.
-pub fn is_short(expr: &Expr) -> bool {
+fn is_short(expr: &Expr) -> bool {
     let mut count = 0;
     let counted = expr.apply(|_| {
         count += 1;
@@ -40,11 +40,23 @@ pub fn is_short(expr: &Expr) -> bool {
     counted.is_ok() && count <= SHORT_NODES_MAX
 }
 
+/// Builds an expression that uses its arguments repeatedly; long arguments are computed once.
+///
+/// # Errors
+/// Those of `body`.
+pub fn shared(
+    args: Vec<Expr>,
+    types: &[DataType],
+    body: impl FnOnce(Vec<Expr>) -> Result<Expr>,
+) -> Result<Expr> {
+    if args.iter().all(is_short) { body(args) } else { once(args, types, body) }
+}
+
 /// The result of `body` on these arguments, each of which is computed once.
 ///
 /// # Errors
 /// When the body cannot be evaluated on these types.
-pub fn once(
+fn once(
     args: Vec<Expr>,
     types: &[DataType],
     body: impl FnOnce(Vec<Expr>) -> Result<Expr>,

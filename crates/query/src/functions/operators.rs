@@ -9,7 +9,9 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::in_set;
 use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
 use super::number::CLOCK_DIGITS;
-use super::typed::{common, converted, exact_digits, integer_digits, is_decimal, truth};
+use super::types::{
+    TEMPORAL_NUMBER, common, converted, exact_digits, integer_digits, is_decimal, truth,
+};
 use super::whole::with_short_name;
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal::{self, DAY};
@@ -132,8 +134,6 @@ fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryE
 /// An expression and its type.
 pub type Operand<'a> = (Expr, &'a DataType);
 
-/// The type of a date and time as a number with all its digits.
-pub const TEMPORAL_NUMBER: DataType = DataType::Decimal128(20, 6);
 /// Maximum scale of a product computed by DataFusion.
 const PRODUCT_SCALE_MAX: i8 = 30;
 

@@ -165,7 +165,8 @@ async fn create_as(
 }
 
 fn column_spec(column: &ResultColumn) -> ColumnSpec {
-    use freshet_query::result::{ResultType, flags};
+    use freshet_query::origin::flags;
+    use freshet_query::result::ResultType;
     let unsigned = column.flags & flags::UNSIGNED != 0;
     let characters = (column.length / 4).clamp(1, 65_533);
     let fsp = column.decimals.min(6);
