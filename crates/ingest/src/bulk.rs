@@ -7,7 +7,7 @@ use bytes::Bytes;
 use freshet_base::budget::Permit;
 use freshet_base::task::{self, Lane};
 use freshet_base::{Incarnation, Lsn, Result, SegmentId, TableId, TabletId, bail, err};
-use freshet_meta::{KeyRange, RowsetMeta};
+use freshet_meta::RowsetMeta;
 use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{Partition, TableSchema};
 use freshet_storage::Rowset;
@@ -187,10 +187,6 @@ fn joined(written: Vec<RowsetMeta>) -> Vec<RowsetMeta> {
             continue;
         };
         rowset.rows += meta.rows;
-        rowset.keys = match (rowset.keys, meta.keys) {
-            (Some(a), Some(b)) => Some(KeyRange { min: a.min.min(b.min), max: a.max.max(b.max) }),
-            _ => None,
-        };
         for mut segment in meta.segments {
             let last = rowset.segments.last().expect("a rowset has a segment");
             segment.id = SegmentId(last.id.get() + 1);

@@ -16,6 +16,8 @@ pub struct SegmentMeta {
     pub data_bytes: u64,
     /// CRC-32C of the footer, from `data_bytes` to the end.
     pub footer_checksum: u32,
+    /// The bounds of its sort keys.
+    pub keys: KeyRange,
 }
 
 /// Inclusive bounds of the sort key, as normalized 8-byte prefixes.
@@ -43,8 +45,14 @@ pub struct RowsetMeta {
     pub segments: Vec<SegmentMeta>,
     /// Number of rows in all segments.
     pub rows: u64,
-    /// The bounds of the sort key, if known.
-    pub keys: Option<KeyRange>,
+}
+
+impl KeyRange {
+    /// The bounds of what both ranges cover.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
 }
 
 impl RowsetMeta {

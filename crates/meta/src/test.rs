@@ -11,8 +11,8 @@ use freshet_base::{
 use freshet_schema::{ColumnType, Table, TableForm, TableSchema};
 
 use crate::{
-    BucketsSpec, ColumnSpec, Definition, DistributionSpec, MemStore, Meta, MetaConfig, MetaEvent,
-    Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec, Truncate,
+    BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MemStore, Meta, MetaConfig,
+    MetaEvent, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec, Truncate,
 };
 
 /// A clock that only advances when a test says so.
@@ -78,6 +78,7 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
         bytes: 1000,
         data_bytes: 900,
         footer_checksum: 7,
+        keys: KeyRange { min: 0, max: 9 },
     };
     RowsetMeta {
         id: RowsetId(id),
@@ -87,7 +88,6 @@ pub(crate) fn rowset(id: u64, tablet: TabletId, first: u64, last: u64) -> Rowset
         schema_version: SchemaVersion(1),
         segments: vec![segment],
         rows: 10,
-        keys: None,
     }
 }
 

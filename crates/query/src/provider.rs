@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use freshet_base::TabletId;
 use freshet_schema::TableSchema;
-use freshet_storage::rowset::{Rowset, key_bounds, known_ranges};
+use freshet_storage::rowset::{Rowset, Slice, key_bounds, known_ranges};
 use freshet_storage::segment::{ColumnRange, Prune, ScanRequest};
 use freshet_storage::snapshot::TableSnapshot;
 use futures::future::join_all;
@@ -58,19 +58,19 @@ impl StoredTable {
         &self.snapshot.schema
     }
 
-    /// The number of rows in these rowsets and in memory, and the columns' bounds if all necessary
+    /// The number of rows in these files and in memory, and the columns' bounds if all necessary
     /// footers are cached. A few missing footers are read first, since the scan needs them anyway.
-    async fn statistics(&self, rowsets: &[Arc<Rowset>], projection: &[usize]) -> Statistics {
-        let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
+    async fn statistics(&self, files: &[Slice], projection: &[usize]) -> Statistics {
+        let segments = files.iter().map(|slice| &slice.segment);
         if segments.clone().count() <= FOOTERS_PLANNED_MAX {
             // The error of an unreadable footer is reported by the scan.
             join_all(segments.map(|segment| segment.read_footer())).await;
         }
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let rows = rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
+        let rows = files.iter().map(|slice| slice.rows).sum::<u64>();
         let columns = projection.iter().map(|&at| self.columns().columns[at].id);
         let ranges = match self.snapshot.delta_rows() {
-            0 => known_ranges(rowsets, &columns.collect::<Vec<_>>()),
+            0 => known_ranges(segments, &columns.collect::<Vec<_>>()),
             // There are no bounds for rows in memory.
             _ => vec![None; projection.len()],
         };
@@ -103,13 +103,9 @@ impl StoredTable {
         statistics
     }
 
-    /// The rowsets that may contain matching rows, oldest first; with a `limit`, only as many as
+    /// The segments that may contain matching rows, oldest first; with a `limit`, only as many as
     /// have about that many rows. Rows in memory count first, because reading them needs no file.
-    fn rowsets(
-        &self,
-        asked: &ScanPruning,
-        limit: Option<usize>,
-    ) -> (Vec<Arc<Rowset>>, PruningCounts) {
+    fn files(&self, asked: &ScanPruning, limit: Option<usize>) -> (Vec<Slice>, PruningCounts) {
         let snapshot = &self.snapshot;
         let table = &snapshot.table;
         let is_kept = |tablet| asked.tablets.as_ref().is_none_or(|kept| kept.contains(&tablet));
@@ -129,30 +125,35 @@ impl StoredTable {
             partitions: [kept.clone().filter(|kept| *kept > 0).count(), table.partitions.len()],
             tablets: [kept.sum(), table.tablets().count()],
             rowsets: [0, snapshot.rowsets().count()],
+            segments: [0, snapshot.rowsets().map(|rowset| rowset.segments().len()).sum()],
         };
+        rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
+        let mut files = rowsets.iter().flat_map(|rowset| rowset.slices()).collect::<Vec<_>>();
         if let Some(prune) = &asked.prune
-            && !rowsets.is_empty()
+            && !files.is_empty()
         {
-            let mut keep = prune.keep(&key_bounds(rowsets.iter())).into_iter();
-            rowsets.retain(|_| keep.next().expect("pruning decides about every container"));
+            let mut keep = prune.keep(&key_bounds(files.iter())).into_iter();
+            files.retain(|_| keep.next().expect("pruning decides about every container"));
         }
-        left.rowsets[0] = rowsets.len();
+        let is_same = |a: &Slice, b: &Slice| Arc::ptr_eq(&a.rowset, &b.rowset);
+        left.rowsets[0] = files.chunk_by(is_same).count();
+        left.segments[0] = files.len();
         if let (Some(first), true) = (snapshot.rowsets().next(), asked.prune.is_some()) {
             let count =
                 |level, [left, of]: [usize; 2]| first.access().count_pruning(level, of, left);
             count("partition", left.partitions);
             count("tablet", left.tablets);
             count("rowset", left.rowsets);
+            count("segment", left.segments);
         }
         let wanted = limit.map_or(u64::MAX, |limit| limit as u64);
         let mut rows = self.snapshot.delta_rows();
-        rowsets.sort_by_key(|rowset| rowset.meta().lsn_first);
-        let more = |rowset: &Arc<Rowset>| {
+        let more = |slice: &Slice| {
             let more = rows < wanted;
-            rows += rowset.rows();
+            rows += slice.rows;
             more
         };
-        (rowsets.into_iter().take_while(more).collect(), left)
+        (files.into_iter().take_while(more).collect(), left)
     }
 
     fn asked(&self, state: &dyn Session, filters: &[Expr]) -> Result<ScanPruning> {
@@ -282,13 +283,13 @@ impl TableProvider for StoredTable {
         // Rows removed by a filter do not count towards the limit.
         let limit = limit.filter(|_| filters.is_empty());
         let asked = self.asked(state, filters)?;
-        let (rowsets, left) = self.rowsets(&asked, limit);
+        let (files, left) = self.files(&asked, limit);
         let memory = self.snapshot.delta_batches().map_err(|error| external(error.into()))?;
-        let mut statistics = self.statistics(&rowsets, &projection).await;
-        if rowsets.len() < left.rowsets[1] {
+        let mut statistics = self.statistics(&files, &projection).await;
+        if files.len() < left.segments[1] {
             statistics = statistics.to_inexact();
         }
-        let slices = rowsets.iter().flat_map(|rowset| rowset.slices(SLICE_ROWS)).map(Part::File);
+        let slices = files.into_iter().flat_map(|file| file.divide(SLICE_ROWS)).map(Part::File);
         let parts = slices.chain(memory.into_iter().map(Part::Memory)).collect();
         let schema = Arc::new(
             self.schema.project(&projection).map_err(|error| plan_datafusion_err!("{error}"))?,

@@ -82,6 +82,7 @@ pub struct PruningCounts {
     pub partitions: [usize; 2],
     pub tablets: [usize; 2],
     pub rowsets: [usize; 2],
+    pub segments: [usize; 2],
 }
 
 /// The scan of a table.
@@ -159,12 +160,12 @@ impl DisplayAs for ScanExec {
         let memory = parts.clone().filter(|part| matches!(part, Part::Memory(_))).count();
         let rows = parts.clone().map(Part::rows).sum::<u64>();
         let slices = parts.count() - memory;
-        let PruningCounts { partitions, tablets, rowsets } = &self.left;
+        let PruningCounts { partitions, tablets, rowsets, segments } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
             f,
             "ScanExec: {}, {rows} rows in {slices} slices of files and {memory} of memory, \
-             {} of {} partitions, {} of {} tablets, {} of {} rowsets{pruned}",
+             {} of {} partitions, {} of {} tablets, {} of {} rowsets, {} of {} segments{pruned}",
             self.table,
             partitions[0],
             partitions[1],
@@ -172,6 +173,8 @@ impl DisplayAs for ScanExec {
             tablets[1],
             rowsets[0],
             rowsets[1],
+            segments[0],
+            segments[1],
         )?;
         match &self.learned {
             Some(learned) => write!(f, ", learns {learned}"),
@@ -367,7 +370,7 @@ impl Reader {
         }
     }
 
-    /// Opens a slice, unless the dynamic filters now exclude its rowset.
+    /// Opens a slice, unless the dynamic filters now exclude its segment.
     async fn open_slice(&mut self, slice: &Slice) -> freshet_storage::Result<()> {
         let request = self.request_now();
         let learned = request.prune.as_ref().filter(|_| self.learned.is_some());

@@ -368,7 +368,10 @@ fn explain_says_what_each_level_left() {
     };
     assert!(metrics.footer_memory().used_bytes() == 0, "nothing has read a footer");
     let lines = explained("SELECT u FROM s WHERE id = 41234");
-    assert!(lines.contains("1 of 1 partitions, 1 of 8 tablets, 1 of 16 rowsets"), "{lines}");
+    assert!(
+        lines.contains("1 of 1 partitions, 1 of 8 tablets, 1 of 16 rowsets, 1 of 16 segments"),
+        "{lines}"
+    );
     let lines = explained("SELECT u FROM s WHERE id >= 40000");
     assert!(lines.contains("8 of 8 tablets, 8 of 16 rowsets"), "{lines}");
     let lines = explained("SELECT u FROM s WHERE id IN (5, 41234) AND u IS NULL");

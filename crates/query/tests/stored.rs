@@ -101,7 +101,6 @@ fn rowset(table: &Table, dir: &Path, ids: std::ops::Range<i32>) -> Arc<Rowset> {
         schema_version: SchemaVersion(1),
         rows: segment.rows,
         segments: vec![segment],
-        keys: None,
     };
     Arc::new(Rowset::new(&segments, dir, meta, table.schema()))
 }

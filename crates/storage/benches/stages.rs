@@ -124,7 +124,7 @@ fn prefix_by_comparison(keys: &[Key]) -> Vec<u32> {
 fn sort(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
     let rows = Rows::new(schema, &[batch(schema, keys)]).unwrap();
     let all = (0..keys.len() as u32).collect::<Vec<_>>();
-    let radix = || rows.keys(schema).sort(&all).rows;
+    let radix = || rows.keys(schema).sort(&all);
     let ways: [(&str, &dyn Fn() -> Vec<u32>); 5] = [
         ("skip list", &|| skip_list(keys)),
         ("whole rows by comparison", &|| row_wise(keys)),
@@ -193,7 +193,7 @@ fn sorted(schema: &TableSchema, keys: &[Key]) -> Vec<RecordBatch> {
     keys.chunks(BATCH_ROWS).map(|keys| batch(schema, keys)).collect()
 }
 
-fn segment_write(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
+fn segment_write(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]) {
     let batches = sorted(schema, keys);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("segment");
@@ -395,7 +395,7 @@ fn compacted(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn merge(criterion: &mut Criterion, schema: &TableSchema, keys: &[Key]) {
+fn merge(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]) {
     let runs: Vec<_> =
         keys.chunks(keys.len() / MERGED_RUNS).map(|keys| sorted(schema, keys)).collect();
     let mut group = criterion.benchmark_group("merge");

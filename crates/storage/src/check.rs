@@ -31,11 +31,9 @@ fn check_segment(rowset: &Rowset, segment: &Arc<Segment>) -> Result<()> {
     for batch in segment.scan(&ScanRequest::all(schema), Share::WHOLE)? {
         let batch = batch?;
         let keys = KeyWords::new(&batch, schema);
-        if let Some(range) = rowset.meta().keys
-            && (0..batch.num_rows())
-                .map(|row| keys.row(row)[0])
-                .any(|key| key < range.min || key > range.max)
-        {
+        let range = segment.meta().keys;
+        let mut firsts = (0..batch.num_rows()).map(|row| keys.row(row)[0]);
+        if firsts.any(|key| key < range.min || key > range.max) {
             return Err(wrong(format!("a row near {rows} lies outside the key range")));
         }
         if let Some(before) = &before {

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use freshet_base::io::FsRef;
 use freshet_base::task::{Lane, PoolRef, run_in, yield_core};
 use freshet_base::{Lsn, RowsetId, SegmentId, TabletId};
-use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
+use freshet_meta::{RowsetMeta, SegmentMeta};
 use freshet_schema::{Table, TableSchema};
 use futures::future::join_all;
 
@@ -60,7 +60,6 @@ struct TabletSort {
     tablet: TabletId,
     rowset: RowsetId,
     rows: Vec<u32>,
-    keys: Option<KeyRange>,
 }
 
 /// A segment to write.
@@ -120,10 +119,9 @@ async fn sort_tablets(
     let sorts = tablets.into_iter().map(|part| {
         let (keys, rowset) = (Arc::clone(&keys), next_id());
         run_in(&*files.pool, input.lane, move || {
-            let sorted = keys.sort(&part.rows);
-            assert_eq!(sorted.rows.len(), part.rows.len(), "sorting keeps every row");
-            let keys = sorted.keys.map(|(min, max)| KeyRange { min, max });
-            Arc::new(TabletSort { tablet: part.tablet, rowset, rows: sorted.rows, keys })
+            let rows = keys.sort(&part.rows);
+            assert_eq!(rows.len(), part.rows.len(), "sorting keeps every row");
+            Arc::new(TabletSort { tablet: part.tablet, rowset, rows })
         })
     });
     let sorts = sorts.collect::<Vec<_>>();
@@ -286,7 +284,6 @@ fn rowsets(
             schema_version: input.schema.version,
             rows,
             segments,
-            keys: tablet.keys,
         }
     };
     tablets.iter().map(rowset).collect()

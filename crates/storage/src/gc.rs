@@ -130,7 +130,7 @@ mod tests {
 
     use freshet_base::io::{Mode, RealFs};
     use freshet_base::{RowsetId, SchemaVersion, TabletId};
-    use freshet_meta::{RowsetMeta, SegmentMeta};
+    use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
 
     use super::*;
     use crate::testing::schema;
@@ -188,6 +188,7 @@ mod tests {
             bytes: 0,
             data_bytes: 0,
             footer_checksum: 0,
+            keys: KeyRange { min: 0, max: 9 },
         };
         let meta = RowsetMeta {
             id: RowsetId(1),
@@ -197,7 +198,6 @@ mod tests {
             schema_version: SchemaVersion(1),
             segments: vec![segment],
             rows: 1,
-            keys: None,
         };
         let segments = crate::testing::files(dir.path()).segments;
         let rowset = Arc::new(Rowset::new(&segments, dir.path(), meta, &schema(1)));

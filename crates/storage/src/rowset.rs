@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use freshet_base::{ColumnId, Lsn};
-use freshet_meta::RowsetMeta;
+use freshet_meta::{RowsetMeta, SegmentMeta};
 use freshet_schema::TableSchema;
 use freshet_schema::key::{KeyBounds, leading_column};
 
@@ -93,33 +93,29 @@ impl Rowset {
         RowsetScan { segments: self.segments.clone().into_iter(), request, scan: None }
     }
 
-    /// Divides the rowset into slices of about `rows` rows, using only metadata.
-    pub fn slices(self: &Arc<Self>, rows: u64) -> impl Iterator<Item = Slice> {
-        self.segments.iter().flat_map(move |segment| {
-            let all = segment.meta().rows;
-            let of = all.div_ceil(rows).max(1);
-            (0..of).map(move |at| Slice {
-                rowset: Arc::clone(self),
-                segment: Arc::clone(segment),
-                share: Share { at: at as usize, of: of as usize },
-                rows: (at + 1) * all / of - at * all / of,
-            })
+    /// Its segments as slices.
+    pub fn slices(self: &Arc<Self>) -> impl Iterator<Item = Slice> {
+        self.segments.iter().map(|segment| Slice {
+            rowset: Arc::clone(self),
+            segment: Arc::clone(segment),
+            share: Share::WHOLE,
+            rows: segment.meta().rows,
         })
     }
 }
 
-/// The metadata of rowsets of one table as containers for pruning: bounds of the sort key's leading
-/// column, one container per rowset.
-pub fn key_bounds<'a>(rowsets: impl Iterator<Item = &'a Arc<Rowset>> + Clone) -> Containers {
-    let rows = rowsets.clone().map(|rowset| rowset.rows()).collect();
-    let Some((id, ty)) = rowsets.clone().find_map(|rowset| leading_column(&rowset.schema)) else {
+/// The segments of these slices of one table as containers for pruning: bounds of the sort key's
+/// leading column, known by metadata.
+pub fn key_bounds<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Containers {
+    let rows = slices.clone().map(|slice| slice.segment.meta().rows).collect();
+    let Some(id) = slices.clone().find_map(|slice| leading_column(slice.rowset.schema())) else {
         return Containers::new(rows, Vec::new());
     };
-    let of = |rowset: &Arc<Rowset>| match rowset.meta.keys {
-        Some(keys) => KeyBounds::of_words(&rowset.schema, (keys.min, keys.max), rowset.rows()),
-        None => KeyBounds::unknown(&ty),
+    let of = |slice: &Slice| {
+        let SegmentMeta { keys, rows, .. } = slice.segment.meta();
+        KeyBounds::of_words(slice.rowset.schema(), (keys.min, keys.max), *rows)
     };
-    let bounds = rowsets.map(of).collect::<Vec<_>>();
+    let bounds = slices.map(of).collect::<Vec<_>>();
     let all = |end: fn(&KeyBounds) -> &ArrayRef| {
         let ends = bounds.iter().map(|bounds| end(bounds).as_ref()).collect::<Vec<_>>();
         concat(&ends).expect("a column keeps its type for life")
@@ -129,10 +125,12 @@ pub fn key_bounds<'a>(rowsets: impl Iterator<Item = &'a Arc<Rowset>> + Clone) ->
     Containers::new(rows, vec![(id, bounds)])
 }
 
-/// The bounds of these columns over all rowsets; `None` where not all footers are cached or contain
-/// bounds.
-pub fn known_ranges(rowsets: &[Arc<Rowset>], columns: &[ColumnId]) -> Vec<Option<ColumnRange>> {
-    let segments = rowsets.iter().flat_map(|rowset| &rowset.segments);
+/// The bounds of these columns over all segments; `None` where not all footers are cached or
+/// contain bounds.
+pub fn known_ranges<'a>(
+    segments: impl Iterator<Item = &'a Arc<Segment>>,
+    columns: &[ColumnId],
+) -> Vec<Option<ColumnRange>> {
     let known = segments.map(|segment| segment.known_ranges(columns));
     let joined = known.reduce(|all, next| {
         let pairs = all?.into_iter().zip(next?);
@@ -142,9 +140,21 @@ pub fn known_ranges(rowsets: &[Arc<Rowset>], columns: &[ColumnId]) -> Vec<Option
 }
 
 impl Slice {
-    /// Whether by metadata its rowset may contain matching rows.
+    /// Divides a whole segment into slices of about `rows` rows, using only metadata.
+    pub fn divide(self, rows: u64) -> impl Iterator<Item = Self> {
+        assert_eq!(self.share, Share::WHOLE, "a segment is divided once");
+        let all = self.rows;
+        let of = all.div_ceil(rows).max(1);
+        (0..of).map(move |at| Self {
+            share: Share { at: at as usize, of: of as usize },
+            rows: (at + 1) * all / of - at * all / of,
+            ..self.clone()
+        })
+    }
+
+    /// Whether by metadata its segment may contain matching rows.
     pub fn may_hold(&self, prune: &dyn Prune) -> bool {
-        prune.keep(&key_bounds(std::iter::once(&self.rowset)))[0]
+        prune.keep(&key_bounds(std::iter::once(self)))[0]
     }
 
     /// Opens a scan without blocking a thread.

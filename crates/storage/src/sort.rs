@@ -29,14 +29,6 @@ struct Keyed {
     row: u32,
 }
 
-/// The result of a sort.
-pub struct Sorted {
-    /// Indices of rows.
-    pub rows: Vec<u32>,
-    /// The smallest and largest first key word; `None` without rows.
-    pub keys: Option<(u64, u64)>,
-}
-
 impl Rows {
     /// Concatenates `batches`, which have the columns of `schema`. Text is not copied.
     ///
@@ -96,7 +88,7 @@ pub struct Keys {
 
 impl Keys {
     /// Sorts the rows with these ascending indices.
-    pub fn sort(&self, rows: &[u32]) -> Sorted {
+    pub fn sort(&self, rows: &[u32]) -> Vec<u32> {
         let words = &self.words;
         let first = |&row: &u32| Keyed { key: words.row(row as usize)[0], row };
         let mut keyed = rows.iter().map(first).collect();
@@ -104,8 +96,7 @@ impl Keys {
         if words.width() > 1 || !words.is_exact() {
             self.settle_ties(words, &mut keyed);
         }
-        let keys = keyed.first().zip(keyed.last()).map(|(first, last)| (first.key, last.key));
-        Sorted { rows: keyed.into_iter().map(|keyed| keyed.row).collect(), keys }
+        keyed.into_iter().map(|keyed| keyed.row).collect()
     }
 
     /// Sorts rows with equal first words by the rest of their keys.
@@ -185,9 +176,9 @@ mod tests {
             let sorted = rows.keys(&schema).sort(&picked);
             let mut expected = picked.clone();
             expected.sort_by_key(|&row| all[row as usize]);
-            prop_assert_eq!(&sorted.rows, &expected);
+            prop_assert_eq!(&sorted, &expected);
             if !expected.is_empty() {
-                let gathered = rows.gather(&sorted.rows).unwrap();
+                let gathered = rows.gather(&sorted).unwrap();
                 let expected = expected.iter().map(|&row| all[row as usize]).collect::<Vec<_>>();
                 prop_assert_eq!(keys([&gathered]), expected);
             }
@@ -216,6 +207,6 @@ mod tests {
         let rows = Rows::new(&schema, &batches).unwrap();
         let sorted = rows.keys(&schema).sort(&[0, 1, 2, 3, 4, 5]);
         // NULL first, then by text: "... to 1", "... to 12", "... to 3", "... to 31", "... to 4".
-        assert_eq!(keys([&rows.gather(&sorted.rows).unwrap()]), [5, 1, 12, 3, 31, 4]);
+        assert_eq!(keys([&rows.gather(&sorted).unwrap()]), [5, 1, 12, 3, 31, 4]);
     }
 }

@@ -13,7 +13,7 @@ use freshet_base::{
     ColumnId, DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, SegmentId, TableId,
     TabletId, TxnId, Version,
 };
-use freshet_meta::{Catalog, RowsetMeta, SegmentMeta};
+use freshet_meta::{Catalog, KeyRange, RowsetMeta, SegmentMeta};
 use freshet_schema::{
     Column, ColumnType, Distribution, KeyModel, Partition, Properties, RowWriter, SchemaHistory,
     Table, TableForm, TableSchema,
@@ -78,6 +78,7 @@ fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
         bytes: 0,
         data_bytes: 0,
         footer_checksum: 0,
+        keys: KeyRange { min: 0, max: 9 },
     };
     let meta = RowsetMeta {
         id: RowsetId(to.get()),
@@ -87,7 +88,6 @@ fn rowset(from: Lsn, to: Lsn) -> Arc<Rowset> {
         schema_version: SchemaVersion(1),
         segments: vec![segment],
         rows,
-        keys: None,
     };
     let fs: FsRef = Arc::new(RealFs);
     let segments = SegmentAccess::of_files(&fs);

@@ -22,8 +22,6 @@ pub struct RowsetForm {
     schema_version: u32,
     #[prost(message, repeated, tag = "6")]
     segments: Vec<SegmentForm>,
-    #[prost(message, optional, tag = "7")]
-    keys: Option<KeysForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -40,6 +38,8 @@ pub struct SegmentForm {
     data_bytes: u64,
     #[prost(fixed32, tag = "6")]
     footer_checksum: u32,
+    #[prost(message, optional, tag = "7")]
+    keys: Option<KeysForm>,
 }
 
 /// Prefixes use all their bits, so their bytes are fixed.
@@ -78,7 +78,6 @@ impl OnDisk for RowsetMeta {
             lsn_last: self.lsn_last.get(),
             schema_version: self.schema_version.get(),
             segments: forms(&self.segments),
-            keys: self.keys.as_ref().map(KeyRange::form),
         }
     }
 
@@ -101,7 +100,6 @@ impl OnDisk for RowsetMeta {
             schema_version: SchemaVersion(form.schema_version),
             segments,
             rows,
-            keys: form.keys.map(KeyRange::from_form).transpose()?,
         })
     }
 }
@@ -117,11 +115,13 @@ impl OnDisk for SegmentMeta {
             bytes: self.bytes,
             data_bytes: self.data_bytes,
             footer_checksum: self.footer_checksum,
+            keys: Some(self.keys.form()),
         }
     }
 
     fn from_form(form: SegmentForm) -> Result<Self, Unreadable> {
         ensure(form.data_bytes <= form.bytes, "the footer of a segment begins behind its end")?;
+        let keys = form.keys.ok_or_else(|| Unreadable("a segment has no keys".to_owned()))?;
         Ok(Self {
             id: SegmentId(form.id),
             file: form.file,
@@ -129,6 +129,7 @@ impl OnDisk for SegmentMeta {
             bytes: form.bytes,
             data_bytes: form.data_bytes,
             footer_checksum: form.footer_checksum,
+            keys: KeyRange::from_form(keys)?,
         })
     }
 }
@@ -141,7 +142,7 @@ impl OnDisk for KeyRange {
     }
 
     fn from_form(KeysForm { min, max }: KeysForm) -> Result<Self, Unreadable> {
-        ensure(min <= max, "the keys of a rowset end before they begin")?;
+        ensure(min <= max, "the keys of a segment end before they begin")?;
         Ok(Self { min, max })
     }
 }

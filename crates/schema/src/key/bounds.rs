@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryViewArray, PrimitiveArray, StringViewArray, new_null_array};
+use arrow::array::{ArrayRef, BinaryViewArray, PrimitiveArray, StringViewArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type,
     Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type,
@@ -24,19 +24,12 @@ pub struct KeyBounds {
     pub null_count: Option<u64>,
 }
 
-/// The leading column of the sort key and its type, if there is a sort key.
-pub fn leading_column(schema: &TableSchema) -> Option<(ColumnId, DataType)> {
-    let column = &schema.columns[*schema.sort_key.first()?];
-    Some((column.id, column.ty.arrow()))
+/// The leading column of the sort key, if there is a sort key.
+pub fn leading_column(schema: &TableSchema) -> Option<ColumnId> {
+    Some(schema.columns[*schema.sort_key.first()?].id)
 }
 
 impl KeyBounds {
-    /// Nothing is known.
-    pub fn unknown(ty: &DataType) -> Self {
-        let null = new_null_array(ty, 1);
-        Self { min: Arc::clone(&null), max: null, null_count: None }
-    }
-
     /// The bounds of so many rows, the first words of whose keys lie between `min` and `max`.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use freshet_base::task::yield_core;
 use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
-use freshet_meta::{KeyRange, RowsetMeta, SegmentMeta};
+use freshet_meta::{RowsetMeta, SegmentMeta};
 use freshet_schema::TableSchema;
 use freshet_schema::hash;
 
@@ -157,7 +157,6 @@ impl Output<'_> {
             schema_version: job.schema.version,
             segments: self.segments.clone(),
             rows: before.rows,
-            keys: keys(&job.rowsets),
         };
         let rowset = Rowset::new(&self.files.segments, &self.dir, meta.clone(), &job.schema);
         let mut after = Digest::default();
@@ -202,14 +201,6 @@ fn create(
 fn lsns(job: &MergeJob) -> (Lsn, Lsn) {
     let (first, last) = job.rowsets.first().zip(job.rowsets.last()).expect("a merge has rowsets");
     (first.meta().lsn_first, last.meta().lsn_last)
-}
-
-fn keys(rowsets: &[Arc<Rowset>]) -> Option<KeyRange> {
-    let ranges = rowsets.iter().map(|rowset| rowset.meta().keys);
-    ranges.reduce(|a, b| {
-        let (a, b) = a.zip(b)?;
-        Some(KeyRange { min: a.min.min(b.min), max: a.max.max(b.max) })
-    })?
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use freshet_base::io::{FileRef, Fs, Mode};
 use freshet_base::{Lsn, SegmentId, TableId, TabletId};
-use freshet_meta::SegmentMeta;
+use freshet_meta::{KeyRange, SegmentMeta};
 use freshet_schema::TableSchema;
+use freshet_schema::key::KeyWords;
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -43,7 +44,7 @@ pub enum Tier {
 
 /// The properties of a segment to write.
 pub struct SegmentSpec<'a> {
-    pub schema: &'a TableSchema,
+    pub schema: &'a Arc<TableSchema>,
     pub table: TableId,
     pub tablet: TabletId,
     /// The first and last LSN of its rowset.
@@ -53,11 +54,14 @@ pub struct SegmentSpec<'a> {
 
 pub struct SegmentWriter {
     path: PathBuf,
-    /// The columns of its rows, without and with column ids.
-    columns: SchemaRef,
+    /// The columns of its rows.
+    table_schema: Arc<TableSchema>,
+    /// The same with column ids.
     schema: SchemaRef,
     writer: ArrowWriter<Sink>,
     rows: u64,
+    /// The bounds of the sort keys of these rows.
+    keys: Option<KeyRange>,
 }
 
 impl SegmentWriter {
@@ -78,8 +82,8 @@ impl SegmentWriter {
         let sink = Sink::new(file);
         let writer = ArrowWriter::try_new(sink, Arc::clone(&schema), Some(properties))
             .map_err(|error| failed(path, error))?;
-        let columns = Arc::clone(spec.schema.arrow());
-        Ok(Self { path: path.to_path_buf(), columns, schema, writer, rows: 0 })
+        let (path, table_schema) = (path.to_path_buf(), Arc::clone(spec.schema));
+        Ok(Self { path, table_schema, schema, writer, rows: 0, keys: None })
     }
 
     /// Appends rows, in the order of the sort key.
@@ -88,9 +92,15 @@ impl SegmentWriter {
     /// [`Error::Io`].
     ///
     /// # Panics
-    /// When the rows have other columns than the segment.
+    /// When the rows have other columns than the segment, or come before earlier ones.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        assert_eq!(batch.schema_ref(), &self.columns, "a segment has one version of a schema");
+        let columns = self.table_schema.arrow();
+        assert_eq!(batch.schema_ref(), columns, "a segment has one version of a schema");
+        if let Some(keys) = key_range(batch, &self.table_schema) {
+            let is_next = self.keys.is_none_or(|before| before.max <= keys.min);
+            assert!(is_next, "rows come in the order of the sort key");
+            self.keys = Some(self.keys.map_or(keys, |before| before.union(keys)));
+        }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.rows += batch.num_rows() as u64;
@@ -140,8 +150,15 @@ impl SegmentWriter {
         assert!(data_bytes < bytes, "a footer stands behind the data");
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.expect("segments have ASCII names").to_owned();
-        let meta =
-            SegmentMeta { id, file: name, rows: self.rows, bytes, data_bytes, footer_checksum };
+        let meta = SegmentMeta {
+            id,
+            file: name,
+            rows: self.rows,
+            bytes,
+            data_bytes,
+            footer_checksum,
+            keys: self.keys.expect("a segment has rows"),
+        };
         Ok(Unsynced { file, path: self.path, meta })
     }
 }
@@ -162,6 +179,16 @@ impl Unsynced {
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
         Ok(self.meta)
     }
+}
+
+/// The bounds of sorted rows; `None` if there are none.
+fn key_range(batch: &RecordBatch, schema: &TableSchema) -> Option<KeyRange> {
+    let last = batch.num_rows().checked_sub(1)?;
+    let word = |row| {
+        let words = KeyWords::new(&batch.slice(row, 1), schema);
+        words.row(0)[0]
+    };
+    Some(KeyRange { min: word(0), max: word(last) })
 }
 
 /// The Arrow schema with column ids, which Parquet stores as field ids.

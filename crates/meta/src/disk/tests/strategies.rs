@@ -170,13 +170,14 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
 
 fn segments() -> impl Strategy<Value = Vec<SegmentMeta>> {
     let sizes = (0u64..1 << 40, 0u64..1 << 40, 0u64..1 << 40, any::<u32>());
-    vec((1u32..1000, text(), sizes), 0..4).prop_map(|segments| {
+    let keys = any::<(u64, u64)>().prop_map(|(a, b)| KeyRange { min: a.min(b), max: a.max(b) });
+    vec((1u32..1000, text(), sizes, keys), 0..4).prop_map(|segments| {
         let mut id = 0;
-        let segments = segments.into_iter().map(|(step, file, sizes)| {
+        let segments = segments.into_iter().map(|(step, file, sizes, keys)| {
             let (rows, data_bytes, footer_bytes, footer_checksum) = sizes;
             id += step;
             let (id, bytes) = (SegmentId(id), data_bytes + footer_bytes);
-            SegmentMeta { id, file, rows, bytes, data_bytes, footer_checksum }
+            SegmentMeta { id, file, rows, bytes, data_bytes, footer_checksum, keys }
         });
         segments.collect()
     })
@@ -185,9 +186,7 @@ fn segments() -> impl Strategy<Value = Vec<SegmentMeta>> {
 /// A rowset of records in `from + 1..=to`.
 fn rowset_within(from: u64, to: u64) -> impl Strategy<Value = RowsetMeta> {
     let lsns = (from + 1..=to).prop_flat_map(move |first| (Just(first), first..=to));
-    let keys = any::<(u64, u64)>().prop_map(|(a, b)| KeyRange { min: a.min(b), max: a.max(b) });
-    let parts = (segments(), option::of(keys));
-    (any::<(u64, u64, u32)>(), lsns, parts).prop_map(|(ids, lsns, (segments, keys))| RowsetMeta {
+    (any::<(u64, u64, u32)>(), lsns, segments()).prop_map(|(ids, lsns, segments)| RowsetMeta {
         id: RowsetId(ids.0),
         tablet: TabletId(ids.1),
         lsn_first: Lsn(lsns.0),
@@ -195,7 +194,6 @@ fn rowset_within(from: u64, to: u64) -> impl Strategy<Value = RowsetMeta> {
         schema_version: SchemaVersion(ids.2),
         rows: segments.iter().map(|segment| segment.rows).sum(),
         segments,
-        keys,
     })
 }
 
