@@ -10,7 +10,8 @@ use criterion::{Criterion, Throughput};
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_ingest::decode::csv::{CsvDecoder, CsvFormat};
 use freshet_ingest::decode::json::{JsonDecoder, JsonFormat};
-use freshet_ingest::decode::params::{Params, PreparedRows};
+use freshet_ingest::decode::params::Params;
+use freshet_ingest::decode::prepared::PreparedRows;
 use freshet_ingest::decode::values::{Dialect, scan_rows};
 use freshet_ingest::decode::{InsertPlan, SourcePlan};
 use freshet_schema::{

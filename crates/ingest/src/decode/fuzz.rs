@@ -9,7 +9,8 @@ use freshet_schema::{Collation, Column, ColumnType, LengthUnit, OnBad, Rules, Ta
 
 use super::csv::{CsvDecoder, CsvFormat};
 use super::json::{JsonDecoder, JsonFormat, JsonPath};
-use super::params::{Params, PreparedRows};
+use super::params::Params;
+use super::prepared::PreparedRows;
 use super::values::{Dialect, parse_head, scan_rows};
 use super::{InsertPlan, SourcePlan};
 

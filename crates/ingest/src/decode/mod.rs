@@ -9,6 +9,7 @@ pub mod fuzz;
 pub mod json;
 pub mod params;
 pub mod plan;
+pub mod prepared;
 pub mod values;
 
 pub use encoder::{Fault, RowEncoder, Warnings};

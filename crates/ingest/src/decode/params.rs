@@ -1,13 +1,12 @@
-//! Decodes parameters of prepared statements, in MySQL's binary protocol, into rows.
+//! Parameters of prepared statements, in MySQL's binary protocol.
 
 use freshet_base::{Error, Result, bail, err};
+use freshet_schema::Literal;
 use freshet_schema::value::{
     Encoding, LocalDateTime, put_date_time, put_f64, put_i64, put_i128, put_text, temporal,
 };
-use freshet_schema::{Literal, Rules};
 
-use super::values::{Dialect, NoRows, Scanned, scan};
-use super::{Fault, InsertPlan, RowEncoder};
+use super::{Fault, RowEncoder};
 
 /// The bit of a parameter's type that marks unsigned integers.
 const UNSIGNED: u16 = 0x8000;
@@ -60,78 +59,6 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The text after VALUES of a prepared INSERT.
-#[derive(Clone, Debug)]
-pub struct PreparedRows {
-    text: Vec<u8>,
-    dialect: Dialect,
-    /// Whether every value is a `?`, so that the text need not be scanned for each execution.
-    only_params: bool,
-}
-
-impl PreparedRows {
-    /// Checks `text`, which begins after VALUES, for other values than `?`.
-    pub fn new(text: &[u8], dialect: Dialect) -> Self {
-        let plain =
-            |byte: &u8| matches!(byte, b'(' | b')' | b',' | b'?') || byte.is_ascii_whitespace();
-        Self { text: text.to_vec(), dialect, only_params: text.iter().all(plain) }
-    }
-
-    /// Encodes the rows of one execution and appends them to `out`; on error `out` is unchanged.
-    pub fn rows(
-        &self,
-        params: Params<'_>,
-        plan: &InsertPlan,
-        rules: &Rules,
-        out: &mut Vec<u8>,
-    ) -> Result<Scanned, NoRows> {
-        if self.only_params && plan.width() > 0 {
-            return params_to_rows(params, plan, rules, out).map_err(NoRows::Bad);
-        }
-        let mut reader = ParamReader::new(params);
-        scan(&self.text, plan, rules, self.dialect, Some(&mut reader), out)
-    }
-}
-
-/// Encodes parameters as rows with the values of the plan, row by row.
-pub fn params_to_rows(
-    params: Params<'_>,
-    plan: &InsertPlan,
-    rules: &Rules,
-    out: &mut Vec<u8>,
-) -> Result<Scanned> {
-    let width = plan.width();
-    if width == 0 || !params.count().is_multiple_of(width) {
-        return Err(Fault::Count { expected: width }.error(plan, 1));
-    }
-    let length_before = out.len();
-    let mut encoder = RowEncoder::new(plan, rules, out);
-    let mut reader = ParamReader::new(params);
-    let mut encode = || {
-        for _ in 0..params.count() / width {
-            encoder.begin_row();
-            for _ in 0..width {
-                reader.put_next(&mut encoder)?;
-            }
-            encoder.end_row()?;
-        }
-        Ok(())
-    };
-    let encoded: Result<(), Box<Fault>> = encode();
-    let result = encoded.map_err(|fault| {
-        reader.broken().unwrap_or_else(|| fault.error(plan, encoder.row_number()))
-    });
-    let scanned = result.map(|()| Scanned {
-        rows: encoder.rows(),
-        consumed: 0,
-        warnings: encoder.into_warnings(),
-    });
-    if scanned.is_err() {
-        out.truncate(length_before);
-    }
-    scanned
-}
-
 /// Reads parameters in order.
 pub(super) struct ParamReader<'a> {
     params: Params<'a>,
@@ -141,12 +68,12 @@ pub(super) struct ParamReader<'a> {
 }
 
 impl<'a> ParamReader<'a> {
-    fn new(params: Params<'a>) -> Self {
+    pub(super) fn new(params: Params<'a>) -> Self {
         Self { params, rest: params.values, at: 0, broken: None }
     }
 
     /// The error in the parameter block itself, if that is why a parameter could not be read.
-    fn broken(&self) -> Option<Error> {
+    pub(super) fn broken(&self) -> Option<Error> {
         let why = self.broken?;
         Some(err!(PacketMalformed, "parameter {} of COM_STMT_EXECUTE {why}", self.at))
     }
@@ -312,4 +239,16 @@ fn take_length<const N: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_kept_between_executions() {
+        let mut types = vec![];
+        Params::parse(1, &[0, 1, 1, 0, 5], &mut types, &[]).unwrap();
+        let params = Params::parse(1, &[0, 0, 6], &mut types, &[]).unwrap();
+        assert_eq!((params.types, params.values), (&[1u16][..], &[6u8][..]));
+        assert!(Params::parse(2, &[0, 0], &mut Vec::new(), &[]).is_err());
+        assert!(Params::parse(9, &[0], &mut Vec::new(), &[]).is_err());
+    }
+}

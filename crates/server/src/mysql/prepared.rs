@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freshet_base::{Error, ErrorCode, Result, bail, err};
-use freshet_ingest::decode::params::{Params, PreparedRows};
+use freshet_ingest::decode::params::Params;
+use freshet_ingest::decode::prepared::PreparedRows;
 use freshet_ingest::decode::values::{Dialect, NoRows, parse_head};
 use freshet_query::DataType;
 use freshet_query::engine::Plan;

@@ -127,15 +127,3 @@ fn what_does_not_fit_is_named() {
     let count = rows_of(&two(), "(?)", &[(0x06, None)], &[]);
     assert!(count.unwrap_err().starts_with("1136"));
 }
-
-#[test]
-fn types_are_kept_between_executions() {
-    let mut types = vec![];
-    let first = block(&[(0x01, Some(&[5]))]);
-    Params::parse(1, &first, &mut types, &[]).unwrap();
-    let again = [0, 0, 6];
-    let params = Params::parse(1, &again, &mut types, &[]).unwrap();
-    assert_eq!((params.types, params.values), (&[1u16][..], &[6u8][..]));
-    assert!(Params::parse(2, &[0, 0], &mut Vec::new(), &[]).is_err());
-    assert!(Params::parse(9, &[0], &mut Vec::new(), &[]).is_err());
-}
