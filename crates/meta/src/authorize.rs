@@ -3,86 +3,8 @@
 use freshet_base::{Result, bail};
 
 use crate::catalog::{Catalog, INFORMATION_SCHEMA, is_reserved_database};
-use crate::user::{Account, GrantObject, Privileges};
-
-macro_rules! privileges {
-    ($($(#[$doc:meta])* $name:ident = $text:literal $doris:literal;)*) => {
-        /// A privilege that can be granted.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Privilege {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Privilege {
-            /// All privileges, in the order in which MySQL lists them.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            const fn doris_name(self) -> &'static str {
-                match self { $(Self::$name => $doris,)* }
-            }
-        }
-    };
-}
-
-privileges! {
-    /// Read rows.
-    Select = "SELECT" "SELECT_PRIV";
-    /// Insert rows, with INSERT or a load.
-    Insert = "INSERT" "LOAD_PRIV";
-    /// Change rows.
-    Update = "UPDATE" "UPDATE_PRIV";
-    /// Delete rows.
-    Delete = "DELETE" "DELETE_PRIV";
-    /// CREATE DATABASE and CREATE TABLE.
-    Create = "CREATE" "CREATE_PRIV";
-    /// DROP and TRUNCATE.
-    Drop = "DROP" "DROP_PRIV";
-    /// FLUSH and similar statements.
-    Reload = "RELOAD" "NODE_PRIV";
-    /// See and kill sessions of other users.
-    Process = "PROCESS" "PROCESS_PRIV";
-    /// ALTER TABLE.
-    Alter = "ALTER" "ALTER_PRIV";
-    /// SHOW DATABASES also lists databases without other privileges.
-    ShowDatabases = "SHOW DATABASES" "SHOW_PRIV";
-    /// SET GLOBAL, KILL and server settings.
-    Super = "SUPER" "ADMIN_PRIV";
-    /// Create views.
-    CreateView = "CREATE VIEW" "CREATE_VIEW_PRIV";
-    /// SHOW CREATE VIEW.
-    ShowView = "SHOW VIEW" "SHOW_VIEW_PRIV";
-    /// CREATE USER, DROP USER and similar statements.
-    CreateUser = "CREATE USER" "CREATE_USER_PRIV";
-    /// CREATE INDEX and DROP INDEX.
-    Index = "INDEX" "INDEX_PRIV";
-    /// Grant one's own privileges to others.
-    GrantOption = "GRANT OPTION" "GRANT_PRIV";
-}
-
-impl Privilege {
-    /// The privileges for a name in GRANT, of MySQL or Doris, case-insensitive; `None` for an
-    /// unknown name.
-    pub fn parse(name: &str) -> Option<Privileges> {
-        let name = name.trim().to_ascii_uppercase();
-        match name.as_str() {
-            "ALL" | "ALL PRIVILEGES" => return Some(Privileges::all()),
-            "USAGE" | "USAGE_PRIV" => return Some(Privileges::NONE),
-            // Doris's administrator has all privileges; LOAD_PRIV includes changing and deleting
-            // rows.
-            "ADMIN_PRIV" => return Some(Privileges::all().with(Self::GrantOption)),
-            "LOAD_PRIV" => {
-                return Some([Self::Insert, Self::Update, Self::Delete].into_iter().collect());
-            }
-            _ => {}
-        }
-        let found = Self::ALL.iter().find(|p| p.name() == name || p.doris_name() == name);
-        found.map(|&privilege| Privileges::NONE.with(privilege))
-    }
-}
+use crate::privilege::{Privilege, Privileges};
+use crate::user::{Account, GrantObject};
 
 /// The object of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -281,16 +203,5 @@ mod tests {
         let catalog = catalog(&[(GrantObject::Server, Privilege::Select)]);
         let gone = Account::anywhere("gone");
         assert!(authorize(&catalog, &gone, Privilege::Select, Object::Database("d")).is_err());
-    }
-
-    #[test]
-    fn names_of_doris_stand_for_the_same() {
-        let select = Privileges::NONE.with(Privilege::Select);
-        assert_eq!(Privilege::parse("select_priv"), Some(select));
-        assert_eq!(Privilege::parse("Select"), Some(select));
-        assert!(Privilege::parse("LOAD_PRIV").unwrap().has(Privilege::Insert));
-        assert!(Privilege::parse("ADMIN_PRIV").unwrap().has(Privilege::GrantOption));
-        assert!(!Privilege::parse("ALL").unwrap().has(Privilege::GrantOption));
-        assert_eq!(Privilege::parse("FLY"), None);
     }
 }

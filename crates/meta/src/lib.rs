@@ -32,6 +32,7 @@ mod meta;
 #[cfg(test)]
 mod model;
 mod names;
+mod privilege;
 mod properties;
 mod rowset;
 mod show;
@@ -43,9 +44,7 @@ mod user;
 mod user_admin;
 
 pub use alter::{ColumnPlace, SchemaChange};
-pub use authorize::{
-    Object, Privilege, authorize, may_see_database, may_see_table, require_visible,
-};
+pub use authorize::{Object, authorize, may_see_database, may_see_table, require_visible};
 pub use ballast::Ballast;
 pub use catalog::{
     Catalog, Database, INFORMATION_SCHEMA, RESERVED_DATABASES, is_reserved_database,
@@ -60,6 +59,7 @@ pub use label::{
 };
 pub use log::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::{Meta, MetaConfig};
+pub use privilege::{Privilege, Privileges};
 pub use rowset::{KeyRange, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{
@@ -67,4 +67,4 @@ pub use spec::{
     TableSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
-pub use user::{Account, AuthData, Grant, GrantObject, Privileges, User};
+pub use user::{Account, AuthData, Grant, GrantObject, User};

@@ -1,6 +1,6 @@
 //! Accounts, authentication data and grants.
 
-use crate::authorize::Privilege;
+use crate::privilege::Privileges;
 
 /// An account with a host pattern, such as `'app'@'10.%'`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -86,62 +86,6 @@ impl AuthData {
 impl std::fmt::Debug for AuthData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AuthData(empty password: {})", self.is_empty_password())
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Privileges(u32);
-
-impl Privileges {
-    pub const NONE: Self = Self(0);
-
-    /// All privileges except GRANT OPTION, as ALL means in MySQL.
-    pub fn all() -> Self {
-        let listed = Privilege::ALL.iter().filter(|one| **one != Privilege::GrantOption);
-        listed.fold(Self::NONE, |set, &privilege| set.with(privilege))
-    }
-
-    /// Adds a privilege.
-    #[must_use]
-    pub const fn with(self, privilege: Privilege) -> Self {
-        Self(self.0 | 1 << privilege as u32)
-    }
-
-    /// The union.
-    #[must_use]
-    pub const fn and(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// The difference.
-    #[must_use]
-    pub const fn without(self, others: Self) -> Self {
-        Self(self.0 & !others.0)
-    }
-
-    /// Whether it contains `privilege`.
-    pub const fn has(self, privilege: Privilege) -> bool {
-        self.0 & (1 << privilege as u32) != 0
-    }
-
-    /// Whether it contains all of `others`.
-    pub const fn contains(self, others: Self) -> bool {
-        self.0 & others.0 == others.0
-    }
-
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The privileges in the order in which MySQL lists them.
-    pub fn iter(self) -> impl Iterator<Item = Privilege> {
-        Privilege::ALL.iter().copied().filter(move |&privilege| self.has(privilege))
-    }
-}
-
-impl FromIterator<Privilege> for Privileges {
-    fn from_iter<I: IntoIterator<Item = Privilege>>(privileges: I) -> Self {
-        privileges.into_iter().fold(Self::NONE, Self::with)
     }
 }
 

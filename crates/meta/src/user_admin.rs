@@ -2,12 +2,13 @@
 
 use freshet_base::{Result, bail, err};
 
-use crate::authorize::{Object, Privilege, authorize, authorize_over, require_rank};
+use crate::authorize::{Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
 use crate::keys;
 use crate::meta::{Change, Meta};
+use crate::privilege::{Privilege, Privileges};
 use crate::store::{Batch, MetaStore};
-use crate::user::{Account, AuthData, Grant, GrantObject, Privileges, User};
+use crate::user::{Account, AuthData, Grant, GrantObject, User};
 
 /// Maximum number of accounts on a server.
 const USERS_MAX: usize = 10_000;

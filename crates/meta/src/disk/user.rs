@@ -3,7 +3,7 @@
 use prost::{Message, Oneof};
 
 use super::{OnDisk, Unreadable, forms, from_forms, numbered};
-use crate::authorize::Privilege;
+use crate::privilege::Privilege;
 use crate::user::{Account, AuthData, Grant, GrantObject, User};
 
 /// It has no `Debug`, to keep hashes out of logs.
