@@ -14,7 +14,6 @@ use imbl::OrdMap;
 
 use crate::catalog::Catalog;
 use crate::keys;
-use crate::meta::{Change, Meta};
 use crate::names;
 use crate::rowset::RowsetMeta;
 use crate::store::MetaStore;
@@ -218,7 +217,7 @@ impl Fold {
     }
 
     /// Removes a table and the metadata of its rowsets.
-    fn remove_table(&mut self, id: TableId) -> bool {
+    pub(crate) fn remove_table(&mut self, id: TableId) -> bool {
         let Some(table) = self.catalog.table_by_id(id).cloned() else { return false };
         self.changes += 1;
         self.remove_rowsets(table.tablets());
@@ -357,6 +356,15 @@ impl Fold {
         true
     }
 
+    /// Leaves out schema versions up to `lost` of a table.
+    pub(crate) fn skip_schemas(&mut self, table: TableId, lost: SchemaVersion) {
+        let schema = self.catalog.table_by_id(table).map(|table| Arc::clone(table.schema()));
+        let Some(schema) = schema.filter(|schema| schema.version <= lost) else { return };
+        let (columns, sort_key) = (schema.columns.clone(), schema.sort_key.clone());
+        let next = Arc::new(TableSchema::new(lost.next(), columns, sort_key));
+        self.define(table, &Definition::Schema(next));
+    }
+
     fn is_free(&self, database: DbId, name: &str) -> bool {
         let database = self.catalog.database_by_id(database);
         database.is_some_and(|database| !database.tables.contains_key(name))
@@ -386,7 +394,7 @@ impl Fold {
     /// Gives another name to the table that stands in the way of `event`, since the record that
     /// removed or renamed it was given up with a hole in the log. Returns its names before and
     /// after.
-    fn make_way(&mut self, event: &MetaEvent) -> Option<(String, String)> {
+    pub(crate) fn make_way(&mut self, event: &MetaEvent) -> Option<(String, String)> {
         let (db, name) = match event {
             MetaEvent::Create(table) if !table.unlisted => (table.db, table.name.clone()),
             MetaEvent::Define { table, change } => {
@@ -403,79 +411,6 @@ impl Fold {
         let renamed = names::similar(&name).find(|name| self.is_free(db, name))?;
         self.define(other, &Definition::Name(renamed.clone()));
         Some((name, renamed))
-    }
-}
-
-impl Meta {
-    /// How far a table is flushed; `None` if it does not exist.
-    pub fn flushed(&self, table: TableId) -> Option<Flushed> {
-        self.fold().flushed.get(&table).copied()
-    }
-
-    /// The rowsets of a tablet, in LSN order.
-    pub fn rowsets(&self, tablet: TabletId) -> Vec<RowsetMeta> {
-        self.fold().rowsets(tablet).cloned().collect()
-    }
-
-    /// Applies the record at `lsn`; see `Fold::settle`. Records are applied in log order, each once
-    /// it is durable.
-    pub fn settle(&self, lsn: Lsn, event: &MetaEvent) -> bool {
-        let fits = self.edit(|fold| fold.settle(lsn, event));
-        if let MetaEvent::DropDatabase(id) = event {
-            self.labels().forget(*id);
-        }
-        fits
-    }
-
-    /// Like [`Self::settle`], for a start with an accepted hole in the log: a table whose name the
-    /// event needs gets another one, since the record that freed that name was given up.
-    pub fn settle_behind_hole(&self, lsn: Lsn, event: &MetaEvent) {
-        if let Some((name, renamed)) = self.edit(|fold| fold.make_way(event)) {
-            tracing::warn!(%lsn, table = name, renamed, "a lost record would have freed a name");
-        }
-        self.settle(lsn, event);
-    }
-
-    /// Makes up for the TRUNCATE of a table whose record at `at` was given up: later records of its
-    /// rows have revealed it.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub fn truncate_lost(&self, at: Lsn, truncate: Truncate) -> Result<()> {
-        self.commit(Change::of_fold(move |fold| {
-            fold.truncate(at, &truncate);
-        }))
-    }
-
-    /// Leaves out schema versions up to `lost` of a table, since the records of their ALTER were
-    /// given up: none of them may be given to other columns, because rows in the log have them.
-    pub fn skip_schemas(&self, table: TableId, lost: SchemaVersion) {
-        self.edit(|fold| {
-            let schema = fold.catalog.table_by_id(table).map(|table| Arc::clone(table.schema()));
-            let Some(schema) = schema.filter(|schema| schema.version <= lost) else { return };
-            let (columns, sort_key) = (schema.columns.clone(), schema.sort_key.clone());
-            let next = Arc::new(TableSchema::new(lost.next(), columns, sort_key));
-            fold.define(table, &Definition::Schema(next));
-        });
-    }
-
-    /// Removes tables whose CREATE TABLE AS SELECT did not end before the log did; it was never
-    /// acknowledged.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub fn drop_unlisted(&self) -> Result<()> {
-        let catalog = self.catalog();
-        let unlisted = catalog.tables().filter(|table| table.unlisted).map(|table| table.id);
-        let unlisted = unlisted.collect::<Vec<_>>();
-        if unlisted.is_empty() {
-            return Ok(());
-        }
-        self.commit(Change::of_fold(move |fold| {
-            for id in &unlisted {
-                fold.remove_table(*id);
-            }
-        }))
     }
 }
 

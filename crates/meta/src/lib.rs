@@ -28,6 +28,7 @@ mod ids;
 mod keys;
 mod label;
 mod log;
+mod log_state;
 mod meta;
 #[cfg(test)]
 mod model;
@@ -57,7 +58,7 @@ pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,
     LabelState, LabelTime, UsedLabel,
 };
-pub use log::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
+pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::{Meta, MetaConfig};
 pub use privilege::{Privilege, Privileges};
 pub use rowset::{KeyRange, RowsetMeta, SegmentMeta};

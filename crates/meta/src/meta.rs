@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use freshet_base::clock::ClockRef;
-use freshet_base::{Lsn, Result};
+use freshet_base::{Lsn, Result, SchemaVersion, TableId, TabletId};
 use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
-use crate::fold::Fold;
-use crate::format;
+use crate::fold::{Flushed, Fold, MetaEvent, Truncate};
 use crate::ids::Ids;
 use crate::label::{LabelBook, LabelLimits};
+use crate::log_state::LogState;
+use crate::privilege::{Privilege, Privileges};
+use crate::rowset::RowsetMeta;
 use crate::store::{Batch, MetaStore};
-use crate::{log, user_admin};
+use crate::user::{Account, AuthData, GrantObject, User};
+use crate::{format, keys};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaConfig {
@@ -36,7 +39,7 @@ pub struct Meta {
     pub(crate) saving: Mutex<()>,
     /// The contents of the store.
     pub(crate) saved: ArcSwap<Fold>,
-    pub(crate) log: Mutex<log::LogState>,
+    pub(crate) log: Mutex<LogState>,
     ids: Ids,
     labels: Arc<LabelBook>,
 }
@@ -58,7 +61,7 @@ impl Meta {
     /// When the store is from a newer version or cannot be read.
     pub fn open(store: Arc<dyn MetaStore>, clock: ClockRef, config: MetaConfig) -> Result<Self> {
         format::check(store.as_ref())?;
-        user_admin::ensure_root(store.as_ref())?;
+        ensure_root(store.as_ref())?;
         let fold = Fold::load(store.as_ref())?;
         let labels = LabelBook::load(store.as_ref(), config.labels, clock.clone())?;
         Ok(Self {
@@ -67,7 +70,7 @@ impl Meta {
             fold: Mutex::new(fold),
             changing: Mutex::default(),
             saving: Mutex::default(),
-            log: Mutex::new(log::load(store.as_ref())?),
+            log: Mutex::new(LogState::load(store.as_ref())?),
             ids: Ids::open(&store)?,
             labels: Arc::new(labels),
             clock: Clock(clock),
@@ -108,6 +111,71 @@ impl Meta {
     /// Labels given by clients.
     pub fn labels(&self) -> &Arc<LabelBook> {
         &self.labels
+    }
+
+    /// How far a table is flushed; `None` if it does not exist.
+    pub fn flushed(&self, table: TableId) -> Option<Flushed> {
+        self.fold().flushed.get(&table).copied()
+    }
+
+    /// The rowsets of a tablet, in LSN order.
+    pub fn rowsets(&self, tablet: TabletId) -> Vec<RowsetMeta> {
+        self.fold().rowsets(tablet).cloned().collect()
+    }
+
+    /// Applies the record at `lsn`; see `Fold::settle`. Records are applied in log order, each once
+    /// it is durable.
+    pub fn settle(&self, lsn: Lsn, event: &MetaEvent) -> bool {
+        let fits = self.edit(|fold| fold.settle(lsn, event));
+        if let MetaEvent::DropDatabase(id) = event {
+            self.labels().forget(*id);
+        }
+        fits
+    }
+
+    /// Like [`Self::settle`], for a start with an accepted hole in the log: a table whose name the
+    /// event needs gets another one, since the record that freed that name was given up.
+    pub fn settle_behind_hole(&self, lsn: Lsn, event: &MetaEvent) {
+        if let Some((name, renamed)) = self.edit(|fold| fold.make_way(event)) {
+            tracing::warn!(%lsn, table = name, renamed, "a lost record would have freed a name");
+        }
+        self.settle(lsn, event);
+    }
+
+    /// Makes up for the TRUNCATE of a table whose record at `at` was given up: later records of its
+    /// rows have revealed it.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn truncate_lost(&self, at: Lsn, truncate: Truncate) -> Result<()> {
+        self.commit(Change::of_fold(move |fold| {
+            fold.truncate(at, &truncate);
+        }))
+    }
+
+    /// Leaves out schema versions up to `lost` of a table, since the records of their ALTER were
+    /// given up: none of them may be given to other columns, because rows in the log have them.
+    pub fn skip_schemas(&self, table: TableId, lost: SchemaVersion) {
+        self.edit(|fold| fold.skip_schemas(table, lost));
+    }
+
+    /// Removes tables whose CREATE TABLE AS SELECT did not end before the log did; it was never
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn drop_unlisted(&self) -> Result<()> {
+        let catalog = self.catalog();
+        let unlisted = catalog.tables().filter(|table| table.unlisted).map(|table| table.id);
+        let unlisted = unlisted.collect::<Vec<_>>();
+        if unlisted.is_empty() {
+            return Ok(());
+        }
+        self.commit(Change::of_fold(move |fold| {
+            for id in &unlisted {
+                fold.remove_table(*id);
+            }
+        }))
     }
 
     /// Changes the fold and publishes its catalog.
@@ -159,4 +227,16 @@ impl Change {
     pub fn of_fold(edit: impl Fn(&mut Fold) + 'static) -> Self {
         Self { edit: Box::new(edit), batch: Batch::default() }
     }
+}
+
+/// Creates `root` with an empty password if it does not exist.
+fn ensure_root(store: &dyn MetaStore) -> Result<()> {
+    let key = keys::user(&Account::root());
+    if store.get(&key)?.is_some() {
+        return Ok(());
+    }
+    let all = Privileges::all().with(Privilege::GrantOption);
+    let user = User::new(Account::root(), AuthData::default()).with_grant(GrantObject::Server, all);
+    let put = vec![(key.clone(), keys::encode(&user))];
+    Ok(store.commit(Batch { expect: vec![(key, None)], put, delete: Vec::new() })?)
 }

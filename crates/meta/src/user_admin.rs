@@ -4,10 +4,8 @@ use freshet_base::{Result, bail, err};
 
 use crate::authorize::{Object, authorize, authorize_over, require_rank};
 use crate::catalog::Catalog;
-use crate::keys;
 use crate::meta::{Change, Meta};
 use crate::privilege::{Privilege, Privileges};
-use crate::store::{Batch, MetaStore};
 use crate::user::{Account, AuthData, Grant, GrantObject, User};
 
 /// Maximum number of accounts on a server.
@@ -18,18 +16,6 @@ const GRANTS_MAX: usize = 10_000;
 const USER_CHARS_MAX: usize = 32;
 /// Maximum length of a host pattern, in characters.
 const HOST_CHARS_MAX: usize = 255;
-
-/// Creates `root` with an empty password if it does not exist.
-pub(crate) fn ensure_root(store: &dyn MetaStore) -> Result<()> {
-    let key = keys::user(&Account::root());
-    if store.get(&key)?.is_some() {
-        return Ok(());
-    }
-    let all = Privileges::all().with(Privilege::GrantOption);
-    let user = User::new(Account::root(), AuthData::default()).with_grant(GrantObject::Server, all);
-    let put = vec![(key.clone(), keys::encode(&user))];
-    Ok(store.commit(Batch { expect: vec![(key, None)], put, delete: Vec::new() })?)
-}
 
 impl Meta {
     /// CREATE USER by the account `by`; returns whether the user existed (IF NOT EXISTS).

@@ -4,7 +4,7 @@ use freshet_base::{BatchIndex, LogPosition, Lsn, Term};
 use prost::Message;
 
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
-use crate::log::{AcceptedHole, LogFileRecord, LogSecret, LogState};
+use crate::log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LogForm {

@@ -1,7 +1,7 @@
 use super::*;
-use crate::MetaConfig;
 use crate::store::MemStore;
 use crate::test::{TestClock, meta, rowset, spec};
+use crate::{Meta, MetaConfig};
 
 fn table(meta: &Meta, name: &str) -> (TableId, TabletId) {
     meta.create_database("d", true).unwrap();

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use freshet_base::{DbId, SchemaVersion, TxnId};
+use freshet_base::{DbId, LogPosition, Lsn, SchemaVersion, TableId, Term, TxnId, Version};
 
 use super::*;
 use crate::fold::Publish;
