@@ -75,9 +75,9 @@ impl Bulk {
     /// The table with the tablets of the incarnation in which the load began. They are the table's
     /// once the TRUNCATE before the load has settled.
     async fn view(&self, engine: &Arc<Engine>) -> Result<Arc<TableView>> {
-        engine.events_settled(&self.table).await;
+        engine.settler.events_settled(&self.table).await;
         engine.save_tablets(&self.table).await?;
-        let view = engine.views().load().tables.get(&self.table.id).cloned();
+        let view = engine.tables.view(self.table.id);
         let Some(view) = view.filter(|_| !self.table.is_dropped()) else {
             bail!(NoSuchTable, "Table '{}' doesn't exist", self.table.name());
         };
@@ -103,10 +103,10 @@ impl Bulk {
         if stretch.is_empty() {
             return Ok(());
         }
-        engine.may_grow()?;
+        engine.disk.may_grow()?;
         // All its files end up in one rowset per tablet, so it waits for merges only once.
         if self.written.is_empty() {
-            engine.let_merges_catch_up(&[self.table.id]).await;
+            engine.compactor.let_catch_up(&[self.table.id]).await;
         }
         let view = self.view(engine).await?;
         let schema = Arc::clone(&self.schema);
@@ -156,7 +156,7 @@ impl Engine {
             permits: Vec::new(),
             rows: 0,
             written: Vec::new(),
-            in_flight: self.in_flight(),
+            in_flight: self.sweeper.in_flight(),
         })
     }
 

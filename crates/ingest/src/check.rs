@@ -273,7 +273,7 @@ pub fn next_loss(config: &EngineConfig, world: &World) -> Result<Option<Loss>> {
 /// # Errors
 /// Those of metadata.
 pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
-    let disk = Disk::new(&world.fs, config);
+    let disk = Disk::new(world.clone(), config);
     let store = disk.with_ballast(|| StoppedStore::open(config, world))?;
     disk.with_ballast(|| match loss {
         Loss::LogDir { name, files, .. } => store.meta.remove_log_dir(name, files),

@@ -19,13 +19,19 @@ use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
 use freshet_meta::{MetaEvent, Replacement};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
+use freshet_storage::flush::Files;
 use freshet_storage::fold::Event;
 use freshet_storage::view::{TableView, TabletFiles};
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
-use crate::metadata::Shown;
+use crate::config::EngineConfig;
+use crate::disk::Disk;
+use crate::keeper::Keeper;
+use crate::metadata::{Settler, Shown};
 use crate::state::TableState;
+use crate::sweep::Sweeper;
+use crate::tables::Tables;
+use crate::world::World;
 
 /// The minimum number of rowsets of similar size for a merge while the table is being loaded. A
 /// larger minimum means that each row is rewritten less often. [`Limits`] has the minimum for
@@ -53,11 +59,24 @@ const CATCH_UP_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a waiting writer checks again.
 const CATCH_UP_LOOK: Duration = Duration::from_millis(20);
 
-/// State of compaction.
-#[derive(Default)]
+/// Starts merges, one of each size at a time, and replaces what they have merged.
 pub(crate) struct Compactor {
+    pub world: World,
+    pub config: Arc<EngineConfig>,
+    pub files: Files,
+    pub tables: Arc<Tables>,
+    pub settler: Arc<Settler>,
+    pub sweeper: Arc<Sweeper>,
+    pub keeper: Arc<Keeper>,
+    pub disk: Arc<Disk>,
+    pub merges: Merges,
+}
+
+/// Running and failed merges.
+#[derive(Default)]
+pub(crate) struct Merges {
     /// Input rowsets of running merges, at most one merge of each size.
-    merging: Mutex<HashMap<Size, HashSet<RowsetId>>>,
+    running: Mutex<HashMap<Size, HashSet<RowsetId>>>,
     /// Number of rowsets in all tablets at the last check.
     rowsets: AtomicU64,
     /// Tablets that are skipped after a failed merge, and until when.
@@ -80,29 +99,24 @@ impl Size {
     }
 }
 
-impl Compactor {
-    /// Whether any merge is running.
-    pub fn is_busy(&self) -> bool {
-        !self.merging.lock().is_empty()
-    }
-
-    fn runs(&self, size: Size) -> bool {
-        self.merging.lock().contains_key(&size)
+impl Merges {
+    fn is_running(&self, size: Size) -> bool {
+        self.running.lock().contains_key(&size)
     }
 
     fn begin(&self, size: Size, work: &Work) {
         let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect();
-        let before = self.merging.lock().insert(size, reads);
+        let before = self.running.lock().insert(size, reads);
         assert!(before.is_none(), "one merge of a size runs at a time");
     }
 
     fn end(&self, size: Size) {
-        self.merging.lock().remove(&size);
+        self.running.lock().remove(&size);
     }
 
     /// Input rowsets of all running merges.
     fn reads(&self) -> HashSet<RowsetId> {
-        self.merging.lock().values().flatten().copied().collect()
+        self.running.lock().values().flatten().copied().collect()
     }
 
     fn back_off(&self, tablet: TabletId, now: Duration) {
@@ -116,12 +130,17 @@ impl Compactor {
     }
 }
 
-impl Engine {
+impl Compactor {
+    /// Whether any merge is running.
+    pub fn is_busy(&self) -> bool {
+        !self.merges.running.lock().is_empty()
+    }
+
     /// Starts a merge of each size class if one is worthwhile and none is running; called by the
     /// keeper.
-    pub(crate) fn plan_compaction(self: &Arc<Self>) {
+    pub fn plan(self: &Arc<Self>) {
         for size in [Size::Small, Size::Large] {
-            if self.may_merge() && !self.compactor.runs(size) {
+            if self.may_merge() && !self.merges.is_running(size) {
                 let next = self.next_merge(size);
                 next.into_iter().for_each(|work| self.start_merge(size, work));
             }
@@ -129,50 +148,50 @@ impl Engine {
     }
 
     fn start_merge(self: &Arc<Self>, size: Size, work: Work) {
-        self.compactor.begin(size, &work);
-        let engine = Arc::clone(self);
+        self.merges.begin(size, &work);
+        let compactor = Arc::clone(self);
         let task = async move {
             let tablet = work.tablet;
-            match engine.merge_and_replace(work).await {
+            match compactor.merge_and_replace(work).await {
                 Ok(()) => {}
                 // The log is full, which is not a problem of this tablet.
                 Err(error) if error.code() == ErrorCode::OutOfRoom => {
-                    engine.clock().sleep(NO_ROOM_PAUSE).await;
+                    compactor.world.clock.sleep(NO_ROOM_PAUSE).await;
                 }
                 Err(error) => {
                     tracing::warn!(%tablet, %error, "compaction failed, its rowsets stay");
-                    engine.compactor.back_off(tablet, engine.clock().now());
-                    engine.clock().sleep(FAILED_PAUSE).await;
+                    compactor.merges.back_off(tablet, compactor.world.clock.now());
+                    compactor.world.clock.sleep(FAILED_PAUSE).await;
                 }
             }
-            engine.compactor.end(size);
-            engine.keeper().wake();
+            compactor.merges.end(size);
+            compactor.keeper.wake();
         };
-        self.pool().spawn("compaction", Box::pin(task));
+        self.world.pool.spawn("compaction", Box::pin(task));
     }
 
     /// Whether merges may run. A merge needs disk space before it frees any, and when space is
     /// short, it is reserved for flushes.
     fn may_merge(&self) -> bool {
-        self.config().compaction && !self.keeper().is_stopping() && self.may_grow().is_ok()
+        self.config.compaction && !self.keeper.is_stopping() && self.disk.may_grow().is_ok()
     }
 
     /// The merge of this size class that has most input rowsets; among equals, the one of the
     /// tablet with most rowsets.
     fn next_merge(&self, size: Size) -> Option<Work> {
-        let store = self.views().load();
-        let now = self.clock().now();
+        let store = self.tables.views.load();
+        let now = self.world.clock.now();
         // Two concurrent merges take resources from writers and queries, so a second one must be
         // urgent. So must a large one if flushes have had to wait: on a busy server each row is
         // then merged only once.
-        let is_second = self.compactor.is_busy();
-        let had_leisure = self.keeper().was_flush_backlog_low_since(now.saturating_sub(REST));
+        let is_second = self.is_busy();
+        let had_leisure = self.keeper.was_flush_backlog_low_since(now.saturating_sub(REST));
         let can_wait = is_second || !had_leisure;
-        let reads = self.compactor.reads();
+        let reads = self.merges.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
         let mut best: Option<(_, Work)> = None;
-        for state in self.table_states() {
+        for state in self.tables.states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
             let large_bytes = self.large_merge_bytes(view);
             let limits = limits(&state, size, large_bytes, now);
@@ -183,7 +202,7 @@ impl Engine {
                     Size::Small if is_second => limits.rowsets_max + 1,
                     _ => limits.merge_min,
                 };
-                if tablet.rowsets.len() < enough || self.compactor.is_backing_off(tablet.id, now) {
+                if tablet.rowsets.len() < enough || self.merges.is_backing_off(tablet.id, now) {
                     continue;
                 }
                 // Rowsets that are inputs of a running merge are not available.
@@ -199,34 +218,34 @@ impl Engine {
                 }
             }
         }
-        if self.compactor.rowsets.swap(rowsets, Ordering::Relaxed) != rowsets {
-            self.metrics().rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
+        if self.merges.rowsets.swap(rowsets, Ordering::Relaxed) != rowsets {
+            self.world.metrics.rowsets.set(i64::try_from(rowsets).unwrap_or(i64::MAX));
         }
         best.map(|(_, work)| work)
     }
 
     /// The size from which a merge is large, in bytes; a flush is divided among the tablets.
     fn large_merge_bytes(&self, view: &TableView) -> u64 {
-        let flushes_bytes = self.config().flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
+        let flushes_bytes = self.config.flush_bytes.bytes().saturating_mul(LARGE_FLUSHES);
         flushes_bytes / view.tablets.len().max(1) as u64
     }
 
     /// Waits while merges of any of these tables have fallen behind. Flushes and large loads call
     /// this before they add rowsets; memory and log then fill up, which slows down the clients.
-    pub(crate) async fn let_merges_catch_up(&self, tables: &[TableId]) {
-        let deadline = Deadline::after(&**self.clock(), CATCH_UP_PATIENCE);
-        while self.clock().now() < deadline.0 && tables.iter().any(|id| self.is_behind(*id)) {
-            self.clock().sleep(CATCH_UP_LOOK).await;
+    pub async fn let_catch_up(&self, tables: &[TableId]) {
+        let deadline = Deadline::after(&*self.world.clock, CATCH_UP_PATIENCE);
+        while self.world.clock.now() < deadline.0 && tables.iter().any(|id| self.is_behind(*id)) {
+            self.world.clock.sleep(CATCH_UP_LOOK).await;
         }
     }
 
     /// Whether merges of a table have fallen behind and can make progress.
     fn is_behind(&self, table: TableId) -> bool {
-        let (store, now) = (self.views().load(), self.clock().now());
+        let (store, now) = (self.tables.views.load(), self.world.clock.now());
         let view = store.tables.get(&table).filter(|_| self.may_merge());
-        let Some((view, state)) = view.zip(self.table_state(table)) else { return false };
+        let Some((view, state)) = view.zip(self.tables.state(table)) else { return false };
         let limits = limits(&state, Size::Small, self.large_merge_bytes(view), now);
-        let is_backing_off = |tablet: &TabletFiles| self.compactor.is_backing_off(tablet.id, now);
+        let is_backing_off = |tablet: &TabletFiles| self.merges.is_backing_off(tablet.id, now);
         let is_behind = |tablet: &TabletFiles| not_full(tablet, &limits) > limits.rowsets_behind;
         view.tablets.iter().any(|tablet| is_behind(tablet) && !is_backing_off(tablet))
     }
@@ -237,21 +256,21 @@ impl Engine {
             tablet: work.tablet,
             schema: work.schema(),
             rowsets: work.rowsets.clone(),
-            id: self.meta().ids().rowset()?,
-            segment_bytes_max: self.config().segment_bytes_max.bytes(),
+            id: self.tables.meta.ids().rowset()?,
+            segment_bytes_max: self.config.segment_bytes_max.bytes(),
             cold_bytes_min: COLD_BYTES_MIN,
         };
-        let room = self.room_of_event()?;
-        let mut in_flight = self.in_flight();
+        let room = self.settler.room()?;
+        let mut in_flight = self.sweeper.in_flight();
         in_flight.add(job.id);
-        let (engine, schema) = (Arc::clone(self), Arc::clone(&job.schema));
+        let (compactor, schema) = (Arc::clone(self), Arc::clone(&job.schema));
         let own_pace = work.pace;
-        let merged = task::run_in(&**self.pool(), Lane::OwnThread, move || {
-            let mut go_on = || match engine.keeper().is_stopping() {
+        let merged = task::run_in(&*self.world.pool, Lane::OwnThread, move || {
+            let mut go_on = || match compactor.keeper.is_stopping() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             };
-            let mut merge = || merge(engine.files(), &job, &mut go_on);
+            let mut merge = || merge(&compactor.files, &job, &mut go_on);
             match own_pace {
                 Some(pace) => task::with_background_share(pace, merge),
                 None => merge(),
@@ -259,11 +278,12 @@ impl Engine {
         })
         .await?;
         let Some(meta) = merged else { return Ok(()) };
-        self.failpoints()
+        self.world
+            .failpoints
             .pass("compaction-before-publish")
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
         let Work { table, tablet, rowsets: removed, .. } = work;
-        let Some(state) = self.table_state(table) else { return Ok(()) };
+        let Some(state) = self.tables.state(table) else { return Ok(()) };
         let bytes = meta.bytes();
         let replacement = Replacement {
             table,
@@ -271,13 +291,13 @@ impl Engine {
             removed: removed.iter().map(|rowset| rowset.meta().id).collect(),
             added: meta.clone(),
         };
-        let dir = self.data_dir().tablet(table, tablet);
-        let added = Arc::new(Rowset::new(self.segments(), &dir, meta, &schema));
+        let dir = self.files.dir.tablet(table, tablet);
+        let added = Arc::new(Rowset::new(&self.files.segments, &dir, meta, &schema));
         let event = Event::Replace { tablet, removed, added };
         let shown = Shown { table: state, at: Lsn::ZERO, event, in_flight };
-        if self.append_event(MetaEvent::Replace(replacement), room, shown).await? {
-            self.metrics().compactions.inc();
-            self.metrics().compaction_bytes.inc_by(bytes);
+        if self.settler.append(MetaEvent::Replace(replacement), room, shown).await? {
+            self.world.metrics.compactions.inc();
+            self.world.metrics.compaction_bytes.inc_by(bytes);
         }
         Ok(())
     }

@@ -11,11 +11,12 @@ use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
 use freshet_meta::{Created, Database, Definition, MetaEvent, SchemaChange, TableSpec};
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
-use freshet_storage::view::TableView;
+use freshet_wal::Room;
 use futures::lock::MutexGuard;
 
 use crate::engine::Engine;
 use crate::group::EndedGroup;
+use crate::metadata::SMALL_EVENT_BYTES;
 use crate::record::{self, BarrierBody, BarrierStamp, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 
@@ -27,7 +28,7 @@ impl Engine {
     /// earlier ones have appended.
     pub(crate) async fn lock_names(&self) -> MutexGuard<'_, ()> {
         let names = self.names.lock().await;
-        self.all_settled().await;
+        self.settler.all_settled().await;
         names
     }
 
@@ -43,7 +44,7 @@ impl Engine {
         let created =
             task::run(&**self.pool(), move || engine.meta().create_database(&name, if_not_exists))
                 .await?;
-        self.show_catalog();
+        self.settler.show_catalog();
         Ok(created)
     }
 
@@ -62,7 +63,7 @@ impl Engine {
         let created = self.new_table(database, spec, if_not_exists).await?;
         if !created.existed {
             let table = &created.object;
-            self.define(table.id, None, MetaEvent::Create(Arc::clone(table)), room).await?;
+            self.settler.define(table.id, None, MetaEvent::Create(Arc::clone(table)), room).await?;
         }
         Ok(created)
     }
@@ -106,7 +107,7 @@ impl Engine {
     ) -> Result<()> {
         let states = self.states_of(&[id])?;
         let _one = states[0].altering.lock().await;
-        self.events_settled(&states[0]).await;
+        self.settler.events_settled(&states[0]).await;
         let schema = self.meta().catalog().altered(id, &changes)?;
         self.barrier(BarrierBody::Alter(schema), &states).await
     }
@@ -123,10 +124,12 @@ impl Engine {
         let room = self.room_of_definition().await?;
         let state = self.states_of(&[id])?.remove(0);
         let _one = state.altering.lock().await;
-        self.events_settled(&state).await;
+        self.settler.events_settled(&state).await;
         let (properties, warnings) = self.meta().catalog().properties_with(id, &pairs)?;
         let change = Definition::Properties(properties);
-        self.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await?;
+        self.settler
+            .define(id, Some(&state), MetaEvent::Define { table: id, change }, room)
+            .await?;
         Ok(warnings)
     }
 
@@ -140,7 +143,7 @@ impl Engine {
         let state = self.states_of(&[id])?.remove(0);
         self.meta().catalog().check_name(id, &name)?;
         let change = Definition::Name(name);
-        self.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await
+        self.settler.define(id, Some(&state), MetaEvent::Define { table: id, change }, room).await
     }
 
     /// Changes users in metadata, on a thread that may block.
@@ -153,8 +156,17 @@ impl Engine {
     ) -> Result<T> {
         let engine = Arc::clone(self);
         let answer = task::run(&**self.pool(), move || change(engine.meta())).await?;
-        self.show_catalog();
+        self.settler.show_catalog();
         Ok(answer)
+    }
+
+    /// Reserves log space for a definition. Done before names are locked, so that a DROP, which
+    /// frees space, never waits behind it.
+    ///
+    /// # Errors
+    /// `OutOfRoom` while the log is full.
+    pub(crate) async fn room_of_definition(&self) -> Result<Room> {
+        self.admission().room_soon(SMALL_EVENT_BYTES).await
     }
 
     pub(crate) fn states_of(&self, ids: &[TableId]) -> Result<Vec<Arc<TableState>>> {
@@ -184,27 +196,17 @@ impl Engine {
             self.wal().append(Kind::Barrier as u8, &payload[..], room, |lsn, stamp| {
                 let (stamps, ended) = stamp_barrier(&body, states, lsn, now, stamp)?;
                 let event = body.event(&stamps);
-                Ok::<_, Error>((self.settle_later(lsn, event, None, None), ended))
+                Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
         ended.into_iter().for_each(|group| self.group_ended(group));
-        self.settled_as_told(unsettled).await
+        self.settler.settled_as_told(unsettled).await
     }
 
     /// Reserves log space for a record that removes rows, from what is kept for that.
-    pub(crate) fn room_of_removal(&self, bytes: usize) -> Result<freshet_wal::Room> {
+    pub(crate) fn room_of_removal(&self, bytes: usize) -> Result<Room> {
         self.wal().try_reserve_privileged(bytes).ok_or_else(|| {
             err!(OutOfRoom, "the log has no room left even for this statement; retry")
         })
-    }
-
-    /// Makes a table that was just added to metadata visible to readers and writers.
-    pub(crate) fn add_table(&self, table: &Arc<Table>) {
-        let view = TableView::created(table);
-        let catalog = self.meta().catalog();
-        let db = catalog.database_name(table);
-        self.put_state(Arc::new(TableState::new(&view, db, view.flushed)));
-        self.views().add(view, || self.meta().catalog());
-        self.catalog_changed();
     }
 }
 

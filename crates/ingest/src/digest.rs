@@ -67,7 +67,7 @@ impl Engine {
     fn digest(&self, state: &TableState) -> Result<Option<TableDigest>> {
         // Locked first: while `settling` is held, no flush or barrier of the table settles.
         let settling = state.settling.try_lock();
-        let view = self.views().load().tables.get(&state.id).cloned();
+        let view = self.tables.view(state.id);
         let table = state.lock();
         let log = table.log();
         let Some(view) = view.filter(|view| !view.table.unlisted && !log.is_dropped()) else {

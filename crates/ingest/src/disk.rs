@@ -5,48 +5,54 @@
 //! files may grow: no additional log files and no large loads. Reads continue, admission returns
 //! errors to writers, and writing resumes automatically once there is space.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use freshet_base::io::FsRef;
 use freshet_base::task::Lane;
 use freshet_base::{ByteSize, Error, ErrorCode, Result, Retry};
 use freshet_meta::Ballast;
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
+use crate::config::EngineConfig;
+use crate::job::Job;
+use crate::world::World;
 
 /// Size of the ballast file.
 const BALLAST_BYTES: u64 = 16 << 20;
 /// Minimum interval between attempts to recreate the ballast.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The ballast of a disk, and whether it exists.
+/// The disk of the data directory: its ballast, and whether that exists.
 pub(crate) struct Disk {
+    world: World,
+    dir: PathBuf,
     ballast: Ballast,
     held: AtomicBool,
-    busy: AtomicBool,
     due: Mutex<Duration>,
+    job: Job,
 }
 
 impl Disk {
-    /// The disk of the data directory; the ballast of an earlier process is kept.
-    pub fn new(fs: &FsRef, config: &crate::EngineConfig) -> Self {
+    /// The ballast of an earlier process is kept.
+    pub fn new(world: World, config: &EngineConfig) -> Self {
         let path = config.data_dir.join("ballast");
         let bytes = BALLAST_BYTES.min(config.wal_file_bytes.bytes());
-        let ballast = Ballast::new(Arc::clone(fs), path, bytes);
+        let ballast = Ballast::new(Arc::clone(&world.fs), path, bytes);
         Self {
+            world,
+            dir: config.data_dir.clone(),
             held: AtomicBool::new(ballast.is_held()),
             ballast,
-            busy: AtomicBool::new(false),
             due: Mutex::new(Duration::ZERO),
+            job: Job::default(),
         }
     }
 
     /// Whether the ballast is being recreated.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire)
+        self.job.is_running()
     }
 
     /// Deletes the ballast if `error` says that the disk is full. Returns whether there was one, so
@@ -70,38 +76,24 @@ impl Disk {
             done => done,
         }
     }
-}
 
-impl Engine {
     /// Creates the ballast when the store is opened, if there is space.
-    pub(crate) fn take_ballast(&self) {
-        match self.disk.ballast.make() {
-            Ok(()) => self.disk.held.store(true, Ordering::Release),
+    pub fn take_ballast(&self) {
+        match self.ballast.make() {
+            Ok(()) => self.held.store(true, Ordering::Release),
             Err(error) => tracing::warn!(%error, "no room for the ballast: the disk is full"),
         }
-    }
-
-    /// Deletes the ballast if `error` says that the disk is full.
-    pub(crate) fn note_error(&self, error: &Error) {
-        self.release_ballast_on(error);
-    }
-
-    /// Like [`Self::note_error`]; returns whether there was a ballast, so that retrying is
-    /// worthwhile.
-    pub(crate) fn release_ballast_on(&self, error: &Error) -> bool {
-        self.disk.give_up_for(error)
     }
 
     /// Checks that files may grow for work that does not free space.
     ///
     /// # Errors
     /// `DiskFull`, retryable.
-    pub(crate) fn may_grow(&self) -> Result<()> {
-        if self.disk.held.load(Ordering::Acquire) {
+    pub fn may_grow(&self) -> Result<()> {
+        if self.held.load(Ordering::Acquire) {
             return Ok(());
         }
-        let dir = self.config().data_dir.display();
-        let free = self.fs().available_bytes(&self.config().data_dir).unwrap_or(0);
+        let (dir, free) = (self.dir.display(), self.free_bytes());
         Err(Error::new(
             ErrorCode::DiskFull,
             format!(
@@ -113,29 +105,32 @@ impl Engine {
     }
 
     /// Recreates the ballast when there is space for twice its size; called by the keeper.
-    pub(crate) fn keep_ballast(self: &Arc<Self>) {
-        if self.disk.held.load(Ordering::Acquire) {
+    pub fn keep_ballast(self: &Arc<Self>) {
+        if self.held.load(Ordering::Acquire) {
             return;
         }
-        let now = self.clock().now();
-        {
-            let mut due = self.disk.due.lock();
-            if now < *due || self.disk.busy.swap(true, Ordering::AcqRel) {
-                return;
-            }
-            *due = now.saturating_add(PAUSE);
+        let now = self.world.clock.now();
+        let mut due = self.due.lock();
+        if now < *due {
+            return;
         }
-        let engine = Arc::clone(self);
-        self.pool().execute(
+        let Some(running) = self.job.begin() else { return };
+        *due = now.saturating_add(PAUSE);
+        drop(due);
+        let disk = Arc::clone(self);
+        self.world.pool.execute(
             Lane::Background,
             Box::new(move || {
-                let free = engine.fs().available_bytes(&engine.config().data_dir).unwrap_or(0);
-                if free >= 2 * BALLAST_BYTES && engine.disk.ballast.make().is_ok() {
-                    engine.disk.held.store(true, Ordering::Release);
+                if disk.free_bytes() >= 2 * BALLAST_BYTES && disk.ballast.make().is_ok() {
+                    disk.held.store(true, Ordering::Release);
                     tracing::info!("the disk has room again");
                 }
-                engine.disk.busy.store(false, Ordering::Release);
+                drop(running);
             }),
         );
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.world.fs.available_bytes(&self.dir).unwrap_or(0)
     }
 }

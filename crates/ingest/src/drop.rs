@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use freshet_base::{DbId, Error, Lsn, Result, TableId};
+use freshet_base::{DbId, Error, Lsn, Result};
 use freshet_meta::MetaEvent;
-use freshet_storage::fold::{Barrier, Event};
+use freshet_storage::fold::Barrier;
 
 use crate::engine::Engine;
 use crate::group::EndedGroup;
@@ -61,22 +61,10 @@ impl Engine {
                 let ended = states.iter().filter_map(|state| drop_one(state, lsn, now_micros));
                 let ended = ended.collect::<Vec<_>>();
                 let event = MetaEvent::DropDatabase(id);
-                Ok::<_, Error>((self.settle_later(lsn, event, None, None), ended))
+                Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
         ended.into_iter().for_each(|group| self.group_ended(group));
-        self.settled_as_told(unsettled).await
-    }
-
-    /// Removes tables that the record at `lsn` has removed from metadata. Their files are deleted
-    /// once no older snapshot reads them.
-    pub(crate) fn remove_tables(&self, lsn: Lsn, ids: &[TableId]) {
-        let event = |state: Arc<TableState>| {
-            let (barrier, version) = (Barrier::Drop, state.version());
-            (state.id, Event::Barrier { barrier, ended: None, version })
-        };
-        let events = ids.iter().filter_map(|id| self.table_state(*id)).map(event).collect();
-        self.show(lsn, lsn, events);
-        self.remove_states(ids);
+        self.settler.settled_as_told(unsettled).await
     }
 }
 

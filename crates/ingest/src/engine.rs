@@ -3,12 +3,10 @@
 //! Suggested reading order: `append` (the critical section), `group`, `settle` (files and metadata
 //! catch up), `replay` (the log into memory), `recycle` (reuse of log files).
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
 use freshet_base::clock::ClockRef;
 use freshet_base::fail::Failpoints;
@@ -20,12 +18,10 @@ use freshet_meta::{Catalog, LogState, Meta};
 use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
 use freshet_storage::flush::Files;
-use freshet_storage::flush_policy::Limits;
 use freshet_storage::segment::SegmentAccess;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::views::Views;
 use freshet_wal::{Horizon, Wal, WalStats};
-use imbl::HashMap;
 
 use crate::admit::Admission;
 use crate::compact::Compactor;
@@ -33,17 +29,16 @@ use crate::config::EngineConfig;
 use crate::disk::Disk;
 use crate::group::EndedGroup;
 use crate::history::History;
+use crate::job::LogJobs;
 use crate::keeper::Keeper;
 use crate::log_dirs::Lock;
-use crate::metadata::Settling;
+use crate::log_files::LogFiles;
+use crate::metadata::Settler;
 use crate::record::GroupEndReason;
-use crate::recycle::Recycler;
 use crate::state::TableState;
 use crate::sweep::Sweeper;
+use crate::tables::Tables;
 use crate::world::World;
-
-/// Above this part of the memory for writes, the largest delta is flushed.
-const PRESSURE_PERCENT: u64 = 60;
 
 /// How often a stop checks whether background work has ended.
 const IDLE_LOOK: Duration = Duration::from_millis(5);
@@ -59,27 +54,24 @@ impl Drop for Appends {
 
 /// All components below SQL.
 pub struct Engine {
-    pub(crate) config: EngineConfig,
+    pub(crate) config: Arc<EngineConfig>,
     pub(crate) world: World,
-    pub(crate) meta: Meta,
     pub(crate) wal: Arc<Wal>,
     pub(crate) admission: Admission,
-    pub(crate) views: Views,
-    pub(crate) tables: ArcSwap<HashMap<TableId, Arc<TableState>>>,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) files: Files,
-    pub(crate) keeper: Keeper,
-    pub(crate) settling: Settling,
-    pub(crate) recycler: Recycler,
-    pub(crate) compactor: Compactor,
-    pub(crate) sweeper: Sweeper,
-    pub(crate) disk: Disk,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) settler: Arc<Settler>,
+    pub(crate) log_files: LogFiles,
+    pub(crate) log_jobs: LogJobs,
+    pub(crate) compactor: Arc<Compactor>,
+    pub(crate) sweeper: Arc<Sweeper>,
+    pub(crate) disk: Arc<Disk>,
     pub(crate) history: History,
     /// Held by statements that assign or free names of databases and tables.
     pub(crate) names: futures::lock::Mutex<()>,
     /// Number of tasks that may still append to the log.
     pub(crate) appending: AtomicUsize,
-    /// Incremented when names may refer to something else; cached plans are then recreated.
-    pub(crate) catalog_generation: AtomicU64,
     /// Exclude other processes from the store.
     pub(crate) _locks: Vec<Lock>,
 }
@@ -117,7 +109,7 @@ impl Engine {
 
     /// Metadata, for the simulation and tests; a server uses the published views.
     pub fn meta(&self) -> &Meta {
-        &self.meta
+        &self.tables.meta
     }
 
     pub(crate) fn wal(&self) -> &Arc<Wal> {
@@ -131,7 +123,7 @@ impl Engine {
 
     /// Metadata about the log.
     pub fn log_state(&self) -> LogState {
-        self.meta.log_state()
+        self.meta().log_state()
     }
 
     /// The durable horizon: replies to loads must wait for it.
@@ -150,33 +142,31 @@ impl Engine {
 
     /// The views that readers pin.
     pub fn views(&self) -> &Views {
-        &self.views
+        &self.tables.views
     }
 
     /// The currently published catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.views.load().catalog)
+        self.tables.catalog()
     }
 
     /// Incremented when names may refer to something else.
     pub fn catalog_generation(&self) -> u64 {
-        self.catalog_generation.load(Ordering::Acquire)
+        self.tables.generation()
     }
 
     /// A snapshot of all tables that contains exactly the log up to the horizon.
     pub fn snapshot(&self, freshness: Freshness) -> Snapshot {
-        self.views.pin(freshness, || self.horizon().get())
+        self.views().pin(freshness, || self.horizon().get())
     }
 
     pub fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
-        self.tables.load().get(&id).cloned()
+        self.tables.state(id)
     }
 
     /// All tables, by id.
     pub fn table_states(&self) -> Vec<Arc<TableState>> {
-        let mut states = self.tables.load().values().cloned().collect::<Vec<_>>();
-        states.sort_unstable_by_key(|state| state.id);
-        states
+        self.tables.states()
     }
 
     /// Recently ended groups.
@@ -196,22 +186,6 @@ impl Engine {
         &self.files
     }
 
-    pub(crate) fn put_state(&self, state: Arc<TableState>) {
-        self.tables.rcu(|tables| tables.update(state.id, Arc::clone(&state)));
-    }
-
-    pub(crate) fn remove_states(&self, ids: &[TableId]) {
-        self.tables.rcu(|tables| {
-            let mut tables = HashMap::clone(tables);
-            ids.iter().for_each(|id| drop(tables.remove(id)));
-            tables
-        });
-    }
-
-    pub(crate) fn catalog_changed(&self) {
-        self.catalog_generation.fetch_add(1, Ordering::AcqRel);
-    }
-
     pub(crate) fn group_ended(&self, group: EndedGroup) {
         self.metrics().groups_ended.with_label_values(&[group.reason.name()]).inc();
         self.history.push(group);
@@ -222,20 +196,10 @@ impl Engine {
         self.pool().execute(Lane::Background, Box::new(move || chunk.convert()));
     }
 
-    pub(crate) fn flush_limits(&self) -> Limits {
-        Limits {
-            flush_bytes: self.config.flush_bytes.bytes(),
-            flush_bytes_min: self.config.flush_bytes_min.bytes(),
-            log_wanted: self.recycler.wanted(),
-            memory_short: self.memory_short(),
-        }
-    }
-
     /// Whether background work is in progress.
     fn is_busy(&self) -> bool {
-        let (recycler, compactor) = (&self.recycler, &self.compactor);
         let appends = self.appending.load(Ordering::Acquire) > 0;
-        let kept = recycler.is_busy() || compactor.is_busy() || self.sweeper.is_busy();
+        let kept = self.log_jobs.is_busy() || self.compactor.is_busy() || self.sweeper.is_busy();
         kept || self.disk.is_busy() || appends
     }
 
@@ -243,23 +207,6 @@ impl Engine {
     pub(crate) fn appends(self: &Arc<Self>) -> Appends {
         self.appending.fetch_add(1, Ordering::AcqRel);
         Appends(Arc::clone(self))
-    }
-
-    fn memory_short(&self) -> bool {
-        let memory: &Budget = self.admission.memory();
-        let high = memory.limit_bytes() / 100 * PRESSURE_PERCENT;
-        memory.used_bytes() >= high || memory.waiting() > 0
-    }
-
-    /// The table with the largest delta if memory for writes is short.
-    pub(crate) fn largest_under_pressure(&self) -> Option<Arc<TableState>> {
-        if !self.memory_short() {
-            return None;
-        }
-        let bytes = |state: &Arc<TableState>| state.delta.stats().bytes;
-        // The memory of dropped tables is freed once that is durable.
-        let can_flush = |state: &Arc<TableState>| bytes(state) > 0 && !state.is_dropped();
-        self.table_states().into_iter().filter(can_flush).max_by_key(bytes)
     }
 
     /// Flushes all rows of a table that are in the log now: `FLUSH TABLES`.
@@ -274,12 +221,6 @@ impl Engine {
     /// Number of open groups with rows, as returned by `get_wal_size`.
     pub fn open_groups(&self) -> usize {
         self.table_states().iter().filter(|state| state.open_group(|_| ()).is_some()).count()
-    }
-
-    /// The log directory with most free space.
-    pub(crate) fn roomiest_wal_dir(&self) -> PathBuf {
-        let room = |dir: &&PathBuf| self.fs().available_bytes(dir).unwrap_or(0);
-        self.config.wal_dirs.iter().max_by_key(room).expect("there is a log directory").clone()
     }
 
     /// Stops in order: ends the open groups, makes everything durable and ends the log. There must
@@ -297,7 +238,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let saved = task::run(&**self.pool(), move || {
             engine.meta().checkpoint_of_stop()?;
-            engine.remove_event_files()
+            engine.settler.remove_event_files()
         });
         if let Err(error) = saved.await {
             tracing::warn!(%error, "the next start has more of the log to settle");
@@ -316,11 +257,11 @@ impl Engine {
         // the end of a group by a flush, the result of a merge.
         let last = self.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
-        self.settle_due();
+        self.settler.settle_due();
         self.wal.stop();
         // The last record, which covers everything acknowledged, is durable as well. A checkpoint
         // up to there leaves the next start nothing to settle.
         self.wal.ended().await;
-        self.settle_due();
+        self.settler.settle_due();
     }
 }

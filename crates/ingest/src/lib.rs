@@ -11,8 +11,8 @@
 //! under one lock, [`group`] determines which loads share a transaction; the horizon of the log
 //! acknowledges it. Independently of clients, [`settle`] later flushes rows to files, `metadata`
 //! applies changes of files once the horizon has reached their records, [`recycle`](Engine::open)
-//! reuses log files, and [`replay`] restores the contents of the log after a crash. [`keeper`]
-//! decides when.
+//! reuses log files, and [`replay`] restores the contents of the log after a crash. `upkeep` decides
+//! when.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
 //! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;
@@ -33,13 +33,16 @@ pub mod digest;
 mod disk;
 mod drop;
 pub mod engine;
+mod event_files;
 pub mod group;
 pub mod history;
-pub mod keeper;
+mod job;
+mod keeper;
 mod labels;
 mod layout;
 pub mod load;
 mod log_dirs;
+mod log_files;
 mod metadata;
 pub mod names;
 mod open;
@@ -52,10 +55,12 @@ pub mod settle;
 pub mod state;
 mod stopped;
 mod sweep;
+mod tables;
 mod target;
 mod transaction;
 mod unlisted;
 mod unsettled;
+mod upkeep;
 mod world;
 
 pub use admit::WaitLimit;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use freshet_base::budget::Budget;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::StoredTable;
@@ -14,21 +13,25 @@ use freshet_storage::views::Views;
 use freshet_storage::{DataDir, Rowset};
 use freshet_wal::{FileState, NewTerm, Wal, WalOptions, WalWorld};
 use imbl::HashMap;
+use parking_lot::Mutex;
 
 use crate::admit::Admission;
 use crate::check::unreadable;
-use crate::compact::Compactor;
+use crate::compact::{Compactor, Merges};
 use crate::config::EngineConfig;
 use crate::disk::Disk;
 use crate::engine::Engine;
 use crate::history::History;
-use crate::keeper::{self, Keeper};
-use crate::metadata::Settling;
-use crate::recycle::Recycler;
+use crate::job::LogJobs;
+use crate::keeper::Keeper;
+use crate::log_files::LogFiles;
+use crate::metadata::Settler;
 use crate::replay::{Replay, Replayed};
 use crate::state::TableState;
 use crate::stopped::{StoppedStore, damaged};
 use crate::sweep::Sweeper;
+use crate::tables::Tables;
+use crate::upkeep;
 use crate::world::World;
 
 impl Engine {
@@ -39,7 +42,7 @@ impl Engine {
     /// When another server uses the store, when the log or metadata is damaged or has a newer
     /// version, or when the disk is full.
     pub async fn open(config: EngineConfig, world: World) -> Result<Arc<Self>> {
-        let disk = Disk::new(&world.fs, &config);
+        let disk = Arc::new(Disk::new(world.clone(), &config));
         let store = disk.with_ballast(|| StoppedStore::take(&config, &world))?;
         let scan = store.scan().map_err(|error| unreadable(&store.meta.catalog(), error))?;
         step(&world, "recovery-scanned")?;
@@ -69,16 +72,16 @@ impl Engine {
         let replayed = replay.finish();
         engine.truncate_lost().await?;
         step(&engine.world, "recovery-log-replayed")?;
-        engine.show_catalog();
+        engine.settler.show_catalog();
         tell(&engine, replayed, engine.clock().now().saturating_sub(started));
         engine.remove_side_files()?;
-        engine.adopt_event_files(event_files)?;
+        engine.settler.event_files.adopt(event_files)?;
         engine.start()?;
         step(&engine.world, "recovery-log-started")?;
         Ok(engine)
     }
 
-    fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Disk) -> Result<Self> {
+    fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Arc<Disk>) -> Result<Self> {
         let StoppedStore { meta, data, config, locks, .. } = store;
         let catalog = meta.catalog();
         let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
@@ -100,24 +103,53 @@ impl Engine {
         let open = Budget::new("memory of open transactions", open);
         let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
-        let files = Files { fs, dir: data, pool, segments };
-        Ok(Self {
+        let files = Files { fs: Arc::clone(&fs), dir: data, pool, segments };
+        let (config, meta) = (Arc::new(config), Arc::new(meta));
+        let views = Views::new(StoreView { catalog, tables: views }, kept);
+        let tables = Arc::new(Tables::new(Arc::clone(&meta), views, states));
+        let keeper = Arc::<Keeper>::default();
+        let (of_tables, dir, grace) = (Arc::clone(&tables), files.dir.clone(), config.orphan_grace);
+        let sweeper = Arc::new(Sweeper::new(world.clone(), of_tables, dir, grace));
+        let settler = Arc::new(Settler::new(
+            world.clone(),
+            Arc::clone(&config),
+            Arc::clone(&wal),
+            Arc::clone(&tables),
+        ));
+        let compactor = Arc::new(Compactor {
+            world: world.clone(),
+            config: Arc::clone(&config),
+            files: files.clone(),
+            tables: Arc::clone(&tables),
+            settler: Arc::clone(&settler),
+            sweeper: Arc::clone(&sweeper),
+            keeper: Arc::clone(&keeper),
+            disk: Arc::clone(&disk),
+            merges: Merges::default(),
+        });
+        let log_files = LogFiles {
+            fs,
+            config: Arc::clone(&config),
             meta,
+            wal: Arc::clone(&wal),
+            disk: Arc::clone(&disk),
+            next: Mutex::default(),
+        };
+        Ok(Self {
             wal,
             admission,
-            views: Views::new(StoreView { catalog, tables: views }, kept),
-            tables: ArcSwap::from_pointee(states),
+            tables,
             files,
-            keeper: Keeper::default(),
-            settling: Settling::default(),
-            recycler: Recycler::default(),
-            compactor: Compactor::default(),
-            sweeper: Sweeper::new(config.orphan_grace),
+            keeper,
+            settler,
+            log_files,
+            log_jobs: LogJobs::default(),
+            compactor,
+            sweeper,
             disk,
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             appending: std::sync::atomic::AtomicUsize::new(0),
-            catalog_generation: std::sync::atomic::AtomicU64::new(1),
             config,
             world,
             _locks: locks,
@@ -141,20 +173,20 @@ impl Engine {
     /// Starts the log thread and the keeper. Log files exist before the first load.
     fn start(self: &Arc<Self>) -> Result<()> {
         self.show_reasons();
-        self.take_ballast();
+        self.disk.take_ballast();
         while self.wal().needs_file() {
-            match self.make_log_file() {
+            match self.log_files.make() {
                 Ok(()) => {}
                 // Reads work, and loads wait for log space as usual.
                 Err(error) if error.code() == ErrorCode::DiskFull => {
-                    self.note_error(&error);
+                    self.disk.give_up_for(&error);
                     break;
                 }
                 Err(error) => return Err(error),
             }
         }
         self.pool().dedicate("wal", Box::pin(Arc::clone(self.wal()).run()));
-        self.pool().spawn("keeper", Box::pin(keeper::run(Arc::clone(self))));
+        self.pool().spawn("keeper", Box::pin(upkeep::run(Arc::clone(self))));
         Ok(())
     }
 }

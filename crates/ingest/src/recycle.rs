@@ -8,20 +8,18 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use freshet_base::io::FsRef;
 use freshet_base::{Error, LogPosition, Lsn, Result, TableId, Version, task};
-use freshet_meta::{LogFileRecord, Meta, RecycleCommit};
+use freshet_meta::RecycleCommit;
 use freshet_storage::flush_policy::FlushReason;
 use freshet_storage::side::{self, SideWriter};
-use freshet_wal::{LogFile, Recycled, make_file};
-use parking_lot::Mutex;
+use freshet_wal::Recycled;
 
 use crate::engine::Engine;
+use crate::job::RunningJob;
 use crate::layout::side_dir;
-use crate::log_dirs;
+use crate::log_files::remove_log_file;
 use crate::record::GroupEndReason;
 use crate::state::TableState;
 
@@ -33,120 +31,64 @@ const SIDE_FILE_PARTS: u64 = 8;
 /// The retry delay after a failure.
 const FAILED_PAUSE: Duration = Duration::from_millis(500);
 
-/// State of the management of log space.
-#[derive(Default)]
-pub(crate) struct Recycler {
-    turning: AtomicBool,
-    making: AtomicBool,
-    refilling: AtomicBool,
-    saving: AtomicBool,
-    /// The id of the next log file, from its reservation until the file is listed in metadata.
-    next_file: Mutex<Option<u64>>,
-    /// The LSN up to which the log is to be freed; zero if it is not.
-    wanted: AtomicU64,
-}
-
-impl Recycler {
-    /// The LSN up to which the log is to be freed, if it is.
-    pub fn wanted(&self) -> Option<Lsn> {
-        let lsn = self.wanted.load(Ordering::Acquire);
-        (lsn > 0).then_some(Lsn(lsn))
-    }
-
-    /// Whether any of its tasks is running.
-    pub fn is_busy(&self) -> bool {
-        let flags = [&self.turning, &self.making, &self.refilling, &self.saving];
-        flags.iter().any(|flag| flag.load(Ordering::Acquire))
-    }
-}
-
 impl Engine {
-    /// Starts work on log files, ids and turns if needed; called by the keeper at every tick.
+    /// Starts work on log files, ids, checkpoints and turns if needed; called by the keeper at every
+    /// tick.
     pub(crate) fn keep_log(self: &Arc<Self>) {
-        if self.wal().needs_file() && !self.recycler.making.swap(true, Ordering::AcqRel) {
-            self.run_once_in_background(|recycler| &recycler.making, Self::make_log_file);
+        let jobs = &self.log_jobs;
+        if self.wal().needs_file()
+            && let Some(running) = jobs.log_file.begin()
+        {
+            self.run_in_background(running, |engine| engine.log_files.make());
         }
-        let ids = self.meta().ids();
-        if ids.needs_refill() && !self.recycler.refilling.swap(true, Ordering::AcqRel) {
-            self.run_once_in_background(
-                |recycler| &recycler.refilling,
-                |engine| engine.meta().ids().refill(),
-            );
+        if self.meta().ids().needs_refill()
+            && let Some(running) = jobs.ids.begin()
+        {
+            self.run_in_background(running, |engine| engine.meta().ids().refill());
         }
         if let Some(up_to) = self.turn_due()
-            && !self.recycler.turning.swap(true, Ordering::AcqRel)
+            && let Some(running) = jobs.turn.begin()
         {
-            let engine = Arc::clone(self);
-            let turn = async move {
-                engine.recycler.wanted.store(up_to.lsn.get(), Ordering::Release);
-                if let Err(error) = engine.turn(up_to).await {
-                    engine.note_error(&error);
-                    tracing::warn!(%error, "the log cannot be recycled yet");
-                    engine.remove_unfinished_side_files();
-                    engine.clock().sleep(FAILED_PAUSE).await;
-                }
-                engine.recycler.wanted.store(0, Ordering::Release);
-                engine.recycler.turning.store(false, Ordering::Release);
-                engine.keeper().wake();
-            };
-            self.pool().spawn("recycle", Box::pin(turn));
+            self.start_turn(up_to, running);
+        }
+        if self.settler.checkpoint_due()
+            && let Some(running) = jobs.checkpoint.begin()
+        {
+            self.run_in_background(running, |engine| engine.settler.checkpoint());
         }
     }
 
-    /// Starts a checkpoint unless one is running.
-    pub(crate) fn start_checkpoint(self: &Arc<Self>) {
-        if !self.recycler.saving.swap(true, Ordering::AcqRel) {
-            self.run_once_in_background(|recycler| &recycler.saving, Self::checkpoint);
-        }
+    fn start_turn(self: &Arc<Self>, up_to: LogPosition, running: RunningJob) {
+        let engine = Arc::clone(self);
+        let turn = async move {
+            engine.keeper.want_log(Some(up_to.lsn));
+            if let Err(error) = engine.turn(up_to).await {
+                engine.disk.give_up_for(&error);
+                tracing::warn!(%error, "the log cannot be recycled yet");
+                engine.remove_unfinished_side_files();
+                engine.clock().sleep(FAILED_PAUSE).await;
+            }
+            engine.keeper.want_log(None);
+            drop(running);
+            engine.keeper.wake();
+        };
+        self.pool().spawn("recycle", Box::pin(turn));
     }
 
-    /// Runs blocking work in the background. `flag` was set by the caller to prevent concurrent
-    /// runs, and is cleared at the end. After a failure it stays set for a while, which delays the
-    /// next attempt.
-    fn run_once_in_background(
-        self: &Arc<Self>,
-        flag: fn(&Recycler) -> &AtomicBool,
-        work: fn(&Self) -> Result<()>,
-    ) {
+    /// Runs blocking work in the background. After a failure its job goes on for a while, which
+    /// delays the next attempt.
+    fn run_in_background(self: &Arc<Self>, running: RunningJob, work: fn(&Self) -> Result<()>) {
         let engine = Arc::clone(self);
         let task = async move {
             let worker = Arc::clone(&engine);
             if let Err(error) = task::run(&**engine.pool(), move || work(&worker)).await {
-                engine.note_error(&error);
+                engine.disk.give_up_for(&error);
                 tracing::warn!(%error, "the log's room cannot be kept up");
                 engine.clock().sleep(FAILED_PAUSE).await;
             }
-            flag(&engine.recycler).store(false, Ordering::Release);
+            drop(running);
         };
         self.pool().spawn("log room", Box::pin(task));
-    }
-
-    /// Creates another log file, lists it in metadata, and hands it to the log.
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub(crate) fn make_log_file(&self) -> Result<()> {
-        self.may_grow()?;
-        let mut next_file = self.recycler.next_file.lock();
-        let id = match *next_file {
-            Some(id) => id,
-            None => *next_file.insert(self.meta().next_log_file()?),
-        };
-        let dir = self.roomiest_wal_dir();
-        let path = dir.join(format!("{id:08}.log"));
-        let bytes = self.config().wal_file_bytes.bytes();
-        if let Err(error) = make_file(&**self.fs(), &path, bytes) {
-            // On a full disk a partial file would occupy space that flushes need.
-            let _ = self.fs().remove_file(&path);
-            return Err(Error::io(format_args!("make log file {}", path.display()), error));
-        }
-        let listed = log_dirs::listed(&self.config().data_dir, &path)?;
-        self.meta().add_log_file(LogFileRecord { id, path: listed, bytes })?;
-        *next_file = None;
-        drop(next_file);
-        self.wal()
-            .offer_file(LogFile { id, path: path.clone(), bytes })
-            .map_err(|e| Error::io(format_args!("open log file {}", path.display()), e))
     }
 
     /// The position up to which the log should be freed now, if it should.
@@ -164,12 +106,12 @@ impl Engine {
     async fn turn(self: &Arc<Self>, position: LogPosition) -> Result<()> {
         let up_to = position.lsn;
         self.horizon().wait(up_to).await;
-        self.settle_due();
+        self.settler.settle_due();
         let mut versions = Vec::new();
         let mut side = None;
         for state in &self.flush_large(up_to).await? {
             let _settling = state.settling.lock().await;
-            self.events_settled(state).await;
+            self.settler.events_settled(state).await;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
             let (version, written) = self.write_to_side_file(state, up_to, side).await?;
             versions.push((state.id, version));
@@ -187,7 +129,7 @@ impl Engine {
         let own_files_min = config.flush_bytes_min.bytes();
         let side_bytes_max = config.wal_bytes_max.bytes() / SIDE_FILE_PARTS;
         let below = self.tables_below(up_to).iter().map(|(_, state)| state.id).collect::<Vec<_>>();
-        self.let_merges_catch_up(&below).await;
+        self.compactor.let_catch_up(&below).await;
         let tables = self.tables_below(up_to);
         let mut side_bytes = tables.iter().map(|(bytes, _)| bytes).sum::<u64>();
         let mut small = Vec::new();
@@ -200,7 +142,7 @@ impl Engine {
             match self.settle(&state, FlushReason::LogRoom).await {
                 Ok(()) => side_bytes -= bytes,
                 Err(error) => {
-                    self.note_error(&error);
+                    self.disk.give_up_for(&error);
                     tracing::warn!(table = state.name(), %error, "kept in the side file");
                     small.push(state);
                 }
@@ -229,7 +171,7 @@ impl Engine {
         up_to: Lsn,
         side: Option<SideWriter>,
     ) -> Result<(Version, Option<SideWriter>)> {
-        let view = self.views().load().tables.get(&state.id).cloned();
+        let view = self.tables.view(state.id);
         // Locked only so that version and delta are consistent; appends wait for this lock.
         let (version, chunks) = {
             let table = state.lock();
@@ -267,7 +209,7 @@ impl Engine {
             let side_rows = side.map(|side| side.finish(&**engine.fs())).transpose()?;
             let side_file = side_rows.map(|_| side_name(up_to));
             let commit = RecycleCommit { recycled: position, side_file, versions };
-            engine.settle_due();
+            engine.settler.settle_due();
             engine.meta().recycle_commit(&commit)?;
             let Recycled { used_again, left } = engine.wal().recycle(position);
             tracing::debug!(%up_to, used_again, side_rows = side_rows.unwrap_or(0), "log recycled");
@@ -275,7 +217,7 @@ impl Engine {
                 remove_log_file(engine.fs(), engine.meta(), &file)?;
             }
             engine.remove_side_files()?;
-            engine.remove_event_files()
+            engine.settler.remove_event_files()
         })
         .await
     }
@@ -311,14 +253,6 @@ impl Engine {
     pub(crate) fn side_path(&self, name: &str) -> PathBuf {
         side_dir(&self.config().data_dir).join(name)
     }
-}
-
-/// Removes a log file without live records. A crash after the first step leaves an unlisted file,
-/// which the next start removes.
-pub(crate) fn remove_log_file(fs: &FsRef, meta: &Meta, file: &LogFile) -> Result<()> {
-    meta.remove_log_file(file.id)?;
-    fs.remove_file(&file.path)
-        .map_err(|error| Error::io(format_args!("remove log file {}", file.path.display()), error))
 }
 
 /// The name of the side file of a turn up to `up_to`.

@@ -260,7 +260,7 @@ impl Engine {
             })
             .await?;
             let barrier = Barrier::Truncate { incarnation };
-            self.show(at, at, vec![(id, Event::Barrier { barrier, ended: None, version })]);
+            self.tables.show(at, at, vec![(id, Event::Barrier { barrier, ended: None, version })]);
             tracing::warn!(
                 table = state.name(),
                 "its TRUNCATE was given up, later rows tell of it"

@@ -5,8 +5,10 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use freshet_base::clock::Deadline;
 use freshet_base::task::{self, Lane};
 use freshet_base::{Error, Lsn, Result, Version, err};
 use freshet_meta::{MetaEvent, Publish, RowsetMeta};
@@ -21,10 +23,13 @@ use freshet_wal::Room;
 
 use crate::engine::Engine;
 use crate::group::{Filed, OpenGroup};
-use crate::metadata::Shown;
+use crate::metadata::{SMALL_EVENT_BYTES, Shown};
 use crate::record::{self, EndStamp, GroupEndReason, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::sweep::InFlight;
+
+/// How often a waiter for log space checks whether the engine stops.
+const ROOM_LOOK: Duration = Duration::from_millis(200);
 
 impl Engine {
     /// Settles a table once merges have caught up and there is log space for the record of the
@@ -38,14 +43,36 @@ impl Engine {
         why: FlushReason,
     ) -> Result<()> {
         let _appends = self.appends();
-        self.let_merges_catch_up(&[table.id]).await;
+        self.compactor.let_catch_up(&[table.id]).await;
         let room = match table.delta.stats().entries {
             0 => None,
             // Reserved before the table's `settling` lock is taken, since recycling waits for that
             // lock.
-            _ => Some(self.wait_for_event_room().await?),
+            _ => Some(self.wait_for_room().await?),
         };
         self.settle_with(table, why, room).await
+    }
+
+    /// Waits for log space for the record of a flush. Recycling frees log space without needing
+    /// records of this kind, so there will be space eventually. The caller must not hold anything
+    /// that recycling waits for.
+    ///
+    /// # Errors
+    /// Those of `Settler::room`, after `load_patience`, or when the engine stops, since nothing is
+    /// recycled then.
+    async fn wait_for_room(&self) -> Result<Room> {
+        let deadline = Deadline::after(&**self.clock(), self.config.load_patience);
+        loop {
+            let look = Deadline::after(&**self.clock(), ROOM_LOOK);
+            let look = Deadline(look.0.min(deadline.0));
+            let room = self.wal().reserve_publish(SMALL_EVENT_BYTES, &**self.clock(), look).await;
+            if let Ok(room) = room {
+                return Ok(room);
+            }
+            if self.keeper().is_stopping() || self.clock().now() >= deadline.0 {
+                return self.settler.room();
+            }
+        }
     }
 
     /// Writes all rows of a table that are in the log now to files. Does not wait for log space.
@@ -66,19 +93,19 @@ impl Engine {
         room: Option<Room>,
     ) -> Result<()> {
         let _settling = table.settling.lock().await;
-        self.events_settled(table).await;
+        self.settler.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (frozen, version) = self.freeze(table)?;
         self.wal().horizon().wait(frozen).await;
-        self.settle_due();
+        self.settler.settle_due();
         let Some(view) = self.view_behind(table, frozen) else { return Ok(()) };
         self.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
         let read = view.read_up_to(frozen);
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
-        let room = room.map_or_else(|| self.room_of_event(), Ok)?;
-        let mut in_flight = self.in_flight();
+        let room = room.map_or_else(|| self.settler.room(), Ok)?;
+        let mut in_flight = self.sweeper.in_flight();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
         let written = self.clock().now();
         let publish = Publish {
@@ -92,10 +119,10 @@ impl Engine {
         let event = Event::Publish { version, schema, rowsets };
         let shown = Shown { table: Arc::clone(table), at: frozen, event, in_flight };
         let publish = MetaEvent::Publish(publish);
-        if !self.append_event(publish, room, shown).await? {
+        if !self.settler.append(publish, room, shown).await? {
             // The sweep will delete the files. Until a DROP is durable, a power failure may restore
             // the table, so its rows must not count as flushed before.
-            self.events_settled(table).await;
+            self.settler.events_settled(table).await;
             return match self.view_behind(table, frozen) {
                 None => Ok(()),
                 Some(_) => Err(err!(Internal, "a flush up to {frozen} was overtaken; tried again")),
@@ -115,8 +142,7 @@ impl Engine {
     /// The view of a table with unflushed rows up to `lsn`; `None` if it has none, since they were
     /// truncated or the table is gone.
     fn view_behind(&self, table: &TableState, lsn: Lsn) -> Option<Arc<TableView>> {
-        let view = self.views().load().tables.get(&table.id).cloned();
-        view.filter(|view| view.flushed < lsn)
+        self.tables.view(table.id).filter(|view| view.flushed < lsn)
     }
 
     /// Writes a checkpoint if the tablets of a table are newer than the last one. To be called
@@ -125,12 +151,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the disk is full.
-    pub(crate) async fn save_tablets(self: &Arc<Self>, table: &TableState) -> Result<()> {
+    pub(crate) async fn save_tablets(&self, table: &TableState) -> Result<()> {
         if table.last_truncate() <= self.meta().saved_lsn() {
             return Ok(());
         }
-        let engine = Arc::clone(self);
-        task::run(&**self.pool(), move || engine.checkpoint()).await
+        let settler = Arc::clone(&self.settler);
+        task::run(&**self.pool(), move || settler.checkpoint()).await
     }
 
     /// Ends the open group and freezes the delta after its end, so that files contain only

@@ -17,8 +17,8 @@ use freshet_wal::{
 use crate::config::EngineConfig;
 use crate::layout::{LOCK_FILE, META_FILE, TERM_FILE, data_dir, events_dir, side_dir};
 use crate::log_dirs::{self, BadDir, Lock};
+use crate::log_files::remove_log_file;
 use crate::privacy;
-use crate::recycle::remove_log_file;
 use crate::world::World;
 
 /// A stopped store: locked, with its metadata open.

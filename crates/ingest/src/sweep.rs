@@ -7,52 +7,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::task::Lane;
-use freshet_base::{Lsn, Result, RowsetId};
-use freshet_storage::Rowset;
-use freshet_storage::gc::{Retired, Sweep};
+use freshet_base::{Result, RowsetId};
+use freshet_storage::DataDir;
+use freshet_storage::gc::Sweep;
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
+use crate::job::Job;
+use crate::tables::Tables;
+use crate::world::World;
 
 /// How often the files of replaced rowsets are checked.
 const RETIRED_PAUSE: Duration = Duration::from_secs(1);
 
-/// State of the garbage collection.
+/// Deletes files that nothing refers to any more.
 pub(crate) struct Sweeper {
-    retired: Retired,
+    world: World,
+    tables: Arc<Tables>,
+    dir: DataDir,
+    /// How long an unreferenced file is kept.
+    grace: Duration,
     /// Rowsets that are being written, or are written but not referenced yet.
     in_flight: Arc<Mutex<HashSet<RowsetId>>>,
     state: Mutex<State>,
+    job: Job,
 }
 
 struct State {
     sweep: Sweep,
     retired_due: Duration,
     sweep_due: Duration,
-    running: bool,
-}
-
-impl Sweeper {
-    pub fn new(grace: Duration) -> Self {
-        let state = State {
-            sweep: Sweep::new(grace),
-            retired_due: Duration::ZERO,
-            sweep_due: Duration::ZERO,
-            running: false,
-        };
-        Self { retired: Retired::default(), in_flight: Arc::default(), state: Mutex::new(state) }
-    }
-
-    /// Registers rowsets that the view no longer contains because of a record at `at`.
-    pub fn retire<'a>(&self, at: Lsn, rowsets: impl IntoIterator<Item = &'a Arc<Rowset>>) {
-        for rowset in rowsets {
-            self.retired.add(at, rowset);
-        }
-    }
-
-    pub fn is_busy(&self) -> bool {
-        self.state.lock().running
-    }
 }
 
 /// Protects rowsets from deletion, from before their first file is created until they are
@@ -98,46 +81,63 @@ fn rowset_of(file: &Path) -> Option<RowsetId> {
     rowset.parse().ok().map(RowsetId)
 }
 
-impl Engine {
-    pub(crate) fn in_flight(&self) -> InFlight {
-        InFlight { all: Arc::clone(&self.sweeper.in_flight), mine: Vec::new() }
+impl Sweeper {
+    pub fn new(world: World, tables: Arc<Tables>, dir: DataDir, grace: Duration) -> Self {
+        let (retired_due, sweep_due) = (Duration::ZERO, Duration::ZERO);
+        let state = State { sweep: Sweep::new(grace), retired_due, sweep_due };
+        Self {
+            world,
+            tables,
+            dir,
+            grace,
+            in_flight: Arc::default(),
+            state: Mutex::new(state),
+            job: Job::default(),
+        }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.job.is_running()
+    }
+
+    pub fn in_flight(&self) -> InFlight {
+        InFlight { all: Arc::clone(&self.in_flight), mine: Vec::new() }
     }
 
     /// Starts garbage collection if it is due; called by the keeper.
-    pub(crate) fn plan_sweep(self: &Arc<Self>) {
-        let now = self.clock().now();
-        {
-            let mut state = self.sweeper.state.lock();
-            if state.running || now < state.retired_due {
-                return;
-            }
-            state.running = true;
-            state.retired_due = now.saturating_add(RETIRED_PAUSE);
+    pub fn plan(self: &Arc<Self>) {
+        let now = self.world.clock.now();
+        let mut state = self.state.lock();
+        if now < state.retired_due {
+            return;
         }
-        let engine = Arc::clone(self);
-        self.pool().execute(
+        let Some(running) = self.job.begin() else { return };
+        state.retired_due = now.saturating_add(RETIRED_PAUSE);
+        drop(state);
+        let sweeper = Arc::clone(self);
+        self.world.pool.execute(
             Lane::Background,
             Box::new(move || {
-                if let Err(error) = engine.sweep(now) {
+                if let Err(error) = sweeper.sweep(now) {
                     tracing::warn!(%error, "files that nothing names could not be removed");
                 }
-                engine.sweeper.state.lock().running = false;
+                drop(running);
             }),
         );
     }
 
     fn sweep(&self, now: Duration) -> Result<()> {
-        self.sweeper.retired.remove_free(&**self.fs(), self.meta().saved_lsn())?;
-        if now < self.sweeper.state.lock().sweep_due {
+        self.tables.retired.remove_free(&*self.world.fs, self.tables.meta.saved_lsn())?;
+        if now < self.state.lock().sweep_due {
             return Ok(());
         }
         let named = self.named_files();
-        let is_named = |file: &Path| named.has(file) || self.sweeper.retired.holds(file);
-        let mut state = self.sweeper.state.lock();
-        state.sweep_due = now.saturating_add(self.config().orphan_grace);
-        let root = self.data_dir().root();
-        if self.fs().exists(root) {
-            for file in state.sweep.run(&**self.fs(), root, now, &is_named)? {
+        let is_named = |file: &Path| named.has(file) || self.tables.retired.holds(file);
+        let mut state = self.state.lock();
+        state.sweep_due = now.saturating_add(self.grace);
+        let root = self.dir.root();
+        if self.world.fs.exists(root) {
+            for file in state.sweep.run(&*self.world.fs, root, now, &is_named)? {
                 tracing::info!(file = %file.display(), "removed, nothing names it");
             }
         }
@@ -149,17 +149,18 @@ impl Engine {
     /// well, and so do large loads before a TRUNCATE or DROP until metadata has been updated; from
     /// then on they are retired.
     fn named_files(&self) -> Named {
-        let in_flight = self.sweeper.in_flight.lock().clone();
+        let in_flight = self.in_flight.lock().clone();
         let mut files = HashSet::new();
-        for table in self.views().load().tables.values() {
+        for table in self.tables.views.load().tables.values() {
             let rowsets = table.rowsets();
             let segments = rowsets.iter().flat_map(|rowset| rowset.segments());
             files.extend(segments.map(|segment| segment.path().to_path_buf()));
         }
-        let (settled, saved) = (self.meta().fold().tables(), self.meta().saved().tables());
+        let (settled, saved) =
+            (self.tables.meta.fold().tables(), self.tables.meta.saved().tables());
         for stored in settled.into_iter().chain(saved) {
             for rowset in &stored.rowsets {
-                let dir = self.data_dir().tablet(stored.table.id, rowset.tablet);
+                let dir = self.dir.tablet(stored.table.id, rowset.tablet);
                 files.extend(rowset.segments.iter().map(|segment| dir.join(&segment.file)));
             }
         }
@@ -173,13 +174,12 @@ mod tests {
 
     #[test]
     fn a_rowset_in_flight_has_a_name_until_it_lands() {
-        let sweeper = Sweeper::new(Duration::ZERO);
+        let all = Arc::<Mutex<HashSet<RowsetId>>>::default();
         let named = |file: &str| {
-            let in_flight = sweeper.in_flight.lock().clone();
+            let in_flight = all.lock().clone();
             Named { in_flight, files: HashSet::new() }.has(Path::new(file))
         };
-        let all = Arc::clone(&sweeper.in_flight);
-        let mut flight = InFlight { all, mine: Vec::new() };
+        let mut flight = InFlight { all: Arc::clone(&all), mine: Vec::new() };
         flight.add(RowsetId(7));
         assert!(named("/data/1/2/7-0.parquet") && named("/data/1/2/7-3-1.parquet"));
         assert!(!named("/data/1/2/70-0.parquet") && !named("/data/1/2/notes"));

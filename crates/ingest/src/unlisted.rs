@@ -49,7 +49,7 @@ impl UnpublishedTable {
         let state = self.engine.states_of(&[table])?.remove(0);
         self.engine.meta().catalog().check_name(table, name)?;
         let event = MetaEvent::Define { table, change: Definition::Listed };
-        self.engine.define(table, Some(&state), event, room).await?;
+        self.engine.settler.define(table, Some(&state), event, room).await?;
         self.listed = true;
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Engine {
             return Ok(Making::Exists);
         }
         let table = Arc::new(Table { unlisted: true, ..Table::clone(&table) });
-        self.define(table.id, None, MetaEvent::Create(Arc::clone(&table)), room).await?;
+        self.settler.define(table.id, None, MetaEvent::Create(Arc::clone(&table)), room).await?;
         let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
         let unlisted = UnpublishedTable { engine: Arc::clone(self), target, listed: false };

@@ -1,0 +1,123 @@
+//! All tables: their metadata, what readers see of them, and their states for writers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use freshet_base::{Lsn, TableId};
+use freshet_meta::{Catalog, Meta};
+use freshet_schema::Table;
+use freshet_storage::fold::{Barrier, Event};
+use freshet_storage::gc::Retired;
+use freshet_storage::view::TableView;
+use freshet_storage::views::Views;
+use imbl::HashMap;
+
+use crate::state::TableState;
+
+/// Metadata comes first: views and states follow what has settled in it.
+pub(crate) struct Tables {
+    pub meta: Arc<Meta>,
+    pub views: Views,
+    states: ArcSwap<HashMap<TableId, Arc<TableState>>>,
+    /// Rowsets that the view no longer contains.
+    pub retired: Retired,
+    generation: AtomicU64,
+}
+
+impl Tables {
+    pub fn new(meta: Arc<Meta>, views: Views, states: HashMap<TableId, Arc<TableState>>) -> Self {
+        Self {
+            meta,
+            views,
+            states: ArcSwap::from_pointee(states),
+            retired: Retired::default(),
+            generation: AtomicU64::new(1),
+        }
+    }
+
+    pub fn state(&self, id: TableId) -> Option<Arc<TableState>> {
+        self.states.load().get(&id).cloned()
+    }
+
+    /// The states of all tables, by id.
+    pub fn states(&self) -> Vec<Arc<TableState>> {
+        let mut states = self.states.load().values().cloned().collect::<Vec<_>>();
+        states.sort_unstable_by_key(|state| state.id);
+        states
+    }
+
+    /// The view of a table.
+    pub fn view(&self, id: TableId) -> Option<Arc<TableView>> {
+        self.views.load().tables.get(&id).cloned()
+    }
+
+    /// The currently published catalog.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.views.load().catalog)
+    }
+
+    /// Incremented when names may refer to something else; cached plans are then recreated.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Publishes the current catalog of metadata.
+    pub fn show_catalog(&self) {
+        self.views.show(|| self.meta.catalog());
+        self.catalog_changed();
+    }
+
+    /// Makes a table that was just added to metadata visible to readers and writers.
+    pub fn add(&self, table: &Arc<Table>) {
+        let view = TableView::created(table);
+        let catalog = self.meta.catalog();
+        let db = catalog.database_name(table);
+        let state = Arc::new(TableState::new(&view, db, view.flushed));
+        self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
+        self.views.add(view, || self.meta.catalog());
+        self.catalog_changed();
+    }
+
+    /// Removes tables that the record at `lsn` has removed from metadata. Their files are deleted
+    /// once no older snapshot reads them.
+    pub fn remove(&self, lsn: Lsn, ids: &[TableId]) {
+        let event = |state: Arc<TableState>| {
+            let (barrier, version) = (Barrier::Drop, state.version());
+            (state.id, Event::Barrier { barrier, ended: None, version })
+        };
+        let events = ids.iter().filter_map(|id| self.state(*id)).map(event).collect();
+        self.show(lsn, lsn, events);
+        self.states.rcu(|states| {
+            let mut states = HashMap::clone(states);
+            ids.iter().for_each(|id| drop(states.remove(id)));
+            states
+        });
+    }
+
+    /// Publishes events of the record at `lsn`, which metadata reflects; the view of their tables
+    /// is at `at` afterwards.
+    pub fn show(&self, lsn: Lsn, at: Lsn, events: Vec<(TableId, Event<'_>)>) {
+        let tables = events.iter().map(|(table, _)| *table).collect::<Vec<_>>();
+        let defines = events.is_empty() || events.iter().any(|(_, event)| event.defines());
+        let gone = self.views.settle(at, events, || {
+            let catalog = self.meta.catalog();
+            // Called while changes of the view are serialized, so that published definitions never
+            // go back.
+            for id in &tables {
+                if let Some((state, table)) = self.state(*id).zip(catalog.table_by_id(*id)) {
+                    state.adopt(table, catalog.database_name(table));
+                }
+            }
+            catalog
+        });
+        gone.iter().for_each(|rowset| self.retired.add(lsn, rowset));
+        if defines {
+            self.catalog_changed();
+        }
+    }
+
+    fn catalog_changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
