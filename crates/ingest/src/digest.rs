@@ -65,8 +65,8 @@ impl Engine {
     }
 
     fn digest(&self, state: &TableState) -> Result<Option<TableDigest>> {
-        // Locked first: while `settling` is held, no flush or barrier of the table settles.
-        let settling = state.settling.try_lock();
+        // Locked first: while `flushing` is held, no flush or barrier of the table settles.
+        let flushing = state.flushing.try_lock();
         let view = self.tables.view(state.id);
         let table = state.lock();
         let log = table.log();
@@ -76,7 +76,7 @@ impl Engine {
         let version = log.open().map_or(log.version(), |_| log.version().next());
         let (incarnation, schema_version) = (log.incarnation(), log.schema_version());
         let tip = Tip { incarnation, schema_version, version };
-        let is_settled = settling.is_some() && state.last_event() <= self.meta().settled();
+        let is_settled = flushing.is_some() && state.last_event() <= self.meta().settled();
         let contents = match is_settled && !self.compactor.is_busy() {
             true => Some(contents(&view)?),
             false => None,

@@ -1,7 +1,7 @@
 //! The engine: all components below SQL.
 //!
-//! Suggested reading order: `append` (the critical section), `group`, `settle` (files and metadata
-//! catch up), `replay` (the log into memory), `recycle` (reuse of log files).
+//! Suggested reading order: `append` (the critical section), `group`, `flush` (files catch up),
+//! `metadata` (so does metadata), `replay` (the log into memory), `recycle` (reuse of log files).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -212,7 +212,7 @@ impl Engine {
     /// Flushes all rows of a table that are in the log now: `FLUSH TABLES`.
     ///
     /// # Errors
-    /// Those of `settle`.
+    /// Those of `flush_now`.
     pub async fn flush_table(self: &Arc<Self>, id: TableId) -> Result<()> {
         let Some(state) = self.table_state(id) else { return Ok(()) };
         self.flush(&state, freshet_storage::flush_policy::FlushReason::Manual).await

@@ -1,7 +1,7 @@
 //! The engine below SQL: from the bytes of a request to an acknowledged load.
 //!
 //! It contains admission control, decoding of literals, parameters, CSV and JSON into encoded rows,
-//! group commit on the shared log, settling of files and metadata, replay, and management of log
+//! group commit on the shared log, flushing, settling of metadata, replay, and management of log
 //! space.
 //!
 //! It does not contain a protocol, a query planner or a file format.
@@ -9,10 +9,9 @@
 //! The write path, in the order of its files: [`load`] takes every load from encoded rows to its
 //! record; `admit` grants it memory and log space, `append` assigns its position in log and delta
 //! under one lock, [`group`] determines which loads share a transaction; the horizon of the log
-//! acknowledges it. Independently of clients, [`settle`] later flushes rows to files, `metadata`
-//! applies changes of files once the horizon has reached their records, [`recycle`](Engine::open)
-//! reuses log files, and [`replay`] restores the contents of the log after a crash. `upkeep` decides
-//! when.
+//! acknowledges it. Independently of clients, `flush` later writes rows to files, `metadata` applies
+//! changes of files once the horizon has reached their records, [`recycle`](Engine::open) reuses log
+//! files, and [`replay`] restores the contents of the log after a crash. `upkeep` decides when.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
 //! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;
@@ -34,6 +33,7 @@ mod disk;
 mod drop;
 pub mod engine;
 mod event_files;
+mod flush;
 pub mod group;
 pub mod history;
 mod job;
@@ -51,7 +51,6 @@ pub mod record;
 mod recycle;
 pub mod rejects;
 pub mod replay;
-pub mod settle;
 pub mod state;
 mod stopped;
 mod sweep;

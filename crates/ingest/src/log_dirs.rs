@@ -159,7 +159,7 @@ pub(crate) fn take(config: &EngineConfig, world: &World, meta: &Meta) -> Result<
     if meta.log_state().store == 0 {
         let store = (world.draw)().max(1);
         let secret = LogSecret { from: Term::ZERO, key: [(world.draw)(), (world.draw)()] };
-        meta.settle_log(|state| {
+        meta.update_log(|state| {
             state.store = store;
             state.secrets = vec![secret];
         })?;
@@ -177,7 +177,7 @@ pub(crate) fn take(config: &EngineConfig, world: &World, meta: &Meta) -> Result<
     }
     assert_eq!(locks.len(), names.len(), "each directory that is used is locked");
     assert!(!meta.log_state().secrets.is_empty(), "a store has a secret before its first term");
-    meta.settle_log(|state| state.dirs = names)?;
+    meta.update_log(|state| state.dirs = names)?;
     Ok(locks)
 }
 

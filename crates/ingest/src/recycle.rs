@@ -110,7 +110,7 @@ impl Engine {
         let mut versions = Vec::new();
         let mut side = None;
         for state in &self.flush_large(up_to).await? {
-            let _settling = state.settling.lock().await;
+            let _flushing = state.flushing.lock().await;
             self.settler.events_settled(state).await;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
             let (version, written) = self.write_to_side_file(state, up_to, side).await?;
@@ -139,7 +139,7 @@ impl Engine {
                 small.push(state);
                 continue;
             }
-            match self.settle(&state, FlushReason::LogRoom).await {
+            match self.flush_now(&state, FlushReason::LogRoom).await {
                 Ok(()) => side_bytes -= bytes,
                 Err(error) => {
                     self.disk.give_up_for(&error);

@@ -30,7 +30,7 @@ pub struct TableState {
     /// Its state according to the log; only changed under the append lock.
     log: Mutex<GroupCommit>,
     /// Held while its rows are written to files or to the side file.
-    pub settling: futures::lock::Mutex<()>,
+    pub flushing: futures::lock::Mutex<()>,
     /// Held by a statement that changes its definition, from reading the current one until the new
     /// one has settled.
     pub altering: futures::lock::Mutex<()>,
@@ -66,7 +66,7 @@ impl TableState {
             db: table.db,
             delta,
             log: Mutex::new(log),
-            settling: futures::lock::Mutex::new(()),
+            flushing: futures::lock::Mutex::new(()),
             altering: futures::lock::Mutex::new(()),
             name: Mutex::new(String::new()),
             interval_ms: AtomicU64::new(0),

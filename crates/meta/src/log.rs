@@ -29,14 +29,14 @@ impl Meta {
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn settle_log(&self, edit: impl FnOnce(&mut LogState)) -> Result<()> {
-        let mut settled = self.log_state();
-        edit(&mut settled);
-        if settled == self.log_state() {
+    pub fn update_log(&self, edit: impl FnOnce(&mut LogState)) -> Result<()> {
+        let mut updated = self.log_state();
+        edit(&mut updated);
+        if updated == self.log_state() {
             return Ok(());
         }
         self.change_log(|state| {
-            *state = settled;
+            *state = updated;
             Ok(())
         })
     }
@@ -59,7 +59,7 @@ impl Meta {
     /// # Errors
     /// When the disk is full.
     pub fn remove_log_dir(&self, dir: &str, files: &[u64]) -> Result<()> {
-        self.settle_log(|state| {
+        self.update_log(|state| {
             state.dirs.retain(|listed| listed != dir);
             state.files.retain(|file| !files.contains(&file.id));
         })
@@ -125,7 +125,7 @@ impl Meta {
     /// # Errors
     /// When the disk is full.
     pub fn add_log_secret(&self, secret: LogSecret) -> Result<()> {
-        self.settle_log(|state| {
+        self.update_log(|state| {
             state.secrets.retain(|before| before.from < secret.from);
             state.secrets.push(secret);
         })

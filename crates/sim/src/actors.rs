@@ -182,7 +182,7 @@ fn end(sim: &mut Sim) {
     }
 }
 
-/// The last life: loads with an unknown outcome are sent again, everything settles, and all
+/// The last life: loads with an unknown outcome are sent again, everything is flushed, and all
 /// invariants are checked.
 fn finish(sim: &mut Sim) {
     sim.fs.set_capacity_bytes(1 << 40);
@@ -196,7 +196,7 @@ fn finish(sim: &mut Sim) {
     });
     sent.expect("nobody dies in the last life");
     sim.check();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
     sim.stop();
     sim.open();
     sim.stop();

@@ -287,7 +287,7 @@ impl Sim {
     ///
     /// # Panics
     /// When there is a leak.
-    pub fn settle_and_check_leaks(&mut self) {
+    pub fn flush_and_check_leaks(&mut self) {
         let engine = Arc::clone(self.engine());
         let flushed = self.run(async move {
             for state in engine.table_states() {

@@ -96,8 +96,8 @@ pub async fn flush(
     }
     let on = files.clone();
     let lane = input.lane;
-    let settle = move || settle(&on, &input, &tablets, written);
-    let rowsets = run_in(&*files.pool, lane, settle).await?;
+    let finish = move || finish(&on, &input, &tablets, written);
+    let rowsets = run_in(&*files.pool, lane, finish).await?;
     let in_files = rowsets.iter().map(|rowset| rowset.rows).sum::<u64>();
     assert_eq!(in_files, handed, "rows handed to a flush are rows in its files");
     Ok(rowsets)
@@ -223,7 +223,7 @@ impl Job {
 }
 
 /// The rowsets, after all segments and their directories are durable.
-fn settle(
+fn finish(
     files: &Files,
     input: &FlushInput,
     tablets: &[Arc<TabletSort>],

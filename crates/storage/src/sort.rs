@@ -94,13 +94,13 @@ impl Keys {
         let mut keyed = rows.iter().map(first).collect();
         sort_by_first_word(&mut keyed);
         if words.width() > 1 || !words.is_exact() {
-            self.settle_ties(words, &mut keyed);
+            self.sort_ties(words, &mut keyed);
         }
         keyed.into_iter().map(|keyed| keyed.row).collect()
     }
 
     /// Sorts rows with equal first words by the rest of their keys.
-    fn settle_ties(&self, words: &KeyWords, keyed: &mut [Keyed]) {
+    fn sort_ties(&self, words: &KeyWords, keyed: &mut [Keyed]) {
         let columns = self.columns.as_ref();
         let columns = columns.map(|(keys, schema)| KeyComparator::new(keys, keys, schema));
         let compare = |a: &Keyed, b: &Keyed| {

@@ -178,7 +178,7 @@ mod tests {
 
     fn load(fate: Fate, began: u64, ended: Option<u64>) -> Load {
         let (began, ended) = (at(began), ended.map(at));
-        Load { tables: &["t"], ids: 0..2, label: None, fate, began, ended, settled: false }
+        Load { tables: &["t"], ids: 0..2, label: None, fate, began, ended, compared: false }
     }
 
     fn cut(fate: Fate, began: u64, ended: Option<u64>) -> Cut {

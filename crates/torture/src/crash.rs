@@ -256,21 +256,21 @@ impl Run {
         let moment = Moment { from: now, to: now };
         let entries = self.journal.copy();
         let found = check(client, &TABLES, &entries, moment)?;
-        let new = || entries.loads.iter().filter(|load| !load.settled);
+        let new = || entries.loads.iter().filter(|load| !load.compared);
         self.tally.acked += new().filter(|load| load.fate == Fate::Acked).count();
         self.tally.unknown += new().filter(|load| load.fate == Fate::Unknown).count();
         self.tally.rows += found.rows;
-        self.journal.with(|entries| settle(entries, &found.present));
+        self.journal.with(|entries| note_found(entries, &found.present));
         Ok(())
     }
 }
 
 /// Updates the journal after a comparison: found loads must stay, missing ones must never appear.
-fn settle(entries: &mut Entries, present: &[bool]) {
+fn note_found(entries: &mut Entries, present: &[bool]) {
     for (load, present) in entries.loads.iter_mut().zip(present) {
         load.fate = if *present { Fate::Acked } else { Fate::Gone };
         load.ended = Some(Instant::now());
-        load.settled = true;
+        load.compared = true;
     }
     entries.cuts.clear();
 }

@@ -34,7 +34,7 @@ pub struct Load {
     /// When its answer was read.
     pub ended: Option<Instant>,
     /// Whether a comparison has determined its fate.
-    pub settled: bool,
+    pub compared: bool,
 }
 
 /// A TRUNCATE.
@@ -69,9 +69,9 @@ impl Journal {
         ids: Range<u64>,
         label: Option<String>,
     ) -> usize {
-        let (fate, began, settled) = (Fate::Unknown, Instant::now(), false);
+        let (fate, began, compared) = (Fate::Unknown, Instant::now(), false);
         let mut entries = self.0.lock();
-        entries.loads.push(Load { tables, ids, label, fate, began, ended: None, settled });
+        entries.loads.push(Load { tables, ids, label, fate, began, ended: None, compared });
         entries.loads.len() - 1
     }
 

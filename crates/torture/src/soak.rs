@@ -177,11 +177,11 @@ fn peak(samples: &[Sample]) -> Sample {
 /// Compares the second half of the rounds with the first. The first round is left out, because
 /// caches fill during it.
 fn flat(rounds: &[Sample]) -> Result<(), String> {
-    let settled = rounds.get(1..).unwrap_or_default();
-    if settled.len() < 4 {
+    let warm = rounds.get(1..).unwrap_or_default();
+    if warm.len() < 4 {
         return Ok(());
     }
-    let (early, late) = settled.split_at(settled.len() / 2);
+    let (early, late) = warm.split_at(warm.len() / 2);
     let mut grown = Vec::new();
     for (name, field, slack) in CURVES {
         let mean = |part: &[Sample]| part.iter().map(field).sum::<f64>() / part.len() as f64;

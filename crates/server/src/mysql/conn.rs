@@ -419,12 +419,12 @@ impl Connection {
             () = self.registration.process.killed() => return Err(End::Closed),
             () = shared.engine.clock().sleep(shared.connect_timeout()) => return Err(End::Closed),
         };
-        let settled = proven.and_then(|account| {
+        let admitted = proven.and_then(|account| {
             let is_admin = shared.is_admin(&account);
             self.slot.assign(&account, &shared.slot_limits(), is_admin)?;
             Ok(account)
         });
-        let account = match settled {
+        let account = match admitted {
             Ok(account) => account,
             Err(login::Refused::Error(error)) => {
                 let message = error.message().to_owned();

@@ -372,7 +372,7 @@ impl Run {
     }
 
     /// Determines whether the server has noticed that a transaction timed out.
-    fn settle(&mut self, at: usize) {
+    fn notice_loss(&mut self, at: usize) {
         let session = &mut self.sessions[at];
         if !std::mem::take(&mut session.state.may_be_lost) {
             return;
@@ -422,7 +422,7 @@ impl Run {
     /// A session sends a text, sometimes while the log disk is blocked.
     fn send(&mut self) {
         let at = self.random.below(SESSIONS);
-        self.settle(at);
+        self.notice_loss(at);
         let had_column = self.has_column;
         let text = self.text(true);
         let sql = text.iter().map(Statement::sql).collect::<Vec<_>>().join("; ");
@@ -472,7 +472,7 @@ impl Run {
     /// A session runs its prepared query.
     fn execute(&mut self) {
         let at = self.random.below(SESSIONS);
-        self.settle(at);
+        self.notice_loss(at);
         self.log.push(format!("{at}: its prepared query"));
         let session = &mut self.sessions[at];
         let answer = session.state.apply(&Statement::Read, &mut self.store);
@@ -483,7 +483,7 @@ impl Run {
     /// A client disconnects: while it is idle, or while it waits for the log.
     fn disconnect(&mut self) {
         let at = self.random.below(SESSIONS);
-        self.settle(at);
+        self.notice_loss(at);
         let mut states = vec![self.store.rows.clone()];
         let held = self.random.one_in(2).then(|| self.disk.hold());
         if held.is_some() {

@@ -100,7 +100,7 @@ fn a_bit_flipped_anywhere_in_a_segment_is_named_and_all_else_is_served() {
         sim.fs.flip(&segment, offset, 3);
     }
     sim.open();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_bit_flipped_in_the_head_of_a_batch_is_told_and_costs_nothing() {
     sim.open();
     act(&sim, |client| async move { fill_log(&client, "b").await });
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_rotten_block_of_the_term_harms_nobody_and_two_are_named() {
     load(&sim);
     sim.crash(Death::PowerCut);
     sim.replay_again();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn of_an_accepted_hole_nothing_else_is_lost() {
         fill_log(&client, "b").await;
     });
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn rows_behind_a_truncate_that_was_given_up_tell_of_it() {
     assert_eq!(repair(&mut sim).len(), 1);
     sim.open();
     sim.replay_again();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]

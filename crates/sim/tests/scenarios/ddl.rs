@@ -117,7 +117,7 @@ fn a_large_load_lives_through_any_change_between_its_pieces() {
             sim.check();
             sim.crash(Death::PowerCut);
             sim.replay_again();
-            sim.settle_and_check_leaks();
+            sim.flush_and_check_leaks();
         }
     }
 }
@@ -153,7 +153,7 @@ fn any_change_may_come_while_a_flush_waits_for_its_cut_and_while_it_writes() {
             });
             sim.check();
             sim.crash(if seed % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
-            sim.settle_and_check_leaks();
+            sim.flush_and_check_leaks();
         }
     }
 }
@@ -180,7 +180,7 @@ fn a_truncate_beside_other_changes_keeps_its_tablets() {
             sim.check();
         }
         sim.crash(Death::PowerCut);
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 
@@ -206,7 +206,7 @@ fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
             assert!(!held.is_empty());
         });
         sim.check();
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 
@@ -249,7 +249,7 @@ fn a_database_goes_whole_or_not_at_all_whenever_the_process_dies() {
         act(&sim, |client| async move { make_again(&client).await });
         sim.crash(Death::PowerCut);
         sim.replay_again();
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
         if ended {
             assert_eq!(left, 0, "it was acknowledged");
             break;
@@ -298,7 +298,7 @@ fn a_long_flush_holds_up_nobody_but_its_own_table() {
     sim.executor.set_job_delay_max(Duration::ZERO);
     sim.check();
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 /// Adds very many tables to the database, with one commit to its metadata.
@@ -338,7 +338,7 @@ fn a_database_of_very_many_tables_can_be_dropped() {
     });
     sim.crash(Death::PowerCut);
     assert_eq!(sim.engine().table_states().len(), 4);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn go_on(sim: &mut Sim) {
     });
     sim.crash(Death::PowerCut);
     sim.replay_again();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_statement_whose_client_went_away_settles_before_the_next() {
         });
         assert_eq!(rows_of(&sim, "e"), 3);
         sim.crash(Death::PowerCut);
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 

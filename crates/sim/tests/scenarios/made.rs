@@ -65,7 +65,7 @@ fn a_table_that_is_made_with_its_rows_is_whole_or_gone_whenever_the_process_dies
             sim.crash(Death::PowerCut);
             assert_eq!(rows_of(&sim), made, "call {call}: the next start finds the same");
             sim.replay_again();
-            sim.settle_and_check_leaks();
+            sim.flush_and_check_leaks();
             if ended {
                 break;
             }

@@ -42,7 +42,7 @@ fn a_tablet_that_cannot_be_merged_holds_up_no_other() {
     sim.pass(Duration::from_secs(70));
     assert!(most_rowsets(sim.engine(), "a") < 4, "it is tried again");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn large_loads_leave_few_files_while_nobody_flushes() {
     });
     assert!(most.unwrap() < 80, "{most:?} rowsets in two tablets");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_large_merge_begins_when_flushes_have_had_time() {
         assert!(most < 4, "{most} rowsets at rest");
     });
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -112,5 +112,5 @@ fn a_flush_waits_for_merges_that_have_fallen_behind() {
         assert!(most_rowsets(&client.engine, "a") <= 65);
     });
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }

@@ -111,7 +111,7 @@ fn a_merge_whose_record_rots_before_the_checkpoint_takes_no_rows_away() {
     sim.open();
     assert_eq!(rows_of(&sim, "a"), 100);
     sim.replay_again();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_flush_whose_record_is_given_up_has_its_rows_in_the_log() {
     });
     sim.crash(Death::PowerCut);
     assert_eq!(rows_of(&sim, "a"), 80);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn replay_takes_no_more_memory_than_there_was() {
     let after = sim.engine().memory().used_bytes();
     assert!(after <= before + 1024, "{after} bytes instead of {before}");
     sim.failpoints.disarm("checkpoint");
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_long_record_whose_file_cannot_be_removed_leaves_none_behind() {
         client.sleep(Duration::from_secs(5)).await;
         assert_eq!(events(), 0, "the next checkpoint removes them");
     });
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_start_behind_a_stop_has_nothing_to_settle() {
     sim.open();
     assert_eq!(sim.engine().meta().saved_lsn(), sim.log_end());
     assert_eq!(rows_of(&sim, "a"), 25);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_stop_waits_for_flushes_and_merges() {
         sim.stop();
         sim.open();
         assert_eq!((rows_of(&sim, "a"), rows_of(&sim, "b")), (100, 20));
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 

@@ -51,7 +51,7 @@ fn a_log_directory_has_one_store() {
     assert!(refused.to_string().contains("group_commit_wal_path"), "{refused}");
     assert!(!sim.fs.exists(&other.join(freshet_ingest::META_FILE)), "it was not begun");
     sim.open();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn sizes_and_places_of_log_files_may_change_at_a_start_that_dies_in_every_call()
         let sizes = sim.engine().meta().log_state().files;
         let own = sim.config.wal_file_bytes.bytes();
         assert!(sizes.iter().all(|file| file.bytes == own), "{sizes:?}");
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
         if !died {
             calls = call;
             break;
@@ -107,7 +107,7 @@ fn a_log_of_other_sizes_that_fills_the_disk_makes_room_by_itself() {
     let taken = taken.expect("nobody dies");
     assert!(matches!(taken, freshet_sim::loads::Outcome::Acknowledged(_)), "{taken:?}");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_missing_log_directory_is_given_up_only_when_told() {
             accept(&config, &world, &loss).unwrap();
             assert_eq!(next_loss(&config, &world).unwrap(), None, "nothing is lost");
             sim.open();
-            sim.settle_and_check_leaks();
+            sim.flush_and_check_leaks();
         }
     }
 }
@@ -153,7 +153,7 @@ fn a_log_that_is_newer_than_its_metadata_is_named() {
     let state = sim.fs.files().into_iter().filter(|(path, _)| path.starts_with("/log"));
     assert!(state.count() > 2);
     sim.open();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -171,5 +171,5 @@ fn a_directory_that_the_log_has_left_may_be_another_stores() {
     sim.end_life(Death::ProcessEnd);
     sim.open();
     assert!(!sim.fs.exists(Path::new("/log").join(STORE_FILE).as_path()), "it is let go");
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }

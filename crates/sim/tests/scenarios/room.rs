@@ -62,7 +62,7 @@ fn writers_never_wait_for_an_open_snapshot() {
         drop(load_beside_a_snapshot(&client).await);
         assert_eq!(kept(), before, "rows that came later are not kept for it");
     });
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_snapshot_that_keeps_too_much_is_closed_and_the_next_one_reads() {
         let next = client.engine.snapshot(Freshness::Committed);
         assert_eq!(next.table(id).unwrap().unwrap().rows(), 50 + 400 * 60);
     });
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 fn is_acknowledged(outcome: Option<Outcome>) -> bool {
@@ -125,7 +125,7 @@ fn however_full_the_log_every_group_can_end() {
     });
     assert!(is_acknowledged(taken), "the log gets room again: {taken:?}");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_flush_in_a_full_log_waits_for_the_turn_that_frees_it() {
         assert!(!flushed.contains(&Outcome::Refused), "{flushed:?}");
     });
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_table_that_cannot_be_flushed_is_refused_alone() {
     // In the next life the disk works.
     let taken = act(&sim, |client| async move { client.load("a", 1, Off, None).await });
     assert!(is_acknowledged(taken), "{taken:?}");
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_side_file_stays_below_its_part_of_the_log() {
     let (_, len) = side.expect("small tables go to a side file");
     assert!(len < (1 << 20) / 8 + 4096, "the side file has {len} bytes");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn the_sweep_takes_nothing_that_a_slow_disk_still_writes() {
     });
     sim.check();
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_clock_that_jumps_changes_nothing() {
         sim.check();
         sim.crash(if round % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
     }
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn a_label_claimed_before_a_jump_of_the_clock_is_used_after_it() {
             sim.crash(if round % 2 == 0 { Death::PowerCut } else { Death::ProcessEnd });
         }
     }
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_spilled_transaction_whose_table_is_truncated_fails_whole() {
         });
         sim.check();
         sim.crash(Death::PowerCut);
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 
@@ -395,7 +395,7 @@ fn a_start_on_a_full_disk_needs_no_flush_that_memory_could_do_without() {
         });
         assert!(is_acknowledged(taken), "{taken:?}");
         sim.crash(Death::PowerCut);
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 
@@ -424,5 +424,5 @@ fn a_start_on_a_full_disk_serves_what_there_is() {
     });
     assert!(is_acknowledged(taken), "{taken:?}");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }

@@ -146,7 +146,7 @@ fn what_a_first_run_made_has_a_name_after_a_power_cut() {
         sim.crash(Death::PowerCut);
         act(&sim, |client| async move { client.load("a", 3, Off, None).await });
         sim.crash(Death::PowerCut);
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 
@@ -188,7 +188,7 @@ fn a_failed_flush_is_tried_again_and_doubles_nothing() {
     });
     sim.check();
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_label_that_metadata_has_before_its_rows_is_no_duplicate() {
         assert_eq!(again, Outcome::LabelUsed);
     });
     sim.replay_again();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn what_barriers_did_outlives_the_recycling_of_their_log_files() {
     sim.check();
     sim.crash(Death::PowerCut);
     sim.replay_again();
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_full_disk_refuses_loads_clearly_and_room_lets_them_in_again() {
     });
     assert!(matches!(taken, Some(Outcome::Acknowledged(_))), "{taken:?}");
     sim.crash(Death::PowerCut);
-    sim.settle_and_check_leaks();
+    sim.flush_and_check_leaks();
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_large_load_between_a_truncate_and_its_metadata_stays() {
         });
         sim.check();
         sim.crash(Death::PowerCut);
-        sim.settle_and_check_leaks();
+        sim.flush_and_check_leaks();
     }
 }
 

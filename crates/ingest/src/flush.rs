@@ -1,4 +1,4 @@
-//! Settling: the files of a table catch up with the log.
+//! Flush: the files of a table catch up with the log.
 //!
 //! One task at a time writes the rows of a table up to one LSN to files, and appends a record that
 //! says so. A TRUNCATE or DROP that comes before that record makes it void.
@@ -32,11 +32,11 @@ use crate::sweep::InFlight;
 const ROOM_LOOK: Duration = Duration::from_millis(200);
 
 impl Engine {
-    /// Settles a table once merges have caught up and there is log space for the record of the
+    /// Flushes a table once merges have caught up and there is log space for the record of the
     /// flush.
     ///
     /// # Errors
-    /// Those of [`Self::settle`].
+    /// Those of [`Self::flush_now`].
     pub(crate) async fn flush(
         self: &Arc<Self>,
         table: &Arc<TableState>,
@@ -46,11 +46,11 @@ impl Engine {
         self.compactor.let_catch_up(&[table.id]).await;
         let room = match table.delta.stats().entries {
             0 => None,
-            // Reserved before the table's `settling` lock is taken, since recycling waits for that
+            // Reserved before the table's `flushing` lock is taken, since recycling waits for that
             // lock.
             _ => Some(self.wait_for_room().await?),
         };
-        self.settle_with(table, why, room).await
+        self.flush_with(table, why, room).await
     }
 
     /// Waits for log space for the record of a flush. Recycling frees log space without needing
@@ -80,19 +80,23 @@ impl Engine {
     /// # Errors
     /// When files or metadata cannot be written. Rows stay in the delta and in the log, and the
     /// next call retries.
-    pub async fn settle(self: &Arc<Self>, table: &Arc<TableState>, why: FlushReason) -> Result<()> {
-        self.settle_with(table, why, None).await
+    pub(crate) async fn flush_now(
+        self: &Arc<Self>,
+        table: &Arc<TableState>,
+        why: FlushReason,
+    ) -> Result<()> {
+        self.flush_with(table, why, None).await
     }
 
-    /// Like [`Self::settle`], with log space for the record of the flush if the caller has reserved
+    /// Like [`Self::flush_now`], with log space for the record of the flush if the caller has reserved
     /// it.
-    async fn settle_with(
+    async fn flush_with(
         self: &Arc<Self>,
         table: &Arc<TableState>,
         why: FlushReason,
         room: Option<Room>,
     ) -> Result<()> {
-        let _settling = table.settling.lock().await;
+        let _flushing = table.flushing.lock().await;
         self.settler.events_settled(table).await;
         let (began, began_micros) = (self.clock().now(), self.clock().wall_micros());
         let (frozen, version) = self.freeze(table)?;
