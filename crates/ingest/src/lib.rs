@@ -22,7 +22,6 @@
 mod admit;
 mod append;
 mod buffer;
-mod bulk;
 pub mod check;
 mod compact;
 mod config;
@@ -39,6 +38,7 @@ pub mod history;
 mod job;
 mod keeper;
 mod labels;
+mod large_load;
 mod layout;
 pub mod load;
 mod log_dirs;

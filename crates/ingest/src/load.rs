@@ -16,8 +16,8 @@ use freshet_schema::GroupCommitMode;
 use crate::admit::WaitLimit;
 use crate::append::{Appended, SmallLoad};
 use crate::buffer::{LoadBuffer, too_many_rows};
-use crate::bulk::Bulk;
 use crate::engine::Engine;
+use crate::large_load::LargeLoad;
 use crate::target::{LoadTarget, Loaded};
 use crate::transaction::OwnRows;
 
@@ -45,7 +45,7 @@ pub struct Load<'a> {
     pieces: Vec<(Bytes, u32, Permit)>,
     pieces_bytes: usize,
     /// The files of a large load.
-    files: Option<Box<Bulk>>,
+    files: Option<Box<LargeLoad>>,
     /// Memory reserved for rows in the buffer.
     held: Option<Permit>,
 }
@@ -152,7 +152,7 @@ impl Load<'_> {
     async fn go_to_files(&mut self) -> Result<()> {
         if self.files.is_none() {
             let (state, schema) = (&self.target.state, self.target.schema());
-            self.files = Some(Box::new(self.engine.bulk(state, schema)?));
+            self.files = Some(Box::new(self.engine.begin_large_load(state, schema)?));
         }
         let files = self.files.as_mut().expect("just made");
         for (rows, count, memory) in self.pieces.drain(..) {

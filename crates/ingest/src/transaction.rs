@@ -227,11 +227,11 @@ impl Engine {
 
     /// Writes the rows of a part to synced files for its record to refer to.
     async fn spill(self: &Arc<Self>, part: Part) -> Result<PartLoad> {
-        let mut bulk = self.bulk(&part.table, &part.schema)?;
-        bulk.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
+        let mut large = self.begin_large_load(&part.table, &part.schema)?;
+        large.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
         // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were
         // written.
-        Ok(PartLoad { began_in: part.incarnation, ..bulk.finish(self).await? })
+        Ok(PartLoad { began_in: part.incarnation, ..large.finish(self).await? })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::state::TableState;
 use crate::sweep::InFlight;
 
 /// A large load of one table while it is written.
-pub(crate) struct Bulk {
+pub(crate) struct LargeLoad {
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
     incarnation: Incarnation,
@@ -32,7 +32,7 @@ pub(crate) struct Bulk {
     in_flight: InFlight,
 }
 
-impl Bulk {
+impl LargeLoad {
     /// Adds encoded rows with their memory, and writes them to files once `stretch_bytes` have
     /// accumulated.
     ///
@@ -139,7 +139,11 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchTable` when the table was dropped, `OutOfRoom` when its flush keeps failing.
-    pub(crate) fn bulk(&self, table: &Arc<TableState>, schema: &Arc<TableSchema>) -> Result<Bulk> {
+    pub(crate) fn begin_large_load(
+        &self,
+        table: &Arc<TableState>,
+        schema: &Arc<TableSchema>,
+    ) -> Result<LargeLoad> {
         // Checked before any files are written, and unlike at the append regardless of how much
         // memory the table holds.
         table.check_flushes()?;
@@ -147,7 +151,7 @@ impl Engine {
         if group.log().is_dropped() {
             return Err(err!(NoSuchTable, "Table '{}' doesn't exist", table.name()));
         }
-        Ok(Bulk {
+        Ok(LargeLoad {
             table: Arc::clone(table),
             schema: Arc::clone(schema),
             incarnation: group.log().incarnation(),
