@@ -22,7 +22,7 @@ use freshet_storage::view::TableView;
 use freshet_wal::Room;
 
 use crate::engine::Engine;
-use crate::group::{Filed, OpenGroup};
+use crate::group::{FlushTimes, OpenGroup};
 use crate::metadata::{SMALL_EVENT_BYTES, Shown};
 use crate::record::{self, EndStamp, GroupEndReason, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
@@ -138,8 +138,8 @@ impl Engine {
         self.metrics().flushes.with_label_values(&[why.name()]).inc();
         self.metrics().flush_seconds.observe(published.saturating_sub(began).as_secs_f64());
         let (flush, publish) = (written.saturating_sub(began), published.saturating_sub(written));
-        let filed = Filed { began_micros, flush, publish };
-        self.history().filed(table.id, (view.version, version), filed);
+        let times = FlushTimes { began_micros, flush, publish };
+        self.history().flushed(table.id, (view.version, version), times);
         Ok(())
     }
 

@@ -79,12 +79,12 @@ pub struct EndedGroup {
     pub reason: GroupEndReason,
     /// How its rows were written to files; `None` until they have been, and forever if the table
     /// was truncated or dropped before.
-    pub filed: Option<Filed>,
+    pub flushed: Option<FlushTimes>,
 }
 
-/// Timing of the flush of a group, which no client waits for.
+/// Times of the flush of a group, which no client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Filed {
+pub struct FlushTimes {
     /// When its flush began, in microseconds since 1970-01-01 UTC.
     pub began_micros: i64,
     /// Duration of waiting for the log, sorting and writing files.
@@ -246,7 +246,7 @@ impl GroupCommit {
             opened_micros: group.opened_micros,
             ended_micros: wall_micros,
             reason,
-            filed: None,
+            flushed: None,
         })
     }
 
@@ -285,7 +285,7 @@ mod tests {
             incarnation: Incarnation(0),
             schema_version: SchemaVersion(1),
             version: Version(1),
-            filed: Lsn(0),
+            flushed: Lsn(0),
             counted: Lsn(0),
         };
         let delta = Arc::new(Delta::new(TableId(1), &[]));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use freshet_base::{TableId, Version};
 use parking_lot::Mutex;
 
-use crate::group::{EndedGroup, Filed};
+use crate::group::{EndedGroup, FlushTimes};
 
 /// Maximum number of groups kept.
 const GROUPS_MAX: usize = 1000;
@@ -30,11 +30,16 @@ impl History {
     }
 
     /// Marks the groups of a table with versions above the first and up to the second as flushed.
-    pub(crate) fn filed(&self, table: TableId, (from, to): (Version, Version), filed: Filed) {
+    pub(crate) fn flushed(
+        &self,
+        table: TableId,
+        (from, to): (Version, Version),
+        times: FlushTimes,
+    ) {
         assert!(from <= to, "versions of a table rise");
         for group in self.0.lock().iter_mut().filter(|group| group.table == table) {
             if from < group.version && group.version <= to {
-                group.filed = Some(filed);
+                group.flushed = Some(times);
             }
         }
     }

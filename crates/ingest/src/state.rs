@@ -57,7 +57,7 @@ impl TableState {
             incarnation: partition.incarnation,
             schema_version: table.schema().version,
             version: view.version,
-            filed: view.flushed,
+            flushed: view.flushed,
             counted,
         };
         let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base));

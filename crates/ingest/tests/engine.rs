@@ -49,16 +49,16 @@ fn ended_groups_say_how_their_rows_came_into_files() {
     insert(&engine, "t", GroupCommitMode::Async, &[(2, 20)]);
     block_on(engine.flush_table(table)).unwrap();
     insert(&engine, "t", GroupCommitMode::Async, &[(3, 30)]);
-    let filed = |engine: &freshet_ingest::Engine| {
+    let flushed = |engine: &freshet_ingest::Engine| {
         let groups = engine.history().groups();
-        groups.iter().map(|group| group.filed).collect::<Vec<_>>()
+        groups.iter().map(|group| group.flushed).collect::<Vec<_>>()
     };
-    let [None, Some(first)] = filed(&engine)[..] else {
-        panic!("what a TRUNCATE took comes into no file: {:?}", filed(&engine))
+    let [None, Some(first)] = flushed(&engine)[..] else {
+        panic!("what a TRUNCATE took comes into no file: {:?}", flushed(&engine))
     };
     block_on(engine.flush_table(table)).unwrap();
-    let [None, Some(same), Some(second)] = filed(&engine)[..] else {
-        panic!("every group says once how it was filed: {:?}", filed(&engine))
+    let [None, Some(same), Some(second)] = flushed(&engine)[..] else {
+        panic!("every group says once how it was flushed: {:?}", flushed(&engine))
     };
     assert_eq!(first, same);
     assert!(first.began_micros <= second.began_micros);

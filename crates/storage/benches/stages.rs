@@ -166,7 +166,7 @@ fn delta_push(criterion: &mut Criterion, schema: &Arc<TableSchema>, keys: &[Key]
                 incarnation: Incarnation(0),
                 schema_version: schema.version,
                 version: Version(1),
-                filed: Lsn(0),
+                flushed: Lsn(0),
                 counted: Lsn(0),
             };
             TableLog::new(Arc::new(delta), base)

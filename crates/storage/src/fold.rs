@@ -130,7 +130,7 @@ pub struct Base {
     /// The number of commit groups and large loads that have ended up to `counted`.
     pub version: Version,
     /// The rows of records up to here are in files.
-    pub filed: Lsn,
+    pub flushed: Lsn,
     /// Versions of records up to here are counted.
     pub counted: Lsn,
 }
@@ -147,7 +147,7 @@ pub struct TableLog {
     dropped: bool,
     /// The last entered record.
     applied: Lsn,
-    filed: Lsn,
+    flushed: Lsn,
     counted: Lsn,
     lost_truncate: Option<LostTruncate>,
 }
@@ -156,10 +156,10 @@ impl TableLog {
     /// A table with the state `base`; events are added to `delta`, which must be empty.
     ///
     /// # Panics
-    /// When versions are counted only to a position before `base.filed`.
+    /// When versions are counted only to a position before `base.flushed`.
     pub fn new(delta: Arc<Delta>, base: Base) -> Self {
-        let Base { partition, incarnation, schema_version, version, filed, counted } = base;
-        assert!(counted >= filed, "versions are counted as far as files reach");
+        let Base { partition, incarnation, schema_version, version, flushed, counted } = base;
+        assert!(counted >= flushed, "versions are counted as far as files reach");
         assert_eq!(delta.last(), Lsn::ZERO, "nothing has entered yet");
         Self {
             delta,
@@ -170,7 +170,7 @@ impl TableLog {
             open: None,
             dropped: false,
             applied: Lsn::ZERO,
-            filed,
+            flushed,
             counted,
             lost_truncate: None,
         }
@@ -212,7 +212,7 @@ impl TableLog {
     /// Whether the rows of a load at `at` have to be kept: they are neither in files nor of an
     /// incarnation that was truncated.
     pub fn takes(&self, at: Lsn, incarnation: Incarnation) -> bool {
-        at > self.filed && incarnation >= self.incarnation
+        at > self.flushed && incarnation >= self.incarnation
     }
 
     fn enter_load(&mut self, at: Lsn, load: Load<'_>) -> Option<Arc<Chunk>> {
@@ -270,7 +270,7 @@ impl TableLog {
 
     fn end_group(&mut self, at: Lsn, txn: TxnId, version: Version) {
         self.open = None;
-        if at > self.filed {
+        if at > self.flushed {
             self.delta.end_group(txn, at);
         }
         self.count(at, version);
@@ -279,7 +279,7 @@ impl TableLog {
     fn end_run(&mut self, at: Lsn) {
         let Some(txn) = self.open.take() else { return };
         // A flush ends the open group first, so files reach to here only where this end is known.
-        if at <= self.filed {
+        if at <= self.flushed {
             return;
         }
         self.delta.end_run(txn, at);
@@ -292,7 +292,9 @@ impl TableLog {
 
     fn enter_barrier(&mut self, at: Lsn, barrier: Barrier) {
         match barrier {
-            Barrier::Truncate { incarnation } if at > self.filed => self.truncate(at, incarnation),
+            Barrier::Truncate { incarnation } if at > self.flushed => {
+                self.truncate(at, incarnation)
+            }
             Barrier::Alter(schema) if schema.version > self.schema_version => {
                 self.schema_version = schema.version;
                 self.delta.push_schema(at, schema);

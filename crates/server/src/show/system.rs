@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::Result;
-use freshet_ingest::group::{EndedGroup, Filed};
+use freshet_ingest::group::{EndedGroup, FlushTimes};
 use freshet_ingest::names;
 use freshet_meta::{Account, Object, Privilege, authorize, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
@@ -131,8 +131,9 @@ impl ServerView {
 fn ended(group: &EndedGroup, place: Option<(String, String)>) -> Vec<Cell> {
     let (database, table) = place.unzip();
     let millis = |stage: Duration| i64::try_from(stage.as_millis()).unwrap_or(i64::MAX);
-    let filed = group.filed.as_ref();
-    let waited = |filed: &Filed| (filed.began_micros - group.ended_micros).max(0) / MICROS_OF_MILLI;
+    let flushed = group.flushed.as_ref();
+    let waited =
+        |times: &FlushTimes| (times.began_micros - group.ended_micros).max(0) / MICROS_OF_MILLI;
     vec![
         names::group_label(group.txn).into(),
         database.into(),
@@ -145,9 +146,9 @@ fn ended(group: &EndedGroup, place: Option<(String, String)>) -> Vec<Cell> {
         Cell::Time(group.ended_micros),
         group.reason.name().into(),
         group.version.get().into(),
-        filed.map(waited).into(),
-        filed.map(|filed| millis(filed.flush)).into(),
-        filed.map(|filed| millis(filed.publish)).into(),
+        flushed.map(waited).into(),
+        flushed.map(|times| millis(times.flush)).into(),
+        flushed.map(|times| millis(times.publish)).into(),
     ]
 }
 

@@ -154,37 +154,37 @@ impl Model {
         }
     }
 
-    /// The keys of the rows above `filed` that readers see.
-    fn keys(&self, filed: u64, published: bool) -> Vec<i64> {
+    /// The keys of the rows above `flushed` that readers see.
+    fn keys(&self, flushed: u64, published: bool) -> Vec<i64> {
         let seen = |(at, txn, large): &&(u64, TxnId, bool)| {
-            !large && *at > filed.max(self.truncated) && (!published || self.ended.contains(txn))
+            !large && *at > flushed.max(self.truncated) && (!published || self.ended.contains(txn))
         };
         self.loads.iter().filter(seen).map(|(at, ..)| *at as i64).collect()
     }
 
-    /// A log that starts with this model's version count, with rows up to `filed` in files and
+    /// A log that starts with this model's version count, with rows up to `flushed` in files and
     /// columns as of `altered`.
-    fn base(&self, filed: &Self, altered: &Self) -> TableLog {
+    fn base(&self, flushed: &Self, altered: &Self) -> TableLog {
         let base = Base {
             partition: PartitionId(1),
-            incarnation: Incarnation(filed.incarnation),
+            incarnation: Incarnation(flushed.incarnation),
             schema_version: SchemaVersion(altered.columns),
             version: Version(self.version),
-            filed: Lsn(filed.last),
+            flushed: Lsn(flushed.last),
             counted: Lsn(self.last),
         };
         let schemas = (1..=altered.columns).map(schema).collect::<Vec<_>>();
         TableLog::new(Arc::new(Delta::new(TABLE, &schemas)), base)
     }
 
-    fn check(&self, log: &TableLog, filed: u64) {
+    fn check(&self, log: &TableLog, flushed: u64) {
         assert_eq!(log.version(), Version(self.version));
         assert_eq!(log.schema_version(), SchemaVersion(self.columns));
         assert_eq!(log.incarnation(), Incarnation(self.incarnation));
         assert_eq!(log.open(), self.open);
         for (freshness, published) in [(Freshness::Committed, false), (Freshness::Published, true)]
         {
-            let bounds = Bounds { flushed: Lsn(filed), horizon: Lsn(self.last), freshness };
+            let bounds = Bounds { flushed: Lsn(flushed), horizon: Lsn(self.last), freshness };
             let head = log.delta.head();
             let read = DeltaRead::new(&log.delta.chunks(&head), bounds);
             let mut batches = Vec::new();
@@ -193,7 +193,7 @@ impl Model {
                     rows.batches(&schema(1), &mut batches).unwrap();
                 }
             }
-            assert_eq!(keys(&batches), self.keys(filed, published), "{freshness:?}");
+            assert_eq!(keys(&batches), self.keys(flushed, published), "{freshness:?}");
         }
     }
 }
@@ -222,23 +222,23 @@ proptest! {
         }
         let mut from = from.iter().map(|index| index.index(stages.len())).collect::<Vec<_>>();
         from.sort_unstable();
-        let [filed, counted, altered] = [0, 1, 2].map(|at| &stages[..=from[at]]);
+        let [flushed, counted, altered] = [0, 1, 2].map(|at| &stages[..=from[at]]);
         // A flush ends the open group first.
-        let filed = filed.iter().rfind(|stage| stage.open.is_none()).expect("it begins with none");
+        let flushed = flushed.iter().rfind(|stage| stage.open.is_none()).expect("it begins with none");
         let altered = altered.last().expect("not empty");
         // A run ends at its last record. Where versions are counted to there and files reach less
         // far, the log is used again up to there: of what it counted, the end was no part.
         let last = counted.last().expect("not empty").last;
-        let counted = match filed.last < last {
+        let counted = match flushed.last < last {
             true => counted.iter().find(|stage| stage.last == last),
             false => counted.iter().rfind(|stage| stage.open.is_none()),
         };
         let counted = counted.expect("it is there");
-        let mut replayed = counted.base(filed, altered);
+        let mut replayed = counted.base(flushed, altered);
         for (at, record) in &model.records {
             record.enter(&mut replayed, *at);
         }
-        model.check(&replayed, filed.last);
+        model.check(&replayed, flushed.last);
     }
 }
 
