@@ -165,7 +165,7 @@ pub enum GroupEndReason {
     /// The server is shutting down.
     Shutdown = 5,
     /// Its term ended without ending it, so replay did.
-    RunEnd = 6,
+    TermEnd = 6,
 }
 
 impl GroupEndReason {
@@ -177,7 +177,7 @@ impl GroupEndReason {
             Self::Barrier => "barrier",
             Self::Flush => "flush",
             Self::Shutdown => "shutdown",
-            Self::RunEnd => "run_end",
+            Self::TermEnd => "term_end",
         }
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Replay<'a> {
     /// When the record is invalid for this version.
     pub fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
         if std::mem::replace(&mut self.term, record.term) != record.term {
-            self.end_run();
+            self.end_term();
         }
         self.last = record.lsn;
         self.done.records += 1;
@@ -124,7 +124,7 @@ impl<'a> Replay<'a> {
 
     /// Ends the last term, and with it all open groups.
     pub fn finish(mut self) -> Replayed {
-        self.end_run();
+        self.end_term();
         for (table, rows) in &self.lost {
             let name = self.engine.table_state(*table).map(|state| state.name());
             tracing::warn!(
@@ -236,10 +236,10 @@ impl<'a> Replay<'a> {
     }
 
     /// Ends all groups that were open at the end of the term.
-    fn end_run(&mut self) {
+    fn end_term(&mut self) {
         for table in std::mem::take(&mut self.grouped) {
             if let Some(state) = self.engine.table_state(table) {
-                self.enter(&state, self.last, Event::RunEnd);
+                self.enter(&state, self.last, Event::TermEnd);
             }
         }
     }

@@ -193,8 +193,8 @@ impl Delta {
 
     /// Adds the end of a commit group that was open when its process ended: there is no record of
     /// it.
-    pub(crate) fn end_run(&self, txn: TxnId, lsn: Lsn) {
-        self.push_event(lsn, Event::RunEnd(txn));
+    pub(crate) fn end_term(&self, txn: TxnId, lsn: Lsn) {
+        self.push_event(lsn, Event::TermEnd(txn));
     }
 
     /// Freezes what a flush takes: seals the open node, so that later records go to new nodes.

@@ -32,7 +32,7 @@ pub enum Event<'a> {
     },
     /// The process that wrote the log ends, and with it the commit group that it left open. There
     /// is no record of this; it comes after the last record of the process.
-    RunEnd,
+    TermEnd,
     /// TRUNCATE, ALTER or DROP.
     Barrier {
         barrier: Barrier,
@@ -184,8 +184,8 @@ impl TableLog {
     /// follows a DROP.
     pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
         let table = self.delta.table();
-        // RunEnd has no record: it comes for all tables, at the last record of any of them.
-        let is_record = !matches!(event, Event::RunEnd);
+        // TermEnd has no record: it comes for all tables, at the last record of any of them.
+        let is_record = !matches!(event, Event::TermEnd);
         assert!(!(self.dropped && is_record), "record {at} of table {table} is behind its DROP");
         let is_next = if is_record { self.applied < at } else { self.applied <= at };
         assert!(is_next, "record {at} of table {table} comes behind {}", self.applied);
@@ -193,7 +193,7 @@ impl TableLog {
         match event {
             Event::Load(load) => return self.enter_load(at, load),
             Event::GroupEnd { txn, version } => self.end_group(at, txn, version),
-            Event::RunEnd => self.end_run(at),
+            Event::TermEnd => self.end_term(at),
             Event::Barrier { barrier, ended, version } => {
                 // A group that is open although the record ended none lost its end in a hole.
                 match ended.or(self.open) {
@@ -276,13 +276,13 @@ impl TableLog {
         self.count(at, version);
     }
 
-    fn end_run(&mut self, at: Lsn) {
+    fn end_term(&mut self, at: Lsn) {
         let Some(txn) = self.open.take() else { return };
         // A flush ends the open group first, so files reach to here only where this end is known.
         if at <= self.flushed {
             return;
         }
-        self.delta.end_run(txn, at);
+        self.delta.end_term(txn, at);
         // Also where versions are counted just up to here: the log may have been recycled to its
         // last record, while a record that ended the group behind it was lost.
         if at >= self.counted {

@@ -49,7 +49,7 @@ pub(super) enum Event {
     GroupEnd(TxnId),
     /// The end of a commit group that was open when its process ended. There is no record of it;
     /// each replay derives it anew.
-    RunEnd(TxnId),
+    TermEnd(TxnId),
 }
 
 /// The contents of the open node.

@@ -19,7 +19,7 @@ enum Step {
     Truncate,
     Alter,
     /// The process ends.
-    RunEnd,
+    TermEnd,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Large),
         1 => Just(Step::Truncate),
         1 => Just(Step::Alter),
-        1 => Just(Step::RunEnd),
+        1 => Just(Step::TermEnd),
     ]
 }
 
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 enum Said {
     Load { incarnation: Incarnation, txn: TxnId, ends: Option<Version>, columns: u32, large: bool },
     GroupEnd { txn: TxnId, version: Version },
-    RunEnd,
+    TermEnd,
     Barrier { barrier: Barrier, ended: Option<TxnId>, version: Version },
 }
 
@@ -64,7 +64,7 @@ impl Said {
                 return drop(log.enter(at, Event::Load(load)));
             }
             Self::GroupEnd { txn, version } => Event::GroupEnd { txn, version },
-            Self::RunEnd => Event::RunEnd,
+            Self::TermEnd => Event::TermEnd,
             Self::Barrier { barrier, ended, version } => Event::Barrier { barrier, ended, version },
         };
         log.enter(at, event);
@@ -123,7 +123,7 @@ impl Model {
             Step::Large => self.load(txn, true, true),
             Step::Join => self.load(open.unwrap_or(txn), false, false),
             Step::Fill => self.load(open.unwrap_or(txn), true, false),
-            Step::End | Step::RunEnd => {
+            Step::End | Step::TermEnd => {
                 let Some(txn) = open else { return };
                 self.end(txn);
                 match step {
@@ -131,7 +131,7 @@ impl Model {
                         self.last += 1;
                         self.say(Said::GroupEnd { txn, version: Version(self.version) });
                     }
-                    _ => self.say(Said::RunEnd),
+                    _ => self.say(Said::TermEnd),
                 }
             }
             Step::Truncate | Step::Alter => {
@@ -226,7 +226,7 @@ proptest! {
         // A flush ends the open group first.
         let flushed = flushed.iter().rfind(|stage| stage.open.is_none()).expect("it begins with none");
         let altered = altered.last().expect("not empty");
-        // A run ends at its last record. Where versions are counted to there and files reach less
+        // A term ends at its last record. Where versions are counted to there and files reach less
         // far, the log is used again up to there: of what it counted, the end was no part.
         let last = counted.last().expect("not empty").last;
         let counted = match flushed.last < last {
@@ -263,7 +263,7 @@ fn records_behind_the_end_of_a_group_that_was_lost_tell_of_it() {
             record.enter(&mut log, *at);
             // A run may end here, and it ends no group that has ended already.
             if model.open.is_none() {
-                log.enter(*at, Event::RunEnd);
+                log.enter(*at, Event::TermEnd);
             }
             model.check(&log, 0);
         }
@@ -277,14 +277,14 @@ fn a_group_that_ends_with_its_run_where_versions_are_counted_to_gives_one() {
     let mut log = model.base(&Model::new(), &model);
     model.records.iter().for_each(|(at, record)| record.enter(&mut log, *at));
     assert_eq!((log.version(), log.open()), (Version(2), Some(TxnId(2))));
-    Said::RunEnd.enter(&mut log, Lsn(2));
+    Said::TermEnd.enter(&mut log, Lsn(2));
     assert_eq!((log.version(), log.open()), (Version(3), None));
-    Said::RunEnd.enter(&mut log, Lsn(2));
+    Said::TermEnd.enter(&mut log, Lsn(2));
     assert_eq!(log.version(), Version(3), "it has ended once");
     // Where a flush has covered that end, its version is counted.
     let mut log = model.base(&model, &model);
     model.records.iter().for_each(|(at, record)| record.enter(&mut log, *at));
-    Said::RunEnd.enter(&mut log, Lsn(2));
+    Said::TermEnd.enter(&mut log, Lsn(2));
     assert_eq!(log.version(), Version(2));
 }
 
@@ -311,7 +311,7 @@ fn a_run_may_end_behind_a_drop() {
     let (barrier, version) = (Barrier::Drop, log.version());
     Said::Barrier { barrier, ended: None, version }.enter(&mut log, Lsn(4));
     assert!(log.is_dropped());
-    Said::RunEnd.enter(&mut log, Lsn(9));
+    Said::TermEnd.enter(&mut log, Lsn(9));
 }
 
 #[test]
