@@ -88,8 +88,8 @@ impl Engine {
         self.flush_with(table, why, None).await
     }
 
-    /// Like [`Self::flush_now`], with log space for the record of the flush if the caller has reserved
-    /// it.
+    /// Like [`Self::flush_now`], with log space for the record of the flush if the caller has
+    /// reserved it.
     async fn flush_with(
         self: &Arc<Self>,
         table: &Arc<TableState>,

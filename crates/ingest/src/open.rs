@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use freshet_base::budget::Budget;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
-use freshet_meta::StoredTable;
+use freshet_meta::{Meta, StoredTable};
 use freshet_storage::flush::Files;
 use freshet_storage::segment::{FileStore, SegmentAccess};
 use freshet_storage::side::SideReader;
@@ -83,30 +83,18 @@ impl Engine {
 
     fn assemble(store: StoppedStore, world: World, wal: Arc<Wal>, disk: Arc<Disk>) -> Result<Self> {
         let StoppedStore { meta, data, config, locks, .. } = store;
-        let catalog = meta.catalog();
         let (fs, pool) = (Arc::clone(&world.fs), Arc::clone(&world.pool));
         let footers = Budget::new("memory of footers", config.footer_memory_bytes.bytes());
         let files = FileStore::new(Arc::clone(&fs), Arc::clone(&pool));
         let segments = SegmentAccess::new(Arc::new(files), footers, Arc::clone(&world.metrics));
-        let mut views = HashMap::new();
-        let mut states = HashMap::new();
-        for table in meta.fold().tables() {
-            let view = table_view(&segments, &data, &table)?;
-            let db = catalog.database_name(&table.table);
-            let state = TableState::new(&view, db, table.flushed.version_lsn);
-            states.insert(table.table.id, Arc::new(state));
-            views.insert(table.table.id, Arc::new(view));
-        }
         let memory = Budget::new("memory for writes", config.write_memory_bytes.bytes());
-        let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
         let open = config.transactions_memory_bytes.bytes();
         let open = Budget::new("memory of open transactions", open);
         let (clock, patience) = (Arc::clone(&world.clock), config.load_patience);
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
         let files = Files { fs: Arc::clone(&fs), dir: data, pool, segments };
         let (config, meta) = (Arc::new(config), Arc::new(meta));
-        let views = Views::new(StoreView { catalog, tables: views }, kept);
-        let tables = Arc::new(Tables::new(Arc::clone(&meta), views, states));
+        let tables = Arc::new(stored_tables(&meta, &files, &config)?);
         let keeper = Arc::<Keeper>::default();
         let (of_tables, dir, grace) = (Arc::clone(&tables), files.dir.clone(), config.orphan_grace);
         let sweeper = Arc::new(Sweeper::new(world.clone(), of_tables, dir, grace));
@@ -194,6 +182,23 @@ impl Engine {
 /// A failpoint of the recovery.
 fn step(world: &World, name: &str) -> Result<()> {
     world.failpoints.pass(name).map_err(|error| Error::io("open the store", error))
+}
+
+/// All tables as metadata has them.
+fn stored_tables(meta: &Arc<Meta>, files: &Files, config: &EngineConfig) -> Result<Tables> {
+    let catalog = meta.catalog();
+    let mut views = HashMap::new();
+    let mut states = HashMap::new();
+    for table in meta.fold().tables() {
+        let view = table_view(&files.segments, &files.dir, &table)?;
+        let db = catalog.database_name(&table.table);
+        let state = TableState::new(&view, db, table.flushed.version_lsn);
+        states.insert(table.table.id, Arc::new(state));
+        views.insert(table.table.id, Arc::new(view));
+    }
+    let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
+    let views = Views::new(StoreView { catalog, tables: views }, kept);
+    Ok(Tables::new(Arc::clone(meta), views, states))
 }
 
 fn table_view(

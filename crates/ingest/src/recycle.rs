@@ -32,8 +32,8 @@ const SIDE_FILE_PARTS: u64 = 8;
 const FAILED_PAUSE: Duration = Duration::from_millis(500);
 
 impl Engine {
-    /// Starts work on log files, ids, checkpoints and turns if needed; called by the keeper at every
-    /// tick.
+    /// Starts work on log files, ids, checkpoints and turns if needed; called by the keeper at
+    /// every tick.
     pub(crate) fn keep_log(self: &Arc<Self>) {
         let jobs = &self.log_jobs;
         if self.wal().needs_file()

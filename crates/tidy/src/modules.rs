@@ -1,13 +1,9 @@
-//! Dependencies between modules: no cycles within a crate, and no calls that bypass a layer. Cycles
-//! that existed when the rule was added are listed and may only disappear.
+//! Dependencies between modules: no cycles within a crate, and no calls that bypass a layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mask::mask;
 use crate::{Finding, Tree};
-
-/// The list of known cycles, one `crate module module ..` per line.
-const LIST: &str = "crates/tidy/circles.txt";
 
 /// Calls that are forbidden in a folder, and what to use instead.
 const FORBIDDEN_CALLS: [(&str, &str, &str); 1] =
@@ -38,27 +34,16 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn circles_of_all(tree: &Tree) -> Vec<Finding> {
-    let list = tree.text(LIST).unwrap_or_default().lines();
-    let mut known: BTreeSet<&str> = list.filter(|line| !line.starts_with('#')).collect();
     let mut findings = Vec::new();
     for (name, graph) in graphs(tree) {
         for circle in circles(&graph) {
-            let entry = format!("{name} {}", circle.join(" "));
-            if !known.remove(entry.as_str()) {
-                let path = format!("crates/{name}/src/{}.rs", circle[0].replace("::", "/"));
-                let advice = format!(
-                    "uses itself by way of {}; let one of them own what they share (a circle that \
-                     got smaller is rewritten in {LIST})",
-                    circle[1..].join(", ")
-                );
-                findings.push(Finding::new(&path, 1, "module-circle", advice));
-            }
+            let path = format!("crates/{name}/src/{}.rs", circle[0].replace("::", "/"));
+            let others = circle[1..].join(", ");
+            let advice =
+                format!("uses itself by way of {others}; let one of them own what they share");
+            findings.push(Finding::new(&path, 1, "module-circle", advice));
         }
     }
-    let gone = known.into_iter().filter(|line| !line.is_empty());
-    findings.extend(gone.map(|line| {
-        Finding::new(LIST, 1, "module-circle", format!("`{line}` is gone; delete its line"))
-    }));
     findings
 }
 
@@ -191,8 +176,6 @@ mod tests {
         let d = ("crates/x/src/d.rs", d);
         found(&[a, b, c, d], &[("crates/x/src/a.rs", "module-circle")]);
         found(&[a, b, d], &[]);
-        found(&[a, b, c, d, (LIST, "x a b c\n")], &[]);
-        found(&[a, b, d, (LIST, "x a b c\n")], &[(LIST, "module-circle")]);
     }
 
     #[test]

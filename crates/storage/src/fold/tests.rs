@@ -224,7 +224,8 @@ proptest! {
         from.sort_unstable();
         let [flushed, counted, altered] = [0, 1, 2].map(|at| &stages[..=from[at]]);
         // A flush ends the open group first.
-        let flushed = flushed.iter().rfind(|stage| stage.open.is_none()).expect("it begins with none");
+        let flushed = flushed.iter().rfind(|stage| stage.open.is_none());
+        let flushed = flushed.expect("it begins with none");
         let altered = altered.last().expect("not empty");
         // A term ends at its last record. Where versions are counted to there and files reach less
         // far, the log is used again up to there: of what it counted, the end was no part.
