@@ -64,7 +64,7 @@ impl StoredTable {
         let segments = files.iter().map(|slice| &slice.segment);
         if segments.clone().count() <= FOOTERS_PLANNED_MAX {
             // The error of an unreadable footer is reported by the scan.
-            join_all(segments.map(|segment| segment.read_footer())).await;
+            join_all(segments.clone().map(|segment| segment.read_footer())).await;
         }
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let rows = files.iter().map(|slice| slice.rows).sum::<u64>();

@@ -307,7 +307,7 @@ fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
 }
 
 #[test]
-fn a_run_may_end_behind_a_drop() {
+fn a_term_may_end_behind_a_drop() {
     let (_, mut log) = log_of(&[Step::Alter, Step::Alone, Step::Truncate]);
     let (barrier, version) = (Barrier::Drop, log.version());
     Said::Barrier { barrier, ended: None, version }.enter(&mut log, Lsn(4));
