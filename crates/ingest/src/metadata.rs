@@ -1,7 +1,7 @@
-//! Metadata follows the log (cluster.md 41 to 43): what a flush, a merge or a DDL statement did is
-//! a record, which is applied to metadata in memory ("settles") once the horizon has reached it, in
-//! log order. A checkpoint updates the store on disk later; only then are files deleted that the
-//! store still refers to.
+//! Metadata follows the log (cluster.md 41 to 43): what a flush, a merge or a DDL statement did, or
+//! which ids are reserved, is a record, which is applied to metadata in memory ("settles") once the
+//! horizon has reached it, in log order. A checkpoint updates the store on disk later; only then
+//! are files deleted that the store still refers to.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use freshet_base::fail::AbortOnPanic;
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
-use freshet_meta::{MetaEvent, disk};
+use freshet_meta::{IdEnds, MetaEvent, disk};
 use freshet_storage::fold::{Barrier, Event};
 use freshet_wal::{Room, Wal};
 use futures::channel::oneshot;
@@ -111,13 +111,16 @@ impl Settler {
         }
     }
 
-    /// Reserves log space for the record of a flush or merge, before files are written.
+    /// Reserves log space for the record of a flush or merge, before files are written, or of ids.
     ///
     /// # Errors
     /// `OutOfRoom` while the part of the log for such records is full.
     pub fn room(&self) -> Result<Room> {
         self.wal.try_reserve_publish(SMALL_EVENT_BYTES).ok_or_else(|| {
-            err!(OutOfRoom, "the log has no room for what a flush or a merge did; tried again")
+            err!(
+                OutOfRoom,
+                "the log has no room for what a flush or a merge did, or for ids; tried again"
+            )
         })
     }
 
@@ -167,6 +170,25 @@ impl Settler {
             Ok(self.settle_later(lsn, event, None, file))
         })?;
         self.settled_as_told(unsettled).await
+    }
+
+    /// Appends a reservation of ids and waits until it has settled.
+    ///
+    /// # Errors
+    /// `OutOfRoom` while the part of the log for such records is full.
+    pub async fn reserve(&self, ends: IdEnds) -> Result<()> {
+        let (room, event) = (self.room()?, MetaEvent::Reserve(ends));
+        let encoded = disk::encode(&event);
+        let payload = record::metadata_payload(MetadataBody::Inline(&encoded));
+        let appended = self.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
+            // It is of no table.
+            record::write_metadata_stamp(stamp, TableId(0));
+            Ok::<_, Error>(self.settle_later(lsn, event, None, None))
+        });
+        let (_, unsettled) = appended?;
+        // It has no effect if a burst has reserved more meanwhile.
+        self.settled(unsettled).await;
+        Ok(())
     }
 
     /// Adds a record to those that settle once they are durable; called under the append lock.
@@ -320,6 +342,8 @@ impl Settler {
                 let tables = self.tables.states().iter().filter_map(of_it).collect::<Vec<_>>();
                 self.tables.remove(lsn, &tables);
             }
+            // Readers see no reservations.
+            MetaEvent::Reserve(_) => {}
         }
     }
 

@@ -54,7 +54,7 @@ impl Engine {
             true => damaged(lost.error),
             false => lost.error,
         })?;
-        disk.with_ballast(|| store.meta.drop_unlisted())?;
+        disk.with_ballast(|| store.meta.begin())?;
         let wal = start_wal(&config, &world, files, term)?;
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();

@@ -18,9 +18,10 @@
 //!                    u8 2 (alter), then the schema, encoded by `meta::disk`; u8 3 (drop)
 //! database  stamp    db u64: the dropped database, with all its tables
 //! drop      payload  empty
-//! metadata  stamp    table u64
-//!           payload  what a flush or merge did, or a definition: u8 0 and the event, encoded by
-//!                    `meta::disk`, or u8 1, its CRC-32C u32 and the name of the file that holds it
+//! metadata  stamp    table u64 (0: ids are reserved)
+//!           payload  what a flush or merge did, a definition, or the ends of ids: u8 0 and the
+//!                    event, encoded by `meta::disk`, or u8 1, its CRC-32C u32 and the name of the
+//!                    file that holds it
 //! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
@@ -52,7 +53,7 @@ pub enum Kind {
     Removal = 4,
     /// DROP DATABASE.
     DatabaseDrop = 5,
-    /// The result of a flush or merge, or a definition.
+    /// The result of a flush or merge, a definition, or a reservation of ids.
     Metadata = 6,
 }
 
@@ -340,7 +341,9 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
     let mut tables = Vec::new();
     let rest = match Kind::from_stored(kind) {
         Ok(Kind::GroupEnd | Kind::Metadata) => {
-            return stamp.u64().map(TableId).into_iter().collect();
+            // A reservation of ids is of no table.
+            let table = stamp.u64().ok().filter(|id| *id > 0);
+            return table.map(TableId).into_iter().collect();
         }
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,

@@ -39,12 +39,13 @@ impl Engine {
         if self.wal().needs_file()
             && let Some(running) = jobs.log_file.begin()
         {
-            self.run_in_background(running, |engine| engine.log_files.make());
+            self.run_blocking(running, |engine| engine.log_files.make());
         }
-        if self.meta().ids().needs_refill()
+        if let Some(ends) = self.meta().ids().refilled()
             && let Some(running) = jobs.ids.begin()
         {
-            self.run_in_background(running, |engine| engine.meta().ids().refill());
+            let settler = Arc::clone(&self.settler);
+            self.run_in_background(running, async move { settler.reserve(ends).await });
         }
         if let Some(up_to) = self.turn_due()
             && let Some(running) = jobs.turn.begin()
@@ -54,7 +55,7 @@ impl Engine {
         if self.settler.checkpoint_due()
             && let Some(running) = jobs.checkpoint.begin()
         {
-            self.run_in_background(running, |engine| engine.settler.checkpoint());
+            self.run_blocking(running, |engine| engine.settler.checkpoint());
         }
     }
 
@@ -75,13 +76,25 @@ impl Engine {
         self.pool().spawn("recycle", Box::pin(turn));
     }
 
-    /// Runs blocking work in the background. After a failure its job goes on for a while, which
-    /// delays the next attempt.
-    fn run_in_background(self: &Arc<Self>, running: RunningJob, work: fn(&Self) -> Result<()>) {
+    fn run_blocking(self: &Arc<Self>, running: RunningJob, work: fn(&Self) -> Result<()>) {
+        let engine = Arc::clone(self);
+        let job = async move {
+            let worker = Arc::clone(&engine);
+            task::run(&**engine.pool(), move || work(&worker)).await
+        };
+        self.run_in_background(running, job);
+    }
+
+    /// Runs work in the background. After a failure its job goes on for a while, which delays the
+    /// next attempt.
+    fn run_in_background(
+        self: &Arc<Self>,
+        running: RunningJob,
+        work: impl Future<Output = Result<()>> + Send + 'static,
+    ) {
         let engine = Arc::clone(self);
         let task = async move {
-            let worker = Arc::clone(&engine);
-            if let Err(error) = task::run(&**engine.pool(), move || work(&worker)).await {
+            if let Err(error) = work.await {
                 engine.disk.give_up_for(&error);
                 tracing::warn!(%error, "the log's room cannot be kept up");
                 engine.clock().sleep(FAILED_PAUSE).await;

@@ -36,6 +36,7 @@ impl StoppedStore {
         let from = self.meta.saved_lsn();
         let has_holes = !self.meta.log_state().holes.is_empty();
         let mut lost_schemas = BTreeMap::new();
+        let mut last = from;
         let mut records = scan.records_above(from);
         loop {
             // The scan has just read it successfully, so this is an I/O error and not damage.
@@ -48,6 +49,8 @@ impl StoppedStore {
             if record.lsn <= from || !is_kind {
                 continue;
             }
+            self.skip_lost_ids(last, record.lsn, has_holes);
+            last = record.lsn;
             let lost = |error: Error| {
                 let error = error.context(format_args!("log record {}", record.lsn));
                 LostEvent { lsn: record.lsn, error }
@@ -72,6 +75,7 @@ impl StoppedStore {
                 Record::GroupEnd(_) => {}
             }
         }
+        self.skip_lost_ids(last, scan.end.lsn.next(), has_holes);
         self.meta.settled_to(scan.end.lsn.max(from));
         for (table, version) in lost_schemas {
             self.meta.skip_schemas(table, version);
@@ -83,6 +87,15 @@ impl StoppedStore {
         match has_holes {
             true => self.meta.settle_behind_hole(lsn, event),
             false => drop(self.meta.settle(lsn, event)),
+        }
+    }
+
+    /// Makes up for reservations in a hole between two records: ids may be in use that only records
+    /// given up have reserved.
+    fn skip_lost_ids(&self, last: Lsn, next: Lsn, has_holes: bool) {
+        let lost_records = next.get().saturating_sub(last.get() + 1);
+        if has_holes && lost_records > 0 {
+            self.meta.skip_ids(lost_records);
         }
     }
 

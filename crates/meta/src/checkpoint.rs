@@ -8,6 +8,7 @@ use freshet_base::{Lsn, Result};
 use imbl::ordmap::DiffItem;
 
 use crate::fold::Fold;
+use crate::ids::IdKind;
 use crate::keys;
 use crate::meta::{Change, Meta};
 use crate::store::{Batch, MetaStore};
@@ -58,6 +59,11 @@ impl Meta {
 fn difference(old: &Fold, new: &Fold, store: &dyn MetaStore) -> Result<Batch> {
     let mut batch = Batch::default();
     batch.put.push((keys::SETTLED.to_owned(), keys::encode(&new.settled)));
+    for kind in IdKind::ALL {
+        if old.ids.of(kind) != new.ids.of(kind) {
+            batch.put.push((keys::ids(kind.name()), keys::encode(&new.ids.of(kind))));
+        }
+    }
     for item in old.flushed.diff(&new.flushed) {
         match item {
             DiffItem::Add(id, value) | DiffItem::Update { new: (id, value), .. } => {

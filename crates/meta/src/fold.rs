@@ -1,5 +1,5 @@
-//! The fold of the log's metadata records: definitions, flushed LSNs and rowsets, as one value in
-//! memory that each record changes.
+//! The fold of the log's metadata records: definitions, flushed LSNs, rowsets and reserved ids, as
+//! one value in memory that each record changes.
 //!
 //! Its functions do no I/O, allocate no ids and read no clock, so the same records always produce
 //! the same value. The store contains a checkpoint of it (`checkpoint.rs`), its value at one LSN.
@@ -13,6 +13,7 @@ use freshet_schema::{Properties, Table, TableSchema};
 use imbl::OrdMap;
 
 use crate::catalog::Catalog;
+use crate::ids::{IdEnds, IdKind};
 use crate::keys;
 use crate::names;
 use crate::rowset::RowsetMeta;
@@ -120,6 +121,8 @@ pub enum MetaEvent {
     /// DROP TABLE.
     Drop(Vec<TableId>),
     DropDatabase(DbId),
+    /// Ids below these ends are reserved.
+    Reserve(IdEnds),
 }
 
 /// The metadata of a table.
@@ -143,6 +146,8 @@ pub struct Fold {
     pub(crate) flushed: OrdMap<TableId, Flushed>,
     /// Ordered so that the rowsets of a tablet are adjacent and in LSN order.
     pub(crate) rowsets: OrdMap<(TabletId, Lsn, RowsetId), Arc<RowsetMeta>>,
+    /// The ends of the reserved ids.
+    pub(crate) ids: IdEnds,
 }
 
 impl Fold {
@@ -152,6 +157,12 @@ impl Fold {
         let mut fold = Self { catalog: Arc::clone(&catalog), ..Self::default() };
         if let Some(bytes) = store.get(keys::SETTLED)? {
             fold.settled = keys::decode(keys::SETTLED, &bytes)?;
+        }
+        for kind in IdKind::ALL {
+            let key = keys::ids(kind.name());
+            if let Some(bytes) = store.get(&key)? {
+                fold.ids = fold.ids.with(kind, keys::decode(&key, &bytes)?);
+            }
         }
         for table in catalog.tables() {
             let key = keys::flushed(table.id);
@@ -315,7 +326,18 @@ impl Fold {
                 tables.iter().filter(|table| self.remove_table(**table)).count() > 0
             }
             MetaEvent::DropDatabase(id) => self.remove_database(*id),
+            MetaEvent::Reserve(ends) => self.reserve(*ends),
         }
+    }
+
+    /// Reserves ids up to these ends. Returns `false` if none is higher, as after a commit that
+    /// came before the record.
+    pub(crate) fn reserve(&mut self, ends: IdEnds) -> bool {
+        let raised = self.ids.max(ends);
+        let is_higher = raised != self.ids;
+        self.changes += u64::from(is_higher);
+        self.ids = raised;
+        is_higher
     }
 
     /// Adds a table if its database exists and has no other table of its name.

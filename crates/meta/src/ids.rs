@@ -1,13 +1,10 @@
-//! Ids from blocks reserved in metadata: never assigned twice, not even after a crash.
+//! Ids from blocks that are reserved ahead: never assigned twice, not even after a crash.
+//!
+//! The ends of the blocks are in the fold. Blocks only count, below ends that are durable.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use freshet_base::{DbId, PartitionId, Result, RowsetId, TableId, TabletId, TxnId};
 use parking_lot::Mutex;
-
-use crate::keys;
-use crate::store::{Batch, MetaStore};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdKind {
@@ -20,7 +17,10 @@ pub enum IdKind {
 }
 
 impl IdKind {
-    const fn name(self) -> &'static str {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Database, Self::Table, Self::Partition, Self::Tablet, Self::Rowset, Self::Txn];
+
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Database => "db",
             Self::Table => "table",
@@ -43,188 +43,111 @@ impl IdKind {
     }
 }
 
+/// Ids of each kind below these may have been assigned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdEnds([u64; 6]);
+
+impl Default for IdEnds {
+    /// Nothing is reserved, and ids begin with 1.
+    fn default() -> Self {
+        Self([1; 6])
+    }
+}
+
+impl IdEnds {
+    pub fn of(self, kind: IdKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    pub(crate) fn with(mut self, kind: IdKind, end: u64) -> Self {
+        self.0[kind as usize] = end;
+        self
+    }
+
+    /// The higher end of each kind.
+    pub(crate) fn max(self, other: Self) -> Self {
+        IdKind::ALL
+            .into_iter()
+            .fold(self, |ends, kind| ends.with(kind, ends.of(kind).max(other.of(kind))))
+    }
+
+    /// The ends this many blocks further on.
+    pub(crate) fn further(self, blocks: u64) -> Self {
+        IdKind::ALL
+            .into_iter()
+            .fold(self, |ends, kind| ends.with(kind, ends.of(kind) + kind.block() * blocks))
+    }
+}
+
+/// The reserved ids of one kind.
 #[derive(Debug)]
-pub struct IdBlock {
+pub(crate) struct IdBlock {
     kind: IdKind,
-    store: Arc<dyn MetaStore>,
     next: AtomicU64,
-    /// Ids below this are reserved.
+    /// Ids below this are reserved, which is durable.
     end: AtomicU64,
-    reserving: Mutex<()>,
+    /// Held while the next block is reserved at once, so that several callers that need it make
+    /// one commit.
+    pub reserving: Mutex<()>,
 }
 
 impl IdBlock {
-    fn open(store: &Arc<dyn MetaStore>, kind: IdKind) -> Result<Self> {
-        let key = keys::ids(kind.name());
-        let start = match store.get(&key)? {
-            Some(bytes) => keys::decode(&key, &bytes)?,
-            None => 1,
-        };
-        let block = Self {
-            kind,
-            store: store.clone(),
-            next: AtomicU64::new(start),
-            end: AtomicU64::new(start),
-            reserving: Mutex::default(),
-        };
-        block.reserve(start)?;
-        Ok(block)
+    /// The next id; it may be used only if it is reserved. This is a single atomic addition.
+    pub fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The next id. This is a single atomic addition, unless the block is used up and a commit is
-    /// necessary.
-    ///
-    /// # Errors
-    /// When the next block cannot be reserved because the disk is full.
-    pub fn take(&self) -> Result<u64> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        if id >= self.end.load(Ordering::Acquire) {
-            self.reserve(id)?;
-        }
-        Ok(id)
+    pub fn is_reserved(&self, id: u64) -> bool {
+        id < self.end.load(Ordering::Acquire)
     }
 
-    /// Reserves the next block once half of the last one is used. To be called regularly from a
-    /// thread that may block, so that [`IdBlock::take`] does not have to.
-    ///
-    /// # Errors
-    /// When the disk is full; a later call can retry.
-    pub fn refill(&self) -> Result<()> {
-        match self.needs_refill() {
-            true => self.reserve(self.end.load(Ordering::Acquire)),
-            false => Ok(()),
-        }
+    /// The end of a block that begins with `id`.
+    pub fn end_from(&self, id: u64) -> u64 {
+        id + self.kind.block()
     }
 
-    /// Whether half of the last block is used.
-    pub fn needs_refill(&self) -> bool {
-        self.left() < self.kind.block() / 2
-    }
-
-    /// The number of ids available without a commit.
-    pub fn left(&self) -> u64 {
+    /// Where the next block ends, once more than half of the last one is used.
+    fn refilled(&self) -> Option<u64> {
         let end = self.end.load(Ordering::Acquire);
-        end.saturating_sub(self.next.load(Ordering::Relaxed))
-    }
-
-    /// Reserves ids up to a block past `id`.
-    fn reserve(&self, id: u64) -> Result<()> {
-        let _one = self.reserving.lock();
-        if id < self.end.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let end = id + self.kind.block();
-        let put = vec![(keys::ids(self.kind.name()), keys::encode(&end))];
-        self.store.commit(Batch { put, ..Batch::default() })?;
-        self.end.store(end, Ordering::Release);
-        Ok(())
+        let left = end.saturating_sub(self.next.load(Ordering::Relaxed));
+        (left < self.kind.block() / 2).then(|| self.end_from(end))
     }
 }
 
-/// The ids of all kinds.
+/// The reserved ids of all kinds.
 #[derive(Debug)]
-pub struct Ids {
-    databases: IdBlock,
-    tables: IdBlock,
-    partitions: IdBlock,
-    tablets: IdBlock,
-    rowsets: IdBlock,
-    txns: IdBlock,
-}
+pub(crate) struct IdBlocks([IdBlock; 6]);
 
-impl Ids {
-    /// Opens the ids of a store; reserves a block of each kind.
-    pub(crate) fn open(store: &Arc<dyn MetaStore>) -> Result<Self> {
-        Ok(Self {
-            databases: IdBlock::open(store, IdKind::Database)?,
-            tables: IdBlock::open(store, IdKind::Table)?,
-            partitions: IdBlock::open(store, IdKind::Partition)?,
-            tablets: IdBlock::open(store, IdKind::Tablet)?,
-            rowsets: IdBlock::open(store, IdKind::Rowset)?,
-            txns: IdBlock::open(store, IdKind::Txn)?,
-        })
+impl IdBlocks {
+    /// Assigns ids from `from` on, which are reserved up to `to`.
+    pub fn new(from: IdEnds, to: IdEnds) -> Self {
+        Self(IdKind::ALL.map(|kind| IdBlock {
+            kind,
+            next: AtomicU64::new(from.of(kind)),
+            end: AtomicU64::new(to.of(kind)),
+            reserving: Mutex::default(),
+        }))
     }
 
-    pub fn database(&self) -> Result<DbId> {
-        self.databases.take().map(DbId)
+    pub fn of(&self, kind: IdKind) -> &IdBlock {
+        &self.0[kind as usize]
     }
 
-    pub fn table(&self) -> Result<TableId> {
-        self.tables.take().map(TableId)
-    }
-
-    pub fn partition(&self) -> Result<PartitionId> {
-        self.partitions.take().map(PartitionId)
-    }
-
-    pub fn tablet(&self) -> Result<TabletId> {
-        self.tablets.take().map(TabletId)
-    }
-
-    pub fn rowset(&self) -> Result<RowsetId> {
-        self.rowsets.take().map(RowsetId)
-    }
-
-    pub fn txn(&self) -> Result<TxnId> {
-        self.txns.take().map(TxnId)
-    }
-
-    /// Reserves blocks ahead of need; see [`IdBlock::refill`].
-    ///
-    /// # Errors
-    /// When the disk is full.
-    pub fn refill(&self) -> Result<()> {
-        self.tablets.refill()?;
-        self.rowsets.refill()?;
-        self.txns.refill()
-    }
-
-    /// Whether [`Ids::refill`] is needed.
-    pub fn needs_refill(&self) -> bool {
-        [&self.tablets, &self.rowsets, &self.txns].iter().any(|block| block.needs_refill())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::MemStore;
-
-    #[test]
-    fn ids_rise_through_blocks_and_never_come_twice() {
-        let store: Arc<dyn MetaStore> = Arc::new(MemStore::new());
-        let ids = Ids::open(&store).unwrap();
-        let first = (0..250).map(|_| ids.table().unwrap().get()).collect::<Vec<_>>();
-        assert_eq!(first, (1..=250).collect::<Vec<_>>());
-        // A crash here: the next start knows only the store.
-        let again = Ids::open(&store).unwrap();
-        assert!(again.table().unwrap().get() > 250);
-    }
-
-    #[test]
-    fn a_refill_keeps_taking_free_of_commits() {
-        let store: Arc<dyn MetaStore> = Arc::new(MemStore::new());
-        let block = IdBlock::open(&store, IdKind::Table).unwrap();
-        for _ in 0..1_000 {
-            assert!(block.left() > 0);
-            block.take().unwrap();
-            block.refill().unwrap();
+    /// Notes that ids up to `ends` are reserved, which is durable.
+    pub fn raise(&self, ends: IdEnds) {
+        for block in &self.0 {
+            block.end.fetch_max(ends.of(block.kind), Ordering::Release);
         }
     }
 
-    #[test]
-    #[allow(clippy::disallowed_methods)]
-    fn threads_share_a_block_without_sharing_an_id() {
-        let store: Arc<dyn MetaStore> = Arc::new(MemStore::new());
-        let block = Arc::new(IdBlock::open(&store, IdKind::Table).unwrap());
-        let take = |block: Arc<IdBlock>| (0..500).map(|_| block.take().unwrap()).collect();
-        let threads = [(); 4].map(|()| {
-            let block = block.clone();
-            std::thread::spawn(move || -> Vec<u64> { take(block) })
-        });
-        let mut all = threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<_>>();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), 2_000);
+    /// The ends of the next blocks of all kinds that need one, if any does.
+    pub fn refilled(&self) -> Option<IdEnds> {
+        let mut ends: Option<IdEnds> = None;
+        for block in &self.0 {
+            if let Some(end) = block.refilled() {
+                ends = Some(ends.unwrap_or_default().with(block.kind, end));
+            }
+        }
+        ends
     }
 }

@@ -35,6 +35,7 @@ mod model;
 mod names;
 mod privilege;
 mod properties;
+mod reserve;
 mod rowset;
 mod show;
 mod spec;
@@ -53,7 +54,7 @@ pub use catalog::{
 pub use create::Planned;
 pub use ddl::Created;
 pub use fold::{Definition, Flushed, Fold, MetaEvent, Publish, Replacement, StoredTable, Truncate};
-pub use ids::{IdBlock, IdKind, Ids};
+pub use ids::{IdEnds, IdKind};
 pub use label::{
     Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,
     LabelState, LabelTime, UsedLabel,
@@ -61,6 +62,7 @@ pub use label::{
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
 pub use meta::{Meta, MetaConfig};
 pub use privilege::{Privilege, Privileges};
+pub use reserve::Ids;
 pub use rowset::{KeyRange, RowsetMeta, SegmentMeta};
 pub use show::show_create_table;
 pub use spec::{

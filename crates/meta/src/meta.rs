@@ -1,6 +1,6 @@
 //! The metadata of a server: its store, the fold, and how they are changed.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use freshet_base::clock::ClockRef;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::fold::{Flushed, Fold, MetaEvent, Truncate};
-use crate::ids::Ids;
+use crate::ids::IdBlocks;
 use crate::label::{LabelBook, LabelLimits};
 use crate::log_state::LogState;
 use crate::privilege::{Privilege, Privileges};
@@ -40,7 +40,8 @@ pub struct Meta {
     /// The contents of the store.
     pub(crate) saved: ArcSwap<Fold>,
     pub(crate) log: Mutex<LogState>,
-    ids: Ids,
+    /// Empty until a start has reserved ids.
+    pub(crate) id_blocks: OnceLock<IdBlocks>,
     labels: Arc<LabelBook>,
 }
 
@@ -54,8 +55,8 @@ impl std::fmt::Debug for Clock {
 }
 
 impl Meta {
-    /// Opens metadata: checks its format, reads all of it, and reserves ids. A new store gets the
-    /// user `root` with all privileges and an empty password.
+    /// Opens metadata: checks its format and reads all of it. A new store gets the user `root` with
+    /// all privileges and an empty password. Whoever takes ids calls [`Self::begin`] before.
     ///
     /// # Errors
     /// When the store is from a newer version or cannot be read.
@@ -71,7 +72,7 @@ impl Meta {
             changing: Mutex::default(),
             saving: Mutex::default(),
             log: Mutex::new(LogState::load(store.as_ref())?),
-            ids: Ids::open(&store)?,
+            id_blocks: OnceLock::new(),
             labels: Arc::new(labels),
             clock: Clock(clock),
             store,
@@ -101,11 +102,6 @@ impl Meta {
     /// All records up to here have settled.
     pub fn settled(&self) -> Lsn {
         self.fold.lock().settled
-    }
-
-    /// Allocates ids.
-    pub fn ids(&self) -> &Ids {
-        &self.ids
     }
 
     /// Labels given by clients.
@@ -159,30 +155,44 @@ impl Meta {
         self.edit(|fold| fold.skip_schemas(table, lost));
     }
 
-    /// Removes tables whose CREATE TABLE AS SELECT did not end before the log did; it was never
-    /// acknowledged.
+    /// Begins to serve, once the whole log has settled: any id below an end in it may have been
+    /// assigned. One commit reserves ids, and removes tables whose CREATE TABLE AS SELECT did not
+    /// end before the log did; it was never acknowledged.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn drop_unlisted(&self) -> Result<()> {
+    ///
+    /// # Panics
+    /// When it is called twice.
+    pub fn begin(&self) -> Result<()> {
         let catalog = self.catalog();
         let unlisted = catalog.tables().filter(|table| table.unlisted).map(|table| table.id);
         let unlisted = unlisted.collect::<Vec<_>>();
-        if unlisted.is_empty() {
-            return Ok(());
-        }
+        let from = self.fold().ids;
+        let to = from.further(1);
         self.commit(Change::of_fold(move |fold| {
             for id in &unlisted {
                 fold.remove_table(*id);
             }
-        }))
+            fold.reserve(to);
+        }))?;
+        self.id_blocks.set(IdBlocks::new(from, to)).expect("a start begins once");
+        Ok(())
     }
 
-    /// Changes the fold and publishes its catalog.
+    /// Leaves out all ids that this many lost records may have reserved: each a block of a kind.
+    pub fn skip_ids(&self, lost_records: u64) {
+        self.edit(|fold| fold.reserve(fold.ids.further(lost_records)));
+    }
+
+    /// Changes the fold, by what is durable, and publishes its catalog and its ends of ids.
     pub(crate) fn edit<T>(&self, edit: impl FnOnce(&mut Fold) -> T) -> T {
         let mut fold = self.fold.lock();
         let answer = edit(&mut fold);
         self.catalog.store(Arc::clone(&fold.catalog));
+        if let Some(blocks) = self.id_blocks.get() {
+            blocks.raise(fold.ids);
+        }
         answer
     }
 

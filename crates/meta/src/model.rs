@@ -9,10 +9,10 @@ use freshet_base::{Lsn, Version};
 use freshet_testkit::SimFs;
 use proptest::prelude::*;
 
-use crate::test::{INT, TestClock, rowset, spec};
+use crate::test::{INT, begin, rowset, spec};
 use crate::{
-    Account, AuthData, Catalog, ColumnPlace, ColumnSpec, GrantObject, MemStore, Meta, MetaConfig,
-    MetaStore, Privilege, Privileges, Publish, RedbStore, Replacement, SchemaChange, StoredTable,
+    Account, AuthData, Catalog, ColumnPlace, ColumnSpec, GrantObject, MemStore, Meta, MetaStore,
+    Privilege, Privileges, Publish, RedbStore, Replacement, SchemaChange, StoredTable,
 };
 
 #[derive(Clone, Debug)]
@@ -57,14 +57,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn open(store: Arc<dyn MetaStore>) -> Meta {
-    Meta::open(store, Arc::<TestClock>::default(), MetaConfig::default()).unwrap()
-}
-
 fn open_redb(fs: &SimFs) -> Meta {
     let on_fatal = Arc::new(|why: &str| panic!("fatal: {why}"));
     let store = RedbStore::open(Arc::new(fs.clone()), "/d/meta.redb", on_fatal).unwrap();
-    open(Arc::new(store))
+    begin(Arc::new(store))
 }
 
 /// All that a start reads, without ids that are only reserved.
@@ -191,7 +187,7 @@ proptest! {
         let memory: Arc<dyn MetaStore> = Arc::new(MemStore::new());
         let fs = SimFs::default();
         fs.make_dir(Path::new("/d")).unwrap();
-        let (in_memory, in_file) = (open(memory.clone()), open_redb(&fs));
+        let (in_memory, in_file) = (begin(memory.clone()), open_redb(&fs));
         for step in &steps {
             prop_assert_eq!(apply(&in_memory, step), apply(&in_file, step), "{:?}", step);
         }
@@ -205,7 +201,7 @@ proptest! {
         in_memory.checkpoint().unwrap();
         let after = fs.after_power_cut(2);
         prop_assert_eq!(&before, &state(&open_redb(&after)));
-        prop_assert_eq!(&before, &state(&open(memory)));
+        prop_assert_eq!(&before, &state(&begin(memory)));
         // Every rowset in the store belongs to a tablet of a table.
         let named = before.1.iter().map(|table| table.rowsets.len()).sum::<usize>();
         prop_assert_eq!(in_file.store.scan("/rowset/").unwrap().len(), named);

@@ -12,7 +12,8 @@ use freshet_schema::{ColumnType, Table, TableForm, TableSchema};
 
 use crate::{
     BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MemStore, Meta, MetaConfig,
-    MetaEvent, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec, Truncate,
+    MetaEvent, MetaStore, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec,
+    Truncate,
 };
 
 /// A clock that only advances when a test says so.
@@ -49,8 +50,19 @@ impl Clock for TestClock {
 }
 
 pub(crate) fn meta() -> Meta {
-    let clock = Arc::new(TestClock::default());
-    Meta::open(Arc::new(MemStore::new()), clock, MetaConfig::default()).unwrap()
+    begin(Arc::new(MemStore::new()))
+}
+
+/// Opens a store whose log has nothing to settle, as a start does.
+pub(crate) fn begin(store: Arc<dyn MetaStore>) -> Meta {
+    let meta = open(store);
+    meta.begin().unwrap();
+    meta
+}
+
+/// Opens a store as a tool does.
+pub(crate) fn open(store: Arc<dyn MetaStore>) -> Meta {
+    Meta::open(store, Arc::<TestClock>::default(), MetaConfig::default()).unwrap()
 }
 
 pub(crate) const INT: ColumnType = ColumnType::Int { unsigned: false };

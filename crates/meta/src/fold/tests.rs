@@ -1,7 +1,7 @@
 use super::*;
+use crate::Meta;
 use crate::store::MemStore;
-use crate::test::{TestClock, meta, rowset, spec};
-use crate::{Meta, MetaConfig};
+use crate::test::{begin, meta, rowset, spec};
 
 fn table(meta: &Meta, name: &str) -> (TableId, TabletId) {
     meta.create_database("d", true).unwrap();
@@ -119,11 +119,8 @@ fn a_record_that_does_not_fit_changes_nothing() {
 #[test]
 fn the_store_has_what_was_settled_at_its_checkpoint_and_nothing_newer() {
     let store = Arc::new(MemStore::new());
-    let open = || {
-        let clock = Arc::new(TestClock::default());
-        Meta::open(store.clone(), clock, MetaConfig::default()).unwrap()
-    };
-    let meta = open();
+    let open = || crate::test::open(store.clone());
+    let meta = begin(store.clone());
     let (id, tablet) = table(&meta, "t");
     meta.publish(&publish(id, 0, 10, vec![rowset(1, tablet, 3, 10)]));
     meta.settled_to(Lsn(12));

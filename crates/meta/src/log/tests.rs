@@ -3,15 +3,14 @@ use std::sync::Arc;
 use freshet_base::{DbId, LogPosition, Lsn, SchemaVersion, TableId, Term, TxnId, Version};
 
 use super::*;
+use crate::UsedLabel;
 use crate::fold::Publish;
 use crate::label::{ClaimOutcome, LabelKind};
 use crate::store::MemStore;
-use crate::test::{TestClock, spec};
-use crate::{MetaConfig, UsedLabel};
+use crate::test::{begin, spec};
 
 fn open(store: &Arc<MemStore>) -> Meta {
-    let clock = Arc::new(TestClock::default());
-    Meta::open(store.clone(), clock, MetaConfig::default()).unwrap()
+    begin(store.clone())
 }
 
 fn use_label(meta: &Meta, label: &str, lsn: u64) {

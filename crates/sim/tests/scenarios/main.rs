@@ -4,6 +4,7 @@
 mod damage;
 mod ddl;
 mod definitions;
+mod ids;
 mod made;
 mod merges;
 mod metadata;

@@ -18,9 +18,9 @@ use prost::Message;
 
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
-    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, KeyRange,
-    LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege, Publish, Replacement,
-    RowsetMeta, SegmentMeta, Truncate, User,
+    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
+    IdKind, KeyRange, LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege,
+    Publish, Replacement, RowsetMeta, SegmentMeta, Truncate, User,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -269,6 +269,9 @@ fn definitions() {
     has_bytes(&MetaEvent::Truncate(vec![truncate]), "012a0c0a0a08071004180222020a0b");
     has_bytes(&MetaEvent::Drop(vec![TableId(7)]), "01 3203 0a0107");
     has_bytes(&MetaEvent::DropDatabase(DbId(3)), "01 3803");
+    let ends = IdKind::ALL.into_iter().zip(101..);
+    let ends = ends.fold(IdEnds::default(), |ends, (kind, end)| ends.with(kind, end));
+    has_bytes(&MetaEvent::Reserve(ends), "01 420c 0865 1066 1867 2068 2869 306a");
 }
 
 #[test]

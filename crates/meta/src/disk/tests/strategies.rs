@@ -18,9 +18,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::{
-    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, KeyRange,
-    LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege, Publish, Replacement,
-    RowsetMeta, SegmentMeta, Truncate, User,
+    AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
+    IdKind, KeyRange, LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege,
+    Publish, Replacement, RowsetMeta, SegmentMeta, Truncate, User,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -258,6 +258,10 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         vec(truncate, 0..3).prop_map(MetaEvent::Truncate),
         ids().prop_map(|ids| MetaEvent::Drop(ids.into_iter().map(TableId).collect())),
         any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),
+        any::<[u64; 6]>().prop_map(|ends| {
+            let ends = IdKind::ALL.into_iter().zip(ends);
+            MetaEvent::Reserve(ends.fold(IdEnds::default(), |all, (kind, end)| all.with(kind, end)))
+        }),
     ]
 }
 
