@@ -273,9 +273,11 @@ impl WideSums {
     #[inline]
     fn add(&mut self, group: usize, value: i128) {
         self.seen[group] = true;
-        match self.sums[group].checked_add(value) {
-            Some(sum) => self.sums[group] = sum,
-            None => self.spill(group, i256::from_i128(value)),
+        let (sum, overflows) = self.sums[group].overflowing_add(value);
+        if overflows {
+            self.spill(group, i256::from_i128(value));
+        } else {
+            self.sums[group] = sum;
         }
     }
 
@@ -316,9 +318,14 @@ impl GroupsAccumulator for WideSums {
             values[0].is_valid(row)
                 && filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
         };
-        let all = filter.is_none() && values[0].null_count() == 0;
-        let rows = groups.iter().copied().enumerate().filter(|(row, _)| all || wanted(*row));
+        let rows = groups.iter().copied().enumerate().filter(|(row, _)| wanted(*row));
         match values[0].data_type() {
+            // Nearly all sums; a loop without conditions, since TPC-H q1 spends a tenth of its time
+            // here.
+            DataType::Decimal128(_, _) if filter.is_none() && values[0].null_count() == 0 => {
+                let values = values[0].as_primitive::<Decimal128Type>().values();
+                groups.iter().zip(values).for_each(|(&group, &value)| self.add(group, value));
+            }
             DataType::Decimal128(_, _) => {
                 let values = values[0].as_primitive::<Decimal128Type>().values();
                 rows.for_each(|(row, group)| self.add(group, values[row]));
