@@ -190,7 +190,7 @@ fn check(table: &TableSnapshot) {
         let meta = rowset.meta();
         meta.lsn_first.get()..=meta.lsn_last.get()
     };
-    let mut seen = table.rowsets.iter().flat_map(covers).collect::<Vec<_>>();
+    let mut seen = table.rowsets().flat_map(covers).collect::<Vec<_>>();
     for batch in table.delta_batches().expect("rows are rows") {
         let keys = batch.column(0).as_primitive::<Int64Type>().values();
         seen.extend(keys.iter().map(|key| key.cast_unsigned()));
