@@ -276,8 +276,14 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
     let disk = Disk::new(world.clone(), config);
     let store = disk.with_ballast(|| StoppedStore::open(config, world))?;
     disk.with_ballast(|| match loss {
-        Loss::LogDir { name, files, .. } => store.meta.remove_log_dir(name, files),
-        Loss::File { id, .. } => store.meta.remove_log_file(*id),
+        Loss::LogDir { name, files, .. } => {
+            give_up_ids(&store, files)?;
+            store.meta.remove_log_dir(name, files)
+        }
+        Loss::File { id, .. } => {
+            give_up_ids(&store, &[*id])?;
+            store.meta.remove_log_file(*id)
+        }
         Loss::SideFile { .. } => store.meta.remove_side_file(),
         Loss::TermFile { .. } => {
             let highest = new_secret(&store, world)?;
@@ -288,6 +294,13 @@ pub fn accept(config: &EngineConfig, world: &World, loss: &Loss) -> Result<()> {
             store.meta.accept_hole(AcceptedHole { first: *first, last: *last })
         }
     })
+}
+
+/// Leaves out the ids that records in these log files may have reserved. One reservation at a time
+/// is under way, so each was in a batch of its own, and a block of the log holds at most one.
+fn give_up_ids(store: &StoppedStore, files: &[u64]) -> Result<()> {
+    let lost = store.meta.log_state().files.into_iter().filter(|file| files.contains(&file.id));
+    store.meta.give_up_ids(lost.map(|file| file.bytes).sum::<u64>() / freshet_wal::BLOCK_BYTES)
 }
 
 /// Prevents given-up records from reappearing: terms after the highest one use a new secret, so

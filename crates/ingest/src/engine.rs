@@ -31,7 +31,6 @@ use crate::group::EndedGroup;
 use crate::history::History;
 use crate::job::LogJobs;
 use crate::keeper::Keeper;
-use crate::log_dirs::Lock;
 use crate::log_files::LogFiles;
 use crate::metadata::Settler;
 use crate::record::GroupEndReason;
@@ -72,8 +71,6 @@ pub struct Engine {
     pub(crate) names: futures::lock::Mutex<()>,
     /// Number of tasks that may still append to the log.
     pub(crate) appending: AtomicUsize,
-    /// Exclude other processes from the store.
-    pub(crate) _locks: Vec<Lock>,
 }
 
 impl Engine {

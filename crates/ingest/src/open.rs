@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::history::History;
 use crate::job::LogJobs;
 use crate::keeper::Keeper;
+use crate::log_dirs::Lock;
 use crate::log_files::LogFiles;
 use crate::metadata::Settler;
 use crate::replay::{Replay, Replayed};
@@ -94,7 +95,7 @@ impl Engine {
         let admission = Admission::new((memory, open), Arc::clone(&wal), clock, patience);
         let files = Files { fs: Arc::clone(&fs), dir: data, pool, segments };
         let (config, meta) = (Arc::new(config), Arc::new(meta));
-        let tables = Arc::new(stored_tables(&meta, &files, &config)?);
+        let tables = Arc::new(stored_tables(&meta, locks, &files, &config)?);
         let keeper = Arc::<Keeper>::default();
         let (of_tables, dir, grace) = (Arc::clone(&tables), files.dir.clone(), config.orphan_grace);
         let sweeper = Arc::new(Sweeper::new(world.clone(), of_tables, dir, grace));
@@ -140,7 +141,6 @@ impl Engine {
             appending: std::sync::atomic::AtomicUsize::new(0),
             config,
             world,
-            _locks: locks,
         })
     }
 
@@ -185,7 +185,12 @@ fn step(world: &World, name: &str) -> Result<()> {
 }
 
 /// All tables as metadata has them.
-fn stored_tables(meta: &Arc<Meta>, files: &Files, config: &EngineConfig) -> Result<Tables> {
+fn stored_tables(
+    meta: &Arc<Meta>,
+    locks: Vec<Lock>,
+    files: &Files,
+    config: &EngineConfig,
+) -> Result<Tables> {
     let catalog = meta.catalog();
     let mut views = HashMap::new();
     let mut states = HashMap::new();
@@ -198,7 +203,7 @@ fn stored_tables(meta: &Arc<Meta>, files: &Files, config: &EngineConfig) -> Resu
     }
     let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
     let views = Views::new(StoreView { catalog, tables: views }, kept);
-    Ok(Tables::new(Arc::clone(meta), views, states))
+    Ok(Tables::new(Arc::clone(meta), views, states, locks))
 }
 
 fn table_view(

@@ -13,6 +13,7 @@ use freshet_storage::view::TableView;
 use freshet_storage::views::Views;
 use imbl::HashMap;
 
+use crate::log_dirs::Lock;
 use crate::state::TableState;
 
 /// Metadata comes first: views and states follow what has settled in it.
@@ -23,16 +24,25 @@ pub(crate) struct Tables {
     /// Rowsets that the view no longer contains.
     pub retired: Retired,
     generation: AtomicU64,
+    /// Exclude other processes from the store. They are the last field, so that metadata is closed
+    /// first, and here, since background work that outlives the engine has the tables.
+    _locks: Vec<Lock>,
 }
 
 impl Tables {
-    pub fn new(meta: Arc<Meta>, views: Views, states: HashMap<TableId, Arc<TableState>>) -> Self {
+    pub fn new(
+        meta: Arc<Meta>,
+        views: Views,
+        states: HashMap<TableId, Arc<TableState>>,
+        locks: Vec<Lock>,
+    ) -> Self {
         Self {
             meta,
             views,
             states: ArcSwap::from_pointee(states),
             retired: Retired::default(),
             generation: AtomicU64::new(1),
+            _locks: locks,
         }
     }
 

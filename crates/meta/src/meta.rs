@@ -185,6 +185,18 @@ impl Meta {
         self.edit(|fold| fold.reserve(fold.ids.further(lost_records)));
     }
 
+    /// Like [`Self::skip_ids`], durably: an operator gives up a part of the log.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn give_up_ids(&self, lost_records: u64) -> Result<()> {
+        let ends = self.fold().ids.further(lost_records);
+        self.commit(Change::of_fold(move |fold| {
+            fold.changes += 1;
+            fold.reserve(ends);
+        }))
+    }
+
     /// Changes the fold, by what is durable, and publishes its catalog and its ends of ids.
     pub(crate) fn edit<T>(&self, edit: impl FnOnce(&mut Fold) -> T) -> T {
         let mut fold = self.fold.lock();

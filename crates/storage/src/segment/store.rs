@@ -63,9 +63,12 @@ impl SegmentStore for FileStore {
         if read.len() == ranges.len() {
             return Box::pin(ready(Ok(read)));
         }
-        let pool = Arc::clone(&self.pool);
+        // Who waits for a thread holds no open file: there may be many.
+        drop(file);
+        let (fs, pool, path) = (Arc::clone(&self.fs), Arc::clone(&self.pool), path.to_path_buf());
         Box::pin(async move {
             run_in(&*pool, Lane::Read, move || {
+                let file = fs.open(&path, Mode::Read)?;
                 for range in &ranges[read.len()..] {
                     read.push(read_range(&*file, range)?);
                 }

@@ -61,6 +61,7 @@ impl Written {
     }
 }
 
+/// Without a sort key, so that rows come in any order.
 fn all_types() -> Arc<TableSchema> {
     let mut types = vec![ColumnType::Boolean, ColumnType::LargeInt, ColumnType::Float];
     for unsigned in [false, true] {
@@ -89,7 +90,7 @@ fn all_types() -> Arc<TableSchema> {
     ]);
     let columns = types.into_iter().enumerate();
     let columns = columns.map(|(at, ty)| column(at as u32 + 1, &format!("c{at}"), ty)).collect();
-    Arc::new(TableSchema::new(SchemaVersion(1), columns, vec![0]))
+    Arc::new(TableSchema::new(SchemaVersion(1), columns, Vec::new()))
 }
 
 /// A row for each seed, whose bits determine which cells are NULL and the values of the others.
