@@ -333,11 +333,11 @@ impl Fold {
     /// Reserves ids up to these ends. Returns `false` if none is higher, as after a commit that
     /// came before the record.
     pub(crate) fn reserve(&mut self, ends: IdEnds) -> bool {
+        // Counted in any case: a commit applies this to the store's copy and to memory, which may
+        // have got there meanwhile, and both have to count alike.
+        self.changes += 1;
         let raised = self.ids.max(ends);
-        let is_higher = raised != self.ids;
-        self.changes += u64::from(is_higher);
-        self.ids = raised;
-        is_higher
+        std::mem::replace(&mut self.ids, raised) != raised
     }
 
     /// Adds a table if its database exists and has no other table of its name.

@@ -192,7 +192,6 @@ impl Meta {
     pub fn give_up_ids(&self, lost_records: u64) -> Result<()> {
         let ends = self.fold().ids.further(lost_records);
         self.commit(Change::of_fold(move |fold| {
-            fold.changes += 1;
             fold.reserve(ends);
         }))
     }

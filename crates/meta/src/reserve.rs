@@ -63,8 +63,6 @@ impl<'a> Ids<'a> {
         if !block.is_reserved(id) {
             let ends = IdEnds::default().with(kind, block.end_from(id));
             self.0.commit(Change::of_fold(move |fold| {
-                // Counted in any case, so that the store and memory count alike.
-                fold.changes += 1;
                 fold.reserve(ends);
             }))?;
         }
