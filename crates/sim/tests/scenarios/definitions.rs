@@ -9,7 +9,7 @@ use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, Outcome};
 
 use crate::damage::repair;
-use crate::metadata::{METADATA, rot_last, rows_of, syncs};
+use crate::metadata::{METADATA, lose_last, rot_last, rows_of, syncs};
 use crate::{act, add_column, die_in_every_call, fill_log, store};
 
 /// The kind of barriers.
@@ -18,16 +18,6 @@ const BARRIER: u8 = 3;
 /// The end of the log.
 fn last_lsn(client: &Client) -> Lsn {
     Lsn(client.engine.log_stats().next_lsn.get() - 1)
-}
-
-/// Ends the process, damages its last record of a kind, and accepts the loss.
-fn lose_last(sim: &mut Sim, kind: u8) -> Lsn {
-    let saved = sim.engine().meta().saved_lsn();
-    sim.end_life(Death::ProcessEnd);
-    let lost = rot_last(sim, kind);
-    assert!(saved < lost, "the checkpoint has it already");
-    assert_eq!(repair(sim).len(), 1);
-    lost
 }
 
 /// Loads, recycles the log, and starts again twice.

@@ -9,8 +9,7 @@ use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::Client;
 use freshet_testkit::Faults;
 
-use crate::damage::repair;
-use crate::metadata::{METADATA, rot_last, syncs};
+use crate::metadata::{METADATA, lose_last, syncs};
 use crate::{act, store};
 
 /// Takes ids of databases, whose blocks are small, and returns the last one.
@@ -61,11 +60,7 @@ fn a_block_whose_record_is_given_up_is_not_assigned_again() {
         client.load("b", 1, Off, None).await;
         last
     });
-    let saved = sim.engine().meta().saved_lsn();
-    sim.end_life(Death::ProcessEnd);
-    let lost = rot_last(&sim, METADATA);
-    assert!(saved < lost, "the checkpoint has it already");
-    assert_eq!(repair(&mut sim).len(), 1);
+    let lost = lose_last(&mut sim, METADATA);
     sim.model.lock().accepted_loss(lost, lost);
     sim.open();
     assert!(next(&sim) > last.unwrap());

@@ -40,6 +40,16 @@ pub(crate) fn rot_last(sim: &Sim, kind: u8) -> Lsn {
     lsn
 }
 
+/// Ends the process, damages its last record of a kind, and accepts the loss.
+pub(crate) fn lose_last(sim: &mut Sim, kind: u8) -> Lsn {
+    let saved = sim.engine().meta().saved_lsn();
+    sim.end_life(Death::ProcessEnd);
+    let lost = rot_last(sim, kind);
+    assert!(saved < lost, "the checkpoint has it already");
+    assert_eq!(repair(sim).len(), 1);
+    lost
+}
+
 pub(crate) fn rows_of(sim: &Sim, table: &str) -> usize {
     let id = sim.engine().target("d", table).unwrap().id();
     let table = sim.engine().snapshot(Freshness::Committed).table(id).unwrap().unwrap();
@@ -102,11 +112,7 @@ fn a_merge_whose_record_rots_before_the_checkpoint_takes_no_rows_away() {
             client.sleep(Duration::from_millis(20)).await;
         }
     });
-    let saved = sim.engine().meta().saved_lsn();
-    sim.end_life(Death::ProcessEnd);
-    let replaced = rot_last(&sim, METADATA);
-    assert!(saved < replaced, "the checkpoint has it already");
-    assert_eq!(repair(&mut sim).len(), 1);
+    let replaced = lose_last(&mut sim, METADATA);
     sim.model.lock().accepted_loss(replaced, replaced);
     sim.open();
     assert_eq!(rows_of(&sim, "a"), 100);
@@ -125,11 +131,7 @@ fn a_flush_whose_record_is_given_up_has_its_rows_in_the_log() {
         client.load("b", 1, Off, None).await;
         client.load("b", 1, Off, None).await;
     });
-    let saved = sim.engine().meta().saved_lsn();
-    sim.end_life(Death::ProcessEnd);
-    let published = rot_last(&sim, METADATA);
-    assert!(saved < published, "the checkpoint has it already");
-    assert_eq!(repair(&mut sim).len(), 1);
+    let published = lose_last(&mut sim, METADATA);
     sim.model.lock().accepted_loss(published, published);
     sim.open();
     assert_eq!(rows_of(&sim, "a"), 80);
