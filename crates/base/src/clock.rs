@@ -1,10 +1,13 @@
 //! Time, passed as an argument.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use tokio::runtime::{Builder, Handle};
+
+use crate::task::{TimeSlice, set_time_slice};
 
 /// The source of time and of timers.
 pub trait Clock: Send + Sync + 'static {
@@ -47,9 +50,34 @@ impl Clock for SystemClock {
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     }
 
+    // The one place that may call `tokio::time::sleep`.
+    #[allow(clippy::disallowed_methods)]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(futures_timer::Delay::new(duration))
+        let _timers = timers().enter();
+        Box::pin(tokio::time::sleep(duration))
     }
+}
+
+/// The timers of the process: a wheel with a thread of its own, so that they run on any thread and
+/// outlive every runtime. The thread wakes only when a timer is the next to expire; one that wakes
+/// for each timer made and dropped costs a statement four switches.
+///
+/// It is global because a clock is a value that anybody may make.
+#[allow(clippy::disallowed_methods)]
+fn timers() -> &'static Handle {
+    static TIMERS: OnceLock<Handle> = OnceLock::new();
+    TIMERS.get_or_init(|| {
+        let wheel = Builder::new_current_thread().enable_time().build();
+        let wheel = wheel.expect("a runtime of timers alone opens nothing");
+        let handle = wheel.handle().clone();
+        let run = move || {
+            set_time_slice(TimeSlice::Short);
+            wheel.block_on(std::future::pending::<()>());
+        };
+        let thread = std::thread::Builder::new().name("timers".to_owned()).spawn(run);
+        thread.expect("the process can start a thread");
+        handle
+    })
 }
 
 /// The clock of a log, which dates labels and transactions. It advances only while a server of the

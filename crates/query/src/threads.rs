@@ -12,6 +12,7 @@
 mod plans;
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,7 +21,7 @@ use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use freshet_base::task::{TimeSlice, set_time_slice};
 use freshet_base::{Error, Result, err};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
@@ -33,8 +34,8 @@ use plans::Plans;
 /// Stack size of threads that parse, plan or execute: sufficient for the deepest statement that the
 /// parser accepts. Unused stack takes no memory.
 pub const STACK_BYTES: usize = 64 << 20;
-/// Number of batches buffered for the reader.
-const BATCHES_WAITING: usize = 1;
+/// Number of chunks buffered for the reader.
+const CHUNKS_WAITING: usize = 1;
 
 /// The threads that plan a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,23 +121,38 @@ impl Threads {
         lane: Lane,
         prepare: impl Future<Output = Result<(T, SendableRecordBatchStream)>> + Send + 'static,
     ) -> Result<(T, Rows)> {
-        let (sender, batches) = mpsc::channel(BATCHES_WAITING);
         if lane == Lane::Large {
-            let (head, stream) = self.plan(lane, prepare).await?;
-            return Ok((head, Rows::new(batches, self.spawn(pump(stream, sender)))));
+            let planned = self.plan(lane, prepare).await?;
+            return self.started(async move { Ok(planned) }).await;
         }
         // A single task does both, so that a small query does not switch threads.
-        let (prepared, head) = oneshot::channel();
+        self.started(prepare).await
+    }
+
+    /// Returns with the first chunk at hand: a query of one chunk, as most are, wakes its reader
+    /// once.
+    async fn started<T: Send + 'static>(
+        &self,
+        prepare: impl Future<Output = Result<(T, SendableRecordBatchStream)>> + Send + 'static,
+    ) -> Result<(T, Rows)> {
+        let (started, first) = oneshot::channel();
+        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
         let task = self.spawn(async move {
             let (head, stream) = prepare.await?;
-            match prepared.send(head) {
-                Ok(()) => pump(stream, sender).await,
-                // Cancelled.
-                Err(_) => Ok(()),
+            let mut source = Source(Some(stream));
+            let chunk = source.chunk().await?;
+            if started.send((head, chunk)).is_ok() {
+                source.pump(&sender).await?;
             }
+            Ok(())
         });
-        match head.await {
-            Ok(head) => Ok((head, Rows::new(batches, task))),
+        match first.await {
+            Ok((head, chunk)) => {
+                let mut rows =
+                    Rows { ready: VecDeque::new(), chunks, task: Some(task), evaluation: None };
+                rows.take(chunk);
+                Ok((head, rows))
+            }
             Err(_) => match task.await {
                 Err(error) => Err(error),
                 Ok(()) => Err(err!(Internal, "a query ended before it began")),
@@ -155,18 +171,46 @@ impl Drop for Threads {
     }
 }
 
-/// Sends batches to the reader.
-async fn pump(
-    mut stream: SendableRecordBatchStream,
-    batches: mpsc::Sender<RecordBatch>,
-) -> Result<()> {
-    while let Some(batch) = stream.next().await {
-        if batches.send(batch.map_err(mapped)?).await.is_err() {
-            // The reader has dropped the query.
-            return Ok(());
+/// Batches that are at hand together.
+struct Chunk {
+    batches: Vec<RecordBatch>,
+    /// Whether it is known already that no batch follows.
+    last: bool,
+}
+
+/// The stream that a query reads; `None` once it has ended. What it holds, memory and files, is
+/// released before the reader learns of the end.
+struct Source(Option<SendableRecordBatchStream>);
+
+impl Source {
+    /// The next batch, and what the stream has to say behind it without waiting.
+    async fn chunk(&mut self) -> Result<Chunk> {
+        let Some(stream) = &mut self.0 else { unreachable!("nothing is read behind the end") };
+        let mut batches = Vec::with_capacity(2);
+        let mut read = Some(stream.next().await);
+        while let Some(Some(batch)) = read {
+            batches.push(batch.map_err(mapped)?);
+            // The second is read only to see whether the first was the last.
+            read = if batches.len() < 2 { stream.next().now_or_never() } else { None };
         }
+        let last = read.is_some();
+        if last {
+            self.0 = None;
+        }
+        Ok(Chunk { batches, last })
     }
-    Ok(())
+
+    /// Sends all that follows to the reader.
+    async fn pump(mut self, chunks: &mpsc::Sender<Chunk>) -> Result<()> {
+        while self.0.is_some() {
+            let chunk = self.chunk().await?;
+            if chunks.send(chunk).await.is_err() {
+                // The reader has dropped the query.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A task on the query threads; dropping it cancels it.
@@ -207,7 +251,9 @@ pub fn panicked(panic: &(dyn Any + Send)) -> Error {
 
 /// The rows of a running query. Dropping them cancels it.
 pub struct Rows {
-    batches: mpsc::Receiver<RecordBatch>,
+    ready: VecDeque<RecordBatch>,
+    chunks: mpsc::Receiver<Chunk>,
+    /// `None` once nothing follows `ready`.
     task: Option<Task<()>>,
     evaluation: Option<Evaluation>,
 }
@@ -221,8 +267,11 @@ impl Drop for Rows {
 }
 
 impl Rows {
-    fn new(batches: mpsc::Receiver<RecordBatch>, task: Task<()>) -> Self {
-        Self { batches, task: Some(task), evaluation: None }
+    fn take(&mut self, chunk: Chunk) {
+        self.ready.extend(chunk.batches);
+        if chunk.last {
+            self.task = None;
+        }
     }
 
     /// Attaches the evaluation whose warnings are returned.
@@ -242,16 +291,20 @@ impl Rows {
     /// # Errors
     /// Errors of execution; nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(batch) = self.batches.recv().await {
-            return Ok(Some(batch));
-        }
-        match &mut self.task {
-            Some(task) => {
-                let ended = task.await;
-                self.task = None;
-                ended.map(|()| None)
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
             }
-            None => Ok(None),
+            let Some(task) = &mut self.task else { return Ok(None) };
+            match self.chunks.recv().await {
+                Some(chunk) => self.take(chunk),
+                None => {
+                    // An error: the last chunk says that it is the last.
+                    let ended = task.await;
+                    self.task = None;
+                    return ended.map(|()| None);
+                }
+            }
         }
     }
 

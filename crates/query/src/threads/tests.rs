@@ -69,3 +69,61 @@ fn a_panic_ends_its_statement_only() {
         assert_eq!(block_on(soon(threads.plan(lane, async { Ok(4) }))).unwrap(), 4);
     }
 }
+
+/// A stream of batches with one row each; `None` stands for waiting once.
+fn numbers(
+    items: Vec<Option<std::result::Result<i64, &'static str>>>,
+) -> SendableRecordBatchStream {
+    use arrow::array::{ArrayRef, Int64Array};
+    use datafusion::common::DataFusionError;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    let batch = |n: i64| {
+        let column = Arc::new(Int64Array::from(vec![n])) as ArrayRef;
+        RecordBatch::try_from_iter([("n", column)]).unwrap()
+    };
+    let schema = batch(0).schema();
+    let stream = futures::stream::iter(items).filter_map(move |item| async move {
+        match item {
+            None => {
+                tokio::task::yield_now().await;
+                None
+            }
+            Some(Ok(n)) => Some(Ok(batch(n))),
+            Some(Err(text)) => Some(Err(DataFusionError::Execution(text.to_owned()))),
+        }
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream))
+}
+
+#[test]
+fn every_batch_arrives_in_order_and_then_the_end_or_the_error() {
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
+    let threads = Threads::start(1, 1).unwrap();
+    let read = |lane, items| {
+        block_on(async {
+            let prepare = async { Ok(("head", numbers(items))) };
+            let (head, mut rows) = soon(threads.query(lane, prepare)).await?;
+            assert_eq!(head, "head");
+            let known = rows.task.is_none();
+            let mut seen = Vec::new();
+            while let Some(batch) = soon(rows.next()).await? {
+                seen.push(batch.column(0).as_primitive::<Int64Type>().value(0));
+            }
+            assert!(soon(rows.next()).await?.is_none(), "the end stays the end");
+            Ok((seen, known))
+        })
+    };
+    for lane in [Lane::Small, Lane::Large] {
+        assert_eq!(read(lane, vec![]).unwrap(), (vec![], true));
+        assert_eq!(read(lane, vec![Some(Ok(1))]).unwrap(), (vec![1], true));
+        let some = (1..=9).map(|n| Some(Ok(n))).collect();
+        assert_eq!(read(lane, some).unwrap(), ((1..=9).collect(), false));
+        let waits = vec![None, Some(Ok(1)), None, Some(Ok(2)), None];
+        assert_eq!(read(lane, waits).unwrap(), (vec![1, 2], false));
+        for fails in [vec![Some(Err("six"))], vec![Some(Ok(1)), None, Some(Err("six"))]] {
+            let error: Error = read(lane, fails).unwrap_err();
+            assert!(error.message().contains("six"), "{error}");
+        }
+    }
+}
