@@ -211,7 +211,7 @@ fn logs() -> (Arc<TableSchema>, String, String) {
 fn streams(criterion: &mut Criterion) {
     let (schema, csv, json) = logs();
     let rules = Rules::default();
-    let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).expect("all columns");
+    let source = Arc::new(SourcePlan::new::<&str>(&schema, None, 0, &rules).expect("all columns"));
     let mut out = Vec::new();
     measure(criterion, "httplogs csv", LOG_ROWS, || {
         out.clear();

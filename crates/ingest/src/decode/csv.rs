@@ -2,7 +2,7 @@
 
 mod record;
 
-use std::ops::Deref;
+use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_schema::value::{Encoding, put_text};
@@ -86,11 +86,10 @@ pub fn split_at_line(body: &[u8], near: usize, format: &CsvFormat) -> Option<usi
     Some(near + end + format.delimiter.len())
 }
 
-/// Decodes a body that arrives in pieces of any size. `P` is a reference to the plan if the body is
-/// decoded in one go, and an `Arc` if decoding moves between threads.
-pub struct CsvDecoder<P> {
+/// Decodes a body that arrives in pieces of any size.
+pub struct CsvDecoder {
     format: CsvFormat,
-    source: P,
+    source: Arc<SourcePlan>,
     rules: Rules,
     /// Input after the last complete line.
     tail: Vec<u8>,
@@ -106,15 +105,15 @@ pub struct CsvDecoder<P> {
     warnings: Warnings,
 }
 
-impl<P: Deref<Target = SourcePlan>> CsvDecoder<P> {
+impl CsvDecoder {
     /// A decoder of lines with the fields of `source`.
-    pub fn new(format: CsvFormat, source: P, rules: &Rules) -> Self {
+    pub fn new(format: CsvFormat, source: &Arc<SourcePlan>, rules: &Rules) -> Self {
         assert!(!format.separator.is_empty() && !format.delimiter.is_empty(), "checked by headers");
         Self {
             lines_to_skip: format.skip_lines,
             record: Record::new(&format),
             format,
-            source,
+            source: Arc::clone(source),
             rules: *rules,
             tail: Vec::new(),
             tail_valid: 0,

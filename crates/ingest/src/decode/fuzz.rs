@@ -154,9 +154,9 @@ fn plan(rules: &Rules) -> InsertPlan {
     InsertPlan::new::<&str>(&schema(), None, 0, rules).expect("all columns are given")
 }
 
-fn source(rules: &Rules) -> SourcePlan {
+fn source(rules: &Rules) -> Arc<SourcePlan> {
     let names = ["t", "dropped", "i", "d", "f"];
-    SourcePlan::new(&schema(), Some(&names), 0, rules).expect("no column is named twice")
+    Arc::new(SourcePlan::new(&schema(), Some(&names), 0, rules).expect("no column is named twice"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ mod array;
 mod object;
 mod path;
 
-use std::ops::Deref;
+use std::sync::Arc;
 
 use freshet_base::{Result, bail};
 use freshet_schema::Rules;
@@ -40,9 +40,9 @@ pub struct JsonFormat {
 }
 
 /// Decodes a body that arrives in pieces of any size.
-pub struct JsonDecoder<P> {
+pub struct JsonDecoder {
     format: JsonFormat,
-    source: P,
+    source: Arc<SourcePlan>,
     rules: Rules,
     tail: Vec<u8>,
     /// No delimiter begins before this offset in the buffered line.
@@ -55,12 +55,12 @@ pub struct JsonDecoder<P> {
     warnings: Warnings,
 }
 
-impl<P: Deref<Target = SourcePlan> + Clone> JsonDecoder<P> {
+impl JsonDecoder {
     /// A decoder of objects with the fields of `source`.
-    pub fn new(format: JsonFormat, source: P, rules: &Rules) -> Self {
+    pub fn new(format: JsonFormat, source: &Arc<SourcePlan>, rules: &Rules) -> Self {
         Self {
             format,
-            source,
+            source: Arc::clone(source),
             rules: *rules,
             tail: Vec::new(),
             searched: 0,

@@ -97,15 +97,16 @@ impl Record {
         if let Some(enclose) = self.enclose {
             return self.cut_enclosed(bytes, last, enclose);
         }
-        let Some(end) = self.find_delimiter(bytes, 0) else {
-            if !last {
-                return Cut::Incomplete;
+        let from = self.progress.delimiter_from;
+        self.progress.delimiter_from = 0;
+        match self.next_delimiter(bytes, from) {
+            Some(end) => self.line(bytes, end, end + self.delimiter.needle().len()),
+            None if last => self.line(bytes, bytes.len(), bytes.len()),
+            None => {
+                self.progress.delimiter_from = from.max(beginnings(bytes, &self.delimiter));
+                Cut::Incomplete
             }
-            self.progress = Progress::default();
-            return self.line(bytes, bytes.len(), bytes.len());
-        };
-        self.progress = Progress::default();
-        self.line(bytes, end, end + self.delimiter.needle().len())
+        }
     }
 
     #[inline]
@@ -114,19 +115,24 @@ impl Record {
         Cut::Line { length: end - usize::from(returns), taken }
     }
 
-    /// Offset of the first delimiter at or after `at`.
+    /// Offset of the first delimiter that begins at or after `from`.
     #[inline]
-    fn find_delimiter(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
-        if let Some(found) = self.progress.delimiter_at.filter(|found| *found >= at) {
-            return Some(found);
-        }
-        let from = at.max(self.progress.delimiter_from);
+    fn next_delimiter(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
         let found = match self.single_delimiter {
             Some(byte) => memchr::memchr(byte, &bytes[from..]),
             None => self.delimiter.find(&bytes[from..]),
         };
         self.work.add(found.unwrap_or(bytes.len() - from));
-        let found = found.map(|found| from + found);
+        found.map(|found| from + found)
+    }
+
+    /// As [`Self::next_delimiter`], for a line whose fields are cut one by one.
+    fn find_delimiter(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
+        if let Some(found) = self.progress.delimiter_at.filter(|found| *found >= at) {
+            return Some(found);
+        }
+        let from = at.max(self.progress.delimiter_from);
+        let found = self.next_delimiter(bytes, from);
         self.progress.delimiter_at = found;
         self.progress.delimiter_from =
             found.unwrap_or_else(|| from.max(beginnings(bytes, &self.delimiter)));

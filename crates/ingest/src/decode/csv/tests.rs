@@ -27,7 +27,7 @@ fn load_with(
     rules: &Rules,
 ) -> Result<Loaded> {
     let schema = table();
-    let source = SourcePlan::new(&schema, names, 0, rules).unwrap();
+    let source = Arc::new(SourcePlan::new(&schema, names, 0, rules).unwrap());
     let mut decoder = CsvDecoder::new(format.clone(), &source, rules);
     let mut out = Vec::new();
     decoder.feed(body, &mut out)?;
@@ -156,7 +156,7 @@ fn bodies_are_cut_behind_lines() {
 /// Decodes a body in pieces of these sizes, repeated. Also returns the number of examined bytes.
 fn load_in_parts(body: &[u8], format: &CsvFormat, sizes: &[usize]) -> (Loaded, u64) {
     let (schema, rules) = (table(), Rules::default());
-    let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let source = Arc::new(SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap());
     let mut decoder = CsvDecoder::new(format.clone(), &source, &rules);
     let mut out = Vec::new();
     let (mut rest, mut sizes) = (body, sizes.iter().cycle());

@@ -18,7 +18,7 @@ fn table() -> Arc<TableSchema> {
 
 fn load(body: &str, format: JsonFormat, names: Option<&[&str]>) -> (Vec<String>, Rejects) {
     let (schema, rules) = (table(), Rules::default());
-    let source = SourcePlan::new(&schema, names, 0, &rules).unwrap();
+    let source = Arc::new(SourcePlan::new(&schema, names, 0, &rules).unwrap());
     let mut decoder = JsonDecoder::new(format, &source, &rules);
     let mut out = Vec::new();
     decoder.feed(body.as_bytes(), &mut out).unwrap();
@@ -58,7 +58,7 @@ fn an_array_is_decoded_while_it_comes_and_never_held_whole() {
     let element = r#" { "id" : 7, "name" : "a ] \" } , \\", "x": [ {}, "]" ] }"#;
     let body = format!("\u{feff}[{}\n]\n", vec![element; 1000].join(","));
     let (schema, rules) = (table(), Rules::default());
-    let source = SourcePlan::new(&schema, None::<&[&str]>, 0, &rules).unwrap();
+    let source = Arc::new(SourcePlan::new(&schema, None::<&[&str]>, 0, &rules).unwrap());
     for part_bytes in [1, 2, 7, 1000] {
         let mut decoder = JsonDecoder::new(array(), &source, &rules);
         let mut out = Vec::new();
@@ -145,7 +145,7 @@ fn the_last_of_two_equal_keys_counts() {
 fn a_line_is_looked_at_once_however_it_comes() {
     let schema = schema(&[("a", ColumnType::Int { unsigned: false }, true)]);
     let rules = Rules::default();
-    let source = SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap();
+    let source = Arc::new(SourcePlan::new::<&str>(&schema, None, 0, &rules).unwrap());
     let body = format!("{{\"a\": 1, \"b\": \"{}\"}}", "<en".repeat(20_000)).into_bytes();
     for delimiter in [&b""[..], b"<end>"] {
         let format = JsonFormat { delimiter: delimiter.to_vec(), ..JsonFormat::default() };

@@ -1,7 +1,6 @@
 //! Decodes a body into encoded rows: small bodies on the I/O thread as their parts arrive; large
 //! ones in pieces on the pool, with the results in body order.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -145,7 +144,7 @@ async fn inline(
     first: Vec<Bytes>,
     sink: &mut Sink<'_>,
 ) -> Result<BodySummary> {
-    let mut decoder = Decoder::new(source, &*source.plan, true);
+    let mut decoder = Decoder::new(source, true);
     let mut buffer = LoadBuffer::default();
     let mut memory = sink.memory();
     if let BodySize::Known(bytes) = bounds.size {
@@ -191,7 +190,7 @@ async fn stream(
     (first, mut memory): (Vec<u8>, Memory<'_>),
     sink: &mut Sink<'_>,
 ) -> Result<BodySummary> {
-    let mut decoder = Decoder::new(source, Arc::clone(&source.plan), true);
+    let mut decoder = Decoder::new(source, true);
     let mut piece = first;
     loop {
         let waiting = decoder.waiting_bytes();
@@ -242,10 +241,7 @@ impl PieceProgress {
     }
 
     /// Decodes until the piece ends or its rows reach [`STEP_BYTES`].
-    fn decode<P: Deref<Target = SourcePlan> + Clone>(
-        mut self,
-        mut decoder: Decoder<P>,
-    ) -> Result<(Self, Decoder<P>, Vec<u8>)> {
+    fn decode(mut self, mut decoder: Decoder) -> Result<(Self, Decoder, Vec<u8>)> {
         let mut rows = Vec::new();
         while !self.is_done() && rows.len() < STEP_BYTES {
             let end = (self.at + SLICE_BYTES).min(self.bytes.len());
@@ -455,7 +451,7 @@ fn decode_piece(
     mut permit: Permit,
 ) -> Result<Decoded> {
     let mut rows = Vec::with_capacity(piece.len() + piece.len() / 4);
-    let mut decoder = Decoder::new(source, &*source.plan, is_first);
+    let mut decoder = Decoder::new(source, is_first);
     decoder.feed(&piece, &mut rows)?;
     decoder.finish(&mut rows)?;
     drop(piece);
@@ -478,14 +474,14 @@ async fn collect(mut pending: mpsc::Receiver<Pending>, sink: &mut Sink<'_>) -> R
     Ok(all)
 }
 
-enum Decoder<P> {
-    Csv(Box<CsvDecoder<P>>),
-    Json(Box<JsonDecoder<P>>),
+enum Decoder {
+    Csv(Box<CsvDecoder>),
+    Json(Box<JsonDecoder>),
 }
 
-impl<P: Deref<Target = SourcePlan> + Clone> Decoder<P> {
-    fn new(source: &Source, plan: P, is_first: bool) -> Self {
-        let rules = &source.rules;
+impl Decoder {
+    fn new(source: &Source, is_first: bool) -> Self {
+        let (plan, rules) = (&source.plan, &source.rules);
         match &source.format {
             LoadFormat::Csv(format) => {
                 let decoder = CsvDecoder::new(format.clone(), plan, rules);
