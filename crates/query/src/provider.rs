@@ -25,7 +25,7 @@ use crate::error::external;
 use crate::functions::meaning;
 use crate::origin::ColumnOrigin;
 use crate::prune::{Condition, tablets, without_zone};
-use crate::scan::{BATCH_ROWS, Part, PruningCounts, ScanExec, is_instant, spread};
+use crate::scan::{BATCH_ROWS, Morsel, PruningCounts, ScanExec, is_instant, spread};
 use freshet_schema::Zone;
 
 /// Approximate number of rows in a slice of a file, so that threads share a table evenly.
@@ -289,8 +289,8 @@ impl TableProvider for StoredTable {
         if files.len() < left.segments[1] {
             statistics = statistics.to_inexact();
         }
-        let slices = files.into_iter().flat_map(|file| file.divide(SLICE_ROWS)).map(Part::File);
-        let parts = slices.chain(memory.into_iter().map(Part::Memory)).collect();
+        let slices = files.into_iter().flat_map(|file| file.divide(SLICE_ROWS)).map(Morsel::File);
+        let morsels = slices.chain(memory.into_iter().map(Morsel::Memory)).collect();
         let schema = Arc::new(
             self.schema.project(&projection).map_err(|error| plan_datafusion_err!("{error}"))?,
         );
@@ -300,7 +300,7 @@ impl TableProvider for StoredTable {
             prune: asked.prune,
             batch_rows: BATCH_ROWS,
         };
-        let partitions = spread(parts, state.config().target_partitions());
+        let partitions = spread(morsels, state.config().target_partitions());
         let table = (self.database.as_str(), Arc::clone(&self.snapshot));
         Ok(Arc::new(ScanExec::new(table, partitions, left, request, schema, self.zone, statistics)))
     }

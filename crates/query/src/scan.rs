@@ -40,16 +40,16 @@ use freshet_schema::Zone;
 /// Rows per batch.
 pub const BATCH_ROWS: usize = 8192;
 
-/// A part of a table that is read by one thread.
+/// A part of a table that one thread reads at a time.
 #[derive(Clone)]
-pub enum Part {
+pub enum Morsel {
     /// A slice of a file.
     File(Slice),
     /// Rows in memory, with all columns.
     Memory(RecordBatch),
 }
 
-impl Part {
+impl Morsel {
     pub fn rows(&self) -> u64 {
         match self {
             Self::File(slice) => slice.rows,
@@ -58,22 +58,22 @@ impl Part {
     }
 }
 
-/// Distributes parts over `count` partitions, largest first, each to the partition with the fewest
+/// Distributes morsels over `count` partitions, largest first, each to the partition with the fewest
 /// rows so far. A small table remains one partition, so that its rows keep their order as users
 /// expect.
-pub fn spread(mut parts: Vec<Part>, count: usize) -> Vec<Vec<Part>> {
-    if parts.iter().map(Part::rows).sum::<u64>() <= BATCH_ROWS as u64 {
-        return vec![parts];
+pub fn spread(mut morsels: Vec<Morsel>, count: usize) -> Vec<Vec<Morsel>> {
+    if morsels.iter().map(Morsel::rows).sum::<u64>() <= BATCH_ROWS as u64 {
+        return vec![morsels];
     }
-    parts.sort_by_key(|part| std::cmp::Reverse(part.rows()));
+    morsels.sort_by_key(|morsel| std::cmp::Reverse(morsel.rows()));
     let mut threads = vec![(0_u64, Vec::new()); count.max(1)];
-    for part in parts {
+    for morsel in morsels {
         let least = threads.iter_mut().min_by_key(|(rows, _)| *rows).expect("at least one thread");
-        least.0 += part.rows();
-        least.1.push(part);
+        least.0 += morsel.rows();
+        least.1.push(morsel);
     }
-    threads.retain(|(_, parts)| !parts.is_empty());
-    threads.into_iter().map(|(_, parts)| parts).collect()
+    threads.retain(|(_, morsels)| !morsels.is_empty());
+    threads.into_iter().map(|(_, morsels)| morsels).collect()
 }
 
 /// What pruning by metadata left: remaining and total numbers.
@@ -91,7 +91,7 @@ pub struct ScanExec {
     left: PruningCounts,
     /// Keeps the snapshot pinned, and is checked to be still open, while the scan runs.
     snapshot: Arc<TableSnapshot>,
-    partitions: Vec<Vec<Part>>,
+    partitions: Vec<Vec<Morsel>>,
     request: Arc<ScanRequest>,
     zone: Zone,
     statistics: Arc<Statistics>,
@@ -104,7 +104,7 @@ impl ScanExec {
     /// A scan of `partitions` of a table; `request` defines what is read, `schema` the batches.
     pub fn new(
         (database, snapshot): (&str, Arc<TableSnapshot>),
-        partitions: Vec<Vec<Part>>,
+        partitions: Vec<Vec<Morsel>>,
         left: PruningCounts,
         request: ScanRequest,
         schema: SchemaRef,
@@ -156,10 +156,10 @@ impl fmt::Debug for ScanExec {
 
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.partitions.iter().flatten();
-        let memory = parts.clone().filter(|part| matches!(part, Part::Memory(_))).count();
-        let rows = parts.clone().map(Part::rows).sum::<u64>();
-        let slices = parts.count() - memory;
+        let morsels = self.partitions.iter().flatten();
+        let memory = morsels.clone().filter(|morsel| matches!(morsel, Morsel::Memory(_))).count();
+        let rows = morsels.clone().map(Morsel::rows).sum::<u64>();
+        let slices = morsels.count() - memory;
         let PruningCounts { partitions, tablets, rowsets, segments } = &self.left;
         let pruned = if self.request.prune.is_some() { ", prunes by bounds" } else { "" };
         write!(
@@ -228,7 +228,7 @@ impl ExecutionPlan for ScanExec {
             counts: Counts::new(&self.metrics, partition),
             learned: self.learned.clone(),
             narrowed: None,
-            parts: self.partitions[partition].clone().into(),
+            morsels: self.partitions[partition].clone().into(),
             scan: None,
             pending: VecDeque::new(),
             request: Arc::clone(&self.request),
@@ -309,7 +309,7 @@ struct Reader {
     learned: Option<DynamicFilters>,
     /// The narrowed request, and the generation of the dynamic filters that it was made from.
     narrowed: Option<(u64, Arc<ScanRequest>)>,
-    parts: VecDeque<Part>,
+    morsels: VecDeque<Morsel>,
     scan: Option<Scan>,
     pending: VecDeque<RecordBatch>,
     request: Arc<ScanRequest>,
@@ -337,9 +337,9 @@ impl Reader {
                     None => self.scan = None,
                 }
             }
-            match self.parts.pop_front()? {
-                Part::Memory(batch) => self.open_memory(&batch),
-                Part::File(slice) => {
+            match self.morsels.pop_front()? {
+                Morsel::Memory(batch) => self.open_memory(&batch),
+                Morsel::File(slice) => {
                     if let Err(error) = self.open_slice(&slice).await {
                         self.stop();
                         return Some(Err(external(error.into())));
@@ -351,7 +351,7 @@ impl Reader {
 
     /// Ends the stream after an error.
     fn stop(&mut self) {
-        self.parts.clear();
+        self.morsels.clear();
         self.pending.clear();
         self.scan = None;
     }
@@ -433,17 +433,17 @@ mod tests {
     #[test]
     fn parts_spread_evenly() {
         let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
-        let part = |rows: i32| {
+        let morsel = |rows: i32| {
             let values = Int32Array::from_iter_values(0..rows);
             let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]);
-            Part::Memory(batch.unwrap())
+            Morsel::Memory(batch.unwrap())
         };
-        let threads = spread(vec![part(1000), part(10_000), part(4000), part(6000)], 2);
-        let rows = |thread: &Vec<Part>| thread.iter().map(Part::rows).sum::<u64>();
+        let threads = spread(vec![morsel(1000), morsel(10_000), morsel(4000), morsel(6000)], 2);
+        let rows = |thread: &Vec<Morsel>| thread.iter().map(Morsel::rows).sum::<u64>();
         assert_eq!(threads.iter().map(rows).collect::<Vec<_>>(), [11_000, 10_000]);
         assert_eq!(spread(Vec::new(), 2).len(), 1);
-        let few = spread(vec![part(1), part(10), part(4)], 2);
-        let each = |thread: &Vec<Part>| thread.iter().map(Part::rows).collect::<Vec<_>>();
+        let few = spread(vec![morsel(1), morsel(10), morsel(4)], 2);
+        let each = |thread: &Vec<Morsel>| thread.iter().map(Morsel::rows).collect::<Vec<_>>();
         assert_eq!(few.iter().map(each).collect::<Vec<_>>(), [[1, 10, 4]]);
     }
 }

@@ -35,7 +35,7 @@ const TEXT_BYTES_SHORT: usize = 64 << 10;
 const TEXT_BYTES_UNCOUNTED: usize = 4 << 10;
 
 /// What a connection passes to the statement threads.
-pub enum Work {
+pub enum Request {
     /// COM_QUERY.
     Query(String),
     /// COM_STMT_PREPARE.
@@ -70,16 +70,16 @@ pub struct Answered {
     pub lent: Option<(u32, Box<Prepared>)>,
 }
 
-/// Runs the work of a connection and writes the answer.
+/// Runs the request of a connection and writes the answer.
 pub async fn run(
     mut session: Box<Session>,
-    mut work: Work,
+    mut request: Request,
     multi: bool,
     mut output: Output,
 ) -> Answered {
     let now = session.shared.engine.clock().now();
-    session.process.begin(work.text(), now);
-    let carried_out = carry_out(&mut session, &mut work, multi, &mut output);
+    session.process.begin(request.text(), now);
+    let carried_out = carry_out(&mut session, &mut request, multi, &mut output);
     let done = match AssertUnwindSafe(carried_out).catch_unwind().await {
         Ok(done) => done,
         Err(panic) => {
@@ -94,8 +94,8 @@ pub async fn run(
         session.process.kill(true);
         None
     });
-    let lent = match work {
-        Work::Execute { id, statement, .. } => Some((id, statement)),
+    let lent = match request {
+        Request::Execute { id, statement, .. } => Some((id, statement)),
         _ => None,
     };
     // What was committed must be durable before it is acknowledged.
@@ -104,26 +104,26 @@ pub async fn run(
     Answered { session, bytes: output.writer.take_bytes(), sequence, prepared, lent }
 }
 
-/// Runs the work; returns a statement that was prepared.
+/// Runs the request; returns a statement that was prepared.
 async fn carry_out(
     session: &mut Session,
-    work: &mut Work,
+    request: &mut Request,
     multi: bool,
     output: &mut Output,
 ) -> std::result::Result<Option<Box<Prepared>>, Gone> {
-    match work {
-        Work::Query(sql) => texts(session, std::mem::take(sql), multi, output).await?,
-        Work::Prepare { sql, parameters } => {
+    match request {
+        Request::Query(sql) => texts(session, std::mem::take(sql), multi, output).await?,
+        Request::Prepare { sql, parameters } => {
             match query::prepare(session, std::mem::take(sql), *parameters).await {
                 Ok(statement) => return Ok(Some(Box::new(statement))),
                 Err(error) => failed(session, output, &error),
             }
         }
-        Work::Execute { statement, parameters, cursor, .. } => {
+        Request::Execute { statement, parameters, cursor, .. } => {
             let parameters = std::mem::take(parameters);
             query::execute(session, statement, parameters, *cursor, output).await?;
         }
-        Work::FieldList { table, pattern } => {
+        Request::FieldList { table, pattern } => {
             if let Err(error) = show::field_list(session, table, pattern, &mut output.writer) {
                 failed(session, output, &error);
             }
@@ -132,7 +132,7 @@ async fn carry_out(
     Ok(None)
 }
 
-impl Work {
+impl Request {
     /// The statement for the process list.
     pub fn text(&self) -> &str {
         match self {
@@ -461,7 +461,7 @@ pub fn kill(session: &Session, id: u64, whole: bool) -> Result<()> {
 ///
 /// # Errors
 /// When the packet is malformed.
-pub fn work_of(execute: &Execute<'_>, statement: &mut Prepared) -> Result<Vec<Parameter>> {
+pub fn parameters_of(execute: &Execute<'_>, statement: &mut Prepared) -> Result<Vec<Parameter>> {
     let count = usize::from(statement.parameters);
     let (types, long_data) = statement.parameter_parts();
     let params = Params::new(execute, count, types, long_data).map_err(protocol)?;

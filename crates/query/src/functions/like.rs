@@ -22,20 +22,20 @@ use crate::interrupt::CancellationTicker;
 /// A pattern of `%`, `_` and `\`, split at `%`.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    first: Part,
+    first: Fragment,
     /// The part after each `%`; empty if there is no `%`.
-    others: Vec<Part>,
+    others: Vec<Fragment>,
 }
 
 /// The part between two `%`.
 #[derive(Clone, Debug)]
-enum Part {
+enum Fragment {
     /// Without `_`, a prepared substring search.
     Text(Box<Finder<'static>>),
     Signs(Vec<Option<char>>),
 }
 
-impl Part {
+impl Fragment {
     fn of(signs: Vec<Option<char>>) -> Self {
         match signs.iter().copied().collect::<Option<String>>() {
             Some(text) => Self::Text(Box::new(Finder::new(text.as_bytes()).into_owned())),
@@ -98,13 +98,13 @@ impl Pattern {
         let mut signs = pattern.chars();
         while let Some(sign) = signs.next() {
             match sign {
-                '%' => parts.push(Part::of(std::mem::take(&mut part))),
+                '%' => parts.push(Fragment::of(std::mem::take(&mut part))),
                 '_' => part.push(None),
                 '\\' => part.push(Some(signs.next().unwrap_or('\\'))),
                 sign => part.push(Some(sign)),
             }
         }
-        parts.push(Part::of(part));
+        parts.push(Fragment::of(part));
         let mut parts = parts.into_iter();
         let first = parts.next().expect("one part at least");
         Self { first, others: parts.collect() }
@@ -130,8 +130,9 @@ impl Pattern {
     /// Whether DataFusion's LIKE is better for this pattern: it is faster and can be used for
     /// pruning.
     fn is_plain(&self) -> bool {
-        let is_text = |part: &Part| matches!(part, Part::Text(_));
-        let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.needle().is_empty());
+        let is_text = |part: &Fragment| matches!(part, Fragment::Text(_));
+        let is_empty =
+            |part: &Fragment| matches!(part, Fragment::Text(text) if text.needle().is_empty());
         match &self.others[..] {
             [] => is_text(&self.first),
             [last] if is_empty(last) => is_text(&self.first),

@@ -30,7 +30,7 @@ use crate::mysql::socket::{End, put_error, send};
 use crate::process::{Activity, Process, Registration};
 use crate::session::Session;
 use crate::slots::ConnectionSlot;
-use crate::statement::{self, Answered, Output, Work};
+use crate::statement::{self, Answered, Output, Request};
 
 /// The size at which collected answers are sent although more commands are pending.
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
@@ -116,7 +116,7 @@ impl Connection {
                 Next::Answered if self.writer.bytes().len() < ANSWERS_BYTES_MAX => {}
                 Next::Answered => self.flush().await?,
                 Next::Reset => self.take_packets_of_session(),
-                Next::Run(work) => self.run(work).await?,
+                Next::Run(request) => self.run(request).await?,
                 Next::ChangeUser(user) => self.change_user(user).await?,
                 Next::Quit => return Err(End::Closed),
             }
@@ -326,7 +326,7 @@ impl Connection {
     }
 
     /// Runs a statement on the statement threads and forwards its answer piece by piece.
-    async fn run(&mut self, work: Work) -> std::result::Result<(), End> {
+    async fn run(&mut self, request: Request) -> std::result::Result<(), End> {
         let sequence = self.writer.sequence();
         self.flush().await?;
         let session = self.session.take().expect("no statement runs elsewhere");
@@ -335,7 +335,8 @@ impl Connection {
         let memory = self.shared.query.memory();
         let output = Output::new(self.writer.capabilities(), sequence, pieces, memory);
         let multi = self.multi_statements;
-        let mut task = self.shared.statements.spawn(statement::run(session, work, multi, output));
+        let mut task =
+            self.shared.statements.spawn(statement::run(session, request, multi, output));
         // Dropping the guard aborts the statement; dropping its session rolls back the transaction.
         let guard = AbortOnDrop(task.abort_handle());
         loop {

@@ -1,4 +1,4 @@
-//! Dispatch of commands: the fast path is answered here, other commands become [`Work`].
+//! Dispatch of commands: the fast path is answered here, other commands become [`Request`].
 
 use freshet_base::{Error, Result};
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
@@ -8,7 +8,7 @@ use crate::mysql::prepared::{Kind, Prepared, PreparedInsert, Statements, placeho
 use crate::mysql::socket::put_error;
 use crate::mysql::{login, results, text};
 use crate::session::Session;
-use crate::statement::{self, Work};
+use crate::statement::{self, Request};
 use crate::transaction::Control;
 use crate::{insert, show};
 
@@ -17,7 +17,7 @@ pub enum Next {
     /// Nothing: the command is answered or needs no answer.
     Answered,
     /// Run this on the statement threads.
-    Run(Work),
+    Run(Request),
     /// The session was reset; reset the connection's own state, too.
     Reset,
     /// Log in as another user.
@@ -49,7 +49,7 @@ impl Dispatcher<'_> {
             Command::ChangeUser(user) => return Next::ChangeUser(login::NewUser::of(&user)),
             Command::FieldList { table, pattern } => {
                 let (table, pattern) = (table.to_owned(), pattern.to_owned());
-                return Next::Run(Work::FieldList { table, pattern });
+                return Next::Run(Request::FieldList { table, pattern });
             }
             Command::CloseStatement(id) => self.statements.close(id),
             Command::SendLongData { statement_id, parameter, data } => {
@@ -109,17 +109,17 @@ impl Dispatcher<'_> {
             return Next::Answered;
         }
         let done = statement.insert(self.session, execute).await;
-        let work = match &done {
-            Ok(None) => Some(statement::work_of(execute, statement)),
+        let parameters = match &done {
+            Ok(None) => Some(statement::parameters_of(execute, statement)),
             Ok(Some(_)) | Err(_) => None,
         };
         statement.forget_values();
-        match (done, work) {
+        match (done, parameters) {
             (_, Some(Ok(parameters))) => {
                 let id = execute.statement_id;
                 let (id, statement) = self.statements.lend(id);
                 let cursor = execute.cursor;
-                Next::Run(Work::Execute { id, statement, parameters, cursor })
+                Next::Run(Request::Execute { id, statement, parameters, cursor })
             }
             (_, Some(Err(error))) | (Err(error), _) => {
                 self.failed(&error);
@@ -161,7 +161,7 @@ impl Dispatcher<'_> {
             let done = match insert::text(self.session, self.inserts, rest, multi).await {
                 Ok(Some(done)) => done,
                 Ok(None) => match text::utf8(rest, self.session.settings.dialect) {
-                    Ok(sql) => return Next::Run(Work::Query(sql.into_owned())),
+                    Ok(sql) => return Next::Run(Request::Query(sql.into_owned())),
                     Err(error) => {
                         self.failed(&error);
                         return Next::Answered;
@@ -196,7 +196,7 @@ impl Dispatcher<'_> {
             }
         };
         let Some(mut insert) = PreparedInsert::parse(sql, dialect, database) else {
-            return Next::Run(Work::Prepare { sql: text, parameters });
+            return Next::Run(Request::Prepare { sql: text, parameters });
         };
         let added = insert.refresh(self.session).map(drop).and_then(|()| {
             let kind = Kind::Insert(Box::new(insert));

@@ -115,8 +115,8 @@ impl Footer {
     }
 
     fn parse(bytes: Bytes, data_bytes: u64) -> Result<Self, String> {
-        let part = Part { start: data_bytes, bytes };
-        let parquet = parse_parquet(&part).map_err(|error| error.to_string())?;
+        let end = FileEnd { start: data_bytes, bytes };
+        let parquet = parse_parquet(&end).map_err(|error| error.to_string())?;
         let pairs = parquet.file_metadata().key_value_metadata();
         let value = |key: &str| {
             let pair = pairs?.iter().find(|pair| pair.key == key)?;
@@ -178,26 +178,26 @@ pub(super) fn reads(ranges: &[Range<u64>], data_bytes: u64) -> Option<Vec<Range<
 
 /// Parses Parquet's metadata and page indexes. The footer part's checksum is verified first, so the
 /// Parquet crate only sees bytes that a segment writer wrote.
-fn parse_parquet(part: &Part) -> Result<ParquetMetaData, ParquetError> {
+fn parse_parquet(end: &FileEnd) -> Result<ParquetMetaData, ParquetError> {
     let required = PageIndexPolicy::Required;
     let mut reader = ParquetMetaDataReader::new().with_page_index_policy(required);
-    reader.try_parse(part)?;
+    reader.try_parse(end)?;
     reader.finish()
 }
 
 /// The end of a file, addressed by offsets in the whole file.
-struct Part {
+struct FileEnd {
     start: u64,
     bytes: Bytes,
 }
 
-impl Length for Part {
+impl Length for FileEnd {
     fn len(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for Part {
+impl ChunkReader for FileEnd {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {

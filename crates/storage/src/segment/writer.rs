@@ -260,11 +260,11 @@ struct Sink {
     came: u64,
     /// Bytes in the file.
     written: u64,
-    part: Part,
+    region: Region,
 }
 
 /// Data has a checksum per block, the footer part a single one.
-enum Part {
+enum Region {
     Data(Box<Summer>),
     Footer(Vec<u8>),
 }
@@ -272,21 +272,21 @@ enum Part {
 impl Sink {
     fn new(file: FileRef) -> Self {
         let buffer = Vec::with_capacity(WRITE_BYTES);
-        Self { file, buffer, came: 0, written: 0, part: Part::Data(Box::new(Summer::new())) }
+        Self { file, buffer, came: 0, written: 0, region: Region::Data(Box::new(Summer::new())) }
     }
 
     fn end_data(&mut self) -> (u64, Blocks) {
-        let part = std::mem::replace(&mut self.part, Part::Footer(Vec::new()));
-        let Part::Data(mut summer) = part else { unreachable!("data ends once") };
+        let region = std::mem::replace(&mut self.region, Region::Footer(Vec::new()));
+        let Region::Data(mut summer) = region else { unreachable!("data ends once") };
         (self.came, summer.finish())
     }
 
     /// Writes the rest of the buffer and returns the checksum of the footer part.
     fn end(&mut self) -> io::Result<u32> {
         self.write_out()?;
-        match &self.part {
-            Part::Footer(bytes) => Ok(crc32c(bytes)),
-            Part::Data(_) => unreachable!("the data has ended"),
+        match &self.region {
+            Region::Footer(bytes) => Ok(crc32c(bytes)),
+            Region::Data(_) => unreachable!("the data has ended"),
         }
     }
 
@@ -302,9 +302,9 @@ impl Sink {
 
 impl io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.part {
-            Part::Data(summer) => summer.update(bytes),
-            Part::Footer(footer) => footer.extend_from_slice(bytes),
+        match &mut self.region {
+            Region::Data(summer) => summer.update(bytes),
+            Region::Footer(footer) => footer.extend_from_slice(bytes),
         }
         self.buffer.extend_from_slice(bytes);
         self.came += bytes.len() as u64;
