@@ -18,8 +18,6 @@ mod subquery;
 mod tuple;
 mod values;
 
-pub use select::is_system;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 

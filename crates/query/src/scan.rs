@@ -58,9 +58,9 @@ impl Morsel {
     }
 }
 
-/// Distributes morsels over `count` partitions, largest first, each to the partition with the fewest
-/// rows so far. A small table remains one partition, so that its rows keep their order as users
-/// expect.
+/// Distributes morsels over `count` partitions, largest first, each to the partition with the
+/// fewest rows so far. A small table remains one partition, so that its rows keep their order as
+/// users expect.
 pub fn spread(mut morsels: Vec<Morsel>, count: usize) -> Vec<Vec<Morsel>> {
     if morsels.iter().map(Morsel::rows).sum::<u64>() <= BATCH_ROWS as u64 {
         return vec![morsels];

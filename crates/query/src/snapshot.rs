@@ -23,7 +23,7 @@ pub struct SnapshotTables<'a> {
 
 impl Tables for SnapshotTables<'_> {
     fn table(&self, database: &str, name: &str) -> Result<Table> {
-        if crate::system::is_system(database) {
+        if freshet_meta::is_reserved_database(database) {
             return self.system.table(database, name);
         }
         let catalog = &self.snapshot.catalog;

@@ -103,11 +103,6 @@ pub struct SystemTables<'a> {
     pub zone: Zone,
 }
 
-/// Whether a database is a system database.
-pub fn is_system(name: &str) -> bool {
-    crate::rewrite::is_system(name)
-}
-
 /// The table names of a system database, in lower case.
 pub fn names(database: &str) -> Vec<&'static str> {
     let wanted = database.to_lowercase();
@@ -167,8 +162,8 @@ fn batch(table: &columns::SystemTable, rows: &[Vec<Cell>], zone: Zone) -> Record
             }
         };
         let origin = ColumnOrigin {
-            database: SYSTEM.to_owned(),
-            table: table.name.to_uppercase(),
+            database: table.database.to_owned(),
+            table: table.shown_name(),
             column: (*name).to_owned(),
             ty,
             flags: 0,

@@ -211,7 +211,7 @@ fn niladic(ident: &Ident) -> Option<&'static str> {
 fn compound(idents: &mut [Ident]) {
     let count = idents.len();
     for (at, ident) in idents.iter_mut().enumerate() {
-        if at + 1 == count || super::select::is_system(&ident.value) {
+        if at + 1 == count || freshet_meta::is_reserved_database(&ident.value) {
             lower(ident);
         } else {
             ident.quote_style = Some('`');

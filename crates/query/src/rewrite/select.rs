@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use freshet_base::{Error, Result, bail, err};
+use freshet_meta::is_reserved_database;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, LimitClause, ObjectName,
     ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
@@ -15,18 +16,11 @@ use super::set_operation;
 use super::values::{call, int, lower, take, text, truth};
 use crate::result::copy_name;
 
-/// Whether a database has case-insensitive table names.
-pub fn is_system(name: &str) -> bool {
-    ["information_schema", "mysql", "performance_schema", "sys"]
-        .iter()
-        .any(|system| name.eq_ignore_ascii_case(system))
-}
-
-/// Converts names in system databases to lower case.
+/// Converts names in system databases, which are case-insensitive, to lower case.
 pub fn relation(name: &mut ObjectName) {
     let system = matches!(
         &name.0[..],
-        [ObjectNamePart::Identifier(db), _] if is_system(&db.value)
+        [ObjectNamePart::Identifier(db), _] if is_reserved_database(&db.value)
     );
     for part in &mut name.0 {
         if let ObjectNamePart::Identifier(ident) = part {

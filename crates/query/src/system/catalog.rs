@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freshet_meta::{Database, GrantObject, Privilege};
+use freshet_meta::{Database, GrantObject, Privilege, RESERVED_DATABASES};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::{
     Collation, Column, ColumnType, DeclaredKeyKind, DefaultValue, LengthUnit, Table, TableForm,
@@ -38,8 +38,9 @@ fn stored<'a>(
 }
 
 pub fn schemata(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
-    let own = ["information_schema", "mysql", "performance_schema", "sys"];
-    let names = own.into_iter().chain(databases(system).map(|database| database.name.as_str()));
+    let names = RESERVED_DATABASES
+        .into_iter()
+        .chain(databases(system).map(|database| database.name.as_str()));
     names
         .map(|name| {
             vec![

@@ -30,6 +30,16 @@ pub struct SystemTable {
     pub rows: Rows,
 }
 
+impl SystemTable {
+    /// Its name as MySQL shows it: upper case in `information_schema`.
+    pub fn shown_name(&self) -> String {
+        match self.database {
+            SYSTEM => self.name.to_uppercase(),
+            _ => self.name.to_owned(),
+        }
+    }
+}
+
 /// A list of columns with their types: plain names are text, `#` integers, `@` times.
 macro_rules! columns {
     ($($(#$int:ident)? $($text:ident)? $(@$time:ident)?),* $(,)?) => {
@@ -304,10 +314,7 @@ fn tables(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
         let mut row = vec![Cell::Null; 21];
         row[0] = catalog::CATALOG.into();
         row[1] = table.database.into();
-        row[2] = match table.database {
-            SYSTEM => table.name.to_uppercase().into(),
-            _ => table.name.into(),
-        };
+        row[2] = table.shown_name().into();
         row[3] = "SYSTEM VIEW".into();
         row[20] = "".into();
         row
@@ -328,7 +335,7 @@ fn columns(system: &SystemTables<'_>) -> Vec<Vec<Cell>> {
             let mut row = vec![Cell::Null; 22];
             row[0] = catalog::CATALOG.into();
             row[1] = table.database.into();
-            row[2] = table.name.to_uppercase().into();
+            row[2] = table.shown_name().into();
             row[3] = (*name).into();
             row[4] = (at as u64 + 1).into();
             row[6] = "YES".into();
