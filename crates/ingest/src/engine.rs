@@ -1,7 +1,8 @@
 //! The engine: all components below SQL.
 //!
-//! Suggested reading order: `begin` (a term), `append` (the critical section), `group`, `flush` (files catch up),
-//! `metadata` (so does metadata), `replay` (the log into memory), `recycle` (reuse of log files).
+//! Suggested reading order: `begin` (a term), `append` (the critical section), `group`, `flush`
+//! (files catch up), `metadata` (so does metadata), `replay` (the log into memory), `recycle`
+//! (reuse of log files).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -64,7 +64,7 @@ fn a_crash_leaves_nothing_of_a_table_without_a_name() {
         let engine = crash(&store, engine, table);
         assert_eq!(names(&engine), ["t"]);
         // Once the term has begun.
-        common::wait_until("it is dropped", || {
+        wait_until("it is dropped", || {
             engine.table_state(id).is_none() && engine.catalog().table_by_id(id).is_none()
         });
         assert_eq!(rows_of(&engine, other, Freshness::Committed), [(1, 10), (2, 20)]);
