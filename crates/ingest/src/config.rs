@@ -50,6 +50,11 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
+    /// The part of the log that is kept back for records that free room.
+    pub(crate) fn wal_kept_bytes(&self) -> u64 {
+        self.wal_file_bytes.bytes() / 4
+    }
+
     /// The defaults for a store in `data_dir` with this much memory for writes.
     pub fn new(data_dir: impl Into<PathBuf>, write_memory_bytes: ByteSize) -> Self {
         let data_dir = data_dir.into();

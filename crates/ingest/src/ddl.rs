@@ -39,6 +39,7 @@ impl Engine {
         name: &str,
         if_not_exists: bool,
     ) -> Result<Created<Database>> {
+        self.begun().await?;
         let _names = self.lock_names().await;
         let (engine, name) = (Arc::clone(self), name.to_owned());
         let created =
@@ -86,6 +87,7 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable`, and those of the log.
     pub async fn truncate(self: &Arc<Self>, ids: &[TableId]) -> Result<()> {
+        self.begun().await?;
         let states = self.states_of(ids)?;
         let (engine, ids) = (Arc::clone(self), ids.to_vec());
         let tablets = task::run(&**self.pool(), move || {
@@ -105,6 +107,7 @@ impl Engine {
         id: TableId,
         changes: Vec<SchemaChange>,
     ) -> Result<()> {
+        self.begun().await?;
         let states = self.states_of(&[id])?;
         let _one = states[0].altering.lock().await;
         self.settler.events_settled(&states[0]).await;

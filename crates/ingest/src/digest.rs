@@ -94,7 +94,7 @@ fn contents(view: &TableView) -> Result<Contents> {
     let meta = |rowset: Arc<Rowset>| rowset.meta().clone();
     let mut rows = Vec::new();
     view.side_rows(&chunks, view.delta.last(), |row| {
-        // A group that is open here ends with its term in a replay.
+        // A group that is open here may have ended in a replay, with the next term.
         rows.push(SideEntry { open: false, ..row });
         Ok(())
     })?;

@@ -20,6 +20,7 @@ impl Engine {
     /// # Errors
     /// `DatabaseDropMissing` without IF EXISTS, and those of the log.
     pub async fn drop_database(self: &Arc<Self>, name: &str, if_exists: bool) -> Result<()> {
+        self.begun().await?;
         let _names = self.lock_names().await;
         let catalog = self.meta().catalog();
         let Some(database) = catalog.database_to_drop(name, if_exists)? else { return Ok(()) };
@@ -39,6 +40,7 @@ impl Engine {
         name: &str,
         if_exists: bool,
     ) -> Result<bool> {
+        self.begun().await?;
         let _names = self.lock_names().await;
         let catalog = self.meta().catalog();
         let Some(table) = catalog.table_to_drop(database, name, if_exists)? else {

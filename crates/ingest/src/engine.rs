@@ -1,10 +1,11 @@
 //! The engine: all components below SQL.
 //!
-//! Suggested reading order: `append` (the critical section), `group`, `flush` (files catch up),
-//! `metadata` (so does metadata), `replay` (the log into memory), `recycle` (reuse of log files).
+//! Suggested reading order: `begin` (a term), `append` (the critical section), `group`, `flush`
+//! (files catch up), `metadata` (so does metadata), `replay` (the log into memory), `recycle`
+//! (reuse of log files).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use freshet_base::budget::Budget;
@@ -71,6 +72,8 @@ pub struct Engine {
     pub(crate) names: futures::lock::Mutex<()>,
     /// Number of tasks that may still append to the log.
     pub(crate) appending: AtomicUsize,
+    /// Whether the record of the term has settled.
+    pub(crate) begun: AtomicBool,
 }
 
 impl Engine {

@@ -42,6 +42,9 @@ impl Engine {
         table: &Arc<TableState>,
         why: FlushReason,
     ) -> Result<()> {
+        // Groups of earlier terms end with the record of this one, and files contain none that is
+        // open.
+        self.begun().await?;
         let _appends = self.appends();
         self.compactor.let_catch_up(&[table.id]).await;
         let room = match table.delta.stats().entries {
@@ -174,6 +177,7 @@ impl Engine {
             let group = table.lock();
             // A group opened since then must end first.
             if group.open().is_none() {
+                assert_eq!(group.log().open(), None, "files contain groups that have ended");
                 return Ok((table.delta.freeze(), group.log().version()));
             }
         }

@@ -21,13 +21,16 @@ impl Engine {
     /// that uses it is durable: a power failure must not undo what was reported.
     ///
     /// # Errors
-    /// When the label is invalid, or when there are too many labels of running or remembered loads.
+    /// When the label is invalid, when there are too many labels of running or remembered loads, or
+    /// when the term does not begin in time.
     pub async fn claim_label(
         &self,
         db: DbId,
         label: &str,
         kind: LabelKind,
     ) -> Result<ClaimOutcome> {
+        // The record of the term says how many labels there may be.
+        self.begun().await?;
         let outcome = self.meta().labels().claim(db, label, kind)?;
         if let ClaimOutcome::Used(used) = &outcome {
             self.durable(used).await;

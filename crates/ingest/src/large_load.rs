@@ -104,6 +104,8 @@ impl LargeLoad {
             return Ok(());
         }
         engine.disk.may_grow()?;
+        // Its files have ids, which the record of the term reserves.
+        engine.begun().await?;
         // All its files end up in one rowset per tablet, so it waits for merges only once.
         if self.written.is_empty() {
             engine.compactor.let_catch_up(&[self.table.id]).await;

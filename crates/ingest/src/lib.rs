@@ -9,10 +9,10 @@
 //! The write path, in the order of its files: [`load`] takes every load from encoded rows to its
 //! record; `admit` grants it memory and log space, `append` assigns its position in log and delta
 //! under one lock, [`group`] determines which loads share a transaction; the horizon of the log
-//! acknowledges it. Independently of clients, `flush` later writes rows to files, `metadata`
-//! applies changes of files once the horizon has reached their records, [`recycle`](Engine::open)
-//! reuses log files, and [`replay`] restores the contents of the log after a crash. `upkeep`
-//! decides when.
+//! acknowledges it. Before any of them, `begin` appends the first record of the term. Independently
+//! of clients, `flush` later writes rows to files, `metadata` applies changes of files once the
+//! horizon has reached their records, [`recycle`](Engine::open) reuses log files, and [`replay`]
+//! restores the contents of the log after a crash. `upkeep` decides when.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
 //! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;
@@ -22,6 +22,7 @@
 
 mod admit;
 mod append;
+mod begin;
 mod buffer;
 pub mod check;
 mod compact;

@@ -343,7 +343,7 @@ impl Settler {
                 self.tables.remove(lsn, &tables);
             }
             // Readers see no reservations.
-            MetaEvent::Reserve(_) => {}
+            MetaEvent::Reserve(_) | MetaEvent::Term(_) => {}
         }
     }
 

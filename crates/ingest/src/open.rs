@@ -55,8 +55,10 @@ impl Engine {
             true => damaged(lost.error),
             false => lost.error,
         })?;
-        disk.with_ballast(|| store.meta.begin())?;
+        store.meta.begin();
         let wal = start_wal(&config, &world, files, term)?;
+        // Until the first record of the term is durable.
+        wal.hold();
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
         let started = engine.clock().now();
         let mut replay = Replay::new(&engine);
@@ -139,6 +141,7 @@ impl Engine {
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             appending: std::sync::atomic::AtomicUsize::new(0),
+            begun: std::sync::atomic::AtomicBool::new(false),
             config,
             world,
         })
@@ -158,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Starts the log thread and the keeper. Log files exist before the first load.
+    /// Starts the log thread, the keeper and the term. Log files exist before the first load.
     fn start(self: &Arc<Self>) -> Result<()> {
         self.show_reasons();
         self.disk.take_ballast();
@@ -175,6 +178,7 @@ impl Engine {
         }
         self.pool().dedicate("wal", Box::pin(Arc::clone(self.wal()).run()));
         self.pool().spawn("keeper", Box::pin(upkeep::run(Arc::clone(self))));
+        self.begin();
         Ok(())
     }
 }
@@ -241,7 +245,7 @@ fn start_wal(
     let options = WalOptions {
         file_bytes,
         wal_bytes_max: config.wal_bytes_max.bytes(),
-        kept_bytes: file_bytes / 4,
+        kept_bytes: config.wal_kept_bytes(),
         ..WalOptions::default()
     };
     let on_fatal = Arc::clone(&world.on_fatal);

@@ -22,6 +22,8 @@
 //!           payload  what a flush or merge did, a definition, or the ends of ids: u8 0 and the
 //!                    event, encoded by `meta::disk`, or u8 1, its CRC-32C u32 and the name of the
 //!                    file that holds it
+//! term      stamp    empty
+//!           payload  the groups that it ends, ids and label limits, encoded by `meta::disk`
 //! removal   not written yet; its number is reserved so that older servers reject it
 //! ```
 
@@ -30,7 +32,7 @@ use std::sync::Arc;
 use freshet_base::{
     DbId, Incarnation, PartitionId, Result, SchemaVersion, TableId, TabletId, TxnId, Version, err,
 };
-use freshet_meta::{Definition, LabelKind, MetaEvent, RowsetMeta, Truncate, disk};
+use freshet_meta::{Definition, LabelKind, MetaEvent, RowsetMeta, TermRecord, Truncate, disk};
 use freshet_schema::TableSchema;
 
 /// Maximum number of tables in a record, which keeps its stamp far below the size limit of stamps.
@@ -55,6 +57,8 @@ pub enum Kind {
     DatabaseDrop = 5,
     /// The result of a flush or merge, a definition, or a reservation of ids.
     Metadata = 6,
+    /// The first record of a term.
+    Term = 7,
 }
 
 impl Kind {
@@ -63,8 +67,8 @@ impl Kind {
     /// # Errors
     /// When the number is from a newer server.
     pub fn from_stored(number: u8) -> Result<Self> {
-        use Kind::{Barrier, DatabaseDrop, GroupEnd, Load, Metadata, Removal};
-        [Load, GroupEnd, Barrier, Removal, DatabaseDrop, Metadata]
+        use Kind::{Barrier, DatabaseDrop, GroupEnd, Load, Metadata, Removal, Term};
+        [Load, GroupEnd, Barrier, Removal, DatabaseDrop, Metadata, Term]
             .into_iter()
             .find(|kind| *kind as u8 == number)
             .ok_or_else(|| err!(Corruption, "log record of unknown kind {number}"))
@@ -73,7 +77,7 @@ impl Kind {
 
 /// Whether records of this kind change metadata.
 pub(crate) fn settles(kind: u8) -> bool {
-    let kinds = [Kind::Barrier, Kind::DatabaseDrop, Kind::Metadata];
+    let kinds = [Kind::Barrier, Kind::DatabaseDrop, Kind::Metadata, Kind::Term];
     kinds.iter().any(|settles| *settles as u8 == kind)
 }
 
@@ -137,6 +141,7 @@ pub enum Record<'a> {
     DatabaseDrop(DbId),
     /// The files or the definition of a table have changed.
     Metadata(MetadataBody<'a>),
+    Term(TermRecord),
 }
 
 /// Where the encoded event of a metadata record is.
@@ -165,8 +170,6 @@ pub enum GroupEndReason {
     Flush = 4,
     /// The server is shutting down.
     Shutdown = 5,
-    /// Its term ended without ending it, so replay did.
-    TermEnd = 6,
 }
 
 impl GroupEndReason {
@@ -178,7 +181,6 @@ impl GroupEndReason {
             Self::Barrier => "barrier",
             Self::Flush => "flush",
             Self::Shutdown => "shutdown",
-            Self::TermEnd => "term_end",
         }
     }
 }
@@ -348,7 +350,7 @@ pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
         Ok(Kind::Load) => PART_REST_BYTES,
         Ok(Kind::Barrier) => BARRIER_REST_BYTES,
         // These contain no rows that could be lost.
-        Ok(Kind::Removal | Kind::DatabaseDrop) | Err(_) => return tables,
+        Ok(Kind::Removal | Kind::DatabaseDrop | Kind::Term) | Err(_) => return tables,
     };
     for _ in 0..stamp.u16().unwrap_or(0) {
         let Ok(table) = stamp.u64() else { break };
@@ -377,6 +379,9 @@ pub fn decode<'a>(kind: u8, stamp: &'a [u8], payload: &'a [u8]) -> Result<Record
         Kind::Barrier => decode_barrier(stamp, Reader(payload)),
         Kind::DatabaseDrop => Ok(Record::DatabaseDrop(DbId(stamp.u64()?))),
         Kind::Metadata => Reader(payload).metadata().map(Record::Metadata),
+        Kind::Term => disk::decode(payload)
+            .map(Record::Term)
+            .map_err(|error| err!(Corruption, "the record of a term is unreadable: {error}")),
         Kind::Removal => {
             Err(err!(Corruption, "a record that removes rows was written by a newer server"))
         }

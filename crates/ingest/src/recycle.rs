@@ -41,7 +41,8 @@ impl Engine {
         {
             self.run_blocking(running, |engine| engine.log_files.make());
         }
-        if let Some(ends) = self.meta().ids().refilled()
+        if self.has_begun()
+            && let Some(ends) = self.meta().ids().refilled()
             && let Some(running) = jobs.ids.begin()
         {
             let settler = Arc::clone(&self.settler);
@@ -106,6 +107,9 @@ impl Engine {
 
     /// The position up to which the log should be freed now, if it should.
     fn turn_due(&self) -> Option<LogPosition> {
+        if !self.has_begun() {
+            return None;
+        }
         let stats = self.wal().stats();
         let turn_bytes = self.config().wal_bytes_max.bytes() / TURN_PARTS;
         if stats.live_bytes < turn_bytes && stats.room_waiters == 0 {
@@ -120,9 +124,37 @@ impl Engine {
         let up_to = position.lsn;
         self.horizon().wait(up_to).await;
         self.settler.settle_due();
+        let tables = self.flush_large(up_to).await?;
+        self.put_aside(&tables, position).await
+    }
+
+    /// Frees the log up to `position` before the first record of the term, for which there may be
+    /// too little room. No flush could say what it did, so everything goes to the side file, which
+    /// holds no more than memory does. Groups go there open, and end with the term.
+    ///
+    /// # Errors
+    /// When the side file or metadata cannot be written.
+    pub(crate) async fn free_before_term(self: &Arc<Self>, position: LogPosition) -> Result<()> {
+        assert!(!self.has_begun(), "behind the first record there are turns");
+        let tables = self.tables_below(position.lsn).into_iter().map(|(_, state)| state);
+        let freed = self.put_aside(&tables.collect::<Vec<_>>(), position).await;
+        freed.inspect_err(|error| {
+            self.disk.give_up_for(error);
+            self.remove_unfinished_side_files();
+        })
+    }
+
+    /// Writes what tables have in the log up to `position` to the side file, and frees the log.
+    async fn put_aside(
+        self: &Arc<Self>,
+        tables: &[Arc<TableState>],
+        position: LogPosition,
+    ) -> Result<()> {
+        self.failpoints().pass("put-aside").map_err(|e| Error::io("side file", e))?;
+        let up_to = position.lsn;
         let mut versions = Vec::new();
         let mut side = None;
-        for state in &self.flush_large(up_to).await? {
+        for state in tables {
             let _flushing = state.flushing.lock().await;
             self.settler.events_settled(state).await;
             self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;

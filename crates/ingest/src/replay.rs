@@ -4,14 +4,14 @@
 //! so rows that are already in files do not enter memory, and a replay needs no more memory than
 //! was used at the crash. Records are applied to a table as they were originally; the
 //! [`TableLog`](freshet_storage::fold::TableLog) skips what metadata and files already contain.
-//! Groups that were open at the end of a term end with it, in table order; nothing is written for
-//! that, so a replay can be repeated.
+//! Groups that were open at the end of a term end with the first record of a later one. Where the
+//! log has none yet they stay open, so a replay can be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use freshet_base::{Error, Incarnation, Lsn, Result, TableId, Term, TxnId, err, task};
-use freshet_meta::{LabelTime, Truncate};
+use freshet_base::{Error, Incarnation, Lsn, Result, TableId, TxnId, err, task};
+use freshet_meta::{LabelTime, TermRecord, Truncate};
 use freshet_schema::row;
 use freshet_storage::delta::Payload;
 use freshet_storage::fold::{Barrier, Body, Event, Load, LostTruncate};
@@ -37,9 +37,6 @@ pub struct Replay<'a> {
     engine: &'a Arc<Engine>,
     /// Tables that may have an open group at this position of the log.
     grouped: BTreeSet<TableId>,
-    /// The term of the last record.
-    term: Term,
-    last: Lsn,
     /// Rows that cannot be read without the given-up record of an ALTER, by table.
     lost: BTreeMap<TableId, u64>,
     done: Replayed,
@@ -48,15 +45,7 @@ pub struct Replay<'a> {
 impl<'a> Replay<'a> {
     /// A replay into `engine`, whose tables are in the state of metadata.
     pub fn new(engine: &'a Arc<Engine>) -> Self {
-        let recycled = engine.meta().log_state().recycled;
-        Self {
-            engine,
-            grouped: BTreeSet::new(),
-            term: recycled.term,
-            last: recycled.lsn,
-            lost: BTreeMap::new(),
-            done: Replayed::default(),
-        }
+        Self { engine, grouped: BTreeSet::new(), lost: BTreeMap::new(), done: Replayed::default() }
     }
 
     /// Restores an entry of the side file: rows of a small table that were unflushed when the log
@@ -67,8 +56,8 @@ impl<'a> Replay<'a> {
     pub fn side(&mut self, entry: &SideEntry) -> Result<()> {
         let Some(state) = self.engine.table_state(entry.table) else { return Ok(()) };
         let (incarnation, version) = (state.incarnation(), state.version());
-        // Groups that had ended are already counted. An open one ends later in the log or with its
-        // term.
+        // Groups that had ended are already counted. An open one ends later in the log, or with the
+        // next term.
         let ends_with = (!entry.open).then_some(version);
         if entry.open {
             self.grouped.insert(entry.table);
@@ -93,10 +82,6 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// When the record is invalid for this version.
     pub fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
-        if std::mem::replace(&mut self.term, record.term) != record.term {
-            self.end_term();
-        }
-        self.last = record.lsn;
         self.done.records += 1;
         self.done.bytes += record.payload.len() as u64;
         let at = |error: Error| error.context(format_args!("log record {}", record.lsn));
@@ -111,6 +96,7 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::GroupEnd(end) => self.end_group(&end, record.lsn),
+            Record::Term(term) => self.begin_term(&term, record.lsn),
             // They had settled before the first record was replayed.
             Record::Metadata(_) | Record::DatabaseDrop(_) => {}
             Record::Barrier { body, tables } => {
@@ -122,9 +108,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ends the last term, and with it all open groups.
-    pub fn finish(mut self) -> Replayed {
-        self.end_term();
+    /// Ends the replay.
+    pub fn finish(self) -> Replayed {
         for (table, rows) in &self.lost {
             let name = self.engine.table_state(*table).map(|state| state.name());
             tracing::warn!(
@@ -235,11 +220,23 @@ impl<'a> Replay<'a> {
         self.enter(&state, lsn, Event::Barrier { barrier, ended, version });
     }
 
-    /// Ends all groups that were open at the end of the term.
-    fn end_term(&mut self) {
-        for table in std::mem::take(&mut self.grouped) {
-            if let Some(state) = self.engine.table_state(table) {
-                self.enter(&state, self.last, Event::TermEnd);
+    /// Ends the groups that the record of a term names. A group that it does not name although it
+    /// is open lost its end in a hole: whoever wrote the record had read that end.
+    fn begin_term(&mut self, term: &TermRecord, lsn: Lsn) {
+        self.engine.meta().labels().begin_term(lsn, term.labels);
+        let ended = term.ended.iter().map(|left| (left.table, (left.txn, left.version)));
+        let ended = ended.collect::<BTreeMap<_, _>>();
+        // Another record follows for the tables above.
+        let next = match (term.more, ended.last_key_value()) {
+            (true, Some((last, _))) => self.grouped.split_off(&TableId(last.get() + 1)),
+            _ => BTreeSet::new(),
+        };
+        let grouped = std::mem::replace(&mut self.grouped, next);
+        for table in grouped.into_iter().chain(ended.keys().copied()).collect::<BTreeSet<_>>() {
+            let Some(state) = self.engine.table_state(table) else { continue };
+            let ended = ended.get(&table).copied();
+            if ended.is_some() || state.lock().log().open().is_some() {
+                self.enter(&state, lsn, Event::Term { ended });
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use freshet_base::clock::ClockRef;
 use freshet_base::io::FsRef;
 use freshet_base::{Error, ErrorCode, Lsn, Result, Term, bail, err};
-use freshet_meta::{AcceptedHole, LogFileRecord, Meta, MetaConfig, RedbStore};
+use freshet_meta::{AcceptedHole, LogFileRecord, Meta, RedbStore};
 use freshet_storage::DataDir;
 use freshet_wal::{
     FileState, Hole, LogFile, NewTerm, Scan, ScanError, ScanInput, Secret, TermFile, highest_term,
@@ -236,8 +236,7 @@ fn open_meta(config: &EngineConfig, world: &World) -> Result<Meta> {
         path,
         Arc::new(move |message: &str| on_fatal(message)),
     )?;
-    let meta_config = MetaConfig { labels: config.labels };
-    Meta::open(Arc::new(store), ClockRef::clone(&world.clock), meta_config)
+    Meta::open(Arc::new(store), ClockRef::clone(&world.clock))
 }
 
 pub(crate) fn damaged(error: impl std::error::Error + Send + Sync + 'static) -> Error {

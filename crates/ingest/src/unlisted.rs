@@ -61,8 +61,14 @@ impl Drop for UnpublishedTable {
         if self.listed || self.engine.keeper().is_stopping() {
             return;
         }
-        let (engine, appends) = (Arc::clone(&self.engine), self.engine.appends());
-        let id = self.target.id();
+        self.engine.drop_unlisted_later(self.target.id());
+    }
+}
+
+impl Engine {
+    /// Drops a table that was never listed, in the background, as soon as the log has room.
+    pub(crate) fn drop_unlisted_later(self: &Arc<Self>, id: TableId) {
+        let (engine, appends) = (Arc::clone(self), self.appends());
         let gone = async move {
             let _appends = appends;
             loop {
@@ -82,11 +88,9 @@ impl Drop for UnpublishedTable {
                 }
             }
         };
-        self.engine.pool().spawn("drop-unlisted", Box::pin(gone));
+        self.pool().spawn("drop-unlisted", Box::pin(gone));
     }
-}
 
-impl Engine {
     /// Creates a table that has no name yet, to be filled with its first rows.
     ///
     /// # Errors

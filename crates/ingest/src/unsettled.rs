@@ -72,6 +72,9 @@ impl StoppedStore {
                     let parts = parts.iter().map(|(_, part)| (part.table, part.schema_version));
                     self.note_lost_schemas(parts, &mut lost_schemas);
                 }
+                Record::Term(term) => {
+                    self.settle_one(record.lsn, &MetaEvent::Term(term), has_holes);
+                }
                 Record::GroupEnd(_) => {}
             }
         }

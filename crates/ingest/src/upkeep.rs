@@ -34,11 +34,14 @@ const FAILED_FLUSH_PAUSE: Duration = Duration::from_millis(500);
 pub async fn run(engine: Arc<Engine>) {
     let keeper = engine.keeper();
     while !keeper.is_stopping() {
-        end_due_groups(&engine);
-        plan_flushes(&engine);
         engine.disk.keep_ballast();
         engine.keep_log();
-        engine.compactor.plan();
+        // Before that, nothing could say in the log what it did.
+        if engine.has_begun() {
+            end_due_groups(&engine);
+            plan_flushes(&engine);
+            engine.compactor.plan();
+        }
         engine.sweeper.plan();
         let tick = engine.clock().now().saturating_add(TICK);
         let next = keeper.next_due().map_or(tick, |due| due.min(tick));

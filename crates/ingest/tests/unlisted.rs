@@ -63,7 +63,10 @@ fn a_crash_leaves_nothing_of_a_table_without_a_name() {
         let id = table.target().id();
         let engine = crash(&store, engine, table);
         assert_eq!(names(&engine), ["t"]);
-        assert!(engine.table_state(id).is_none() && engine.catalog().table_by_id(id).is_none());
+        // Once the term has begun.
+        wait_until("it is dropped", || {
+            engine.table_state(id).is_none() && engine.catalog().table_by_id(id).is_none()
+        });
         assert_eq!(rows_of(&engine, other, Freshness::Committed), [(1, 10), (2, 20)]);
         // The name is free, and none of the old rows reappear under it, even after the next start.
         let next = create_table(&engine, "u");

@@ -16,6 +16,7 @@ mod log;
 mod number;
 mod rowset;
 mod table;
+mod term;
 mod user;
 
 use prost::Message;

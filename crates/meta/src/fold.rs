@@ -18,6 +18,7 @@ use crate::keys;
 use crate::names;
 use crate::rowset::RowsetMeta;
 use crate::store::MetaStore;
+use crate::term::TermRecord;
 
 /// How far a table is flushed. Incarnations are in the table's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,6 +124,8 @@ pub enum MetaEvent {
     DropDatabase(DbId),
     /// Ids below these ends are reserved.
     Reserve(IdEnds),
+    /// A term begins.
+    Term(TermRecord),
 }
 
 /// The metadata of a table.
@@ -327,6 +330,8 @@ impl Fold {
             }
             MetaEvent::DropDatabase(id) => self.remove_database(*id),
             MetaEvent::Reserve(ends) => self.reserve(*ends),
+            // The ends of its groups, and what it says of labels, enter with rows and labels.
+            MetaEvent::Term(term) => self.reserve(term.ids),
         }
     }
 

@@ -16,6 +16,7 @@ pub(crate) const TABLES: &str = "/table/";
 pub(crate) const ROWSETS: &str = "/rowset/";
 pub(crate) const LABELS: &str = "/label/";
 pub(crate) const LABEL_CLOCK: &str = "/label-clock";
+pub(crate) const LABEL_LIMITS: &str = "/label-limits";
 pub(crate) const USERS: &str = "/user/";
 
 pub(crate) fn database(id: DbId) -> String {

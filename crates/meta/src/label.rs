@@ -20,42 +20,14 @@ use parking_lot::Mutex;
 use crate::keys;
 use crate::store::{Batch, MetaStore};
 
+mod limits;
+
+use limits::LimitsInLog;
+pub use limits::{LabelKind, LabelLimits};
+
 /// Maximum length of a label, in characters.
 pub const LABEL_CHARS_MAX: usize = 128;
 const LABEL_REGEX: &str = "^[-_A-Za-z0-9:]{1,128}$";
-
-/// How long and how many labels are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LabelLimits {
-    /// Retention of labels of INSERT and two-phase loads.
-    pub keep: Duration,
-    /// Retention of labels of stream loads.
-    pub keep_streaming: Duration,
-    /// Maximum number of finished labels per database; each needs about 300 bytes.
-    pub finished_max: usize,
-    /// Maximum number of labels of running loads per database.
-    pub running_max: usize,
-}
-
-impl Default for LabelLimits {
-    fn default() -> Self {
-        Self {
-            keep: Duration::from_secs(3 * 24 * 3600),
-            keep_streaming: Duration::from_secs(12 * 3600),
-            finished_max: 200_000,
-            running_max: 1000,
-        }
-    }
-}
-
-/// Determines the retention of a label.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LabelKind {
-    /// INSERT WITH LABEL, BEGIN WITH LABEL and two-phase loads.
-    Statement,
-    /// Stream loads.
-    Streaming,
-}
 
 /// The state of a label's load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -267,7 +239,7 @@ impl DbLabels {
 
 /// The labels of all databases.
 pub struct LabelBook {
-    limits: LabelLimits,
+    limits: Mutex<LimitsInLog>,
     clock: Arc<LogClock>,
     wall: ClockRef,
     databases: Mutex<HashMap<DbId, DbLabels>>,
@@ -275,7 +247,7 @@ pub struct LabelBook {
 
 impl std::fmt::Debug for LabelBook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LabelBook({:?})", self.limits)
+        write!(f, "LabelBook({:?})", self.limits.lock().last())
     }
 }
 
@@ -285,6 +257,8 @@ pub(crate) struct Saving {
     put: Vec<Arc<LabelRecord>>,
     delete: Vec<(DbId, String)>,
     clock_micros: i64,
+    /// The limits at the position up to which labels are saved.
+    limits: Option<(Lsn, LabelLimits)>,
 }
 
 impl Saving {
@@ -293,8 +267,12 @@ impl Saving {
             (keys::label(record.db, &record.label), keys::encode(record.as_ref()))
         };
         let clock = (keys::LABEL_CLOCK.to_owned(), keys::encode(&self.clock_micros));
+        let limits = |(_, limits): &(Lsn, LabelLimits)| {
+            (keys::LABEL_LIMITS.to_owned(), keys::encode(limits))
+        };
+        let others = [clock].into_iter().chain(self.limits.iter().map(limits));
         Batch {
-            put: self.put.iter().map(put).chain([clock]).collect(),
+            put: self.put.iter().map(put).chain(others).collect(),
             delete: self.delete.iter().map(|(db, label)| keys::label(*db, label)).collect(),
             ..Batch::default()
         }
@@ -302,11 +280,12 @@ impl Saving {
 }
 
 impl LabelBook {
-    pub(crate) fn load(
-        store: &dyn MetaStore,
-        limits: LabelLimits,
-        clock: ClockRef,
-    ) -> Result<Self> {
+    pub(crate) fn load(store: &dyn MetaStore, clock: ClockRef) -> Result<Self> {
+        let limits = match store.get(keys::LABEL_LIMITS)? {
+            Some(bytes) => Some(keys::decode::<LabelLimits>(keys::LABEL_LIMITS, &bytes)?),
+            None => None,
+        };
+        let limits = Mutex::new(LimitsInLog::new(limits));
         let saved_micros = match store.get(keys::LABEL_CLOCK)? {
             Some(bytes) => Some(keys::decode::<i64>(keys::LABEL_CLOCK, &bytes)?),
             None => None,
@@ -331,6 +310,7 @@ impl LabelBook {
     /// yet.
     pub fn claim(self: &Arc<Self>, db: DbId, label: &str, kind: LabelKind) -> Result<ClaimOutcome> {
         check_label(label)?;
+        let limits = self.limits();
         let mut databases = self.databases.lock();
         let labels = databases.entry(db).or_default();
         let now_micros = self.clock.now_micros();
@@ -338,16 +318,16 @@ impl LabelBook {
         if let Some(entry) = labels.entries.get(label) {
             return Ok(ClaimOutcome::Used(used(label, entry)));
         }
-        if labels.running >= self.limits.running_max {
+        if labels.running >= limits.running_max {
             bail!(
                 OutOfRoom,
                 "current running txns on db {db} is {}, larger than limit {}",
                 labels.running,
-                self.limits.running_max
+                limits.running_max
             );
         }
-        if let Some(wait) = labels.full_for(self.limits.finished_max, now_micros) {
-            return Err(self.full(wait));
+        if let Some(wait) = labels.full_for(limits.finished_max, now_micros) {
+            return Err(full(limits, wait));
         }
         labels.entries.insert(label.to_owned(), Entry::Running);
         labels.running += 1;
@@ -355,19 +335,15 @@ impl LabelBook {
         Ok(ClaimOutcome::New(Claim { book, db, label, kind, wall_micros, committed: false }))
     }
 
-    fn full(&self, wait: Duration) -> Error {
-        let LabelLimits { keep, keep_streaming, finished_max, .. } = self.limits;
-        let error = err!(
-            OutOfRoom,
-            "the database remembers {finished_max} labels, which is all that labels_max allows, \
-             and none may be forgotten yet: those of stream loads are kept for {} of service, \
-             those of statements for {}. The next place is free in {}; until then load without a \
-             label, or raise labels_max",
-            Readable(keep_streaming),
-            Readable(keep),
-            Readable(wait)
-        );
-        error.with_retry(Retry::After(wait))
+    /// The limits at the end of the log.
+    pub fn limits(&self) -> LabelLimits {
+        self.limits.lock().last()
+    }
+
+    /// Enters the record of a term at `lsn`: labels behind it are kept as it says. Called in the
+    /// order of the log.
+    pub fn begin_term(&self, lsn: Lsn, limits: LabelLimits) {
+        self.limits.lock().enter(lsn, limits);
     }
 
     /// The use of a label, if it is used.
@@ -413,18 +389,14 @@ impl LabelBook {
         lsn: Lsn,
         time: LabelTime,
     ) {
-        let keep = match kind {
-            LabelKind::Statement => self.limits.keep,
-            LabelKind::Streaming => self.limits.keep_streaming,
-        };
-        let keep_micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let limits = self.limits.lock().at(lsn);
         let record = LabelRecord {
             db,
             label: label.to_owned(),
             txn,
             lsn,
             finished_micros: time.wall_micros,
-            expires_micros: time.log_micros.saturating_add(keep_micros),
+            expires_micros: limits.expires_micros(kind, time.log_micros),
         };
         let mut databases = self.databases.lock();
         databases.entry(db).or_default().insert(Arc::new(record), false);
@@ -453,7 +425,8 @@ impl LabelBook {
     /// The changes that bring the store up to date with labels up to `lsn`.
     pub(crate) fn save(&self, lsn: Lsn) -> Saving {
         let now_micros = self.clock.now_micros();
-        let mut saving = Saving { clock_micros: now_micros, ..Saving::default() };
+        let limits = Some((lsn, self.limits.lock().at(lsn)));
+        let mut saving = Saving { clock_micros: now_micros, limits, ..Saving::default() };
         for (db, labels) in self.databases.lock().iter_mut() {
             labels.trim(now_micros);
             let put = labels.unsaved.range(..=lsn).map(|(_, record)| Arc::clone(record));
@@ -472,6 +445,9 @@ impl LabelBook {
 
     /// Notes that `saving` is in the store.
     pub(crate) fn saved(&self, saving: &Saving) {
+        if let Some((lsn, _)) = saving.limits {
+            self.limits.lock().saved(lsn);
+        }
         let mut databases = self.databases.lock();
         for record in &saving.put {
             let Some(labels) = databases.get_mut(&record.db) else { continue };
@@ -487,6 +463,21 @@ impl LabelBook {
             }
         }
     }
+}
+
+fn full(limits: LabelLimits, wait: Duration) -> Error {
+    let LabelLimits { keep, keep_streaming, finished_max, .. } = limits;
+    let error = err!(
+        OutOfRoom,
+        "the database remembers {finished_max} labels, which is all that labels_max allows, \
+         and none may be forgotten yet: those of stream loads are kept for {} of service, \
+         those of statements for {}. The next place is free in {}; until then load without a \
+         label, or raise labels_max",
+        Readable(keep_streaming),
+        Readable(keep),
+        Readable(wait)
+    );
+    error.with_retry(Retry::After(wait))
 }
 
 /// Formats a duration for error messages.

@@ -40,6 +40,7 @@ mod rowset;
 mod show;
 mod spec;
 pub mod store;
+mod term;
 #[cfg(test)]
 mod test;
 mod user;
@@ -60,7 +61,7 @@ pub use label::{
     LabelState, LabelTime, UsedLabel,
 };
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};
-pub use meta::{Meta, MetaConfig};
+pub use meta::Meta;
 pub use privilege::{Privilege, Privileges};
 pub use reserve::Ids;
 pub use rowset::{KeyRange, RowsetMeta, SegmentMeta};
@@ -70,4 +71,5 @@ pub use spec::{
     TableSpec,
 };
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
+pub use term::{LeftOpen, TermRecord};
 pub use user::{Account, AuthData, Grant, GrantObject, User};

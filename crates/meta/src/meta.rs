@@ -10,19 +10,13 @@ use parking_lot::Mutex;
 use crate::catalog::Catalog;
 use crate::fold::{Flushed, Fold, MetaEvent, Truncate};
 use crate::ids::IdBlocks;
-use crate::label::{LabelBook, LabelLimits};
+use crate::label::LabelBook;
 use crate::log_state::LogState;
 use crate::privilege::{Privilege, Privileges};
 use crate::rowset::RowsetMeta;
 use crate::store::{Batch, MetaStore};
 use crate::user::{Account, AuthData, GrantObject, User};
 use crate::{format, keys};
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MetaConfig {
-    /// How long and how many labels are kept.
-    pub labels: LabelLimits,
-}
 
 /// All metadata of a server. Records of the log change memory first and the store later; calls that
 /// change anything else block until the change is durable.
@@ -40,7 +34,7 @@ pub struct Meta {
     /// The contents of the store.
     pub(crate) saved: ArcSwap<Fold>,
     pub(crate) log: Mutex<LogState>,
-    /// Empty until a start has reserved ids.
+    /// Empty until a start begins its term.
     pub(crate) id_blocks: OnceLock<IdBlocks>,
     labels: Arc<LabelBook>,
 }
@@ -60,11 +54,11 @@ impl Meta {
     ///
     /// # Errors
     /// When the store is from a newer version or cannot be read.
-    pub fn open(store: Arc<dyn MetaStore>, clock: ClockRef, config: MetaConfig) -> Result<Self> {
+    pub fn open(store: Arc<dyn MetaStore>, clock: ClockRef) -> Result<Self> {
         format::check(store.as_ref())?;
         ensure_root(store.as_ref())?;
         let fold = Fold::load(store.as_ref())?;
-        let labels = LabelBook::load(store.as_ref(), config.labels, clock.clone())?;
+        let labels = LabelBook::load(store.as_ref(), clock.clone())?;
         Ok(Self {
             catalog: ArcSwap::new(Arc::clone(&fold.catalog)),
             saved: ArcSwap::from_pointee(fold.clone()),
@@ -155,29 +149,14 @@ impl Meta {
         self.edit(|fold| fold.skip_schemas(table, lost));
     }
 
-    /// Begins to serve, once the whole log has settled: any id below an end in it may have been
-    /// assigned. One commit reserves ids, and removes tables whose CREATE TABLE AS SELECT did not
-    /// end before the log did; it was never acknowledged.
-    ///
-    /// # Errors
-    /// When the disk is full.
+    /// Begins to assign ids, once the whole log has settled: any id below an end in it may have
+    /// been assigned. Until the record of the term has settled, taking an id commits.
     ///
     /// # Panics
     /// When it is called twice.
-    pub fn begin(&self) -> Result<()> {
-        let catalog = self.catalog();
-        let unlisted = catalog.tables().filter(|table| table.unlisted).map(|table| table.id);
-        let unlisted = unlisted.collect::<Vec<_>>();
-        let from = self.fold().ids;
-        let to = from.further(1);
-        self.commit(Change::of_fold(move |fold| {
-            for id in &unlisted {
-                fold.remove_table(*id);
-            }
-            fold.reserve(to);
-        }))?;
-        self.id_blocks.set(IdBlocks::new(from, to)).expect("a start begins once");
-        Ok(())
+    pub fn begin(&self) {
+        let ids = self.fold().ids;
+        self.id_blocks.set(IdBlocks::new(ids, ids)).expect("a start begins once");
     }
 
     /// Leaves out all ids that this many lost records may have reserved: each a block of a kind.

@@ -40,6 +40,11 @@ impl<'a> Ids<'a> {
         self.take(IdKind::Txn).map(TxnId)
     }
 
+    /// The ends to reserve by the record of a term: a block of each kind.
+    pub fn of_term(self) -> IdEnds {
+        self.0.fold().ids.further(1)
+    }
+
     /// The ends to reserve by a record ([`crate::MetaEvent::Reserve`]), once more than half of a
     /// block is used. To be asked regularly, so that taking an id needs no commit.
     pub fn refilled(self) -> Option<IdEnds> {
@@ -70,7 +75,7 @@ impl<'a> Ids<'a> {
     }
 
     fn blocks(self) -> &'a IdBlocks {
-        self.0.id_blocks.get().expect("a start reserves ids before any is taken")
+        self.0.id_blocks.get().expect("a start begins before any id is taken")
     }
 }
 
@@ -81,7 +86,7 @@ mod tests {
     use super::*;
     use crate::fold::MetaEvent;
     use crate::store::{MemStore, MetaStore};
-    use crate::test::{begin, meta, open};
+    use crate::test::{begin, begin_term, meta, open};
 
     /// The end of the reserved table ids that is in a store.
     fn saved(store: &Arc<dyn MetaStore>) -> u64 {
@@ -121,9 +126,9 @@ mod tests {
         let again = open(store.clone());
         assert!(records.iter().all(|record| again.settle_next(record)));
         assert_eq!(again.fold().ids, meta.fold().ids);
-        again.begin().unwrap();
+        begin_term(&again);
         assert_eq!(again.ids().table().unwrap().get(), reserved + 1_000);
-        assert_eq!(saved(&store), reserved + 1_100);
+        assert_eq!(again.fold().ids.of(IdKind::Table), reserved + 1_100);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use freshet_base::{
 use freshet_schema::{ColumnType, Table, TableForm, TableSchema};
 
 use crate::{
-    BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MemStore, Meta, MetaConfig,
-    MetaEvent, MetaStore, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec,
+    BucketsSpec, ColumnSpec, Definition, DistributionSpec, KeyRange, MemStore, Meta, MetaEvent,
+    MetaStore, Publish, Replacement, RowsetMeta, SchemaChange, SegmentMeta, TableSpec, TermRecord,
     Truncate,
 };
 
@@ -56,13 +56,21 @@ pub(crate) fn meta() -> Meta {
 /// Opens a store whose log has nothing to settle, as a start does.
 pub(crate) fn begin(store: Arc<dyn MetaStore>) -> Meta {
     let meta = open(store);
-    meta.begin().unwrap();
+    begin_term(&meta);
     meta
+}
+
+/// Settles the record of a term, and writes a checkpoint.
+pub(crate) fn begin_term(meta: &Meta) {
+    meta.begin();
+    let term = TermRecord { ids: meta.ids().of_term(), ..TermRecord::default() };
+    assert!(meta.settle_next(&MetaEvent::Term(term)));
+    meta.checkpoint().unwrap();
 }
 
 /// Opens a store as a tool does.
 pub(crate) fn open(store: Arc<dyn MetaStore>) -> Meta {
-    Meta::open(store, Arc::<TestClock>::default(), MetaConfig::default()).unwrap()
+    Meta::open(store, Arc::<TestClock>::default()).unwrap()
 }
 
 pub(crate) const INT: ColumnType = ColumnType::Int { unsigned: false };

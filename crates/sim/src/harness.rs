@@ -154,11 +154,29 @@ impl Sim {
         Some(opened.map(|engine| self.engine = Some(engine)))
     }
 
-    /// Opens the store, retrying after crashes, and compares it with the model.
+    /// Opens the store, retrying after crashes, and compares it with the model, before its term
+    /// begins and after that.
     ///
     /// # Panics
     /// When it cannot be opened, or differs.
     pub fn open(&mut self) {
+        loop {
+            self.open_to_read();
+            let engine = Arc::clone(self.engine());
+            // On a full log it begins later.
+            if self.run(async move { engine.begun().await }).is_some() {
+                break self.check();
+            }
+            assert!(self.fs.has_crashed(), "the term began with {:?}", self.fatal());
+            self.end_life(Death::PowerCut);
+        }
+    }
+
+    /// Like [`Self::open`], but does not wait until the term begins.
+    ///
+    /// # Panics
+    /// When it cannot be opened, or differs.
+    pub fn open_to_read(&mut self) {
         loop {
             match self.try_open() {
                 Some(Ok(())) => break,

@@ -81,8 +81,8 @@ pub struct Counts {
 #[derive(Default)]
 pub struct Model {
     events: BTreeMap<Lsn, Event>,
-    /// Records of earlier terms, whose groups have ended.
-    earlier_runs_to: Lsn,
+    /// The first records of lives, which end the groups that earlier ones left open.
+    terms: BTreeSet<Lsn>,
     acknowledged_to: Lsn,
     next_id: i64,
     /// Versions of tables at records, which must never decrease.
@@ -155,7 +155,9 @@ impl Model {
         self.counts.lost += lost.len() as u64;
         self.counts.restarts += 1;
         self.versions.retain(|(_, lsn), _| *lsn <= log_end);
-        self.earlier_runs_to = log_end;
+        self.terms.split_off(&log_end.next());
+        // Where its first record will be, once it is durable.
+        self.terms.insert(log_end.next());
         self.file_rows.clear();
         for state in engine.table_states() {
             let version = state.version();
@@ -169,6 +171,7 @@ impl Model {
         let kept = self.events.split_off(&last.next());
         self.counts.lost += self.events.split_off(&first).len() as u64;
         self.events.extend(kept);
+        self.terms.retain(|term| *term < first || *term > last);
     }
 
     /// The LSN of the last TRUNCATE.
@@ -234,7 +237,7 @@ impl Model {
             Freshness::Committed => expected.rows(&read.schema, |_| true),
             Freshness::Published => {
                 let seen = rows.iter().map(|row| row.id).collect::<BTreeSet<_>>();
-                self.check_groups(expected, &seen);
+                self.check_groups(expected, &seen, horizon);
                 expected.rows(&read.schema, |part| seen.contains(&part.ids.start))
             }
         };
@@ -245,11 +248,12 @@ impl Model {
     }
 
     /// Readers with `published` freshness must see complete groups: all of their loads or none.
-    fn check_groups(&self, expected: &ExpectedTable, seen: &BTreeSet<i64>) {
+    fn check_groups(&self, expected: &ExpectedTable, seen: &BTreeSet<i64>, horizon: Lsn) {
+        let term = self.terms.range(..=horizon).next_back();
         let mut shown = BTreeMap::new();
         for (lsn, part) in &expected.parts {
             let is_seen = seen.contains(&part.ids.start);
-            if !part.grouped || *lsn <= self.earlier_runs_to {
+            if !part.grouped || term.is_some_and(|term| lsn < term) {
                 assert!(is_seen, "the group of {lsn} has ended, and is not published");
             } else {
                 let first = *shown.entry(part.txn).or_insert(is_seen);

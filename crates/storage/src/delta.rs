@@ -191,12 +191,6 @@ impl Delta {
         self.push_event(lsn, Event::GroupEnd(txn));
     }
 
-    /// Adds the end of a commit group that was open when its process ended: there is no record of
-    /// it.
-    pub(crate) fn end_term(&self, txn: TxnId, lsn: Lsn) {
-        self.push_event(lsn, Event::TermEnd(txn));
-    }
-
     /// Freezes what a flush takes: seals the open node, so that later records go to new nodes.
     /// Returns the last LSN in it, zero if there was none.
     pub fn freeze(&self) -> Lsn {

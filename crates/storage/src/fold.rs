@@ -30,9 +30,12 @@ pub enum Event<'a> {
         /// The table's new version.
         version: Version,
     },
-    /// The process that wrote the log ends, and with it the commit group that it left open. There
-    /// is no record of this; it comes after the last record of the process.
-    TermEnd,
+    /// A term begins, and with that the commit group ends that an earlier one left open.
+    Term {
+        /// The group's transaction, and the table's new version. `None` if the record does not name
+        /// the table although it has an open group: the record that ended it was given up.
+        ended: Option<(TxnId, Version)>,
+    },
     /// TRUNCATE, ALTER or DROP.
     Barrier {
         barrier: Barrier,
@@ -184,16 +187,14 @@ impl TableLog {
     /// follows a DROP.
     pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
         let table = self.delta.table();
-        // TermEnd has no record: it comes for all tables, at the last record of any of them.
-        let is_record = !matches!(event, Event::TermEnd);
-        assert!(!(self.dropped && is_record), "record {at} of table {table} is behind its DROP");
-        let is_next = if is_record { self.applied < at } else { self.applied <= at };
+        assert!(!self.dropped, "record {at} of table {table} is behind its DROP");
+        let is_next = self.applied < at;
         assert!(is_next, "record {at} of table {table} comes behind {}", self.applied);
         self.applied = at;
         match event {
             Event::Load(load) => return self.enter_load(at, load),
             Event::GroupEnd { txn, version } => self.end_group(at, txn, version),
-            Event::TermEnd => self.end_term(at),
+            Event::Term { ended } => self.begin_term(at, ended),
             Event::Barrier { barrier, ended, version } => {
                 // A group that is open although the record ended none lost its end in a hole.
                 match ended.or(self.open) {
@@ -253,7 +254,10 @@ impl TableLog {
             Some(version) if fills_group => self.end_group(at, txn, version),
             Some(version) => self.count(at, version),
             // Even if versions are counted further: the group may end after that position.
-            None => self.open = Some(txn),
+            None if at > self.flushed => self.open = Some(txn),
+            // A flush ends the open group first. The record that did so may have been given up; if
+            // the group were open here, a later term would end it again, with one version too many.
+            None => {}
         }
         full
     }
@@ -276,18 +280,16 @@ impl TableLog {
         self.count(at, version);
     }
 
-    fn end_term(&mut self, at: Lsn) {
-        let Some(txn) = self.open.take() else { return };
-        // A flush ends the open group first, so files reach to here only where this end is known.
-        if at <= self.flushed {
-            return;
+    /// No group is open behind this, whatever is missing in the log.
+    fn begin_term(&mut self, at: Lsn, ended: Option<(TxnId, Version)>) {
+        let lost = self.open.filter(|open| ended.is_none_or(|(txn, _)| txn != *open));
+        if let Some(open) = lost {
+            self.end_group(at, open, self.version.next());
         }
-        self.delta.end_term(txn, at);
-        // Also where versions are counted just up to here: the log may have been recycled to its
-        // last record, while a record that ended the group behind it was lost.
-        if at >= self.counted {
-            self.version = self.version.next();
+        if let Some((txn, version)) = ended {
+            self.end_group(at, txn, version);
         }
+        assert_eq!(self.open, None, "no group outlives a term");
     }
 
     fn enter_barrier(&mut self, at: Lsn, barrier: Barrier) {

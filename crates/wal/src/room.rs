@@ -33,6 +33,8 @@ struct State {
     /// Space reserved by rooms and by records not written yet.
     promised_bytes: u64,
     waiters: Waiters,
+    /// Whether only the first record of the term may be appended.
+    held: bool,
 }
 
 /// Waiters for space, each queue in the order of arrival.
@@ -53,7 +55,9 @@ impl Waiters {
         match priority {
             Priority::Load => &mut self.loads,
             Priority::Publish => &mut self.publishes,
-            Priority::Privileged => unreachable!("ends and barriers have their room or fail"),
+            Priority::Privileged | Priority::Term => {
+                unreachable!("ends, barriers and terms have their room or fail")
+            }
         }
     }
 
@@ -67,7 +71,7 @@ impl Waiters {
         match priority {
             Priority::Load => self.count() > 0,
             Priority::Publish => !self.publishes.is_empty(),
-            Priority::Privileged => false,
+            Priority::Privileged | Priority::Term => false,
         }
     }
 
@@ -90,6 +94,8 @@ pub(crate) enum Priority {
     Load,
     Publish,
     Privileged,
+    /// The first record of a term, for which all others are held.
+    Term,
 }
 
 /// Space in the log for one record. It is released on drop, and consumed by an append.
@@ -138,6 +144,7 @@ impl LogSpace {
             current_left_bytes: 0,
             promised_bytes: 0,
             waiters: Waiters::default(),
+            held: false,
         };
         let waiting = AtomicUsize::new(0);
         Self { file_bytes, record_bytes_max, kept_bytes, state: Mutex::new(state), waiting }
@@ -155,7 +162,7 @@ impl LogSpace {
         let kept_bytes = match priority {
             Priority::Load => self.kept_bytes,
             Priority::Publish => self.kept_bytes / 2,
-            Priority::Privileged => 0,
+            Priority::Privileged | Priority::Term => 0,
         };
         (sure_of_current + sure_of_ready).saturating_sub(kept_bytes)
     }
@@ -166,7 +173,23 @@ impl LogSpace {
         self.capacity_bytes(&state, Priority::Load).saturating_sub(state.promised_bytes)
     }
 
+    /// The part of the reserve for records that free space that is still there.
+    pub(crate) fn kept_bytes_left(&self) -> u64 {
+        let state = self.state.lock();
+        let left = self.capacity_bytes(&state, Priority::Privileged);
+        left.saturating_sub(state.promised_bytes).min(self.kept_bytes)
+    }
+
+    /// Holds all records but the first of a term, or lets them in.
+    pub(crate) fn hold(self: &Arc<Self>, held: bool) {
+        self.state.lock().held = held;
+        self.serve();
+    }
+
     fn take(&self, state: &mut State, charge_bytes: u64, priority: Priority) -> bool {
+        if state.held && priority != Priority::Term {
+            return false;
+        }
         let after = state.promised_bytes + charge_bytes;
         let fits = after <= self.capacity_bytes(state, priority);
         if fits {

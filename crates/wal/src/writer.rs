@@ -145,6 +145,8 @@ pub struct WalStats {
     pub live_bytes: u64,
     /// Space that loads can reserve immediately.
     pub free_bytes: u64,
+    /// What is left of the space that is kept back for records that free space.
+    pub kept_bytes_left: u64,
     /// Number of waiters for space.
     pub room_waiters: usize,
 }
@@ -355,6 +357,27 @@ impl Wal {
         self.space.try_reserve(bytes, Priority::Publish)
     }
 
+    /// Reserves space for the first record of the term, while others are held.
+    pub fn try_reserve_term(&self, bytes: usize) -> Option<Room> {
+        self.space.try_reserve(bytes, Priority::Term)
+    }
+
+    /// Holds all records but the first of the term: nobody else gets space, and who can wait for it
+    /// waits.
+    pub fn hold(&self) {
+        self.space.hold(true);
+    }
+
+    /// Lets in the records that [`Self::hold`] has held.
+    ///
+    /// # Panics
+    /// When the term has no record yet.
+    pub fn release(&self) {
+        let next_lsn = self.log.lock().next_lsn;
+        assert!(next_lsn > self.term.after.lsn.next(), "the first record of the term is appended");
+        self.space.hold(false);
+    }
+
     /// Like [`Wal::try_reserve`], but waits until `deadline`.
     ///
     /// # Errors
@@ -459,6 +482,7 @@ impl Wal {
             full_to,
             term_first: self.term.after.lsn.next(),
             free_bytes: self.space.free_bytes(),
+            kept_bytes_left: self.space.kept_bytes_left(),
             room_waiters: self.space.waiting(),
         }
     }

@@ -8,14 +8,16 @@ use prost::{Message, Oneof};
 
 use super::rowset::RowsetForm;
 use super::table::{PropertiesForm, SchemaForm, TableForm};
+use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
 use crate::fold::{Definition, MetaEvent, Publish, Replacement, Truncate};
-use crate::ids::{IdEnds, IdKind};
+use crate::ids::IdEnds;
 use crate::rowset::RowsetMeta;
+use crate::term::TermRecord;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EventForm {
-    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "EventKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     kind: Option<EventKind>,
 }
 
@@ -37,23 +39,8 @@ pub enum EventKind {
     DropDatabase(u64),
     #[prost(message, tag = "8")]
     Reserve(ReserveForm),
-}
-
-/// The end of the reserved ids of each kind.
-#[derive(Clone, PartialEq, Message)]
-pub struct ReserveForm {
-    #[prost(uint64, tag = "1")]
-    database: u64,
-    #[prost(uint64, tag = "2")]
-    table: u64,
-    #[prost(uint64, tag = "3")]
-    partition: u64,
-    #[prost(uint64, tag = "4")]
-    tablet: u64,
-    #[prost(uint64, tag = "5")]
-    rowset: u64,
-    #[prost(uint64, tag = "6")]
-    txn: u64,
+    #[prost(message, tag = "9")]
+    Term(TermForm),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -144,6 +131,7 @@ impl OnDisk for MetaEvent {
             }
             Self::DropDatabase(id) => EventKind::DropDatabase(id.get()),
             Self::Reserve(ends) => EventKind::Reserve(ends.form()),
+            Self::Term(term) => EventKind::Term(term.form()),
         };
         EventForm { kind: Some(kind) }
     }
@@ -163,34 +151,9 @@ impl OnDisk for MetaEvent {
             }
             Some(EventKind::DropDatabase(id)) => Ok(Self::DropDatabase(DbId(id))),
             Some(EventKind::Reserve(form)) => IdEnds::from_form(form).map(Self::Reserve),
+            Some(EventKind::Term(form)) => TermRecord::from_form(form).map(Self::Term),
             None => Err(Unreadable("its kind is missing".to_owned())),
         }
-    }
-}
-
-impl OnDisk for IdEnds {
-    type Form = ReserveForm;
-
-    fn form(&self) -> ReserveForm {
-        ReserveForm {
-            database: self.of(IdKind::Database),
-            table: self.of(IdKind::Table),
-            partition: self.of(IdKind::Partition),
-            tablet: self.of(IdKind::Tablet),
-            rowset: self.of(IdKind::Rowset),
-            txn: self.of(IdKind::Txn),
-        }
-    }
-
-    fn from_form(form: ReserveForm) -> Result<Self, Unreadable> {
-        let ReserveForm { database, table, partition, tablet, rowset, txn } = form;
-        Ok(Self::default()
-            .with(IdKind::Database, database)
-            .with(IdKind::Table, table)
-            .with(IdKind::Partition, partition)
-            .with(IdKind::Tablet, tablet)
-            .with(IdKind::Rowset, rowset)
-            .with(IdKind::Txn, txn))
     }
 }
 

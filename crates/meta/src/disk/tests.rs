@@ -46,6 +46,12 @@ proptest! {
     }
 
     #[test]
+    fn terms_come_back(term in strategies::term()) {
+        comes_back(&term);
+        comes_back(&term.labels);
+    }
+
+    #[test]
     fn the_state_of_the_log_comes_back(state in strategies::log_state()) {
         comes_back(&state);
     }

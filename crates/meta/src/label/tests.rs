@@ -5,7 +5,9 @@ const DB: DbId = DbId(1);
 
 fn book(clock: &Arc<TestClock>, limits: LabelLimits) -> Arc<LabelBook> {
     let store = crate::store::MemStore::new();
-    Arc::new(LabelBook::load(&store, limits, clock.clone()).unwrap())
+    let book = LabelBook::load(&store, clock.clone()).unwrap();
+    book.begin_term(Lsn(1), limits);
+    Arc::new(book)
 }
 
 /// Appends at the current time of the log's clock.
@@ -119,7 +121,7 @@ fn no_label_is_forgotten_for_another() {
 fn a_clock_that_jumps_makes_no_label_forgotten_in_this_life_or_the_next() {
     let clock = Arc::<TestClock>::default();
     let store = crate::store::MemStore::new();
-    let open = || Arc::new(LabelBook::load(&store, LabelLimits::default(), clock.clone()).unwrap());
+    let open = || Arc::new(LabelBook::load(&store, clock.clone()).unwrap());
     let first = open();
     streaming(&first, "saved", 1);
     let saving = first.save(Lsn(1));
@@ -199,4 +201,41 @@ fn a_load_runs_until_its_record_is_durable() {
     let record = book.finished(DB).remove(0);
     assert_eq!(record.state_at(Lsn(39)), LabelState::Running);
     assert_eq!(record.state_at(Lsn(40)), LabelState::Visible);
+}
+
+#[test]
+fn a_label_is_kept_as_the_term_before_it_says() {
+    let clock = Arc::<TestClock>::default();
+    let store = crate::store::MemStore::new();
+    let open = || LabelBook::load(&store, clock.clone()).unwrap();
+    let limits = |hours: u32| LabelLimits { keep: hours * HOUR, ..LabelLimits::default() };
+    let first = open();
+    first.begin_term(Lsn(1), limits(1));
+    first.begin_term(Lsn(10), limits(5));
+    let log_micros = 7;
+    let time = LabelTime { wall_micros: 0, log_micros };
+    let expire_after = |book: &LabelBook| {
+        let after = |label: &Arc<LabelRecord>| (label.expires_micros - log_micros) / 3_600_000_000;
+        book.finished(DB).iter().map(after).collect::<Vec<_>>()
+    };
+    let replay = |book: &LabelBook, labels: &[u64]| {
+        for lsn in labels {
+            let label = format!("at-{lsn}");
+            book.replayed(DB, &label, LabelKind::Statement, TxnId(*lsn), Lsn(*lsn), time);
+        }
+    };
+    replay(&first, &[5, 15]);
+    assert_eq!(expire_after(&first), [1, 5]);
+    // The log is used again up to a label of the first term. What stands behind it is read again.
+    let saving = first.save(Lsn(5));
+    store.commit(saving.batch()).unwrap();
+    first.saved(&saving);
+    let next = open();
+    replay(&next, &[7]);
+    next.begin_term(Lsn(10), limits(5));
+    replay(&next, &[15]);
+    next.begin_term(Lsn(20), limits(9));
+    replay(&next, &[25]);
+    assert_eq!(expire_after(&next), [1, 1, 5, 9]);
+    assert_eq!((first.limits(), next.limits()), (limits(5), limits(9)));
 }

@@ -11,6 +11,7 @@ mod metadata;
 mod misuse;
 mod room;
 mod sequences;
+mod terms;
 
 use std::future::Future;
 use std::time::Duration;

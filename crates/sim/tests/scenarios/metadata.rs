@@ -17,24 +17,23 @@ use crate::{act, die_in_every_call, fill_log, store};
 /// The kind of metadata records.
 pub(crate) const METADATA: u8 = 6;
 
-/// The last record of a kind in the log, with its file.
-fn last_of(sim: &Sim, kind: u8) -> Option<(PathBuf, Lsn)> {
-    let mut last = None;
+/// The records of a kind in the log with their files, in order.
+pub(crate) fn all_of(sim: &Sim, kind: u8) -> Vec<(PathBuf, Lsn)> {
+    let mut all = Vec::new();
     for path in files(sim, "/store/wal") {
         let bytes = sim.fs.read(&path).unwrap();
         for (at, _) in frames(sim, &path).into_iter().filter(|(at, _)| bytes[at + 4] == kind) {
             let lsn = Lsn(u64::from_le_bytes(bytes[at + 16..at + 24].try_into().unwrap()));
-            if last.as_ref().is_none_or(|(_, before)| *before < lsn) {
-                last = Some((path.clone(), lsn));
-            }
+            all.push((path.clone(), lsn));
         }
     }
-    last
+    all.sort_by_key(|(_, lsn)| *lsn);
+    all
 }
 
 /// Damages the last record of a kind.
 pub(crate) fn rot_last(sim: &Sim, kind: u8) -> Lsn {
-    let (log, lsn) = last_of(sim, kind).unwrap();
+    let (log, lsn) = all_of(sim, kind).pop().unwrap();
     let (begin, bytes) = frame_of(sim, &log, lsn);
     sim.fs.flip(&log, begin + bytes - 1, 0);
     lsn

@@ -15,7 +15,7 @@ use crate::{act, die_in_every_call, fill_log, store};
 const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
 
 /// Loads single rows until one is refused, which the limits of log and memory ensure.
-async fn fill_until_refused(client: &Client, table: &str) {
+pub(crate) async fn fill_until_refused(client: &Client, table: &str) {
     for _ in 0..5000 {
         if client.load(table, 1, Off, None).await == Outcome::Refused {
             return;

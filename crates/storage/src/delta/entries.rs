@@ -28,7 +28,7 @@ impl TableView {
     ) -> Result<u64> {
         let ended = chunks.iter().flat_map(|chunk| &chunk.events).filter(|(at, _)| *at <= up_to);
         let ended = ended.filter_map(|(_, event)| match event {
-            Event::GroupEnd(txn) | Event::TermEnd(txn) => Some(*txn),
+            Event::GroupEnd(txn) => Some(*txn),
             Event::Truncate | Event::Schema(_) | Event::Drop | Event::Rowsets(_) => None,
         });
         let ended = ended.collect::<HashSet<_>>();
@@ -99,7 +99,7 @@ impl TableView {
 fn versions_after(chunk: &Chunk, lsn: Lsn) -> u64 {
     let loads = chunk.entries.iter().filter(|entry| entry.lsn > lsn && entry.ends_group);
     let gives_version = |event: &Event| match event {
-        Event::GroupEnd(_) | Event::TermEnd(_) | Event::Rowsets(_) => true,
+        Event::GroupEnd(_) | Event::Rowsets(_) => true,
         Event::Truncate | Event::Schema(_) | Event::Drop => false,
     };
     let events = chunk.events.iter().filter(|(at, event)| *at > lsn && gives_version(event));

@@ -47,9 +47,6 @@ pub(super) enum Event {
     Drop,
     /// The end of a commit group.
     GroupEnd(TxnId),
-    /// The end of a commit group that was open when its process ended. There is no record of it;
-    /// each replay derives it anew.
-    TermEnd(TxnId),
 }
 
 /// The contents of the open node.

@@ -106,7 +106,7 @@ impl DeltaRead {
                 Event::Truncate => read.truncated = Some(*lsn),
                 Event::Schema(schema) => read.schema = Some(Arc::clone(schema)),
                 Event::Drop => read.dropped = true,
-                Event::GroupEnd(txn) | Event::TermEnd(txn) => {
+                Event::GroupEnd(txn) => {
                     ended.insert(*txn);
                 }
             }

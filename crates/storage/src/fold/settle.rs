@@ -48,7 +48,7 @@ impl TableView {
     ) -> bool {
         match event {
             // Rows remain in the delta until a flush has written them to files.
-            Event::Load(_) | Event::GroupEnd { .. } | Event::TermEnd => {}
+            Event::Load(_) | Event::GroupEnd { .. } | Event::Term { .. } => {}
             Event::Publish { version, schema, rowsets } => {
                 let flushed = self.advance(at, version, kept);
                 assert!(schema.version >= self.schema.version, "a flush has the newest columns");

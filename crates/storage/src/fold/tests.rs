@@ -18,8 +18,8 @@ enum Step {
     Large,
     Truncate,
     Alter,
-    /// The process ends.
-    TermEnd,
+    /// A process ends, and the next one begins its term.
+    Term,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Large),
         1 => Just(Step::Truncate),
         1 => Just(Step::Alter),
-        1 => Just(Step::TermEnd),
+        1 => Just(Step::Term),
     ]
 }
 
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 enum Said {
     Load { incarnation: Incarnation, txn: TxnId, ends: Option<Version>, columns: u32, large: bool },
     GroupEnd { txn: TxnId, version: Version },
-    TermEnd,
+    Term { ended: Option<(TxnId, Version)> },
     Barrier { barrier: Barrier, ended: Option<TxnId>, version: Version },
 }
 
@@ -64,7 +64,7 @@ impl Said {
                 return drop(log.enter(at, Event::Load(load)));
             }
             Self::GroupEnd { txn, version } => Event::GroupEnd { txn, version },
-            Self::TermEnd => Event::TermEnd,
+            Self::Term { ended } => Event::Term { ended },
             Self::Barrier { barrier, ended, version } => Event::Barrier { barrier, ended, version },
         };
         log.enter(at, event);
@@ -123,16 +123,15 @@ impl Model {
             Step::Large => self.load(txn, true, true),
             Step::Join => self.load(open.unwrap_or(txn), false, false),
             Step::Fill => self.load(open.unwrap_or(txn), true, false),
-            Step::End | Step::TermEnd => {
+            Step::End | Step::Term => {
                 let Some(txn) = open else { return };
                 self.end(txn);
-                match step {
-                    Step::End => {
-                        self.last += 1;
-                        self.say(Said::GroupEnd { txn, version: Version(self.version) });
-                    }
-                    _ => self.say(Said::TermEnd),
-                }
+                self.last += 1;
+                let version = Version(self.version);
+                self.say(match step {
+                    Step::End => Said::GroupEnd { txn, version },
+                    _ => Said::Term { ended: Some((txn, version)) },
+                });
             }
             Step::Truncate | Step::Alter => {
                 self.last += 1;
@@ -227,14 +226,7 @@ proptest! {
         let flushed = flushed.iter().rfind(|stage| stage.open.is_none());
         let flushed = flushed.expect("it begins with none");
         let altered = altered.last().expect("not empty");
-        // A term ends at its last record. Where versions are counted to there and files reach less
-        // far, the log is used again up to there: of what it counted, the end was no part.
-        let last = counted.last().expect("not empty").last;
-        let counted = match flushed.last < last {
-            true => counted.iter().find(|stage| stage.last == last),
-            false => counted.iter().rfind(|stage| stage.open.is_none()),
-        };
-        let counted = counted.expect("it is there");
+        let counted = counted.last().expect("not empty");
         let mut replayed = counted.base(flushed, altered);
         for (at, record) in &model.records {
             record.enter(&mut replayed, *at);
@@ -262,31 +254,64 @@ fn records_behind_the_end_of_a_group_that_was_lost_tell_of_it() {
             model.step(step);
             let (at, record) = model.records.last().unwrap();
             record.enter(&mut log, *at);
-            // A run may end here, and it ends no group that has ended already.
-            if model.open.is_none() {
-                log.enter(*at, Event::TermEnd);
-            }
             model.check(&log, 0);
         }
     }
 }
 
 #[test]
-fn a_group_that_ends_with_its_run_where_versions_are_counted_to_gives_one() {
-    let (model, _) = log_of(&[Step::Alone, Step::Join]);
+fn a_term_ends_a_group_whose_end_was_lost() {
+    let (mut model, mut log) = log_of(&[Step::Join]);
+    // This record is lost, and the loss accepted. The next term knew of it, and names no group.
+    model.step(Step::End);
+    model.last += 1;
+    Said::Term { ended: None }.enter(&mut log, Lsn(model.last));
+    model.check(&log, 0);
+}
+
+#[test]
+fn a_term_ends_its_group_behind_one_whose_end_was_lost() {
+    let (mut model, mut log) = log_of(&[Step::Join]);
+    // Both records are lost, and the loss accepted.
+    model.step(Step::End);
+    model.step(Step::Join);
+    let lost = model.loads.pop().unwrap();
+    model.step(Step::Term);
+    let (at, record) = model.records.last().unwrap();
+    record.enter(&mut log, *at);
+    assert_eq!((log.version(), log.open()), (Version(3), None));
+    model.check(&log, 0);
+    assert_eq!(lost.0, 3);
+}
+
+#[test]
+fn a_group_in_files_whose_end_was_lost_is_not_ended_again() {
+    let (mut model, _) = log_of(&[Step::Join, Step::End]);
+    let mut log = model.base(&model, &model);
+    // The flush has covered the end, whose record is lost.
+    model.records[0].1.enter(&mut log, Lsn(1));
+    assert_eq!(log.open(), None);
+    model.step(Step::Alone);
+    let (at, record) = model.records.last().unwrap();
+    record.enter(&mut log, *at);
+    assert_eq!(log.version(), Version(3));
+}
+
+#[test]
+fn a_group_that_was_put_aside_open_ends_with_the_next_term() {
+    let (mut model, _) = log_of(&[Step::Alone, Step::Join]);
     // A turn has put the open group aside, and the power was cut before its end was durable.
     let mut log = model.base(&Model::new(), &model);
     model.records.iter().for_each(|(at, record)| record.enter(&mut log, *at));
     assert_eq!((log.version(), log.open()), (Version(2), Some(TxnId(2))));
-    Said::TermEnd.enter(&mut log, Lsn(2));
+    model.step(Step::Term);
+    let (at, term) = model.records.last().unwrap();
+    term.enter(&mut log, *at);
     assert_eq!((log.version(), log.open()), (Version(3), None));
-    Said::TermEnd.enter(&mut log, Lsn(2));
-    assert_eq!(log.version(), Version(3), "it has ended once");
     // Where a flush has covered that end, its version is counted.
     let mut log = model.base(&model, &model);
     model.records.iter().for_each(|(at, record)| record.enter(&mut log, *at));
-    Said::TermEnd.enter(&mut log, Lsn(2));
-    assert_eq!(log.version(), Version(2));
+    assert_eq!((log.version(), log.open()), (Version(3), None));
 }
 
 #[test]
@@ -304,15 +329,6 @@ fn rows_behind_a_truncate_that_was_lost_tell_of_it() {
     let bounds = Bounds { flushed: Lsn(0), horizon: *at, freshness: Freshness::Committed };
     let read = DeltaRead::new(&log.delta.chunks(&log.delta.head()), bounds);
     assert_eq!((read.truncated, read.parts.len()), (Some(Lsn(2)), 1));
-}
-
-#[test]
-fn a_term_may_end_behind_a_drop() {
-    let (_, mut log) = log_of(&[Step::Alter, Step::Alone, Step::Truncate]);
-    let (barrier, version) = (Barrier::Drop, log.version());
-    Said::Barrier { barrier, ended: None, version }.enter(&mut log, Lsn(4));
-    assert!(log.is_dropped());
-    Said::TermEnd.enter(&mut log, Lsn(9));
 }
 
 #[test]

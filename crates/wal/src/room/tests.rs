@@ -43,6 +43,25 @@ fn loads_leave_alone_what_is_kept() {
 }
 
 #[test]
+fn nobody_gets_room_before_the_term_does() {
+    let space = space(1, 2);
+    let clock = TestClock::default();
+    space.hold(true);
+    for priority in [Priority::Load, Priority::Publish, Priority::Privileged] {
+        assert!(space.try_reserve(0, priority).is_none(), "{priority:?}");
+    }
+    let mut load = Box::pin(space.reserve(0, Priority::Load, &clock, SOON));
+    assert!((&mut load).now_or_never().is_none());
+    let term = std::iter::from_fn(|| space.try_reserve(0, Priority::Term)).collect::<Vec<_>>();
+    assert_eq!(term.len(), 12, "what is kept back is for it as well");
+    assert_eq!(space.kept_bytes_left(), 0);
+    drop(term);
+    assert_eq!(space.kept_bytes_left(), 2 * BLOCK_BYTES);
+    space.hold(false);
+    assert!(load.now_or_never().is_some(), "who has waited is served");
+}
+
+#[test]
 fn waiters_are_served_in_order_as_room_comes() {
     let space = space(0, 0);
     let clock = TestClock::default();

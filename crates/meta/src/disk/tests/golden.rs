@@ -3,6 +3,7 @@
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use freshet_base::{
     BatchIndex, ColumnId, DbId, Incarnation, LogPosition, Lsn, PartitionId, RowsetId,
@@ -19,8 +20,9 @@ use prost::Message;
 use crate::disk::{OnDisk, decode, encode};
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
-    IdKind, KeyRange, LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege,
-    Publish, Replacement, RowsetMeta, SegmentMeta, Truncate, User,
+    IdKind, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
+    MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, Truncate,
+    User,
 };
 
 fn has_bytes<T>(value: &T, hex: &str)
@@ -272,6 +274,22 @@ fn definitions() {
     let ends = IdKind::ALL.into_iter().zip(101..);
     let ends = ends.fold(IdEnds::default(), |ends, (kind, end)| ends.with(kind, end));
     has_bytes(&MetaEvent::Reserve(ends), "01 420c 0865 1066 1867 2068 2869 306a");
+    let term = TermRecord {
+        ended: vec![LeftOpen { table: TableId(1), txn: TxnId(2), version: Version(3) }],
+        more: true,
+        ids: ends,
+        labels: LabelLimits {
+            keep: Duration::from_micros(4),
+            keep_streaming: Duration::from_micros(5),
+            finished_max: 6,
+            running_max: 7,
+        },
+    };
+    let limits = "0804 1005 1806 2007";
+    has_bytes(&term.labels, &format!("01 {limits}"));
+    let form = format!("0a06 0801 1002 1803 120c 0865 1066 1867 2068 2869 306a 1a08 {limits} 2001");
+    has_bytes(&term, &format!("01 {form}"));
+    has_bytes(&MetaEvent::Term(term), &format!("01 4a22 {form}"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Any values of the types that have forms.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use freshet_base::{
     BatchIndex, ColumnId, DbId, Incarnation, LogPosition, Lsn, PartitionId, RowsetId,
@@ -19,8 +20,9 @@ use proptest::sample::select;
 
 use crate::{
     AcceptedHole, Account, AuthData, Database, Definition, Flushed, Grant, GrantObject, IdEnds,
-    IdKind, KeyRange, LabelRecord, LogFileRecord, LogSecret, LogState, MetaEvent, Privilege,
-    Publish, Replacement, RowsetMeta, SegmentMeta, Truncate, User,
+    IdKind, KeyRange, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
+    MetaEvent, Privilege, Publish, Replacement, RowsetMeta, SegmentMeta, TermRecord, Truncate,
+    User,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -258,11 +260,32 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         vec(truncate, 0..3).prop_map(MetaEvent::Truncate),
         ids().prop_map(|ids| MetaEvent::Drop(ids.into_iter().map(TableId).collect())),
         any::<u64>().prop_map(|id| MetaEvent::DropDatabase(DbId(id))),
-        any::<[u64; 6]>().prop_map(|ends| {
-            let ends = IdKind::ALL.into_iter().zip(ends);
-            MetaEvent::Reserve(ends.fold(IdEnds::default(), |all, (kind, end)| all.with(kind, end)))
-        }),
+        id_ends().prop_map(MetaEvent::Reserve),
+        term().prop_map(MetaEvent::Term),
     ]
+}
+
+fn id_ends() -> impl Strategy<Value = IdEnds> {
+    any::<[u64; 6]>().prop_map(|ends| {
+        let ends = IdKind::ALL.into_iter().zip(ends);
+        ends.fold(IdEnds::default(), |all, (kind, end)| all.with(kind, end))
+    })
+}
+
+pub(super) fn term() -> impl Strategy<Value = TermRecord> {
+    let ended = proptest::collection::btree_map(any::<u64>(), any::<(u64, u64)>(), 0..4);
+    let labels = any::<([u64; 2], [usize; 2])>();
+    let all = (ended, any::<bool>(), id_ends(), labels);
+    all.prop_map(|(ended, more, ids, (keep, [finished_max, running_max]))| {
+        let left_open = |(table, (txn, version))| LeftOpen {
+            table: TableId(table),
+            txn: TxnId(txn),
+            version: Version(version),
+        };
+        let [keep, keep_streaming] = keep.map(Duration::from_micros);
+        let labels = LabelLimits { keep, keep_streaming, finished_max, running_max };
+        TermRecord { ended: ended.into_iter().map(left_open).collect(), more, ids, labels }
+    })
 }
 
 pub(super) fn log_state() -> impl Strategy<Value = LogState> {
