@@ -1,6 +1,8 @@
-//! Sort keys as order-preserving 64-bit words, and a comparison of whole keys for ties.
+//! Sort keys as order-preserving 64-bit words, and a comparison of whole keys for ties; any key as
+//! order-preserving bytes.
 
 mod bounds;
+mod bytes;
 
 use std::cmp::Ordering;
 
@@ -15,6 +17,7 @@ use arrow::datatypes::{
 use crate::TableSchema;
 
 pub use bounds::{KeyBounds, leading_column};
+pub use bytes::{KEY_BYTES_MAX, KeyCodec, Keys};
 
 const WORD_BITS: usize = 64;
 const SIGN: u64 = 1 << 63;

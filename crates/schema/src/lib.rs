@@ -25,7 +25,7 @@ pub mod zone;
 
 pub use columns::ColumnsBuilder;
 pub use encode::encode;
-pub use row::{Put, RowCursor, RowFault, RowWriter, Rows};
+pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use table::*;
 pub use types::*;
 pub use value::{BadValue, Literal, OnBad, Rules};

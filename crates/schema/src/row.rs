@@ -11,6 +11,10 @@ use freshet_base::SchemaVersion;
 
 use crate::{ColumnType, DECIMAL_PRECISION_MAX, Layout, TableSchema};
 
+mod cells;
+
+pub use cells::RowCells;
+
 /// The longest encoding of the length in front of a cell.
 const LENGTH_BYTES_MAX: usize = 5;
 /// 0000-01-01 in days since 1970-01-01.

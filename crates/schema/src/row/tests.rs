@@ -152,3 +152,36 @@ proptest! {
         prop_assert_eq!(validate(&int_and_text(), &bytes, rows.len()), Ok(()));
     }
 }
+
+#[test]
+fn cells_are_found_without_the_others() {
+    let int = ColumnType::Int { unsigned: false };
+    let schema = schema(&[(int, true), (int, false), (ColumnType::Text, true), (int, true)]);
+    let cells = RowCells::new(&schema);
+    let mut bytes = Vec::new();
+    let mut expected = Vec::new();
+    for row in 0..8u8 {
+        let mut writer = RowWriter::new(4, &mut bytes);
+        writer.begin_row();
+        let mut put = |is_null: bool, cell: &[u8], content: &[u8]| {
+            if is_null {
+                writer.put_null()
+            } else {
+                writer.put_encoded(cell)
+            }
+            expected.push((!is_null).then(|| content.to_vec()));
+        };
+        put(row & 1 != 0, &[row; 4], &[row; 4]);
+        put(false, &[1; 4], &[1; 4]);
+        put(row & 2 != 0, b"\x02ab", b"ab");
+        put(row & 4 != 0, &[9; 4], &[9; 4]);
+        writer.end_row();
+    }
+    let mut rest = bytes.as_slice();
+    for row in expected.chunks(4) {
+        let found = (0..4).map(|column| cells.cell(rest, column).map(<[u8]>::to_vec));
+        assert_eq!(found.collect::<Vec<_>>(), row);
+        rest = &rest[cells.row_bytes(rest)..];
+    }
+    assert!(rest.is_empty());
+}

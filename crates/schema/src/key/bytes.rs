@@ -1,0 +1,243 @@
+//! Keys as bytes whose order (`memcmp`) is that in which rows are sorted.
+//!
+//! A key is its columns one after the other. A nullable column begins with a byte, 0 for NULL and
+//! 1 for a value. Numbers and times stand big endian, their sign bit inverted; of negative floats
+//! all bits are. In text and binary strings 00 becomes 00 01, and 00 00 ends them. So no key of some
+//! columns is the beginning of another key of these columns, and whatever is appended to keys only
+//! decides between equal ones.
+
+use arrow::array::RecordBatch;
+
+use crate::{ColumnType, Layout, RowCells, TableSchema, encode};
+
+/// The longest key, in bytes of its cells. As in MySQL, DDL refuses tables that could have longer
+/// ones.
+pub const KEY_BYTES_MAX: usize = 3072;
+
+const NULL: u8 = 0;
+const VALUE: u8 = 1;
+/// What stands behind a 00 of a string.
+const ESCAPED: u8 = 1;
+const END: [u8; 2] = [0, 0];
+const SIGN: u8 = 0x80;
+
+/// Encodes the values of some columns of a schema as keys, and decodes them.
+pub struct KeyCodec {
+    columns: Vec<KeyColumn>,
+    cells: RowCells,
+}
+
+struct KeyColumn {
+    /// Its index in the schema.
+    at: usize,
+    nullable: bool,
+    layout: Layout,
+    order: Order,
+}
+
+/// How the cells of a type are ordered.
+#[derive(Clone, Copy)]
+enum Order {
+    Unsigned,
+    Signed,
+    /// As `total_cmp` does.
+    Float,
+}
+
+impl KeyCodec {
+    /// The codec of keys of these columns, which are indices in the schema.
+    pub fn new(schema: &TableSchema, columns: &[usize]) -> Self {
+        let of = |&at: &usize| {
+            let column = &schema.columns[at];
+            let (layout, order) = (column.ty.layout(), Order::of(column.ty));
+            KeyColumn { at, nullable: column.nullable, layout, order }
+        };
+        Self { columns: columns.iter().map(of).collect(), cells: RowCells::new(schema) }
+    }
+
+    /// The codec of sort keys.
+    pub fn of_sort_key(schema: &TableSchema) -> Self {
+        Self::new(schema, &schema.sort_key)
+    }
+
+    /// Appends the key of the encoded row at the front of `row`.
+    ///
+    /// # Panics
+    /// When `row` does not begin with a row of the schema, when NULL stands in a column that takes
+    /// none, or when the key is longer than [`KEY_BYTES_MAX`].
+    pub fn put(&self, row: &[u8], out: &mut Vec<u8>) {
+        let mut length = 0;
+        for column in &self.columns {
+            let cell = self.cells.cell(row, column.at);
+            assert!(cell.is_some() || column.nullable, "NULL in a key column that takes none");
+            if column.nullable {
+                out.push(if cell.is_some() { VALUE } else { NULL });
+            }
+            let Some(cell) = cell else { continue };
+            length += cell.len();
+            match column.layout {
+                Layout::Bytes => put_string(cell, out),
+                Layout::Fixed(1) => put_fixed::<1>(cell, column.order, out),
+                Layout::Fixed(2) => put_fixed::<2>(cell, column.order, out),
+                Layout::Fixed(4) => put_fixed::<4>(cell, column.order, out),
+                Layout::Fixed(8) => put_fixed::<8>(cell, column.order, out),
+                Layout::Fixed(_) => put_fixed::<16>(cell, column.order, out),
+            }
+        }
+        assert!(length <= KEY_BYTES_MAX, "a key of {length} bytes is longer than DDL allows");
+    }
+
+    /// The keys of encoded rows that follow each other.
+    ///
+    /// # Panics
+    /// Those of [`Self::put`].
+    pub fn of_rows(&self, mut rows: &[u8]) -> Keys {
+        let mut keys = Keys::default();
+        while !rows.is_empty() {
+            self.put(rows, &mut keys.bytes);
+            keys.end_key();
+            rows = &rows[self.cells.row_bytes(rows)..];
+        }
+        keys
+    }
+
+    /// The cells of a key, as they stand in rows, without lengths; `None` for NULL.
+    ///
+    /// # Errors
+    /// What is wrong with bytes that are not a key of these columns.
+    pub fn decode(&self, mut key: &[u8]) -> Result<Vec<Option<Vec<u8>>>, &'static str> {
+        let mut cells = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let null = match column.nullable {
+                false => VALUE,
+                true => *key.split_off_first().ok_or("a key that ends too early")?,
+            };
+            cells.push(match null {
+                NULL => None,
+                VALUE => Some(column.take_cell(&mut key)?),
+                _ => return Err("a key that is neither NULL nor a value"),
+            });
+        }
+        if key.is_empty() { Ok(cells) } else { Err("a key that is too long") }
+    }
+}
+
+impl KeyColumn {
+    fn take_cell(&self, key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
+        let Layout::Fixed(width) = self.layout else { return take_string(key) };
+        let cell = key.split_off(..width).ok_or("a key that ends too early")?;
+        let mut cell = cell.to_vec();
+        self.order.restore(&mut cell);
+        cell.reverse();
+        Ok(cell)
+    }
+}
+
+impl Order {
+    fn of(ty: ColumnType) -> Self {
+        match ty {
+            ColumnType::Float | ColumnType::Double => Self::Float,
+            // Strings are compared byte by byte.
+            _ if ty.is_unsigned() || ty.layout() == Layout::Bytes => Self::Unsigned,
+            _ => Self::Signed,
+        }
+    }
+
+    /// Changes a big-endian cell so that the order of its bytes is that of its values.
+    #[inline]
+    fn apply(self, cell: &mut [u8]) {
+        match self {
+            Self::Unsigned => {}
+            Self::Float if cell[0] & SIGN != 0 => cell.iter_mut().for_each(|byte| *byte = !*byte),
+            Self::Signed | Self::Float => cell[0] ^= SIGN,
+        }
+    }
+
+    /// Undoes [`Self::apply`].
+    fn restore(self, cell: &mut [u8]) {
+        match self {
+            Self::Unsigned => {}
+            Self::Float if cell[0] & SIGN == 0 => cell.iter_mut().for_each(|byte| *byte = !*byte),
+            Self::Signed | Self::Float => cell[0] ^= SIGN,
+        }
+    }
+}
+
+#[inline]
+fn put_fixed<const WIDTH: usize>(cell: &[u8], order: Order, out: &mut Vec<u8>) {
+    let mut cell = <[u8; WIDTH]>::try_from(cell).expect("a cell has the width of its layout");
+    cell.reverse();
+    order.apply(&mut cell);
+    out.extend_from_slice(&cell);
+}
+
+#[inline]
+fn put_string(mut cell: &[u8], out: &mut Vec<u8>) {
+    while let Some(zero) = cell.iter().position(|&byte| byte == 0) {
+        out.extend_from_slice(&cell[..=zero]);
+        out.push(ESCAPED);
+        cell = &cell[zero + 1..];
+    }
+    out.extend_from_slice(cell);
+    out.extend_from_slice(&END);
+}
+
+fn take_string(key: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut cell = Vec::new();
+    loop {
+        let zero = key.iter().position(|&byte| byte == 0).ok_or("a string that does not end")?;
+        let (before, rest) = key.split_at(zero);
+        cell.extend_from_slice(before);
+        let (mark, rest) = rest[1..].split_first().ok_or("a string that does not end")?;
+        *key = rest;
+        match *mark {
+            ESCAPED => cell.push(0),
+            0 => return Ok(cell),
+            _ => return Err("a string with a 00 that is not escaped"),
+        }
+    }
+}
+
+/// The keys of several rows, one after the other.
+#[derive(Default)]
+pub struct Keys {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl Keys {
+    /// The sort keys of the rows of a batch, which has the columns of `schema`.
+    pub fn of_batch(batch: &RecordBatch, schema: &TableSchema) -> Self {
+        let columns = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect();
+        let keys_only =
+            TableSchema::new(schema.version, columns, (0..schema.sort_key.len()).collect());
+        let batch = batch.project(&schema.sort_key).expect("the sort key names columns");
+        let mut rows = Vec::new();
+        encode(&batch, &keys_only, &mut rows);
+        KeyCodec::of_sort_key(&keys_only).of_rows(&rows)
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The key of the row with this index.
+    #[inline]
+    pub fn key(&self, row: usize) -> &[u8] {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start as usize..self.ends[row] as usize]
+    }
+
+    fn end_key(&mut self) {
+        let end = u32::try_from(self.bytes.len());
+        self.ends.push(end.expect("the keys of a batch are far below 4 GiB"));
+    }
+}
+
+#[cfg(test)]
+mod tests;
