@@ -6,6 +6,7 @@ mod checksum;
 mod dictionary;
 mod footers;
 mod index;
+pub mod key_part;
 mod reader;
 mod source;
 mod store;

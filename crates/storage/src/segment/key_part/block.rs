@@ -1,0 +1,182 @@
+//! A block: distinct sorted keys, and which rows have them.
+//!
+//! ```text
+//! u32            CRC-32C of what follows
+//! u32            how many rows have these keys
+//! u16 u16        how many keys there are; the length of what all of them begin with
+//! u16 * keys     where the rest of each key ends
+//! u32 * keys     where the rows of each key end; missing if each has one
+//! bytes          what all keys begin with, then the rests
+//! ```
+//!
+//! The rows of a block are those behind the rows of the block before.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::{Parts, shared_bytes};
+use crate::segment::checksum::crc32c;
+
+/// A block ends when it has so many bytes.
+const BLOCK_BYTES: usize = 4096;
+const CHECKSUM_BYTES: usize = 4;
+const HEAD_BYTES: usize = CHECKSUM_BYTES + 4 + 2 + 2;
+
+/// Gathers the keys of a block.
+#[derive(Default)]
+pub(super) struct BlockBuilder {
+    keys: Vec<u8>,
+    key_ends: Vec<usize>,
+    row_ends: Vec<u32>,
+}
+
+impl BlockBuilder {
+    /// Appends a key above all others, with one row.
+    pub fn push(&mut self, key: &[u8]) {
+        self.keys.extend_from_slice(key);
+        self.key_ends.push(self.keys.len());
+        self.row_ends.push(self.rows() + 1);
+    }
+
+    /// One more row has the last key.
+    pub fn repeat(&mut self) {
+        let rows = self.row_ends.last_mut().expect("a key has come");
+        *rows = rows.checked_add(1).expect("the rows of a segment have numbers of 32 bits");
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.row_ends.last().copied().unwrap_or(0)
+    }
+
+    /// The greatest key.
+    pub fn last(&self) -> Option<&[u8]> {
+        self.key_ends.len().checked_sub(1).map(|at| self.key(at))
+    }
+
+    pub fn is_full(&self) -> bool {
+        let Some(last) = self.last() else { return false };
+        let count = self.key_ends.len();
+        let rests = self.keys.len() - (count - 1) * shared_bytes(self.key(0), last);
+        HEAD_BYTES + count * self.bytes_beside() + rests >= BLOCK_BYTES
+    }
+
+    /// The bytes of a key beside its rest.
+    fn bytes_beside(&self) -> usize {
+        if self.has_one_row_each() { 2 } else { 6 }
+    }
+
+    fn has_one_row_each(&self) -> bool {
+        self.rows() as usize == self.key_ends.len()
+    }
+
+    fn key(&self, at: usize) -> &[u8] {
+        let start = at.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+        &self.keys[start..self.key_ends[at]]
+    }
+
+    /// Appends the block, and begins an empty one.
+    ///
+    /// # Panics
+    /// When it has no keys.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        let last = self.last().expect("a block has keys");
+        let shared = shared_bytes(self.key(0), last);
+        let short = |number: usize| u16::try_from(number).expect("a block ends at 4 KiB");
+        let start = out.len();
+        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        out.extend_from_slice(&self.rows().to_le_bytes());
+        out.extend_from_slice(&short(self.key_ends.len()).to_le_bytes());
+        out.extend_from_slice(&short(shared).to_le_bytes());
+        for (end, keys) in self.key_ends.iter().zip(1..) {
+            out.extend_from_slice(&short(end - keys * shared).to_le_bytes());
+        }
+        if !self.has_one_row_each() {
+            self.row_ends.iter().for_each(|end| out.extend_from_slice(&end.to_le_bytes()));
+        }
+        out.extend_from_slice(&last[..shared]);
+        (0..self.key_ends.len()).for_each(|at| out.extend_from_slice(&self.key(at)[shared..]));
+        let checksum = crc32c(&out[start + CHECKSUM_BYTES..]);
+        out[start..start + CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        *self = Self::default();
+    }
+}
+
+/// A block that was read.
+pub(super) struct Block<'a> {
+    rows: u32,
+    key_ends: &'a [[u8; 2]],
+    /// `None` if each key has one row.
+    row_ends: Option<&'a [[u8; 4]]>,
+    /// What all keys begin with.
+    beginning: &'a [u8],
+    rests: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// Checks a block of so many rows.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn open(bytes: &'a [u8], rows: u32) -> Result<Self, &'static str> {
+        let mut parts = Parts(bytes);
+        let checksum = parts.u32().ok_or("a block of keys is too short")?;
+        if checksum != crc32c(parts.0) {
+            return Err("the checksum of a block of keys differs");
+        }
+        let block = Self::take(parts).ok_or("a block of keys is not what it says")?;
+        match block.rows == rows && block.is_consistent() {
+            true => Ok(block),
+            false => Err("a block of keys has other rows than the directory says"),
+        }
+    }
+
+    fn take(mut parts: Parts<'a>) -> Option<Self> {
+        let rows = parts.u32()?;
+        let (count, shared) = (parts.u16()?, parts.u16()?);
+        let key_ends = parts.bytes(count * 2)?.as_chunks().0;
+        let row_ends = match count == rows as usize {
+            true => None,
+            false => Some(parts.bytes(count * 4)?.as_chunks().0),
+        };
+        Some(Self { rows, key_ends, row_ends, beginning: parts.bytes(shared)?, rests: parts.0 })
+    }
+
+    /// Whether all ends are within bounds, and the last ones where they must be.
+    fn is_consistent(&self) -> bool {
+        let keys_end = self.key_ends.last().map(|end| usize::from(u16::from_le_bytes(*end)));
+        let rows_end = match self.row_ends {
+            Some(ends) => ends.last().map(|end| u32::from_le_bytes(*end)),
+            None => Some(self.rows),
+        };
+        let rises = self.key_ends.is_sorted_by_key(|end| u16::from_le_bytes(*end));
+        let rows_rise =
+            self.row_ends.is_none_or(|ends| ends.is_sorted_by_key(|end| u32::from_le_bytes(*end)));
+        rises && rows_rise && keys_end == Some(self.rests.len()) && rows_end == Some(self.rows)
+    }
+
+    /// The rows that have a key, from the first row of the block on.
+    pub fn find(&self, key: &[u8]) -> Option<Range<u32>> {
+        let wanted = key.strip_prefix(self.beginning)?;
+        let (mut from, mut to) = (0, self.key_ends.len());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            match self.rest(middle).cmp(wanted) {
+                Ordering::Equal => return Some(self.rows_of(middle)),
+                Ordering::Less => from = middle + 1,
+                Ordering::Greater => to = middle,
+            }
+        }
+        None
+    }
+
+    fn rest(&self, at: usize) -> &'a [u8] {
+        let end = |at: usize| usize::from(u16::from_le_bytes(self.key_ends[at]));
+        &self.rests[at.checked_sub(1).map_or(0, end)..end(at)]
+    }
+
+    fn rows_of(&self, at: usize) -> Range<u32> {
+        let Some(ends) = self.row_ends else { return at as u32..at as u32 + 1 };
+        let end = |at: usize| u32::from_le_bytes(ends[at]);
+        at.checked_sub(1).map_or(0, end)..end(at)
+    }
+}

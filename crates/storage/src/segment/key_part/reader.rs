@@ -1,0 +1,204 @@
+//! Looks keys up in a segment.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::Block;
+use super::directory::Directory;
+use super::{KeyPartMeta, filter, hash};
+use crate::error::{Error, Result};
+use crate::segment::checksum::crc32c;
+use crate::segment::footers::WaitMode;
+use crate::segment::store::SegmentAccess;
+
+/// Blocks or pages that are read at once.
+const READS_MAX: usize = 64;
+
+/// A key that rows of the segment have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Its index among the keys that were asked for.
+    pub at: usize,
+    /// The rows, which may be dead.
+    pub rows: Range<u32>,
+}
+
+/// The keys of a segment. What is not in memory is read when it is needed, and checked.
+pub struct KeyPart {
+    access: Arc<SegmentAccess>,
+    path: PathBuf,
+    meta: KeyPartMeta,
+    directory: Directory,
+    /// The pages of the filter; `None` to read each when it is needed.
+    filter: Option<Bytes>,
+}
+
+/// A key that the filter does not exclude.
+struct Candidate {
+    at: usize,
+    hash: u64,
+}
+
+impl KeyPart {
+    /// Reads the directory of a segment's keys.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn open(access: &Arc<SegmentAccess>, path: &Path, meta: KeyPartMeta) -> Result<Self> {
+        let (access, path) = (Arc::clone(access), path.to_path_buf());
+        let mut part = Self { access, path, meta, directory: Directory::default(), filter: None };
+        let start = meta.bytes.checked_sub(meta.directory_bytes.into());
+        let start =
+            start.ok_or_else(|| part.damaged(0, "the directory is longer than the keys"))?;
+        let bytes = part.read_range(start..meta.bytes).await?;
+        if crc32c(&bytes) != meta.directory_checksum {
+            return Err(part.damaged(start, "the checksum of the directory of keys differs"));
+        }
+        let directory = Directory::decode(&bytes, meta.bytes);
+        part.directory = directory.map_err(|what| part.damaged(start, what))?;
+        Ok(part)
+    }
+
+    /// Reads the filter into memory.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn load_filter(&mut self) -> Result<()> {
+        let end = self.page(self.directory.filter_pages as usize).start;
+        let range = self.directory.filter_start..end;
+        let bytes = self.read_range(range).await?;
+        for (at, page) in bytes.chunks(filter::PAGE_BYTES).enumerate() {
+            self.check_page(at, page)?;
+        }
+        self.filter = Some(bytes);
+        Ok(())
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u32 {
+        self.directory.rows()
+    }
+
+    /// Approximate memory in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.directory.memory_bytes() + self.filter.as_ref().map_or(0, Bytes::len) as u64
+    }
+
+    /// The keys that rows of the segment have, in the order of `keys`, which are sorted.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Corruption`].
+    pub async fn look_up(&self, keys: &[&[u8]]) -> Result<Vec<Found>> {
+        assert!(keys.is_sorted(), "keys are looked up in their order");
+        let candidates = self.candidates(keys).await?;
+        let block_of = |candidate: &Candidate| self.directory.block_of(keys[candidate.at]);
+        let blocks = candidates.chunk_by(|a, b| block_of(a) == block_of(b)).collect::<Vec<_>>();
+        let mut found = Vec::new();
+        for blocks in blocks.chunks(READS_MAX) {
+            let numbers = blocks.iter().map(|candidates| block_of(&candidates[0]));
+            let numbers = numbers.collect::<Vec<_>>();
+            let ranges = numbers.iter().map(|&at| self.directory.block(at)).collect();
+            let read = self.read(ranges).await?;
+            for ((candidates, number), bytes) in blocks.iter().zip(numbers).zip(&read) {
+                let rows = self.directory.rows_of(number);
+                let block = Block::open(bytes, rows.end - rows.start)
+                    .map_err(|what| self.damaged(self.directory.block(number).start, what))?;
+                found.extend(candidates.iter().filter_map(|candidate| {
+                    let in_block = block.find(keys[candidate.at])?;
+                    let rows = rows.start + in_block.start..rows.start + in_block.end;
+                    Some(Found { at: candidate.at, rows })
+                }));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The keys that may be in the segment.
+    async fn candidates(&self, keys: &[&[u8]]) -> Result<Vec<Candidate>> {
+        let (min, max) = (self.directory.min.as_slice(), self.directory.max.as_slice());
+        let from = keys.partition_point(|key| *key < min);
+        let to = keys.partition_point(|key| *key <= max);
+        let pages = self.directory.filter_pages as usize;
+        let mut candidates = (from..to.max(from))
+            .map(|at| Candidate { at, hash: hash(keys[at]) })
+            .collect::<Vec<_>>();
+        if let Some(filter) = &self.filter {
+            candidates.retain(|candidate| {
+                let place = filter::place(candidate.hash, pages);
+                let page = &filter[place.page * filter::PAGE_BYTES..];
+                filter::may_contain(page, &place, candidate.hash)
+            });
+            return Ok(candidates);
+        }
+        let page_of = |candidate: &Candidate| filter::place(candidate.hash, pages).page;
+        candidates.sort_unstable_by_key(page_of);
+        let by_page = candidates.chunk_by(|a, b| page_of(a) == page_of(b)).collect::<Vec<_>>();
+        let mut left = Vec::new();
+        for groups in by_page.chunks(READS_MAX) {
+            let numbers = groups.iter().map(|group| page_of(&group[0])).collect::<Vec<_>>();
+            let read = self.read(numbers.iter().map(|&at| self.page(at)).collect()).await?;
+            for ((group, number), page) in groups.iter().zip(numbers).zip(&read) {
+                self.check_page(number, page)?;
+                let may_be = |candidate: &&Candidate| {
+                    let place = filter::place(candidate.hash, pages);
+                    filter::may_contain(page, &place, candidate.hash)
+                };
+                let group = group.iter().filter(may_be);
+                left.extend(group.map(|candidate| Candidate { ..*candidate }));
+            }
+        }
+        left.sort_unstable_by_key(|candidate| candidate.at);
+        Ok(left)
+    }
+
+    /// How many keys the filter lets through.
+    #[cfg(test)]
+    pub(super) async fn candidates_of(&self, keys: &[&[u8]]) -> usize {
+        self.candidates(keys).await.map_or(0, |candidates| candidates.len())
+    }
+
+    /// Where a page of the filter is in the part.
+    fn page(&self, at: usize) -> Range<u64> {
+        let bytes = filter::PAGE_BYTES as u64;
+        let start = self.directory.filter_start + at as u64 * bytes;
+        start..start + bytes
+    }
+
+    fn check_page(&self, at: usize, page: &[u8]) -> Result<()> {
+        match filter::is_whole(page) {
+            true => Ok(()),
+            false => {
+                let what = "the checksum of a page of the filter differs";
+                Err(self.damaged(self.page(at).start, what))
+            }
+        }
+    }
+
+    async fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
+        Ok(self.read(Vec::from([range])).await?.swap_remove(0))
+    }
+
+    /// Reads ranges of the part.
+    async fn read(&self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+        let at = ranges.first().map_or(0, |range| range.start);
+        let in_file = |range: Range<u64>| {
+            let start = self.meta.start.checked_add(range.start)?;
+            Some(start..self.meta.start.checked_add(range.end)?)
+        };
+        let in_file = ranges.into_iter().map(in_file).collect::<Option<Vec<_>>>();
+        let in_file = in_file.ok_or_else(|| self.damaged(at, "keys are beyond every file"))?;
+        let read = self.access.read(WaitMode::Awaiting, &self.path, in_file).await;
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.damaged(at, "the file ends in its keys"),
+            _ => Error::io("read", &self.path, error),
+        })
+    }
+
+    /// Damage at so many bytes from the start of the part.
+    fn damaged(&self, at: u64, what: impl Into<String>) -> Error {
+        Error::corruption(&self.path, self.meta.start.saturating_add(at), what)
+    }
+}

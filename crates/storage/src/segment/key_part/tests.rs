@@ -1,0 +1,196 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use freshet_base::io::{Fs, FsRef, RealFs};
+use freshet_schema::key::Keys;
+use futures::executor::block_on;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::Error;
+use crate::segment::SegmentAccess;
+use crate::sort::Rows;
+use crate::testing::{batch, schema};
+
+/// Something else stands in front of the keys.
+const START: u64 = 1234;
+
+struct Written {
+    _dir: TempDir,
+    path: PathBuf,
+    meta: KeyPartMeta,
+}
+
+impl Written {
+    fn new<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut writer = KeyPartWriter::default();
+        keys.into_iter().for_each(|key| writer.push(key));
+        let (bytes, meta) = writer.finish(START);
+        assert_eq!(bytes.len() as u64, meta.bytes);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        RealFs.write_atomic(&path, &[vec![7; START as usize], bytes].concat()).unwrap();
+        Self { _dir: dir, path, meta }
+    }
+
+    fn open(&self, with_filter: bool) -> Result<KeyPart, Error> {
+        let fs: FsRef = Arc::new(RealFs);
+        let access = SegmentAccess::of_files(&fs);
+        block_on(async {
+            let mut part = KeyPart::open(&access, &self.path, self.meta).await?;
+            if with_filter {
+                part.load_filter().await?;
+            }
+            Ok(part)
+        })
+    }
+}
+
+/// The rows of each key.
+fn model(keys: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Range<u32>> {
+    let mut model = BTreeMap::new();
+    for (key, row) in keys.iter().zip(0u32..) {
+        model.entry(key.clone()).or_insert(row..row).end = row + 1;
+    }
+    model
+}
+
+/// Keys that begin alike, some of them several times, some long.
+fn any_keys(count: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let key = prop_oneof![
+        8 => any::<u16>().prop_map(|number| [&b"key/"[..], &number.to_be_bytes()].concat()),
+        1 => any::<(u8, u16)>().prop_map(|(byte, length)| vec![byte; usize::from(length % 3000) + 1]),
+        1 => prop::collection::vec(any::<u8>(), 1..20),
+    ];
+    prop::collection::vec((key, 1usize..4), 1..count).prop_map(|keys| {
+        let mut keys = keys
+            .into_iter()
+            .flat_map(|(key, times)| std::iter::repeat_n(key, times))
+            .collect::<Vec<_>>();
+        keys.sort_unstable();
+        keys
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_key_is_found_and_no_other(
+        keys in any_keys(3000),
+        others in any_keys(300),
+        with_filter in any::<bool>(),
+    ) {
+        let model = model(&keys);
+        let written = Written::new(keys.iter().map(Vec::as_slice));
+        let part = written.open(with_filter).unwrap();
+        prop_assert_eq!(part.rows() as usize, keys.len());
+        let mut wanted = model.keys().chain(&others).map(Vec::as_slice).collect::<Vec<_>>();
+        wanted.sort_unstable();
+        let expected = wanted.iter().enumerate().filter_map(|(at, key)| {
+            model.get(*key).map(|rows| Found { at, rows: rows.clone() })
+        });
+        let found = block_on(part.look_up(&wanted)).unwrap();
+        prop_assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    /// A byte is changed, or the file ends early: then a look-up of all keys says so.
+    #[test]
+    fn damage_is_noticed(
+        keys in any_keys(2000),
+        at in any::<prop::sample::Index>(),
+        change in 1u8..,
+        cut in any::<bool>(),
+        with_filter in any::<bool>(),
+    ) {
+        let model = model(&keys);
+        let written = Written::new(keys.iter().map(Vec::as_slice));
+        let mut bytes = RealFs.read(&written.path).unwrap();
+        let at = START as usize + at.index(bytes.len() - START as usize);
+        if cut { bytes.truncate(at) } else { bytes[at] ^= change }
+        RealFs.write_atomic(&written.path, &bytes).unwrap();
+        let wanted = model.keys().map(Vec::as_slice).collect::<Vec<_>>();
+        let found = written.open(with_filter).and_then(|part| block_on(part.look_up(&wanted)));
+        match found {
+            Err(Error::Corruption { file, offset, .. }) => {
+                prop_assert_eq!(file, written.path);
+                prop_assert!(offset >= START && (cut || offset <= at as u64));
+            }
+            Err(other) => return Err(TestCaseError::fail(other.to_string())),
+            // Padding, or a page of the filter that no key needed.
+            Ok(found) => {
+                prop_assert!(!cut);
+                prop_assert_eq!(found.len(), model.len());
+                let directory = START + written.meta.bytes - u64::from(written.meta.directory_bytes);
+                prop_assert!((at as u64) < directory);
+            }
+        }
+    }
+
+    /// Row numbers are those of the sort that segments are written in.
+    #[test]
+    fn rows_are_those_of_the_sort(
+        keys in prop::collection::vec(-2000i64..2000, 1..1500),
+        by_text in any::<bool>(),
+    ) {
+        let mut schema = schema(1).as_ref().clone();
+        if by_text {
+            schema.sort_key = vec![1, 0];
+        }
+        let rows = Rows::new(&schema, &[batch(&schema, &keys)]).unwrap();
+        let order = rows.keys(&schema).sort(&(0..keys.len() as u32).collect::<Vec<_>>());
+        let sorted = rows.gather(&order).unwrap();
+        let encoded = Keys::of_batch(&sorted, &schema);
+        let encoded = (0..encoded.len()).map(|row| encoded.key(row).to_vec()).collect::<Vec<_>>();
+        let written = Written::new(encoded.iter().map(Vec::as_slice));
+        let part = written.open(true).unwrap();
+        for (key, rows) in model(&encoded) {
+            let found = block_on(part.look_up(&[&key])).unwrap();
+            prop_assert_eq!(found, [Found { at: 0, rows }]);
+        }
+    }
+}
+
+#[test]
+fn rising_numbers_take_four_bytes_in_blocks_and_two_in_the_filter() {
+    let keys = (0..100_000u64).map(|key| (key << 1).to_be_bytes().to_vec()).collect::<Vec<_>>();
+    let mut writer = KeyPartWriter::default();
+    keys.iter().for_each(|key| writer.push(key));
+    let about = writer.bytes();
+    let (_, meta) = writer.finish(0);
+    assert!((600_000..650_000).contains(&meta.bytes), "{} bytes", meta.bytes);
+    assert!(meta.bytes.abs_diff(about) < 20_000, "{about} bytes were expected");
+    assert!(meta.directory_bytes < 2000);
+    let written = Written::new(keys.iter().map(Vec::as_slice));
+    let part = written.open(true).unwrap();
+    assert!(part.memory_bytes() < 210_000, "{} bytes", part.memory_bytes());
+    let others = (0..100_000u64).map(|key| (key << 1 | 1).to_be_bytes()).collect::<Vec<_>>();
+    let others = others.iter().map(<[u8; 8]>::as_slice).collect::<Vec<_>>();
+    assert!(block_on(part.look_up(&others)).unwrap().is_empty());
+    let may_be = block_on(part.candidates_of(&others));
+    assert!(may_be < 300, "{may_be} of {} keys pass the filter", others.len());
+}
+
+#[test]
+#[should_panic(expected = "in the order of their keys")]
+fn keys_come_in_their_order() {
+    let mut writer = KeyPartWriter::default();
+    writer.push(b"b");
+    writer.push(b"a");
+}
+
+#[test]
+fn a_hash_stays_what_it_is() {
+    let hashes = [hash(b""), hash(b"a"), hash(b"a key of more than eight bytes")];
+    assert_eq!(hashes, [0xc9d8_74ca_57d9_e055, 0xc3f2_6dfc_449f_5d6e, 0x8cfa_3754_ca53_b787]);
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let bytes = [9; 40];
+    let error = directory::Directory::decode(&bytes, 100).unwrap_err();
+    assert_eq!(error, "keys of version 9 are newer");
+}
