@@ -137,8 +137,8 @@ pub fn run() {
         for ((name, _), (time, bytes)) in ways.iter().zip(best) {
             let ratio = time.as_secs_f64() / best[0].0.as_secs_f64();
             println!(
-                "{rows:6} rows, {name:14}: {:6.2} ms, {:.0} ns a row, {:.1} bytes a row, {ratio:.2} \
-                 times that of one bucket",
+                "{rows:6} rows, {name:14}: {:6.2} ms, {:.0} ns a row, {:.1} bytes a row, \
+                 {ratio:.2} times one bucket",
                 time.as_secs_f64() * 1e3,
                 nanos_each(time, rows),
                 bytes as f64 / rows as f64,

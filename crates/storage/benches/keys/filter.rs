@@ -106,8 +106,8 @@ fn report(name: &str, keys: usize, bytes: usize, build: Duration, measured: &Mea
     let Measured { probe_nanos, false_hits } = measured;
     let with = |nanos: f64| probe_nanos + false_hits * nanos;
     println!(
-        "{name}: {:.2} bytes a key, {:.0} ns to build; 16 probes {probe_nanos:.0} ns, {false_hits:.4} \
-         false hits: {:.0} ns a key if blocks are in memory, {:.0} if not",
+        "{name}: {:.2} bytes a key, {:.0} ns to build; 16 probes {probe_nanos:.0} ns, \
+         {false_hits:.4} false hits: {:.0} ns a key if blocks are in memory, {:.0} if not",
         bytes as f64 / keys as f64,
         nanos_each(build, keys),
         with(WARM_NANOS),

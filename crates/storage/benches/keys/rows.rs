@@ -22,12 +22,12 @@ use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::properties::WriterProperties;
 
 use crate::blocks::{Block, BlockBuilder};
-use crate::{Random, least, nanos_each, setting, timed};
+use crate::{Random, least, nanos_each, setting, timed, timed_on_core};
 
 const KEY_BLOCK_BYTES: usize = 4096;
 /// Keys of an upsert, looked up together.
 const BATCH_KEYS: usize = 1000;
-const READS: usize = 20_000;
+const READS: usize = 50_000;
 const PAGE_READS: usize = 1000;
 const COLD_READS: usize = 400;
 const BATCH_ROWS: usize = 4096;
@@ -209,31 +209,32 @@ impl Ways<'_> {
         rows_of: &dyn Fn(&[&[u8]]) -> usize,
     ) {
         let read_all = |order: &[usize]| {
-            let (time, ()) = timed(|| {
-                for &row in order {
-                    assert_eq!(black_box(read(&self.table.keys[row])), self.table.rows[row]);
-                }
-            });
-            nanos_each(time, order.len()) / 1e3
+            for &row in order {
+                assert_eq!(black_box(read(&self.table.keys[row])), self.table.rows[row]);
+            }
         };
-        let warm = (0..3).map(|_| read_all(&self.order[..reads])).fold(f64::MAX, f64::min);
+        let micros = |time, count| nanos_each(time, count) / 1e3;
+        let order = &self.order[..reads];
+        let warm = least(|| timed_on_core(|| read_all(order)).0);
         let batches = |order: &[usize]| {
             let mut keys =
                 order.iter().map(|&row| self.table.keys[row].as_slice()).collect::<Vec<_>>();
             keys.chunks_mut(BATCH_KEYS).for_each(<[_]>::sort_unstable);
-            let (time, found) = timed(|| keys.chunks(BATCH_KEYS).map(rows_of).sum::<usize>());
+            let found = keys.chunks(BATCH_KEYS).map(rows_of).sum::<usize>();
             assert_eq!(found, order.len());
-            nanos_each(time, order.len()) / 1e3
         };
-        let upserts = (0..3).map(|_| batches(&self.order[..READS])).fold(f64::MAX, f64::min);
+        let order = &self.order[..READS];
+        let upserts = least(|| timed_on_core(|| batches(order)).0);
         self.evict();
-        let cold = read_all(&self.order[READS..][..COLD_READS]);
+        let cold = timed(|| read_all(&self.order[READS..][..COLD_READS])).0;
         self.evict();
-        let cold_upserts = batches(&self.order[READS + COLD_READS..][..BATCH_KEYS]);
+        let cold_upserts = timed(|| batches(&self.order[READS + COLD_READS..][..BATCH_KEYS])).0;
+        let (warm, cold) = (micros(warm, reads), micros(cold, COLD_READS));
+        let (upserts, cold_upserts) = (micros(upserts, READS), micros(cold_upserts, BATCH_KEYS));
         let rows = self.table.rows.len();
         println!(
-            "{name:34} {:6.1} bytes, {:5.0} ns to write; read {warm:7.2} us, cold {cold:5.0}; upsert \
-             {upserts:5.2} us, cold {cold_upserts:5.0}",
+            "{name:34} {:6.1} bytes, {:5.0} ns to write; read {warm:7.2} us, cold {cold:5.0}; \
+             upsert {upserts:5.2} us, cold {cold_upserts:5.0}",
             bytes as f64 / rows as f64,
             nanos_each(write, rows),
         );
