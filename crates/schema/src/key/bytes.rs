@@ -2,9 +2,9 @@
 //!
 //! A key is its columns one after the other. A nullable column begins with a byte, 0 for NULL and
 //! 1 for a value. Numbers and times stand big endian, their sign bit inverted; of negative floats
-//! all bits are. In text and binary strings 00 becomes 00 01, and 00 00 ends them. So no key of some
-//! columns is the beginning of another key of these columns, and whatever is appended to keys only
-//! decides between equal ones.
+//! all bits are. In text and binary strings 00 becomes 00 01, and 00 00 ends them. So no key of
+//! some columns is the beginning of another key of these columns, and whatever is appended to keys
+//! only decides between equal ones.
 
 use arrow::array::RecordBatch;
 
