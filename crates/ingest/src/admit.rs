@@ -30,14 +30,14 @@ pub struct Admitted {
 
 /// Memory that the rows of an open transaction hold until it ends.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldMemory {
     /// Reserved from the memory for writes; passed on with the rows.
     pub memory: Permit,
     /// Reserved from the limit on all open transactions together.
     pub share: Permit,
 }
 
-impl Held {
+impl HeldMemory {
     pub fn merge(&mut self, other: Self) {
         let agree = |held: &Self| held.memory.bytes() == held.share.bytes();
         assert!(agree(self) && agree(&other), "a transaction's share is of the memory it holds");
@@ -188,7 +188,7 @@ impl Admission {
     ///
     /// # Errors
     /// `OutOfRoom` (1041, retryable).
-    pub async fn hold(&self, bytes: u64, deadline: Deadline) -> Result<Held> {
+    pub async fn hold(&self, bytes: u64, deadline: Deadline) -> Result<HeldMemory> {
         let limit = ByteSize(self.transactions.limit_bytes());
         let share = self.transactions.acquire(bytes, &*self.clock, deadline).await;
         let share = share.map_err(|_| {
@@ -205,7 +205,7 @@ impl Admission {
             .with_retry(Retry::After(Duration::from_secs(1)))
         })?;
         let memory = self.memory_until(bytes, deadline).await?;
-        Ok(Held { memory, share })
+        Ok(HeldMemory { memory, share })
     }
 
     fn log_full(&self, why: NoRoom) -> Error {

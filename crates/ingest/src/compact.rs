@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use crate::config::EngineConfig;
 use crate::disk::Disk;
 use crate::keeper::Keeper;
-use crate::metadata::{Settler, Shown};
+use crate::metadata::{Settler, ViewChange};
 use crate::state::TableState;
 use crate::sweep::Sweeper;
 use crate::tables::Tables;
@@ -104,7 +104,7 @@ impl Merges {
         self.running.lock().contains_key(&size)
     }
 
-    fn begin(&self, size: Size, work: &Work) {
+    fn begin(&self, size: Size, work: &MergePlan) {
         let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect();
         let before = self.running.lock().insert(size, reads);
         assert!(before.is_none(), "one merge of a size runs at a time");
@@ -147,7 +147,7 @@ impl Compactor {
         }
     }
 
-    fn start_merge(self: &Arc<Self>, size: Size, work: Work) {
+    fn start_merge(self: &Arc<Self>, size: Size, work: MergePlan) {
         self.merges.begin(size, &work);
         let compactor = Arc::clone(self);
         let task = async move {
@@ -178,7 +178,7 @@ impl Compactor {
 
     /// The merge of this size class that has most input rowsets; among equals, the one of the
     /// tablet with most rowsets.
-    fn next_merge(&self, size: Size) -> Option<Work> {
+    fn next_merge(&self, size: Size) -> Option<MergePlan> {
         let store = self.tables.views.load();
         let now = self.world.clock.now();
         // Two concurrent merges take resources from writers and queries, so a second one must be
@@ -190,7 +190,7 @@ impl Compactor {
         let reads = self.merges.reads();
         let is_read = |rowset: &Arc<Rowset>| reads.contains(&rowset.meta().id);
         let mut rowsets = 0;
-        let mut best: Option<(_, Work)> = None;
+        let mut best: Option<(_, MergePlan)> = None;
         for state in self.tables.states() {
             let Some(view) = store.tables.get(&state.id) else { continue };
             let large_bytes = self.large_merge_bytes(view);
@@ -213,7 +213,7 @@ impl Compactor {
                     let is_better = best.as_ref().is_none_or(|(most, ..)| gain > *most);
                     if is_better && Size::of(inputs, large_bytes) == size {
                         let pace = merge_pace(tablet, size, &limits);
-                        best = Some((gain, Work::new(view, tablet, inputs, pace)));
+                        best = Some((gain, MergePlan::new(view, tablet, inputs, pace)));
                     }
                 }
             }
@@ -250,7 +250,7 @@ impl Compactor {
         view.tablets.iter().any(|tablet| is_behind(tablet) && !is_backing_off(tablet))
     }
 
-    async fn merge_and_replace(self: &Arc<Self>, work: Work) -> Result<()> {
+    async fn merge_and_replace(self: &Arc<Self>, work: MergePlan) -> Result<()> {
         let job = MergeJob {
             table: work.table,
             tablet: work.tablet,
@@ -282,7 +282,7 @@ impl Compactor {
             .failpoints
             .pass("compaction-before-publish")
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
-        let Work { table, tablet, rowsets: removed, .. } = work;
+        let MergePlan { table, tablet, rowsets: removed, .. } = work;
         let Some(state) = self.tables.state(table) else { return Ok(()) };
         let bytes = meta.bytes();
         let replacement = Replacement {
@@ -294,8 +294,8 @@ impl Compactor {
         let dir = self.files.dir.tablet(table, tablet);
         let added = Arc::new(Rowset::new(&self.files.segments, &dir, meta, &schema));
         let event = Event::Replace { tablet, removed, added };
-        let shown = Shown { table: state, at: Lsn::ZERO, event, in_flight };
-        if self.settler.append(MetaEvent::Replace(replacement), room, shown).await? {
+        let change = ViewChange { table: state, at: Lsn::ZERO, event, in_flight };
+        if self.settler.append(MetaEvent::Replace(replacement), room, change).await? {
             self.world.metrics.compactions.inc();
             self.world.metrics.compaction_bytes.inc_by(bytes);
         }
@@ -329,7 +329,7 @@ fn limits(table: &TableState, size: Size, large_bytes: u64, now: Duration) -> Li
 }
 
 /// Adjacent rowsets of one tablet to be merged.
-struct Work {
+struct MergePlan {
     table: TableId,
     tablet: TabletId,
     rowsets: Vec<Arc<Rowset>>,
@@ -337,7 +337,7 @@ struct Work {
     pace: Option<BackgroundShare>,
 }
 
-impl Work {
+impl MergePlan {
     fn new(
         view: &TableView,
         tablet: &TabletFiles,

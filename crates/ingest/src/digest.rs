@@ -20,14 +20,14 @@ pub struct TableDigest {
     /// The last record that affects it.
     pub applied: Lsn,
     /// Its state according to the log.
-    pub tip: Tip,
+    pub in_log: StateInLog,
     /// Its contents; `None` while metadata is ahead of the published view, or behind it.
     pub contents: Option<Contents>,
 }
 
 /// The state of a table according to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tip {
+pub struct StateInLog {
     /// Incremented by TRUNCATE.
     pub incarnation: Incarnation,
     /// The schema version at the end of the log.
@@ -75,13 +75,13 @@ impl Engine {
         };
         let version = log.open().map_or(log.version(), |_| log.version().next());
         let (incarnation, schema_version) = (log.incarnation(), log.schema_version());
-        let tip = Tip { incarnation, schema_version, version };
+        let in_log = StateInLog { incarnation, schema_version, version };
         let is_settled = flushing.is_some() && state.last_event() <= self.meta().settled();
         let contents = match is_settled && !self.compactor.is_busy() {
             true => Some(contents(&view)?),
             false => None,
         };
-        Ok(Some(TableDigest { applied: log.applied(), tip, contents }))
+        Ok(Some(TableDigest { applied: log.applied(), in_log, contents }))
     }
 }
 

@@ -23,7 +23,7 @@ use freshet_wal::Room;
 
 use crate::engine::Engine;
 use crate::group::{FlushTimes, OpenGroup};
-use crate::metadata::{SMALL_EVENT_BYTES, Shown};
+use crate::metadata::{SMALL_EVENT_BYTES, ViewChange};
 use crate::record::{self, EndStamp, GroupEndReason, Kind, SMALL_RECORD_BYTES};
 use crate::state::TableState;
 use crate::sweep::InFlight;
@@ -124,9 +124,9 @@ impl Engine {
             rowsets: rowsets.iter().map(|rowset| rowset.meta().clone()).collect(),
         };
         let event = Event::Publish { version, schema, rowsets };
-        let shown = Shown { table: Arc::clone(table), at: frozen, event, in_flight };
+        let change = ViewChange { table: Arc::clone(table), at: frozen, event, in_flight };
         let publish = MetaEvent::Publish(publish);
-        if !self.settler.append(publish, room, shown).await? {
+        if !self.settler.append(publish, room, change).await? {
             // The sweep will delete the files. Until a DROP is durable, a power failure may restore
             // the table, so its rows must not count as flushed before.
             self.settler.events_settled(table).await;

@@ -74,5 +74,5 @@ pub use load::{Destination, Load};
 pub use state::TableState;
 pub use target::{LoadTarget, Loaded};
 pub use transaction::{OwnRows, Transaction};
-pub use unlisted::{Making, UnpublishedTable};
+pub use unlisted::{CreateOutcome, UnpublishedTable};
 pub use world::World;

@@ -53,14 +53,14 @@ struct Entered {
     lsn: Lsn,
     event: MetaEvent,
     /// Of a flush or merge.
-    shown: Option<Shown>,
+    change: Option<ViewChange>,
     /// The file that contains its event.
     file: Option<EventFile>,
     answer: oneshot::Sender<bool>,
 }
 
 /// The change of the view when the record of a flush or merge settles.
-pub(crate) struct Shown {
+pub(crate) struct ViewChange {
     pub table: Arc<TableState>,
     /// The LSN of the view after the change.
     pub at: Lsn,
@@ -130,15 +130,15 @@ impl Settler {
     ///
     /// # Errors
     /// When a large event cannot be written to its file.
-    pub async fn append(&self, event: MetaEvent, room: Room, shown: Shown) -> Result<bool> {
+    pub async fn append(&self, event: MetaEvent, room: Room, change: ViewChange) -> Result<bool> {
         let (payload, room, file) = self.payload_of(&event, room).await?;
         let appended = self.wal.append(Kind::Metadata as u8, &payload[..], room, |lsn, stamp| {
-            if shown.table.is_dropped() {
+            if change.table.is_dropped() {
                 return Err(());
             }
-            record::write_metadata_stamp(stamp, shown.table.id);
-            shown.table.note_event(lsn);
-            Ok(self.settle_later(lsn, event, Some(shown), file))
+            record::write_metadata_stamp(stamp, change.table.id);
+            change.table.note_event(lsn);
+            Ok(self.settle_later(lsn, event, Some(change), file))
         });
         let Ok((_, unsettled)) = appended else { return Ok(false) };
         Ok(self.settled(unsettled).await)
@@ -196,11 +196,11 @@ impl Settler {
         &self,
         lsn: Lsn,
         event: MetaEvent,
-        shown: Option<Shown>,
+        change: Option<ViewChange>,
         file: Option<EventFile>,
     ) -> Unsettled {
         let (answer, settled) = oneshot::channel();
-        let entered = Entered { lsn, event, shown, file, answer };
+        let entered = Entered { lsn, event, change, file, answer };
         self.entered.lock().push_back(entered);
         Unsettled { lsn, answer: settled }
     }
@@ -295,10 +295,10 @@ impl Settler {
     }
 
     fn settle_one(&self, entered: Entered) {
-        let Entered { lsn, event, shown, file, answer } = entered;
+        let Entered { lsn, event, change, file, answer } = entered;
         let fits = self.tables.meta.settle(lsn, &event);
         if fits {
-            self.show_settled(lsn, &event, shown);
+            self.show_settled(lsn, &event, change);
         }
         if let Some(mut file) = file {
             file.free_at = lsn;
@@ -315,11 +315,11 @@ impl Settler {
     }
 
     /// Publishes what has settled to readers and writers.
-    fn show_settled(&self, lsn: Lsn, event: &MetaEvent, shown: Option<Shown>) {
+    fn show_settled(&self, lsn: Lsn, event: &MetaEvent, change: Option<ViewChange>) {
         match event {
             MetaEvent::Publish(_) | MetaEvent::Replace(_) => {
-                let shown = shown.expect("a flush or merge has changed files");
-                let Shown { table, at, event, in_flight } = shown;
+                let change = change.expect("a flush or merge has changed files");
+                let ViewChange { table, at, event, in_flight } = change;
                 self.tables.show(lsn, at, vec![(table.id, event)]);
                 // By now the view refers to the new files.
                 drop(in_flight);

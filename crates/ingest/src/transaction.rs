@@ -11,7 +11,7 @@ use freshet_schema::columns::ColumnsBuilder;
 use freshet_schema::{GroupCommitMode, TableSchema, history};
 use parking_lot::Mutex;
 
-use crate::admit::{Held, WaitLimit};
+use crate::admit::{HeldMemory, WaitLimit};
 use crate::append::{PartBody, PartLoad};
 use crate::buffer::LoadBuffer;
 use crate::engine::Engine;
@@ -53,7 +53,7 @@ struct Part {
     incarnation: Incarnation,
     rows: u32,
     bytes: Vec<u8>,
-    held: Held,
+    held: HeldMemory,
 }
 
 impl OwnRows {
@@ -119,7 +119,7 @@ impl OwnRows {
         Ok(Loaded { lsn: Lsn::ZERO, txn: None, mode: GroupCommitMode::Off, given })
     }
 
-    fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: Held) {
+    fn add(&self, target: &LoadTarget, buffer: &LoadBuffer, held: HeldMemory) {
         let (schema, rows) = (target.schema(), buffer.rows());
         let mut parts = self.0.parts.lock();
         let part = part_of(&mut parts, target, held);
@@ -143,7 +143,7 @@ impl OwnRows {
     }
 }
 
-fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: Held) -> &'a mut Part {
+fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: HeldMemory) -> &'a mut Part {
     match parts.iter().position(|part| part.table.id == target.id()) {
         Some(at) => {
             parts[at].held.merge(held);

@@ -16,7 +16,7 @@ use crate::target::LoadTarget;
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 
 /// The result of [`Engine::create_unlisted`].
-pub enum Making {
+pub enum CreateOutcome {
     /// The name exists, and IF NOT EXISTS was given.
     Exists,
     /// A table to be filled, with warnings for the user.
@@ -100,20 +100,20 @@ impl Engine {
         database: &str,
         spec: TableSpec,
         if_not_exists: bool,
-    ) -> Result<Making> {
+    ) -> Result<CreateOutcome> {
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let created = self.new_table(database, spec, if_not_exists).await?;
         let Created { object: table, existed, warnings } = created;
         if existed {
-            return Ok(Making::Exists);
+            return Ok(CreateOutcome::Exists);
         }
         let table = Arc::new(Table { unlisted: true, ..Table::clone(&table) });
         self.settler.define(table.id, None, MetaEvent::Create(Arc::clone(&table)), room).await?;
         let state = self.states_of(&[table.id])?.remove(0);
         let target = LoadTarget::new(state, table);
         let unlisted = UnpublishedTable { engine: Arc::clone(self), target, listed: false };
-        Ok(Making::Begun(unlisted, warnings))
+        Ok(CreateOutcome::Begun(unlisted, warnings))
     }
 
     async fn drop_unlisted(self: &Arc<Self>, id: TableId) -> Result<()> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{Store, create_table, insert, int_column, load, rows_of, wait_until};
 use freshet_base::{ErrorCode, Lsn};
-use freshet_ingest::{Destination, Engine, Making, UnpublishedTable};
+use freshet_ingest::{CreateOutcome, Destination, Engine, UnpublishedTable};
 use freshet_meta::{BucketsSpec, DistributionSpec, TableSpec};
 use freshet_schema::{GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
@@ -21,8 +21,8 @@ fn begun(engine: &Arc<Engine>, name: &str) -> UnpublishedTable {
         ..TableSpec::new(name, TableForm::Olap, vec![int_column("a"), int_column("b")])
     };
     match block_on(engine.create_unlisted("d", spec, false)).unwrap() {
-        Making::Begun(table, _) => table,
-        Making::Exists => panic!("'{name}' is there"),
+        CreateOutcome::Begun(table, _) => table,
+        CreateOutcome::Exists => panic!("'{name}' is there"),
     }
 }
 

@@ -234,7 +234,10 @@ impl Sim {
         copy.end_life(Death::ProcessEnd);
         for (table, live) in live.iter().filter(|(_, live)| live.applied <= log_end) {
             let Some(replayed) = replayed.get(table) else { panic!("replay lacks table {table}") };
-            assert_eq!(live.tip, replayed.tip, "table {table} at {log_end} here and in replay");
+            assert_eq!(
+                live.in_log, replayed.in_log,
+                "table {table} at {log_end} here and in replay"
+            );
             if let Some(contents) = &live.contents {
                 assert_eq!(Some(contents), replayed.contents.as_ref(), "table {table}");
                 self.model.lock().counts.replays += 1;

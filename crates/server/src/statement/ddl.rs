@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, TableId, bail};
-use freshet_ingest::Making;
+use freshet_ingest::CreateOutcome;
 use freshet_meta::{
     BucketsSpec, ColumnSpec, DefaultSpec, DistributionSpec, Object, Privilege, SchemaChange,
     TableSpec, show_create_table,
@@ -146,11 +146,11 @@ async fn create_as(
     let home = database.clone();
     let begun = async move { engine.create_unlisted(&home, spec, if_not_exists).await };
     let table = match shield(session, begun).await? {
-        Making::Begun(table, warnings) => {
+        CreateOutcome::Begun(table, warnings) => {
             warn(session, warnings);
             table
         }
-        Making::Exists => {
+        CreateOutcome::Exists => {
             session.diagnostics.push("Note", 1050, format!("Table '{name}' already exists"));
             return Ok(Reply::done());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use freshet_ingest::{Destination, Making, UnpublishedTable, WaitLimit};
+use freshet_ingest::{CreateOutcome, Destination, UnpublishedTable, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, encoded};
@@ -17,8 +17,8 @@ const ROWS: i64 = 40;
 async fn begin(client: &Client) -> UnpublishedTable {
     let spec = rows::table_spec("made", &[]);
     match client.engine.create_unlisted("d", spec, false).await.unwrap() {
-        Making::Begun(table, _) => table,
-        Making::Exists => panic!("nobody made it before"),
+        CreateOutcome::Begun(table, _) => table,
+        CreateOutcome::Exists => panic!("nobody made it before"),
     }
 }
 

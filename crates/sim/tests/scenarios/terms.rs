@@ -40,7 +40,7 @@ fn version(sim: &Sim, table: &str) -> Version {
 fn is_open(sim: &Sim) -> bool {
     let id = sim.engine().target("d", "g").unwrap().id();
     let digest = &sim.engine().digests().unwrap()[&id];
-    digest.tip.version > version(sim, "g")
+    digest.in_log.version > version(sim, "g")
 }
 
 /// The number of records of terms in the log.
