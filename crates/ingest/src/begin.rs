@@ -19,6 +19,8 @@ use crate::record::Kind;
 const LOOK: Duration = Duration::from_millis(5);
 /// The delay of another attempt, after the log had no room for the record.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
+/// One of so many failures is in the server's log: about one a minute.
+const FAILURES_SILENT: u64 = 120;
 /// The number of groups that one record ends: about 16 KiB, which every log file takes.
 const ENDED_MAX: usize = 500;
 
@@ -50,6 +52,7 @@ impl Engine {
         let left = left.collect::<Vec<TableId>>();
         let begin = async move {
             let _appends = appends;
+            let mut failures = 0_u64;
             while !engine.keeper().is_stopping() {
                 match engine.try_begin().await {
                     Ok(()) => {
@@ -57,7 +60,10 @@ impl Engine {
                         break;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "only reads are served for now");
+                        if failures.is_multiple_of(FAILURES_SILENT) {
+                            tracing::warn!(%error, "only reads are served for now");
+                        }
+                        failures += 1;
                         engine.clock().sleep(NO_ROOM_PAUSE).await;
                     }
                 }
@@ -82,7 +88,7 @@ impl Engine {
         let deadline = Deadline::after(&**self.clock(), self.config().load_patience);
         while !self.has_begun() {
             if self.clock().now() >= deadline.0 {
-                return Err(no_room());
+                return Err(not_begun());
             }
             self.clock().sleep(LOOK).await;
         }
@@ -148,6 +154,15 @@ impl Engine {
         })?;
         Ok(lsn)
     }
+}
+
+fn not_begun() -> Error {
+    let error = err!(
+        OutOfRoom,
+        "the server has not finished its start, so only reads are served; if a disk is full free \
+         some space, then retry"
+    );
+    error.with_retry(Retry::After(NO_ROOM_PAUSE))
 }
 
 fn no_room() -> Error {

@@ -140,7 +140,10 @@ impl Engine {
         let freed = self.put_aside(&tables.collect::<Vec<_>>(), position).await;
         freed.inspect_err(|error| {
             self.disk.give_up_for(error);
-            self.remove_unfinished_side_files();
+            // Also a complete one that metadata does not name: another attempt writes as much.
+            if let Err(error) = self.remove_side_files() {
+                tracing::warn!(%error, "a side file of a start that could not free the log stays");
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 //! The rows of a transaction before COMMIT: buffered in the session, visible only to it, and
 //! committed as one log record.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
@@ -43,7 +43,9 @@ impl Transaction {
 pub struct OwnRows(Arc<Own>);
 
 struct Own {
-    label: Arc<str>,
+    /// That of the client, or one that is generated for the first rows: a transaction that only
+    /// reads takes no id, so it can begin before the term has.
+    label: OnceLock<Arc<str>>,
     parts: Mutex<Vec<Part>>,
 }
 
@@ -57,8 +59,9 @@ struct Part {
 }
 
 impl OwnRows {
-    pub fn label(&self) -> &str {
-        &self.0.label
+    /// Its label; `None` for a transaction without rows to which the client gave none.
+    pub fn label(&self) -> Option<&str> {
+        self.0.label.get().map(AsRef::as_ref)
     }
 
     /// Whether there are no rows.
@@ -112,10 +115,16 @@ impl OwnRows {
         patience: WaitLimit,
     ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
+        if self.0.label.get().is_none() {
+            engine.begun().await?;
+            let label = names::transaction_label(engine.meta().ids().txn()?);
+            let set = self.0.label.set(Arc::from(label));
+            assert!(set.is_ok(), "a session runs one statement at a time");
+        }
         let bytes = buffer.row_bytes().len() as u64;
         let held = engine.admission().hold(bytes, patience.soon(engine.admission())).await?;
         self.add(target, buffer, held);
-        let given = Some(Arc::clone(&self.0.label));
+        let given = self.0.label.get().cloned();
         Ok(Loaded { lsn: Lsn::ZERO, txn: None, mode: GroupCommitMode::Off, given })
     }
 
@@ -181,17 +190,12 @@ fn columns(schema: &TableSchema, bytes: &[u8], rows: u32) -> RecordBatch {
 }
 
 impl Engine {
-    /// Opens a transaction with the label given by the client, or a generated one.
-    ///
-    /// # Errors
-    /// When no ids are available.
-    pub fn begin_transaction(&self, claim: Option<Claim>) -> Result<Transaction> {
-        let label = match &claim {
-            Some(claim) => Arc::from(claim.label()),
-            None => Arc::from(names::transaction_label(self.meta().ids().txn()?)),
-        };
+    /// Opens a transaction with the label given by the client, or without one.
+    pub fn begin_transaction(&self, claim: Option<Claim>) -> Transaction {
+        let given = claim.as_ref().map(|claim| Arc::from(claim.label()));
+        let label = given.map_or_else(OnceLock::new, OnceLock::from);
         let own = Own { label, parts: Mutex::default() };
-        Ok(Transaction { own: OwnRows(Arc::new(own)), claim })
+        Transaction { own: OwnRows(Arc::new(own)), claim }
     }
 
     /// Commits a transaction as one record, atomically. An empty one appends nothing.
@@ -221,7 +225,8 @@ impl Engine {
         }
         let room = self.room_for(&parts, deadline).await?;
         let appended = self.append_parts(parts, claim, room)?;
-        let given = Some(Arc::clone(&own.0.label));
+        let given = own.0.label.get().cloned();
+        assert!(given.is_some(), "a transaction with rows has a label");
         Ok(Some(Loaded::alone(appended.lsn, appended.txn, given)))
     }
 

@@ -195,7 +195,7 @@ fn a_transaction_is_all_or_nothing_over_two_tables() {
     let store = Store::new();
     let engine = store.open();
     let (a, b) = (create_table(&engine, "a"), create_table(&engine, "b"));
-    let transaction = engine.begin_transaction(None).unwrap();
+    let transaction = engine.begin_transaction(None);
     common::add(&engine, &transaction, "a", &[(1, 10)]);
     common::add(&engine, &transaction, "b", &[(2, 20), (3, 30)]);
     assert_eq!(rows_of(&engine, a, Freshness::Committed), []);

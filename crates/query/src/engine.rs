@@ -33,7 +33,7 @@ use crate::error::{external, mapped};
 use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
 use crate::functions::{self, operators::MySqlOperators};
 use crate::grouping;
-use crate::interrupt;
+use crate::interrupt::{self, Cancellation};
 use crate::limits;
 use crate::losses::Planning;
 use crate::result::{self, ResultColumn};
@@ -189,10 +189,10 @@ impl QueryEngine {
     ) -> Result<(Vec<ResultColumn>, Rows)> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
-        let prepare = async move {
+        let prepare = |stop| async move {
             let plan = planner.plan(asked, lane)?;
             let columns = plan.columns.clone();
-            let (evaluation, stream) = planner.stream(plan, values).await?;
+            let (evaluation, stream) = planner.stream(plan, values, stop).await?;
             Ok(((columns, evaluation), stream))
         };
         let ((columns, evaluation), rows) = self.threads.query(lane, prepare).await?;
@@ -206,7 +206,7 @@ impl QueryEngine {
     pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
         let planner = Arc::clone(&self.planner);
         let (lane, plan) = (plan.lane, plan.clone());
-        let prepare = async move { planner.stream(plan, values).await };
+        let prepare = |stop| async move { planner.stream(plan, values, stop).await };
         let (evaluation, rows) = self.threads.query(lane, prepare).await?;
         Ok(rows.of(evaluation))
     }
@@ -220,7 +220,8 @@ impl QueryEngine {
         let lane = lane(&asked)?;
         let shown = async move {
             let plan = planner.plan(asked, lane)?;
-            let state = planner.state_of(&planner.evaluation_of(&plan));
+            let evaluation = planner.evaluation_of(&plan, Cancellation::default());
+            let state = planner.state_of(&evaluation);
             let physical = physical(&state, &plan.logical).await?;
             Ok(displayable(physical.as_ref()).indent(false).to_string())
         };
@@ -235,9 +236,9 @@ impl QueryEngine {
     pub async fn analyze(&self, asked: PlanRequest) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
         let lane = lane(&asked)?;
-        let prepare = async move {
+        let prepare = |stop| async move {
             let plan = planner.plan(asked, lane)?;
-            let evaluation = planner.evaluation_of(&plan);
+            let evaluation = planner.evaluation_of(&plan, stop);
             let physical = physical(&planner.state_of(&evaluation), &plan.logical).await?;
             let stream = planner.begun(&physical, &evaluation)?;
             Ok(((physical, evaluation), stream))
@@ -303,7 +304,8 @@ impl Planner {
         let columns = result::columns(logical.schema(), &rewritten.names);
         let untyped = parameters.iter().any(Option::is_none);
         let bounds = Bounds::of(&session);
-        let evaluation = self.evaluation(bounds, losses, Warnings::default());
+        let stop = Cancellation::default();
+        let evaluation = self.evaluation(bounds, losses, Warnings::default(), stop);
         let logical = match untyped {
             true => logical,
             false => self.state_of(&evaluation).optimize(&logical).map_err(mapped)?,
@@ -317,8 +319,9 @@ impl Planner {
         &self,
         plan: Plan,
         values: Vec<ScalarValue>,
+        stop: Cancellation,
     ) -> Result<(Evaluation, SendableRecordBatchStream)> {
-        let evaluation = self.evaluation_of(&plan);
+        let evaluation = self.evaluation_of(&plan, stop);
         let state = self.state_of(&evaluation);
         let mut logical = plan.logical;
         if !values.is_empty() {
@@ -353,13 +356,19 @@ impl Planner {
         state
     }
 
-    fn evaluation_of(&self, plan: &Plan) -> Evaluation {
-        self.evaluation(plan.bounds, plan.losses, plan.warnings.clone())
+    fn evaluation_of(&self, plan: &Plan, stop: Cancellation) -> Evaluation {
+        self.evaluation(plan.bounds, plan.losses, plan.warnings.clone(), stop)
     }
 
-    fn evaluation(&self, bounds: Bounds, losses: Losses, warnings: Warnings) -> Evaluation {
+    fn evaluation(
+        &self,
+        bounds: Bounds,
+        losses: Losses,
+        warnings: Warnings,
+        stop: Cancellation,
+    ) -> Evaluation {
         let pool = Arc::clone(&self.state.runtime_env().memory_pool);
-        Evaluation::new(pool, bounds, losses, warnings)
+        Evaluation::new(pool, bounds, losses, warnings, stop)
     }
 }
 

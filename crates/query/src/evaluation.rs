@@ -168,13 +168,14 @@ impl Evaluation {
         bounds: Bounds,
         losses: Losses,
         warnings: Warnings,
+        stopped: Cancellation,
     ) -> Self {
         Self(Arc::new(Shared {
             pool,
             bounds,
             losses,
             running: AtomicBool::new(false),
-            stopped: Cancellation::default(),
+            stopped,
             warnings: Mutex::new(warnings),
         }))
     }
@@ -184,7 +185,8 @@ impl Evaluation {
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_else(|| {
             let pool = Arc::new(UnboundedMemoryPool::default());
-            Self::new(pool, Bounds::default(), Losses::default(), Warnings::default())
+            let (bounds, losses) = (Bounds::default(), Losses::default());
+            Self::new(pool, bounds, losses, Warnings::default(), Cancellation::default())
         })
     }
 
@@ -205,11 +207,6 @@ impl Evaluation {
     /// Whether execution has started.
     pub fn is_running(&self) -> bool {
         self.0.running.load(Ordering::Acquire)
-    }
-
-    /// Cancels the execution.
-    pub fn stop(&self) {
-        self.0.stopped.set();
     }
 
     /// Checks for cancellation of the execution.

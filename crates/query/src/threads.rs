@@ -34,8 +34,8 @@ use plans::Plans;
 /// Stack size of threads that parse, plan or execute: sufficient for the deepest statement that the
 /// parser accepts. Unused stack takes no memory.
 pub const STACK_BYTES: usize = 64 << 20;
-/// Number of chunks buffered for the reader.
-const CHUNKS_WAITING: usize = 1;
+/// Number of batches buffered for the reader.
+const BATCHES_WAITING: usize = 1;
 
 /// The threads that plan a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,46 +112,53 @@ impl Threads {
     }
 
     /// Starts a query: `prepare` returns the stream of batches, which is then read on the query
-    /// threads.
+    /// threads. The flag that `prepare` gets is set when the reader gives up, also while it waits
+    /// for this future: whatever computes for the query has to look at it.
     ///
     /// # Errors
-    /// Those of `prepare`; 1041 if the queue is full.
-    pub async fn query<T: Send + 'static>(
+    /// Those of `prepare` and of the first batch; 1041 if the queue is full.
+    pub async fn query<T: Send + 'static, P>(
         &self,
         lane: Lane,
-        prepare: impl Future<Output = Result<(T, SendableRecordBatchStream)>> + Send + 'static,
-    ) -> Result<(T, Rows)> {
+        prepare: impl FnOnce(Cancellation) -> P,
+    ) -> Result<(T, Rows)>
+    where
+        P: Future<Output = Result<(T, SendableRecordBatchStream)>> + Send + 'static,
+    {
+        let stop = StopOnDrop::default();
+        let prepare = prepare(stop.0.clone());
         if lane == Lane::Large {
             let planned = self.plan(lane, prepare).await?;
-            return self.started(async move { Ok(planned) }).await;
+            return self.started(stop, async move { Ok(planned) }).await;
         }
         // A single task does both, so that a small query does not switch threads.
-        self.started(prepare).await
+        self.started(stop, prepare).await
     }
 
-    /// Returns with the first chunk at hand: a query of one chunk, as most are, wakes its reader
+    /// Returns with the beginning of the rows: a query of one batch, as most are, wakes its reader
     /// once.
     async fn started<T: Send + 'static>(
         &self,
+        stop: StopOnDrop,
         prepare: impl Future<Output = Result<(T, SendableRecordBatchStream)>> + Send + 'static,
     ) -> Result<(T, Rows)> {
         let (started, first) = oneshot::channel();
-        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
+        let (sender, batches) = mpsc::channel(BATCHES_WAITING);
         let task = self.spawn(async move {
-            let (head, stream) = prepare.await?;
-            let mut source = Source(Some(stream));
-            let chunk = source.chunk().await?;
-            if started.send((head, chunk)).is_ok() {
-                source.pump(&sender).await?;
+            let (head, mut stream) = prepare.await?;
+            let beginning = beginning(&mut stream).await?;
+            // What an ended stream holds, memory and files, is released before the reader knows.
+            let rest = (!beginning.ended).then_some(stream);
+            match (started.send((head, beginning)), rest) {
+                (Ok(()), Some(stream)) => pump(stream, sender).await,
+                // Ended, or cancelled.
+                _ => Ok(()),
             }
-            Ok(())
         });
         match first.await {
-            Ok((head, chunk)) => {
-                let mut rows =
-                    Rows { ready: VecDeque::new(), chunks, task: Some(task), evaluation: None };
-                rows.take(chunk);
-                Ok((head, rows))
+            Ok((head, Beginning { ready, ended })) => {
+                let task = (!ended).then_some(task);
+                Ok((head, Rows { ready, batches, task, evaluation: None, _stop: stop }))
             }
             Err(_) => match task.await {
                 Err(error) => Err(error),
@@ -171,46 +178,47 @@ impl Drop for Threads {
     }
 }
 
-/// Batches that are at hand together.
-struct Chunk {
-    batches: Vec<RecordBatch>,
-    /// Whether it is known already that no batch follows.
-    last: bool,
+/// Cancels the execution of a query when its reader is gone.
+#[derive(Default)]
+struct StopOnDrop(Cancellation);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
 }
 
-/// The stream that a query reads; `None` once it has ended. What it holds, memory and files, is
-/// released before the reader learns of the end.
-struct Source(Option<SendableRecordBatchStream>);
+/// The first batch of a query, and what the stream has to say behind it without waiting.
+struct Beginning {
+    ready: VecDeque<RecordBatch>,
+    /// Whether no batch follows.
+    ended: bool,
+}
 
-impl Source {
-    /// The next batch, and what the stream has to say behind it without waiting.
-    async fn chunk(&mut self) -> Result<Chunk> {
-        let Some(stream) = &mut self.0 else { unreachable!("nothing is read behind the end") };
-        let mut batches = Vec::with_capacity(2);
-        let mut read = Some(stream.next().await);
-        while let Some(Some(batch)) = read {
-            batches.push(batch.map_err(mapped)?);
-            // The second is read only to see whether the first was the last.
-            read = if batches.len() < 2 { stream.next().now_or_never() } else { None };
-        }
-        let last = read.is_some();
-        if last {
-            self.0 = None;
-        }
-        Ok(Chunk { batches, last })
+/// Reads the beginning. The stream is polled once more without a waker, so whoever reads on must do
+/// so at once: half-way it may hold what other queries wait for.
+async fn beginning(stream: &mut SendableRecordBatchStream) -> Result<Beginning> {
+    let mut ready = VecDeque::with_capacity(2);
+    let mut read = Some(stream.next().await);
+    while let Some(Some(batch)) = read {
+        ready.push_back(batch.map_err(mapped)?);
+        read = if ready.len() < 2 { stream.next().now_or_never() } else { None };
     }
+    Ok(Beginning { ready, ended: read.is_some() })
+}
 
-    /// Sends all that follows to the reader.
-    async fn pump(mut self, chunks: &mpsc::Sender<Chunk>) -> Result<()> {
-        while self.0.is_some() {
-            let chunk = self.chunk().await?;
-            if chunks.send(chunk).await.is_err() {
-                // The reader has dropped the query.
-                return Ok(());
-            }
+/// Sends batches to the reader.
+async fn pump(
+    mut stream: SendableRecordBatchStream,
+    batches: mpsc::Sender<RecordBatch>,
+) -> Result<()> {
+    while let Some(batch) = stream.next().await {
+        if batches.send(batch.map_err(mapped)?).await.is_err() {
+            // The reader has dropped the query.
+            return Ok(());
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// A task on the query threads; dropping it cancels it.
@@ -252,28 +260,14 @@ pub fn panicked(panic: &(dyn Any + Send)) -> Error {
 /// The rows of a running query. Dropping them cancels it.
 pub struct Rows {
     ready: VecDeque<RecordBatch>,
-    chunks: mpsc::Receiver<Chunk>,
+    batches: mpsc::Receiver<RecordBatch>,
     /// `None` once nothing follows `ready`.
     task: Option<Task<()>>,
     evaluation: Option<Evaluation>,
-}
-
-impl Drop for Rows {
-    fn drop(&mut self) {
-        if let Some(evaluation) = &self.evaluation {
-            evaluation.stop();
-        }
-    }
+    _stop: StopOnDrop,
 }
 
 impl Rows {
-    fn take(&mut self, chunk: Chunk) {
-        self.ready.extend(chunk.batches);
-        if chunk.last {
-            self.task = None;
-        }
-    }
-
     /// Attaches the evaluation whose warnings are returned.
     #[must_use]
     pub fn of(mut self, evaluation: Evaluation) -> Self {
@@ -291,21 +285,16 @@ impl Rows {
     /// # Errors
     /// Errors of execution; nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            if let Some(batch) = self.ready.pop_front() {
-                return Ok(Some(batch));
-            }
-            let Some(task) = &mut self.task else { return Ok(None) };
-            match self.chunks.recv().await {
-                Some(chunk) => self.take(chunk),
-                None => {
-                    // An error: the last chunk says that it is the last.
-                    let ended = task.await;
-                    self.task = None;
-                    return ended.map(|()| None);
-                }
-            }
+        if let Some(batch) = self.ready.pop_front() {
+            return Ok(Some(batch));
         }
+        let Some(task) = &mut self.task else { return Ok(None) };
+        if let Some(batch) = self.batches.recv().await {
+            return Ok(Some(batch));
+        }
+        let ended = task.await;
+        self.task = None;
+        ended.map(|()| None)
     }
 
     /// All remaining rows.

@@ -279,8 +279,9 @@ impl Grouping {
         target: &Target,
     ) -> Result<Destination<'a>> {
         Ok(match (self, transaction) {
-            (Self::Labelled(claim), Some(own)) if claim.label() != own.label() => {
-                bail!(InTransaction, "Transaction insert expect label {}", own.label())
+            (Self::Labelled(claim), Some(own)) if Some(claim.label()) != own.label() => {
+                let label = own.label().unwrap_or("of its own");
+                bail!(InTransaction, "Transaction insert expect label {label}")
             }
             (_, Some(own)) => Destination::Transaction(own),
             (Self::Shared, None) if target.groups => Destination::Group(settings.group_commit),

@@ -139,7 +139,7 @@ impl Transactions {
     ) -> Result<()> {
         let next = std::mem::take(&mut self.next);
         self.open = Some(OpenTransaction {
-            inner: engine.begin_transaction(claim)?,
+            inner: engine.begin_transaction(claim),
             snapshot: None,
             repeatable_read: next.repeatable_read.unwrap_or(settings.repeatable_read),
             read_only: read_only || next.read_only.unwrap_or(settings.read_only),

@@ -143,7 +143,7 @@ impl Client {
     async fn try_transfer(&self, count: i64) -> Result<Outcome> {
         let engine = &self.engine;
         let ids = self.model.lock().take_ids(count);
-        let transaction = engine.begin_transaction(None)?;
+        let transaction = engine.begin_transaction(None);
         let mut parts = Vec::new();
         for (table, negative) in [("bank_a", false), ("bank_b", true)] {
             let target = engine.target("d", table)?;

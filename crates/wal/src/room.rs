@@ -180,6 +180,11 @@ impl LogSpace {
         left.saturating_sub(state.promised_bytes).min(self.kept_bytes)
     }
 
+    /// Whether all records but the first of a term are held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state.lock().held
+    }
+
     /// Holds all records but the first of a term, or lets them in.
     pub(crate) fn hold(self: &Arc<Self>, held: bool) {
         self.state.lock().held = held;

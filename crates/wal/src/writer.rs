@@ -376,6 +376,8 @@ impl Wal {
         let next_lsn = self.log.lock().next_lsn;
         assert!(next_lsn > self.term.after.lsn.next(), "the first record of the term is appended");
         self.space.hold(false);
+        // It may have put off an idle record.
+        self.writer.wake();
     }
 
     /// Like [`Wal::try_reserve`], but waits until `deadline`.

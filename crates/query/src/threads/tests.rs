@@ -4,6 +4,8 @@
 use std::sync::mpsc as std_mpsc;
 use std::time::Duration;
 
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+
 use super::*;
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -76,7 +78,6 @@ fn numbers(
 ) -> SendableRecordBatchStream {
     use arrow::array::{ArrayRef, Int64Array};
     use datafusion::common::DataFusionError;
-    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     let batch = |n: i64| {
         let column = Arc::new(Int64Array::from(vec![n])) as ArrayRef;
         RecordBatch::try_from_iter([("n", column)]).unwrap()
@@ -102,7 +103,7 @@ fn every_batch_arrives_in_order_and_then_the_end_or_the_error() {
     let threads = Threads::start(1, 1).unwrap();
     let read = |lane, items| {
         block_on(async {
-            let prepare = async { Ok(("head", numbers(items))) };
+            let prepare = |_| async { Ok(("head", numbers(items))) };
             let (head, mut rows) = soon(threads.query(lane, prepare)).await?;
             assert_eq!(head, "head");
             let known = rows.task.is_none();
@@ -125,5 +126,29 @@ fn every_batch_arrives_in_order_and_then_the_end_or_the_error() {
             let error: Error = read(lane, fails).unwrap_err();
             assert!(error.message().contains("six"), "{error}");
         }
+    }
+}
+
+#[test]
+fn a_query_that_is_given_up_before_its_first_batch_is_stopped_inside_of_it() {
+    let threads = Threads::start(1, 1).unwrap();
+    for lane in [Lane::Small, Lane::Large] {
+        block_on(async {
+            let prepare = |stop: Cancellation| async move {
+                let schema = numbers(vec![]).schema();
+                // Like a function over one batch, which nothing but the flag can end.
+                let stuck = futures::stream::poll_fn(move |_| {
+                    while !stop.is_set() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Poll::Ready(None)
+                });
+                Ok(((), Box::pin(RecordBatchStreamAdapter::new(schema, stuck)) as _))
+            };
+            let stuck = threads.query(lane, prepare);
+            let waited = tokio::time::timeout(Duration::from_millis(100), stuck).await;
+            assert!(waited.is_err(), "it ends only when it is stopped");
+            assert_eq!(soon(threads.spawn(async { Ok(1) })).await.unwrap(), 1);
+        });
     }
 }

@@ -10,8 +10,8 @@ use arrow::array::RecordBatch;
 
 use crate::{ColumnType, Layout, RowCells, TableSchema, encode};
 
-/// The longest key, in bytes of its cells. As in MySQL, DDL refuses tables that could have longer
-/// ones.
+/// The longest key, in bytes of its cells, as in MySQL. The DDL of keyed tables will have to refuse
+/// columns that could make longer ones (1071).
 pub const KEY_BYTES_MAX: usize = 3072;
 
 const NULL: u8 = 0;
@@ -209,6 +209,7 @@ pub struct Keys {
 impl Keys {
     /// The sort keys of the rows of a batch, which has the columns of `schema`.
     pub fn of_batch(batch: &RecordBatch, schema: &TableSchema) -> Self {
+        assert!(!schema.sort_key.is_empty(), "rows without a key have no keys");
         let columns = schema.sort_key.iter().map(|&at| schema.columns[at].clone()).collect();
         let keys_only =
             TableSchema::new(schema.version, columns, (0..schema.sort_key.len()).collect());

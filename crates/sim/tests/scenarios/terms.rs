@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use freshet_base::fail::Action;
 use freshet_base::{ByteSize, DbId, Version};
+use freshet_ingest::WaitLimit;
 use freshet_meta::LabelLimits;
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::harness::{Death, Sim};
@@ -97,6 +98,11 @@ fn a_start_that_dies_before_its_record_leaves_the_group_to_the_next() {
             assert_eq!(client.truncate(&["g"]).await, Outcome::Refused);
             assert_eq!(client.drop_table("a").await, Outcome::Refused);
             assert_eq!(client.flush("g").await, Outcome::Refused);
+            // A transaction that only reads needs nothing that the term gives.
+            let reads = client.engine.begin_transaction(None);
+            assert_eq!(reads.own_rows().label(), None);
+            let limit = WaitLimit::For(Duration::from_secs(1));
+            assert!(client.engine.commit(reads, limit).await.unwrap().is_none());
             assert_eq!(client.engine.log_stats().next_lsn, client.engine.log_stats().term_first);
         });
         sim.check();

@@ -105,7 +105,8 @@ impl Wal {
                 log.writer_sleeps = true;
                 log.stopping
             };
-            match (stopping, state.needs_idle_record()) {
+            // While the log is held there is no room for it, and it must not be forgotten.
+            match (stopping, state.needs_idle_record() && !self.space.is_held()) {
                 (true, true) => Poll::Ready(Turn::Idle),
                 (true, false) => Poll::Ready(Turn::Stop),
                 (false, true) => self.poll_idle(state, context).map(|()| Turn::Idle),

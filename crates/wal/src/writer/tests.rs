@@ -134,6 +134,23 @@ fn an_idle_log_records_once_that_its_last_record_is_durable() {
 }
 
 #[test]
+fn an_idle_record_is_put_off_while_the_log_is_held() {
+    let mut store = Store::small();
+    let mut running = store.first_start(1);
+    running.append(1, b"term");
+    running.wal.hold();
+    running.drive();
+    assert_eq!(store.clock.ring(), 0, "no timer runs for what would find no room");
+    running.wal.release();
+    running.drive();
+    store.clock.ring();
+    running.drive();
+    store.clock.ring();
+    running.drive();
+    assert_eq!(running.durable(), Lsn(2), "1 is named as durable after all");
+}
+
+#[test]
 fn a_stopped_log_has_written_everything_and_that_it_is_durable() {
     let mut store = Store::small();
     let running = store.first_start(1);

@@ -17,7 +17,7 @@ use std::ops::Range;
 use super::{Parts, shared_bytes};
 use crate::segment::checksum::crc32c;
 
-/// A block ends when it has so many bytes.
+/// Most bytes of a block of several keys.
 const BLOCK_BYTES: usize = 4096;
 const CHECKSUM_BYTES: usize = 4;
 const HEAD_BYTES: usize = CHECKSUM_BYTES + 4 + 2 + 2;
@@ -53,11 +53,15 @@ impl BlockBuilder {
         self.key_ends.len().checked_sub(1).map(|at| self.key(at))
     }
 
-    pub fn is_full(&self) -> bool {
-        let Some(last) = self.last() else { return false };
-        let count = self.key_ends.len();
-        let rests = self.keys.len() - (count - 1) * shared_bytes(self.key(0), last);
-        HEAD_BYTES + count * self.bytes_beside() + rests >= BLOCK_BYTES
+    /// Whether `key`, which is above all others, fits. An empty block takes any.
+    pub fn takes(&self, key: &[u8]) -> bool {
+        let before = self.key_ends.len();
+        if before == 0 {
+            return true;
+        }
+        // A key that begins otherwise makes the rests of all others longer.
+        let rests = self.keys.len() + key.len() - before * shared_bytes(self.key(0), key);
+        HEAD_BYTES + (before + 1) * self.bytes_beside() + rests <= BLOCK_BYTES
     }
 
     /// The bytes of a key beside its rest.

@@ -62,6 +62,8 @@ fn model(keys: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Range<u32>> {
 fn any_keys(count: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
     let key = prop_oneof![
         8 => any::<u16>().prop_map(|number| [&b"key/"[..], &number.to_be_bytes()].concat()),
+        8 => (0u8..2, any::<u16>())
+            .prop_map(|(byte, number)| [&[byte; 94][..], &number.to_be_bytes()].concat()),
         1 => (any::<u8>(), 1usize..3000).prop_map(|(byte, length)| vec![byte; length]),
         1 => prop::collection::vec(any::<u8>(), 1..20),
     ];
@@ -194,4 +196,17 @@ fn another_version_is_refused_by_name() {
     let bytes = [9; 40];
     let error = directory::Directory::decode(&bytes, 100).unwrap_err();
     assert_eq!(error, "keys of version 9 are newer");
+}
+
+#[test]
+fn a_key_that_begins_otherwise_than_all_before_it_begins_a_block() {
+    let name = |byte: u8, number: u32| [&[byte; 96][..], &number.to_be_bytes()].concat();
+    let keys = (0..800).map(|number| name(b'a', number)).chain([name(b'b', 0)]);
+    let keys = keys.collect::<Vec<_>>();
+    let written = Written::new(keys.iter().map(Vec::as_slice));
+    let part = written.open(true).unwrap();
+    for (at, key) in keys.iter().enumerate() {
+        let found = block_on(part.look_up(&[key.as_slice()])).unwrap();
+        assert_eq!(found, [Found { at: 0, rows: at as u32..at as u32 + 1 }]);
+    }
 }

@@ -33,7 +33,7 @@ impl KeyPartWriter {
         let before = before.unwrap_or(&self.last);
         assert!(before < key || self.hashes.is_empty(), "rows come in the order of their keys");
         self.hashes.push(hash(key));
-        if self.block.is_full() {
+        if !self.block.takes(key) {
             self.end_block();
             let separator = &key[..=shared_bytes(&self.last, key)];
             self.separator = separator.to_vec();
