@@ -61,7 +61,7 @@ impl Engine {
                     }
                     Err(error) => {
                         if failures.is_multiple_of(FAILURES_SILENT) {
-                            tracing::warn!(%error, "only reads are served for now");
+                            tracing::warn!(%error, "loads and DDL wait: the term cannot begin");
                         }
                         failures += 1;
                         engine.clock().sleep(NO_ROOM_PAUSE).await;
