@@ -2,44 +2,36 @@
 //! reserves ids, and says how long labels are kept. Reads are served before it is durable; until
 //! then the log holds every other record, so loads and statements that append wait.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use freshet_base::clock::Deadline;
+use freshet_base::clock::{Deadline, until};
 use freshet_base::{Error, LogPosition, Lsn, Result, Retry, TableId, err};
 use freshet_meta::{LeftOpen, MetaEvent, TermRecord, disk};
 use freshet_storage::fold::Event;
-use freshet_wal::{Room, WalStats};
+use freshet_wal::Room;
 
 use crate::engine::Engine;
 use crate::record::Kind;
 
-/// How often those who wait for the record look whether it is durable.
-const LOOK: Duration = Duration::from_millis(5);
 /// The delay of another attempt, after the log had no room for the record.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
-/// One of so many failures is in the server's log: about one a minute.
+/// Every so many failures one is logged: about one a minute.
 const FAILURES_SILENT: u64 = 120;
 /// The number of groups that one record ends: about 16 KiB, which every log file takes.
 const ENDED_MAX: usize = 500;
 
-/// What a start does next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
-    /// Frees the log up to a position.
-    Free(LogPosition),
-    Append,
-}
-
-/// Each start takes up to two blocks of the room that is kept back. If it did so whatever is left,
-/// many starts on a full log would leave none for the next one, nor for a DROP that frees room.
-fn step(stats: &WalStats, kept_bytes: u64) -> Step {
-    match stats.full_to {
-        Some(position) if stats.kept_bytes_left < kept_bytes / 2 => Step::Free(position),
-        // With no full file there is nothing to free.
-        _ => Step::Append,
-    }
+/// The position up to which a start frees the log before it appends. Each start takes up to two
+/// blocks of the room that is kept back. If it did so whatever is left, many starts on a full log
+/// would leave none for the next one, nor for a DROP that frees room. With no full file there is
+/// nothing to free.
+fn frees_first(
+    full_to: Option<LogPosition>,
+    kept_bytes_left: u64,
+    kept_bytes: u64,
+) -> Option<LogPosition> {
+    full_to.filter(|_| kept_bytes_left < kept_bytes / 2)
 }
 
 impl Engine {
@@ -74,7 +66,7 @@ impl Engine {
 
     /// Whether the record of the term has settled.
     pub fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Acquire)
+        self.begun.initialized()
     }
 
     /// Waits until the record of the term has settled.
@@ -85,19 +77,16 @@ impl Engine {
         if self.has_begun() {
             return Ok(());
         }
-        let deadline = Deadline::after(&**self.clock(), self.config().load_patience);
-        while !self.has_begun() {
-            if self.clock().now() >= deadline.0 {
-                return Err(not_begun());
-            }
-            self.clock().sleep(LOOK).await;
-        }
-        Ok(())
+        let clock = &**self.clock();
+        let deadline = Deadline::after(clock, self.config().load_patience);
+        until(clock, deadline, self.begun.wait()).await.copied().ok_or_else(not_begun)
     }
 
     async fn try_begin(self: &Arc<Self>) -> Result<()> {
         self.failpoints().pass("term-record").map_err(|e| Error::io("begin the term", e))?;
-        if let Step::Free(position) = step(&self.wal().stats(), self.config().wal_kept_bytes()) {
+        let stats = self.wal().stats();
+        let kept_bytes = self.config().wal_kept_bytes();
+        if let Some(position) = frees_first(stats.full_to, stats.kept_bytes_left, kept_bytes) {
             // Even if that fails: a DROP can free disk and log, and needs the record before it.
             if let Err(error) = self.free_before_term(position).await {
                 tracing::warn!(%error, "a start cannot free the log");
@@ -105,17 +94,18 @@ impl Engine {
         }
         let records = self.term_records();
         let rooms = records.iter().map(|(_, payload)| self.wal().try_reserve_term(payload.len()));
-        let rooms = rooms.collect::<Option<Vec<_>>>().ok_or_else(no_room)?;
+        let rooms = rooms.collect::<Option<Vec<_>>>();
+        let rooms = rooms.ok_or_else(|| err!(OutOfRoom, "the log has no room for its record"))?;
         let mut last = self.wal().stats().next_lsn;
         assert_eq!(last, self.wal().stats().term_first, "nothing of a term is before its record");
         for ((term, payload), room) in records.into_iter().zip(rooms) {
-            last = self.append_term(term, &payload, room)?;
+            last = self.append_term(term, &payload, room);
         }
         self.horizon().wait(last).await;
         self.settler.settle_due();
         assert!(self.meta().settled() >= last, "the record of the term has settled");
         self.wal().release();
-        self.begun.store(true, Ordering::Release);
+        self.begun.set(()).expect("a term begins once");
         self.keeper().wake();
         Ok(())
     }
@@ -127,32 +117,30 @@ impl Engine {
             let version = table.log().version().next();
             table.log().open().map(|txn| LeftOpen { table: state.id, txn, version })
         };
-        let mut left = self.table_states().iter().filter_map(left_open).collect::<Vec<_>>();
-        let mut records = Vec::new();
-        loop {
-            let rest = left.split_off(left.len().min(ENDED_MAX));
-            let ended = std::mem::replace(&mut left, rest);
-            let (ids, labels) = (self.meta().ids().of_term(), self.config().labels);
-            let term = TermRecord { ended, more: !left.is_empty(), ids, labels };
+        let left = self.table_states().iter().filter_map(left_open).collect::<Vec<_>>();
+        let (ids, labels) = (self.meta().ids().of_term(), self.config().labels);
+        let count = left.len().div_ceil(ENDED_MAX).max(1);
+        let record = |number: usize| {
+            let ended = left.iter().skip(number * ENDED_MAX).take(ENDED_MAX).copied().collect();
+            let term = TermRecord { ended, more: number + 1 < count, ids, labels };
             let payload = disk::encode(&term);
-            records.push((term, payload));
-            if left.is_empty() {
-                return records;
-            }
-        }
+            (term, payload)
+        };
+        (0..count).map(record).collect()
     }
 
-    fn append_term(&self, term: TermRecord, payload: &[u8], room: Room) -> Result<Lsn> {
-        let (lsn, _) = self.wal().append(Kind::Term as u8, payload, room, |lsn, _| {
+    fn append_term(&self, term: TermRecord, payload: &[u8], room: Room) -> Lsn {
+        let appended = self.wal().append(Kind::Term as u8, payload, room, |lsn, _| {
             for LeftOpen { table, txn, version } in &term.ended {
                 let state = self.table_state(*table).expect("no table goes before the term begins");
                 state.lock().enter(lsn, Event::Term { ended: Some((*txn, *version)) });
             }
             self.meta().labels().begin_term(lsn, term.labels);
             let event = MetaEvent::Term(term);
-            Ok::<_, Error>(self.settler.settle_later(lsn, event, None, None))
-        })?;
-        Ok(lsn)
+            Ok::<_, Infallible>(self.settler.settle_later(lsn, event, None, None))
+        });
+        let Ok((lsn, _)) = appended;
+        lsn
     }
 }
 
@@ -165,15 +153,6 @@ fn not_begun() -> Error {
     error.with_retry(Retry::After(NO_ROOM_PAUSE))
 }
 
-fn no_room() -> Error {
-    let error = err!(
-        OutOfRoom,
-        "the log has no room for the first record of this start, so only reads are served; if a \
-         disk is full free some space, then retry"
-    );
-    error.with_retry(Retry::After(NO_ROOM_PAUSE))
-}
-
 #[cfg(test)]
 mod tests {
     use freshet_base::{BatchIndex, Term};
@@ -182,23 +161,9 @@ mod tests {
 
     #[test]
     fn a_start_that_finds_less_than_half_of_the_kept_room_frees_log_first() {
-        let position = LogPosition { lsn: Lsn(9), index: BatchIndex(3), term: Term(1) };
-        let stats = |kept_bytes_left, full_to| WalStats {
-            next_lsn: Lsn(10),
-            durable_lsn: Lsn(9),
-            live_files: Vec::new(),
-            full_to,
-            term_first: Lsn(10),
-            ready_files: 1,
-            files_max: 4,
-            live_bytes: 0,
-            free_bytes: 0,
-            kept_bytes_left,
-            room_waiters: 0,
-        };
-        let step = |left, full_to| step(&stats(left, full_to), 100);
-        assert_eq!(step(49, Some(position)), Step::Free(position));
-        assert_eq!(step(50, Some(position)), Step::Append);
-        assert_eq!(step(0, None), Step::Append);
+        let position = Some(LogPosition { lsn: Lsn(9), index: BatchIndex(3), term: Term(1) });
+        assert_eq!(frees_first(position, 49, 100), position);
+        assert_eq!(frees_first(position, 50, 100), None);
+        assert_eq!(frees_first(None, 0, 100), None);
     }
 }

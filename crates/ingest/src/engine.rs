@@ -5,7 +5,7 @@
 //! (reuse of log files).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use freshet_base::budget::Budget;
@@ -23,6 +23,7 @@ use freshet_storage::segment::SegmentAccess;
 use freshet_storage::snapshot::Snapshot;
 use freshet_storage::views::Views;
 use freshet_wal::{Horizon, Wal, WalStats};
+use tokio::sync::SetOnce;
 
 use crate::admit::Admission;
 use crate::compact::Compactor;
@@ -73,7 +74,7 @@ pub struct Engine {
     /// Number of tasks that may still append to the log.
     pub(crate) appending: AtomicUsize,
     /// Whether the record of the term has settled.
-    pub(crate) begun: AtomicBool,
+    pub(crate) begun: SetOnce<()>,
 }
 
 impl Engine {

@@ -72,7 +72,7 @@ impl Load<'_> {
     /// # Errors
     /// `OutOfRoom` when memory is not available in time or the transaction would become too large;
     /// those of [`Self::push`].
-    pub async fn gather(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
+    pub async fn reserve_for(&mut self, buffer: &mut LoadBuffer) -> Result<()> {
         self.hold(buffer.row_bytes().len()).await?;
         match self.destination {
             Destination::Transaction(own) => own.check_room(self.engine, buffer),
@@ -82,7 +82,7 @@ impl Load<'_> {
     }
 
     /// Adds memory for the rows in the last buffer.
-    pub fn pay(&mut self, memory: Permit) {
+    pub fn add_memory(&mut self, memory: Permit) {
         match &mut self.held {
             Some(held) => held.merge(memory),
             None => self.held = Some(memory),
@@ -180,7 +180,7 @@ impl Load<'_> {
             let step = missing.max(MEMORY_STEP_BYTES);
             let deadline = self.patience.soon(self.engine.admission());
             let memory = self.engine.take_memory(step, deadline).await?;
-            self.pay(memory);
+            self.add_memory(memory);
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Load<'_> {
         for (rows, count, memory) in std::mem::take(&mut self.pieces) {
             whole.resume().extend_from_slice(&rows);
             whole.count(count as usize)?;
-            self.pay(memory);
+            self.add_memory(memory);
         }
         whole.resume().extend_from_slice(last.row_bytes());
         let bytes = self.pieces_bytes + last.row_bytes().len();

@@ -14,6 +14,7 @@ use freshet_storage::{DataDir, Rowset};
 use freshet_wal::{FileState, NewTerm, Wal, WalOptions, WalWorld};
 use imbl::HashMap;
 use parking_lot::Mutex;
+use tokio::sync::SetOnce;
 
 use crate::admit::Admission;
 use crate::check::unreadable;
@@ -141,7 +142,7 @@ impl Engine {
             history: History::default(),
             names: futures::lock::Mutex::new(()),
             appending: std::sync::atomic::AtomicUsize::new(0),
-            begun: std::sync::atomic::AtomicBool::new(false),
+            begun: SetOnce::new(),
             config,
             world,
         })

@@ -115,14 +115,14 @@ impl OwnRows {
         patience: WaitLimit,
     ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
+        let bytes = buffer.row_bytes().len() as u64;
+        let held = engine.admission().hold(bytes, patience.soon(engine.admission())).await?;
         if self.0.label.get().is_none() {
             engine.begun().await?;
             let label = names::transaction_label(engine.meta().ids().txn()?);
             let set = self.0.label.set(Arc::from(label));
             assert!(set.is_ok(), "a session runs one statement at a time");
         }
-        let bytes = buffer.row_bytes().len() as u64;
-        let held = engine.admission().hold(bytes, patience.soon(engine.admission())).await?;
         self.add(target, buffer, held);
         let given = self.0.label.get().cloned();
         Ok(Loaded { lsn: Lsn::ZERO, txn: None, mode: GroupCommitMode::Off, given })

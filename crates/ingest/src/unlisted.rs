@@ -82,7 +82,7 @@ impl Engine {
                         engine.clock().sleep(NO_ROOM_PAUSE).await;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a table that was not filled goes with a start");
+                        tracing::warn!(%error, "the next start drops a table that was not filled");
                         break;
                     }
                 }

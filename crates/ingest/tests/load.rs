@@ -56,7 +56,7 @@ fn rows_go_to_the_log_while_they_fit_a_record_and_to_files_from_there_on() {
         let more = encoded(rows);
         buffer.resume().extend_from_slice(more.row_bytes());
         buffer.count(rows.len()).unwrap();
-        block_on(load.gather(&mut buffer)).unwrap();
+        block_on(load.reserve_for(&mut buffer)).unwrap();
     }
     let gathered = block_on(load.commit(&mut buffer)).unwrap();
     block_on(engine.horizon().wait(gathered.lsn));
@@ -121,7 +121,7 @@ fn a_load_that_is_dropped_gives_back_its_memory_and_its_label() {
         let target = engine.target("d", "t").unwrap();
         let ClaimOutcome::New(label) = claim(&engine, "mine") else { panic!("nobody has it") };
         let mut load = engine.load(&target, Destination::Label(label), PATIENCE);
-        block_on(load.gather(&mut encoded(&many()[..100]))).unwrap();
+        block_on(load.reserve_for(&mut encoded(&many()[..100]))).unwrap();
         let (rows, count) = encoded(&[(1, 10)]).take();
         let memory = engine.memory().try_acquire(1000).unwrap();
         block_on(load.push(rows, count as usize, memory)).unwrap();

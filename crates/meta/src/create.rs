@@ -53,7 +53,8 @@ impl Planned {
         names::check_table(&spec.name, spec.form)?;
         check_comment(&spec.comment, &format!("table '{}'", spec.name))?;
         let columns = columns(spec)?;
-        let properties::Taken { properties, mut warnings } = properties::create(&spec.properties)?;
+        let properties::Accepted { properties, mut warnings } =
+            properties::create(&spec.properties)?;
         let key_columns = key_columns(spec, &columns)?;
         let declared_keys = declared_keys(spec, &columns)?;
         warnings.extend(declared_keys.iter().filter_map(key_warning));

@@ -37,13 +37,13 @@ impl Flushed {
         Self { version: Version(1), ..Self::default() }
     }
 
-    pub(crate) fn advanced(self, lsn: Lsn, version: Version) -> Self {
+    pub(crate) fn flushed_to(self, lsn: Lsn, version: Version) -> Self {
         assert!(lsn >= self.lsn, "a table's flushed LSN never goes back");
-        Self { lsn, ..self }.counted(lsn, version)
+        Self { lsn, ..self }.with_version(lsn, version)
     }
 
     /// Updates the version to that at `lsn`, unless it is counted further already.
-    pub(crate) fn counted(self, lsn: Lsn, version: Version) -> Self {
+    pub(crate) fn with_version(self, lsn: Lsn, version: Version) -> Self {
         if lsn < self.version_lsn {
             return self;
         }
@@ -273,7 +273,7 @@ impl Fold {
         if flushed.lsn != from || !has_schema || !rowsets.iter().all(is_known) {
             return false;
         }
-        self.set_flushed(table, flushed.advanced(to, version));
+        self.set_flushed(table, flushed.flushed_to(to, version));
         rowsets.iter().for_each(|rowset| self.add(rowset.clone()));
         true
     }
@@ -413,7 +413,7 @@ impl Fold {
             partition.tablets.iter_mut().zip(&mut tablets).for_each(|(old, new)| *old = *new);
         }
         self.remove_rowsets(table.tablets());
-        self.set_flushed(id, self.flushed[&id].advanced(at, version));
+        self.set_flushed(id, self.flushed[&id].flushed_to(at, version));
         self.put_table(Arc::new(next));
         true
     }

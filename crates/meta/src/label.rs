@@ -130,7 +130,7 @@ impl ClaimOutcome {
 /// A label owned by one load; dropping it without a commit releases the label.
 #[derive(Debug)]
 pub struct Claim {
-    book: Arc<LabelBook>,
+    book: Arc<LabelRegistry>,
     db: DbId,
     label: String,
     kind: LabelKind,
@@ -238,22 +238,22 @@ impl DbLabels {
 }
 
 /// The labels of all databases.
-pub struct LabelBook {
+pub struct LabelRegistry {
     limits: Mutex<LimitsInLog>,
     clock: Arc<LogClock>,
     wall: ClockRef,
     databases: Mutex<HashMap<DbId, DbLabels>>,
 }
 
-impl std::fmt::Debug for LabelBook {
+impl std::fmt::Debug for LabelRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LabelBook({:?})", self.limits.lock().last())
+        write!(f, "LabelRegistry({:?})", self.limits.lock().last())
     }
 }
 
 /// Changes of the store in one commit.
 #[derive(Debug, Default)]
-pub(crate) struct Saving {
+pub(crate) struct LabelChanges {
     put: Vec<Arc<LabelRecord>>,
     delete: Vec<(DbId, String)>,
     clock_micros: i64,
@@ -261,7 +261,7 @@ pub(crate) struct Saving {
     limits: Option<(Lsn, LabelLimits)>,
 }
 
-impl Saving {
+impl LabelChanges {
     pub fn batch(&self) -> Batch {
         let put = |record: &Arc<LabelRecord>| {
             (keys::label(record.db, &record.label), keys::encode(record.as_ref()))
@@ -279,7 +279,7 @@ impl Saving {
     }
 }
 
-impl LabelBook {
+impl LabelRegistry {
     pub(crate) fn load(store: &dyn MetaStore, clock: ClockRef) -> Result<Self> {
         let limits = match store.get(keys::LABEL_LIMITS)? {
             Some(bytes) => Some(keys::decode::<LabelLimits>(keys::LABEL_LIMITS, &bytes)?),
@@ -419,37 +419,38 @@ impl LabelBook {
 
     /// A batch with the current time of the label clock.
     pub(crate) fn clock_batch(&self) -> Batch {
-        Saving { clock_micros: self.clock.now_micros(), ..Saving::default() }.batch()
+        LabelChanges { clock_micros: self.clock.now_micros(), ..LabelChanges::default() }.batch()
     }
 
     /// The changes that bring the store up to date with labels up to `lsn`.
-    pub(crate) fn save(&self, lsn: Lsn) -> Saving {
+    pub(crate) fn save(&self, lsn: Lsn) -> LabelChanges {
         let now_micros = self.clock.now_micros();
         let limits = Some((lsn, self.limits.lock().at(lsn)));
-        let mut saving = Saving { clock_micros: now_micros, limits, ..Saving::default() };
+        let mut changes =
+            LabelChanges { clock_micros: now_micros, limits, ..LabelChanges::default() };
         for (db, labels) in self.databases.lock().iter_mut() {
             labels.trim(now_micros);
             let put = labels.unsaved.range(..=lsn).map(|(_, record)| Arc::clone(record));
             let put = put.collect::<Vec<_>>();
             let again = put.iter().map(|record| record.label.as_str()).collect::<HashSet<_>>();
             let delete = labels.to_delete.iter().filter(|label| !again.contains(label.as_str()));
-            saving.delete.extend(delete.map(|label| (*db, label.clone())));
-            saving.put.extend(put);
+            changes.delete.extend(delete.map(|label| (*db, label.clone())));
+            changes.put.extend(put);
         }
         // Sorted, since the order of hash maps varies: the same work must make the same disk
         // accesses.
-        saving.put.sort_unstable_by_key(|record| record.lsn);
-        saving.delete.sort_unstable();
-        saving
+        changes.put.sort_unstable_by_key(|record| record.lsn);
+        changes.delete.sort_unstable();
+        changes
     }
 
-    /// Notes that `saving` is in the store.
-    pub(crate) fn saved(&self, saving: &Saving) {
-        if let Some((lsn, _)) = saving.limits {
+    /// Notes that `changes` is in the store.
+    pub(crate) fn saved(&self, changes: &LabelChanges) {
+        if let Some((lsn, _)) = changes.limits {
             self.limits.lock().saved(lsn);
         }
         let mut databases = self.databases.lock();
-        for record in &saving.put {
+        for record in &changes.put {
             let Some(labels) = databases.get_mut(&record.db) else { continue };
             labels.to_delete.remove(&record.label);
             if labels.unsaved.remove(&record.lsn).is_none() {
@@ -457,7 +458,7 @@ impl LabelBook {
                 labels.to_delete.insert(record.label.clone());
             }
         }
-        for (db, label) in &saving.delete {
+        for (db, label) in &changes.delete {
             if let Some(labels) = databases.get_mut(db) {
                 labels.to_delete.remove(label);
             }

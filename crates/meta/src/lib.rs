@@ -57,7 +57,7 @@ pub use ddl::Created;
 pub use fold::{Definition, Flushed, Fold, MetaEvent, Publish, Replacement, StoredTable, Truncate};
 pub use ids::{IdEnds, IdKind};
 pub use label::{
-    Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelBook, LabelKind, LabelLimits, LabelRecord,
+    Claim, ClaimOutcome, LABEL_CHARS_MAX, LabelKind, LabelLimits, LabelRecord, LabelRegistry,
     LabelState, LabelTime, UsedLabel,
 };
 pub use log_state::{AcceptedHole, LogFileRecord, LogSecret, LogState, RecycleCommit};

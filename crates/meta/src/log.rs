@@ -147,7 +147,7 @@ impl Meta {
             for &(table, version) in &versions {
                 // Tables dropped since need no version.
                 if let Some(flushed) = fold.flushed.get(&table).copied() {
-                    fold.set_flushed(table, flushed.counted(to, version));
+                    fold.set_flushed(table, flushed.with_version(to, version));
                 }
             }
         };

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::catalog::Catalog;
 use crate::fold::{Flushed, Fold, MetaEvent, Truncate};
 use crate::ids::IdBlocks;
-use crate::label::LabelBook;
+use crate::label::LabelRegistry;
 use crate::log_state::LogState;
 use crate::privilege::{Privilege, Privileges};
 use crate::rowset::RowsetMeta;
@@ -36,7 +36,7 @@ pub struct Meta {
     pub(crate) log: Mutex<LogState>,
     /// Empty until a start begins its term.
     pub(crate) id_blocks: OnceLock<IdBlocks>,
-    labels: Arc<LabelBook>,
+    labels: Arc<LabelRegistry>,
 }
 
 /// A clock that implements `Debug`.
@@ -58,7 +58,7 @@ impl Meta {
         format::check(store.as_ref())?;
         ensure_root(store.as_ref())?;
         let fold = Fold::load(store.as_ref())?;
-        let labels = LabelBook::load(store.as_ref(), clock.clone())?;
+        let labels = LabelRegistry::load(store.as_ref(), clock.clone())?;
         Ok(Self {
             catalog: ArcSwap::new(Arc::clone(&fold.catalog)),
             saved: ArcSwap::from_pointee(fold.clone()),
@@ -99,7 +99,7 @@ impl Meta {
     }
 
     /// Labels given by clients.
-    pub fn labels(&self) -> &Arc<LabelBook> {
+    pub fn labels(&self) -> &Arc<LabelRegistry> {
         &self.labels
     }
 

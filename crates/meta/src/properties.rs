@@ -61,23 +61,23 @@ const UNIQUE_ONLY: &[&str] = &[
 
 /// Accepted properties, with warnings for the user.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Accepted {
     pub properties: Properties,
     pub warnings: Vec<String>,
 }
 
 /// The properties of a new table.
-pub(crate) fn create(pairs: &[(String, String)]) -> Result<Taken> {
+pub(crate) fn create(pairs: &[(String, String)]) -> Result<Accepted> {
     let unknown = pairs.iter().filter(|(key, _)| !is_known(key));
     let unknown = unknown.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
     if !unknown.is_empty() {
         bail!(Unknown, "Unknown properties: {{{}}}", unknown.join(", "));
     }
-    take(Properties::default(), pairs)
+    accept(Properties::default(), pairs)
 }
 
 /// The properties of a table after ALTER TABLE .. SET.
-pub(crate) fn set(now: &Properties, pairs: &[(String, String)]) -> Result<Taken> {
+pub(crate) fn set(now: &Properties, pairs: &[(String, String)]) -> Result<Accepted> {
     let unknown = pairs.iter().filter(|(key, _)| !is_known(key));
     let unknown = unknown.map(|(key, _)| key.as_str()).collect::<Vec<_>>();
     if !unknown.is_empty() {
@@ -89,7 +89,7 @@ pub(crate) fn set(now: &Properties, pairs: &[(String, String)]) -> Result<Taken>
     if pairs.iter().any(|pair| light(&pair)) {
         bail!(Unknown, "Can not alter {LIGHT_SCHEMA_CHANGE} from true to false");
     }
-    take(now.clone(), pairs)
+    accept(now.clone(), pairs)
 }
 
 /// All properties in effect, as SHOW CREATE TABLE prints them.
@@ -112,7 +112,7 @@ fn is_known(key: &str) -> bool {
         || UNIQUE_ONLY.contains(&key)
 }
 
-fn take(mut properties: Properties, pairs: &[(String, String)]) -> Result<Taken> {
+fn accept(mut properties: Properties, pairs: &[(String, String)]) -> Result<Accepted> {
     let mut warnings = Vec::new();
     for (key, value) in pairs {
         if value.len() > VALUE_BYTES_MAX {
@@ -142,7 +142,7 @@ fn take(mut properties: Properties, pairs: &[(String, String)]) -> Result<Taken>
             _ => keep(&mut properties.others, key, value),
         }
     }
-    Ok(Taken { properties, warnings })
+    Ok(Accepted { properties, warnings })
 }
 
 fn non_negative(key: &str, value: &str, max: u64) -> Result<u64> {

@@ -51,7 +51,7 @@ impl Cancellation {
     }
 }
 
-/// The guard of [`Cancellation::show`].
+/// The guard of [`Cancellation::enter`].
 pub struct CancellationGuard(Option<Cancellation>);
 
 impl CancellationGuard {

@@ -280,8 +280,10 @@ impl Grouping {
     ) -> Result<Destination<'a>> {
         Ok(match (self, transaction) {
             (Self::Labelled(claim), Some(own)) if Some(claim.label()) != own.label() => {
-                let label = own.label().unwrap_or("of its own");
-                bail!(InTransaction, "Transaction insert expect label {label}")
+                match own.label() {
+                    Some(label) => bail!(InTransaction, "Transaction insert expect label {label}"),
+                    None => bail!(InTransaction, "Transaction insert expect no label"),
+                }
             }
             (_, Some(own)) => Destination::Transaction(own),
             (Self::Shared, None) if target.groups => Destination::Group(settings.group_commit),

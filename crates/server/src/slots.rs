@@ -46,13 +46,13 @@ pub const fn share_of(all: usize) -> usize {
 /// The connection slots of one protocol.
 #[derive(Default)]
 pub struct ConnectionSlots {
-    taken: Mutex<Taken>,
+    used: Mutex<UsedSlots>,
     /// Notified when the last slot is released.
     emptied: Notify,
 }
 
 #[derive(Default)]
-struct Taken {
+struct UsedSlots {
     /// By order of arrival.
     unauthenticated: BTreeMap<u64, (IpAddr, Arc<Notify>)>,
     logged_in: usize,
@@ -79,31 +79,31 @@ impl ConnectionSlots {
     /// 1040 when no connection can be closed.
     pub fn enter(self: &Arc<Self>, address: IpAddr, limits: &SlotLimits) -> Result<ConnectionSlot> {
         let address = network(address);
-        let mut taken = self.taken.lock();
-        let unauthenticated = count(&taken.unauthenticated_by_address, &address);
-        let of_address = unauthenticated + count(&taken.logged_in_by_address, &address);
+        let mut used = self.used.lock();
+        let unauthenticated = count(&used.unauthenticated_by_address, &address);
+        let of_address = unauthenticated + count(&used.logged_in_by_address, &address);
         if of_address >= limits.of_address + limits.unauthenticated {
             if unauthenticated == 0 {
                 return Err(address_full(address, limits));
             }
-            taken.evict_oldest_where(|from| from == address);
+            used.evict_oldest_where(|from| from == address);
         }
-        if taken.logged_in + taken.unauthenticated.len() >= limits.all + limits.unauthenticated {
-            if taken.unauthenticated.is_empty() {
+        if used.logged_in + used.unauthenticated.len() >= limits.all + limits.unauthenticated {
+            if used.unauthenticated.is_empty() {
                 return Err(full());
             }
-            taken.evict_oldest_where(|_| true);
+            used.evict_oldest_where(|_| true);
         }
-        taken.last += 1;
-        let (number, evict) = (taken.last, Arc::new(Notify::new()));
-        taken.unauthenticated.insert(number, (address, Arc::clone(&evict)));
-        *taken.unauthenticated_by_address.entry(address).or_default() += 1;
+        used.last += 1;
+        let (number, evict) = (used.last, Arc::new(Notify::new()));
+        used.unauthenticated.insert(number, (address, Arc::clone(&evict)));
+        *used.unauthenticated_by_address.entry(address).or_default() += 1;
         Ok(ConnectionSlot { slots: Arc::clone(self), address, number, account: None, evict })
     }
 
     /// Closes the oldest unauthenticated connection, to free a file descriptor.
     pub fn evict_oldest(&self) {
-        self.taken.lock().evict_oldest_where(|_| true);
+        self.used.lock().evict_oldest_where(|_| true);
     }
 
     /// Resolves when all slots are free.
@@ -111,7 +111,7 @@ impl ConnectionSlots {
         loop {
             let mut emptied = std::pin::pin!(self.emptied.notified());
             emptied.as_mut().enable();
-            if self.taken.lock().is_empty() {
+            if self.used.lock().is_empty() {
                 return;
             }
             emptied.await;
@@ -119,7 +119,7 @@ impl ConnectionSlots {
     }
 }
 
-impl Taken {
+impl UsedSlots {
     fn is_empty(&self) -> bool {
         self.logged_in + self.unauthenticated.len() == 0
     }
@@ -180,27 +180,27 @@ impl ConnectionSlot {
     /// # Errors
     /// 1040 and 1203 at the limits; the slot is unchanged then.
     pub fn assign(&mut self, account: &Account, limits: &SlotLimits, is_admin: bool) -> Result<()> {
-        let mut taken = self.slots.taken.lock();
+        let mut used = self.slots.used.lock();
         match &self.account {
             None => {
-                if !taken.unauthenticated.contains_key(&self.number) {
+                if !used.unauthenticated.contains_key(&self.number) {
                     return Err(full());
                 }
-                taken.check_limits(self.address, account, limits, is_admin)?;
-                taken.remove_unauthenticated(self.number);
-                taken.logged_in += 1;
-                *taken.logged_in_by_address.entry(self.address).or_default() += 1;
+                used.check_limits(self.address, account, limits, is_admin)?;
+                used.remove_unauthenticated(self.number);
+                used.logged_in += 1;
+                *used.logged_in_by_address.entry(self.address).or_default() += 1;
             }
             Some(same) if same == account => return Ok(()),
             Some(other) => {
                 let max = limits.of_account.filter(|_| !is_admin).unwrap_or(usize::MAX);
                 let others = SlotLimits { all: usize::MAX, of_address: usize::MAX, ..*limits };
                 let others = SlotLimits { of_account: Some(max), admins: 0, ..others };
-                taken.check_limits(self.address, account, &others, false)?;
-                take_one(&mut taken.logged_in_by_account, other);
+                used.check_limits(self.address, account, &others, false)?;
+                take_one(&mut used.logged_in_by_account, other);
             }
         }
-        *taken.logged_in_by_account.entry(account.clone()).or_default() += 1;
+        *used.logged_in_by_account.entry(account.clone()).or_default() += 1;
         self.account = Some(account.clone());
         Ok(())
     }
@@ -208,18 +208,18 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = self.slots.taken.lock();
+        let mut used = self.slots.used.lock();
         match &self.account {
             None => {
-                taken.remove_unauthenticated(self.number);
+                used.remove_unauthenticated(self.number);
             }
             Some(account) => {
-                taken.logged_in -= 1;
-                take_one(&mut taken.logged_in_by_address, &self.address);
-                take_one(&mut taken.logged_in_by_account, account);
+                used.logged_in -= 1;
+                take_one(&mut used.logged_in_by_address, &self.address);
+                take_one(&mut used.logged_in_by_account, account);
             }
         }
-        if taken.is_empty() {
+        if used.is_empty() {
             self.slots.emptied.notify_waiters();
         }
     }
@@ -307,7 +307,7 @@ mod tests {
         assert!(assign(2, &root, true).is_err(), "the reserved slots are limited, too");
         drop((first, second, third, fourth, admin));
         assert!(slots.emptied().now_or_never().is_some());
-        assert!(slots.taken.lock().logged_in_by_account.is_empty());
+        assert!(slots.used.lock().logged_in_by_account.is_empty());
     }
 
     #[test]

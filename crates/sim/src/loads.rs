@@ -124,7 +124,7 @@ impl Client {
         for piece in 0..pieces {
             beside(piece).await;
             let first = ids.start + piece * count;
-            load.gather(&mut encoded(&target, &(first..first + count), false)).await?;
+            load.reserve_for(&mut encoded(&target, &(first..first + count), false)).await?;
         }
         beside(pieces).await;
         load.to_files().await?;

@@ -3,9 +3,9 @@ use crate::test::TestClock;
 
 const DB: DbId = DbId(1);
 
-fn book(clock: &Arc<TestClock>, limits: LabelLimits) -> Arc<LabelBook> {
+fn book(clock: &Arc<TestClock>, limits: LabelLimits) -> Arc<LabelRegistry> {
     let store = crate::store::MemStore::new();
-    let book = LabelBook::load(&store, clock.clone()).unwrap();
+    let book = LabelRegistry::load(&store, clock.clone()).unwrap();
     book.begin_term(Lsn(1), limits);
     Arc::new(book)
 }
@@ -16,18 +16,18 @@ fn append(claim: Claim, txn: TxnId, lsn: Lsn) {
     claim.appended(txn, lsn, log_micros);
 }
 
-fn time(book: &LabelBook) -> LabelTime {
+fn time(book: &LabelRegistry) -> LabelTime {
     LabelTime { wall_micros: book.wall.wall_micros(), log_micros: book.clock.now_micros() }
 }
 
-fn new(book: &Arc<LabelBook>, label: &str) -> Claim {
+fn new(book: &Arc<LabelRegistry>, label: &str) -> Claim {
     match book.claim(DB, label, LabelKind::Statement).unwrap() {
         ClaimOutcome::New(claim) => claim,
         ClaimOutcome::Used(used) => panic!("{used:?}"),
     }
 }
 
-fn used(book: &Arc<LabelBook>, label: &str) -> UsedLabel {
+fn used(book: &Arc<LabelRegistry>, label: &str) -> UsedLabel {
     match book.claim(DB, label, LabelKind::Statement).unwrap() {
         ClaimOutcome::Used(used) => used,
         ClaimOutcome::New(claim) => panic!("{claim:?} is free"),
@@ -63,7 +63,7 @@ fn a_label_that_is_none_is_refused() {
     drop(new(&book, &"x".repeat(128)));
 }
 
-fn streaming(book: &Arc<LabelBook>, label: &str, lsn: u64) {
+fn streaming(book: &Arc<LabelRegistry>, label: &str, lsn: u64) {
     let ClaimOutcome::New(claim) = book.claim(DB, label, LabelKind::Streaming).unwrap() else {
         panic!("{label} is free")
     };
@@ -121,7 +121,7 @@ fn no_label_is_forgotten_for_another() {
 fn a_clock_that_jumps_makes_no_label_forgotten_in_this_life_or_the_next() {
     let clock = Arc::<TestClock>::default();
     let store = crate::store::MemStore::new();
-    let open = || Arc::new(LabelBook::load(&store, clock.clone()).unwrap());
+    let open = || Arc::new(LabelRegistry::load(&store, clock.clone()).unwrap());
     let first = open();
     streaming(&first, "saved", 1);
     let saving = first.save(Lsn(1));
@@ -207,18 +207,18 @@ fn a_load_runs_until_its_record_is_durable() {
 fn a_label_is_kept_as_the_term_before_it_says() {
     let clock = Arc::<TestClock>::default();
     let store = crate::store::MemStore::new();
-    let open = || LabelBook::load(&store, clock.clone()).unwrap();
+    let open = || LabelRegistry::load(&store, clock.clone()).unwrap();
     let limits = |hours: u32| LabelLimits { keep: hours * HOUR, ..LabelLimits::default() };
     let first = open();
     first.begin_term(Lsn(1), limits(1));
     first.begin_term(Lsn(10), limits(5));
     let log_micros = 7;
     let time = LabelTime { wall_micros: 0, log_micros };
-    let expire_after = |book: &LabelBook| {
+    let expire_after = |book: &LabelRegistry| {
         let after = |label: &Arc<LabelRecord>| (label.expires_micros - log_micros) / 3_600_000_000;
         book.finished(DB).iter().map(after).collect::<Vec<_>>()
     };
-    let replay = |book: &LabelBook, labels: &[u64]| {
+    let replay = |book: &LabelRegistry, labels: &[u64]| {
         for lsn in labels {
             let label = format!("at-{lsn}");
             book.replayed(DB, &label, LabelKind::Statement, TxnId(*lsn), Lsn(*lsn), time);

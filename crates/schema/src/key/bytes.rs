@@ -10,8 +10,7 @@ use arrow::array::RecordBatch;
 
 use crate::{ColumnType, Layout, RowCells, TableSchema, encode};
 
-/// The longest key, in bytes of its cells, as in MySQL. The DDL of keyed tables will have to refuse
-/// columns that could make longer ones (1071).
+/// The longest key, in bytes of its cells, as in MySQL.
 pub const KEY_BYTES_MAX: usize = 3072;
 
 const NULL: u8 = 0;

@@ -235,7 +235,7 @@ pub async fn from_rows(
         seen += batch.num_rows() as u64;
         taken += count as u64;
         warnings.append(more);
-        load.gather(&mut session.buffer).await?;
+        load.reserve_for(&mut session.buffer).await?;
     }
     note_evaluated(session, &target, rows.warnings())?;
     warn(session, &target, taken, warnings)?;

@@ -109,7 +109,7 @@ impl<'a> Sink<'a> {
 
     /// Sets the last rows, in a buffer that can be written to the log without copying.
     pub(super) fn last(&mut self, buffer: LoadBuffer, memory: Permit) {
-        self.load.pay(memory);
+        self.load.add_memory(memory);
         self.last = buffer;
     }
 

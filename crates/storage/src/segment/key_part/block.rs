@@ -17,7 +17,7 @@ use std::ops::Range;
 use super::{Parts, shared_bytes};
 use crate::segment::checksum::crc32c;
 
-/// Most bytes of a block of several keys.
+/// Where a block of several keys ends. Rows that repeat its last key may add four bytes a key.
 const BLOCK_BYTES: usize = 4096;
 const CHECKSUM_BYTES: usize = 4;
 const HEAD_BYTES: usize = CHECKSUM_BYTES + 4 + 2 + 2;
@@ -85,7 +85,10 @@ impl BlockBuilder {
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let last = self.last().expect("a block has keys");
         let shared = shared_bytes(self.key(0), last);
-        let short = |number: usize| u16::try_from(number).expect("a block ends at 4 KiB");
+        let short = |number: usize| {
+            u16::try_from(number)
+                .expect("a block of several keys ends at 4 KiB, and a key is shorter than 64 KiB")
+        };
         let start = out.len();
         out.extend_from_slice(&[0; CHECKSUM_BYTES]);
         out.extend_from_slice(&self.rows().to_le_bytes());

@@ -26,20 +26,16 @@ impl KeyPartWriter {
     /// # Panics
     /// When it is below the key of the row before.
     pub fn push(&mut self, key: &[u8]) {
-        let before = self.block.last();
-        if before == Some(key) {
-            return self.block.repeat();
+        match self.block.last() {
+            Some(before) if before == key => return self.block.repeat(),
+            Some(before) => assert!(before < key, "rows come in the order of their keys"),
+            None => self.directory.min = key.to_vec(),
         }
-        let before = before.unwrap_or(&self.last);
-        assert!(before < key || self.hashes.is_empty(), "rows come in the order of their keys");
         self.hashes.push(hash(key));
         if !self.block.takes(key) {
             self.end_block();
             let separator = &key[..=shared_bytes(&self.last, key)];
             self.separator = separator.to_vec();
-        }
-        if self.directory.blocks() == 0 && self.block.rows() == 0 {
-            self.directory.min = key.to_vec();
         }
         self.block.push(key);
     }
