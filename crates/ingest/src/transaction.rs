@@ -115,10 +115,11 @@ impl OwnRows {
         patience: WaitLimit,
     ) -> Result<Loaded> {
         self.check_room(engine, buffer)?;
+        // Ids are given out once the term has begun; nobody waits for that while holding memory.
+        engine.begun().await?;
         let bytes = buffer.row_bytes().len() as u64;
         let held = engine.admission().hold(bytes, patience.soon(engine.admission())).await?;
         if self.0.label.get().is_none() {
-            engine.begun().await?;
             let label = names::transaction_label(engine.meta().ids().txn()?);
             let set = self.0.label.set(Arc::from(label));
             assert!(set.is_ok(), "a session runs one statement at a time");
