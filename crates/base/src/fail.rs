@@ -31,6 +31,8 @@ pub enum Action {
     Abort,
     /// Returns an I/O error of this kind.
     Io(std::io::ErrorKind),
+    /// Panics.
+    Panic,
 }
 
 #[derive(Debug)]
@@ -50,8 +52,8 @@ struct Registry {
 pub struct Failpoints(Arc<Registry>);
 
 impl Failpoints {
-    /// Arms points written as `name=abort`, `name=eio` or `name=enospc`, separated by `;`. A suffix
-    /// `@n` lets the first `n` passes through.
+    /// Arms points written as `name=abort`, `name=eio`, `name=enospc` or `name=panic`, separated by
+    /// `;`. A suffix `@n` lets the first `n` passes through.
     ///
     /// # Errors
     /// A message for text that is none of these.
@@ -70,6 +72,7 @@ impl Failpoints {
                 "abort" => Action::Abort,
                 "eio" => Action::Io(std::io::ErrorKind::Other),
                 "enospc" => Action::Io(std::io::ErrorKind::StorageFull),
+                "panic" => Action::Panic,
                 other => return Err(format!("failpoint action '{other}' is unknown")),
             };
             points.arm(name, skip, action);
@@ -107,6 +110,7 @@ impl Failpoints {
                 std::process::abort()
             }
             Action::Io(kind) => Err(std::io::Error::new(kind, format!("failpoint {name}"))),
+            Action::Panic => panic!("failpoint {name}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parses answers in every protocol that is measured.
 
-use freshet_wire::client::Reply as MysqlReply;
+use freshet_wire::client::ServerPacket;
 use freshet_wire::{Capabilities, PAYLOAD_BYTES_MAX_DEFAULT, PacketReader};
 
 use crate::session::PostgresSession;
@@ -84,17 +84,17 @@ fn next_mysql(
 ) -> freshet_wire::Result<Option<Answer>> {
     while let Some(packet) = reader.next_packet(*sequence)? {
         *sequence = 1;
-        match MysqlReply::parse(packet.payload, capabilities)? {
+        match ServerPacket::parse(packet.payload, capabilities)? {
             // The null server does not parse rows, so it reports 0.
-            MysqlReply::Ok(ok) => {
+            ServerPacket::Ok(ok) => {
                 let rows = Some(ok.affected_rows).filter(|rows| *rows > 0);
                 return Ok(Some(Answer::Done(rows)));
             }
-            MysqlReply::Err(err) => {
+            ServerPacket::Err(err) => {
                 return Ok(Some(Answer::Refused(format!("{}: {}", err.errno, err.message))));
             }
-            MysqlReply::LocalInfile(_) => *sequence = SEQUENCE_AFTER_FILE,
-            MysqlReply::Columns(_) => {
+            ServerPacket::LocalInfile(_) => *sequence = SEQUENCE_AFTER_FILE,
+            ServerPacket::Columns(_) => {
                 return Ok(Some(Answer::Refused("rows instead of an OK packet".to_owned())));
             }
         }

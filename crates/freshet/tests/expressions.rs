@@ -137,6 +137,35 @@ const STATEMENTS: &[(&str, &str, Option<&str>)] = &[
          SELECT COUNT(*) FROM c",
         None,
     ),
+    (
+        "letters and parts",
+        "SELECT SUM(LENGTH(CONCAT(LOWER(r), UPPER(r), REVERSE(r), LEFT(r, 59000), RIGHT(r, 59000), \
+         SUBSTRING_INDEX(r, 'y', 1)))) FROM (SELECT REPEAT(s, 60) r FROM t WHERE id < 300) d",
+        Some("107400000"),
+    ),
+    (
+        "there and back",
+        "SELECT SUM(LENGTH(CONCAT(UNHEX(HEX(r)), FROM_BASE64(TO_BASE64(r)), MID(r, 2, 59000), \
+         TRIM(r), REGEXP_SUBSTR(r, '^.*$')))) FROM (SELECT REPEAT(s, 60) r FROM t WHERE id < 300) d",
+        Some("89700000"),
+    ),
+    (
+        "choices",
+        "SELECT SUM(LENGTH(CONCAT(COALESCE(r, s), IFNULL(r, s), IF(id < 9999, r, s), NULLIF(r, s), \
+         GREATEST(r, s), LEAST(r, 'z')))) FROM (SELECT id, s, REPEAT(s, 60) r FROM t WHERE id < 400) d",
+        Some("144000000"),
+    ),
+    (
+        "json_set",
+        "SELECT SUM(LENGTH(JSON_SET(JSON_OBJECT('a', r), '$.b', JSON_ARRAY(r, r, r)))) FROM (SELECT \
+         REPEAT(s, 60) r FROM t WHERE id < 300) d",
+        None,
+    ),
+    (
+        "json_objectagg",
+        "SELECT LENGTH(JSON_OBJECTAGG(id, REPEAT(s, 20))) FROM t WHERE id < 2000",
+        None,
+    ),
     ("cast", "SELECT SUM(LENGTH(CAST(REPEAT(s, 60) AS CHAR))) FROM t", None),
     (
         "case",

@@ -1,7 +1,7 @@
 //! Loads, from encoded rows to a position in the log.
 //!
-//! [`Engine::load`] begins a load, [`Load::push`] and [`Load::gather`] add rows, [`Load::commit`]
-//! appends it. All waiting happens here: for memory, for the files of a large load, for log space.
+//! [`Engine::load`] begins a load, [`Load::push`] and [`Load::reserve_for`] add rows,
+//! [`Load::commit`] appends it. All waiting happens here: for memory, for the files of a large load, for log space.
 //! A load that is dropped before it is committed releases everything.
 
 use std::sync::Arc;
@@ -102,6 +102,7 @@ impl Load<'_> {
     /// Commits the rows added so far and those in `buffer`. On success nothing can fail any more;
     /// the reply waits for the horizon.
     ///
+    /// # Errors
     /// When space is not available in time, when the table was dropped meanwhile, or when it was
     /// truncated after rows had been written to files. On error nothing was loaded.
     pub async fn commit(mut self, buffer: &mut LoadBuffer) -> Result<Loaded> {

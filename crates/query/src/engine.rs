@@ -44,7 +44,7 @@ use crate::set_operation::SetOperations;
 use crate::snapshot;
 use crate::syntax::Select;
 use crate::tables::Tables;
-use crate::threads::{Lane, Rows, Threads};
+use crate::threads::{PlanSize, Rows, Threads};
 
 /// Memory reserved per sort for merging its spilled runs.
 const SORT_RESERVATION_BYTES: usize = 2 << 20;
@@ -101,7 +101,7 @@ pub struct Plan {
     /// values.
     untyped: bool,
     /// The threads on which its execution is planned.
-    lane: Lane,
+    size: PlanSize,
     pub columns: Vec<ResultColumn>,
     /// Whether it contains values of the session or of the current time, so that it cannot be
     /// reused for another execution.
@@ -174,8 +174,8 @@ impl QueryEngine {
     /// Unknown names, wrong types, unsupported features.
     pub async fn plan(&self, asked: PlanRequest) -> Result<Plan> {
         let planner = Arc::clone(&self.planner);
-        let lane = lane(&asked)?;
-        self.threads.plan(lane, async move { planner.plan(asked, lane) }).await
+        let size = size_of(&asked)?;
+        self.threads.plan(size, async move { planner.plan(asked, size) }).await
     }
 
     /// Plans a query and executes it.
@@ -188,14 +188,14 @@ impl QueryEngine {
         values: Vec<ScalarValue>,
     ) -> Result<(Vec<ResultColumn>, Rows)> {
         let planner = Arc::clone(&self.planner);
-        let lane = lane(&asked)?;
+        let size = size_of(&asked)?;
         let prepare = |stop| async move {
-            let plan = planner.plan(asked, lane)?;
+            let plan = planner.plan(asked, size)?;
             let columns = plan.columns.clone();
             let (evaluation, stream) = planner.stream(plan, values, stop).await?;
             Ok(((columns, evaluation), stream))
         };
-        let ((columns, evaluation), rows) = self.threads.query(lane, prepare).await?;
+        let ((columns, evaluation), rows) = self.threads.query(size, prepare).await?;
         Ok((columns, rows.of(evaluation)))
     }
 
@@ -205,9 +205,9 @@ impl QueryEngine {
     /// A wrong number of values, and errors of physical planning.
     pub async fn execute(&self, plan: &Plan, values: Vec<ScalarValue>) -> Result<Rows> {
         let planner = Arc::clone(&self.planner);
-        let (lane, plan) = (plan.lane, plan.clone());
+        let (size, plan) = (plan.size, plan.clone());
         let prepare = |stop| async move { planner.stream(plan, values, stop).await };
-        let (evaluation, rows) = self.threads.query(lane, prepare).await?;
+        let (evaluation, rows) = self.threads.query(size, prepare).await?;
         Ok(rows.of(evaluation))
     }
 
@@ -217,15 +217,15 @@ impl QueryEngine {
     /// Those of [`Self::select`].
     pub async fn explain(&self, asked: PlanRequest) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
-        let lane = lane(&asked)?;
+        let size = size_of(&asked)?;
         let shown = async move {
-            let plan = planner.plan(asked, lane)?;
+            let plan = planner.plan(asked, size)?;
             let evaluation = planner.evaluation_of(&plan, Cancellation::default());
             let state = planner.state_of(&evaluation);
             let physical = physical(&state, &plan.logical).await?;
             Ok(displayable(physical.as_ref()).indent(false).to_string())
         };
-        self.threads.plan(lane, shown).await.map(lines)
+        self.threads.plan(size, shown).await.map(lines)
     }
 
     /// Executes a query and returns the lines of EXPLAIN ANALYZE, with the metrics of each
@@ -235,15 +235,15 @@ impl QueryEngine {
     /// Those of [`Self::select`], and errors of execution.
     pub async fn analyze(&self, asked: PlanRequest) -> Result<Vec<String>> {
         let planner = Arc::clone(&self.planner);
-        let lane = lane(&asked)?;
+        let size = size_of(&asked)?;
         let prepare = |stop| async move {
-            let plan = planner.plan(asked, lane)?;
+            let plan = planner.plan(asked, size)?;
             let evaluation = planner.evaluation_of(&plan, stop);
             let physical = physical(&planner.state_of(&evaluation), &plan.logical).await?;
             let stream = planner.begun(&physical, &evaluation)?;
             Ok(((physical, evaluation), stream))
         };
-        let ((physical, evaluation), rows) = self.threads.query(lane, prepare).await?;
+        let ((physical, evaluation), rows) = self.threads.query(size, prepare).await?;
         let mut rows = rows.of(evaluation);
         while rows.next().await?.is_some() {}
         let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false);
@@ -259,7 +259,7 @@ impl QueryEngine {
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.threads.plan(Lane::Large, async move { work() }).await
+        self.threads.plan(PlanSize::Large, async move { work() }).await
     }
 
     /// A reservation of query memory, for results that are kept.
@@ -277,9 +277,9 @@ impl QueryEngine {
 ///
 /// # Errors
 /// 1116, 1117, 1436 and 3170 if it is too large to be planned.
-fn lane(asked: &PlanRequest) -> Result<Lane> {
-    let size = limits::measure(&asked.query.0, &asked.origin.session().limits)?;
-    Ok(if size.is_small() { Lane::Small } else { Lane::Large })
+fn size_of(asked: &PlanRequest) -> Result<PlanSize> {
+    let measured = limits::measure(&asked.query.0, &asked.origin.session().limits)?;
+    Ok(if measured.is_small() { PlanSize::Small } else { PlanSize::Large })
 }
 
 fn lines(shown: String) -> Vec<String> {
@@ -287,7 +287,7 @@ fn lines(shown: String) -> Vec<String> {
 }
 
 impl Planner {
-    fn plan(&self, asked: PlanRequest, lane: Lane) -> Result<Plan> {
+    fn plan(&self, asked: PlanRequest, size: PlanSize) -> Result<Plan> {
         let PlanRequest { mut query, texts, parameters, origin, losses } = asked;
         let _planning = Planning::of(losses);
         let session = origin.session();
@@ -311,7 +311,7 @@ impl Planner {
             false => self.state_of(&evaluation).optimize(&logical).map_err(mapped)?,
         };
         let (of_session, warnings) = (rewritten.of_session, evaluation.warnings());
-        Ok(Plan { logical, untyped, lane, columns, of_session, bounds, losses, warnings })
+        Ok(Plan { logical, untyped, size, columns, of_session, bounds, losses, warnings })
     }
 
     /// Starts the execution of a plan with `values` for its placeholders.

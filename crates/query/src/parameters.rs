@@ -1,6 +1,6 @@
 //! Values of placeholders in prepared statements, as received by the protocol.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
 use crate::temporal;
@@ -69,9 +69,4 @@ fn scalar(parameter: Parameter) -> ScalarValue {
         Parameter::DateTime(micros) => ScalarValue::TimestampMicrosecond(Some(micros), None),
         Parameter::Time(micros) => ScalarValue::DurationMicrosecond(Some(micros)),
     }
-}
-
-/// Whether a type is a timestamp, with or without a time zone.
-pub fn is_datetime(ty: &DataType) -> bool {
-    matches!(ty, DataType::Timestamp(TimeUnit::Microsecond, _))
 }

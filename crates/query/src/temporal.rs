@@ -252,11 +252,6 @@ fn fraction(digits: &[u8]) -> u32 {
     })
 }
 
-/// Parses a date, ignoring the time of day.
-pub fn parse_date(text: &str) -> Option<i32> {
-    parse_datetime(text).map(days)
-}
-
 /// Whether microseconds since 1970 are in years 0 to 9999, MySQL's range.
 pub fn is_time(micros: i64) -> bool {
     const FIRST: i64 = -719_528 * DAY;

@@ -39,7 +39,7 @@ const BATCHES_WAITING: usize = 1;
 
 /// The threads that plan a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
+pub enum PlanSize {
     /// Planning takes no longer than a batch of a query.
     Small,
     /// Planning may take seconds.
@@ -97,12 +97,12 @@ impl Threads {
     /// Those of the job; 1041 if the queue is full.
     pub async fn plan<T: Send + 'static>(
         &self,
-        lane: Lane,
+        size: PlanSize,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        match lane {
-            Lane::Small => self.spawn(work).await,
-            Lane::Large => {
+        match size {
+            PlanSize::Small => self.spawn(work).await,
+            PlanSize::Large => {
                 let runtime = self.handle().clone();
                 let interrupt = Cancellation::default();
                 let marked = interrupt.clone().around(work);
@@ -119,7 +119,7 @@ impl Threads {
     /// Those of `prepare` and of the first batch; 1041 if the queue is full.
     pub async fn query<T: Send + 'static, P>(
         &self,
-        lane: Lane,
+        size: PlanSize,
         prepare: impl FnOnce(Cancellation) -> P,
     ) -> Result<(T, Rows)>
     where
@@ -127,8 +127,8 @@ impl Threads {
     {
         let stop = StopOnDrop::default();
         let prepare = prepare(stop.0.clone());
-        if lane == Lane::Large {
-            let planned = self.plan(lane, prepare).await?;
+        if size == PlanSize::Large {
+            let planned = self.plan(size, prepare).await?;
             return self.started(stop, async move { Ok(planned) }).await;
         }
         // A single task does both, so that a small query does not switch threads.

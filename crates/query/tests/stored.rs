@@ -268,6 +268,20 @@ fn columns_say_where_they_are_from() {
     );
     assert_eq!((at.length, at.decimals), (23, 3));
     assert_eq!((again.name.as_str(), again.org_name.as_str()), ("ID", "Id"));
+    let digits = |sql: &str| columns(sql).iter().map(|c| (c.ty, c.decimals)).collect::<Vec<_>>();
+    assert_eq!(
+        digits(
+            "SELECT COALESCE(at, NOW()), MIN(CAST(at AS DATETIME(6))), \
+             IFNULL(CAST(at AS DATETIME), CURDATE()), DATE_ADD('2024-01-31', INTERVAL 1 DAY) \
+             FROM s GROUP BY at"
+        ),
+        [
+            (ResultType::DateTime, 3),
+            (ResultType::DateTime, 6),
+            (ResultType::DateTime, 0),
+            (ResultType::VarString, 0),
+        ]
+    );
     for operation in ["UNION", "INTERSECT", "EXCEPT ALL"] {
         let both = columns(&format!("SELECT id FROM s x {operation} SELECT id FROM s y"));
         assert_eq!((both[0].name.as_str(), both[0].table.as_str()), ("id", "s"), "{operation}");

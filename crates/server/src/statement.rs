@@ -111,6 +111,10 @@ async fn carry_out(
     multi: bool,
     output: &mut Output,
 ) -> std::result::Result<Option<Box<Prepared>>, Gone> {
+    if let Err(error) = session.shared.engine.failpoints().pass("statement") {
+        failed(session, output, &Error::io("statement", error));
+        return Ok(None);
+    }
     match request {
         Request::Query(sql) => texts(session, std::mem::take(sql), multi, output).await?,
         Request::Prepare { sql, parameters } => {
@@ -242,7 +246,7 @@ async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<(Vec<
         let near = with.text.chars().take(80).collect::<String>();
         bail!(
             Syntax,
-            "You have an error in your SQL syntax; a ? stands in prepared statements only, near \
+            "You have an error in your SQL syntax; only a prepared statement has parameters (?), near \
              '{near}' at line 1"
         );
     }

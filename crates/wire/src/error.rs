@@ -62,14 +62,4 @@ impl Error {
             _ => "08S01",
         }
     }
-
-    /// Whether client and server may be out of sync, so that the connection must be closed.
-    pub fn closes_connection(&self) -> bool {
-        !matches!(
-            self,
-            Self::UnknownCommand { .. }
-                | Self::WrongArguments { .. }
-                | Self::LongDataTooLarge { .. }
-        )
-    }
 }

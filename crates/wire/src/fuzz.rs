@@ -17,7 +17,7 @@ pub fn fuzz_packets(data: &[u8]) {
     while let Ok(Some(packet)) = reader.next_packet(0) {
         for capabilities in [Capabilities::PROTOCOL_41, Capabilities::SERVER] {
             let _ = Command::parse(packet.payload, capabilities);
-            let _ = client::Reply::parse(packet.payload, capabilities);
+            let _ = client::ServerPacket::parse(packet.payload, capabilities);
             let _ = client::result_end(packet.payload, capabilities);
         }
         let _ = client::PreparedReply::parse(packet.payload);

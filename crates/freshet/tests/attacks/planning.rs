@@ -7,7 +7,7 @@ use freshet_wire::client::{Encoding, Outcome};
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::{Failure, PATIENCE, TestServer, failure};
+use crate::{Failure, PATIENCE, TestServer, eventually, failure};
 
 /// The maximum response time of light requests, even with a slow build on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -15,6 +15,8 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const MEDIAN: Duration = Duration::from_millis(100);
 /// The number of responses per kind.
 const ROUNDS: usize = 20;
+/// The maximum memory that plans take, twice the budgets of the server: plans count as queries.
+const PEAK_BYTES: u64 = (2 * (256 + 64)) << 20;
 /// The maximum CPU time to answer or refuse a statement; an optimised build needs a twentieth.
 const SOON: Duration = Duration::from_secs(8);
 
@@ -118,6 +120,9 @@ fn a_plan_ends_with_its_time_its_client_and_its_server() {
         let mut gone = server.connect();
         send(&mut gone, &heavy());
     }
+    eventually("no statement outlives its client", || {
+        client.rows("SHOW PROCESSLIST").rows.len() == 1
+    });
     for _ in 0..3 {
         let ended = killed(&server, &mut client, &heavy());
         assert_eq!(ended.errno, 1317);
@@ -245,12 +250,14 @@ fn large() -> Vec<(&'static str, String, Option<u16>)> {
 
 #[test]
 fn what_is_large_is_answered_or_refused_soon() {
-    let server = TestServer::start();
+    let server = TestServer::with(&[("query_memory", "256MiB"), ("write_memory", "64MiB")]);
     let mut client = server.database("d");
     client.run("CREATE TABLE t (a INT)");
     client.run("SET max_execution_time = 160000");
     let mut other = server.connect();
     let mut wrong = Vec::new();
+    let start_bytes = server.peak_bytes();
+    let mut peak_bytes = start_bytes;
     for (name, sql, expected) in large() {
         let before = server.processor_time();
         send(&mut client, &sql);
@@ -258,7 +265,12 @@ fn what_is_large_is_answered_or_refused_soon() {
         at_once(name, || assert_eq!(other.one("SELECT 1"), "1"));
         let outcome = client.outcomes(Encoding::Text).remove(0);
         let took = server.processor_time() - before;
-        println!("{name}: {took:?}");
+        let peak_before = std::mem::replace(&mut peak_bytes, server.peak_bytes());
+        println!("{name}: {took:?}, {} MiB", (peak_bytes - start_bytes) >> 20);
+        if peak_bytes > peak_before {
+            let above = (peak_bytes - start_bytes) >> 20;
+            assert!(peak_bytes - start_bytes < PEAK_BYTES, "{name}: {above} MiB");
+        }
         match (outcome, expected) {
             (Outcome::Rows(_), None) if took < SOON => {}
             (Outcome::Err { errno, .. }, Some(expected)) if errno == expected && took < SOON => {}

@@ -51,6 +51,25 @@ fn two_stores_never_share_a_log_directory() {
 }
 
 #[test]
+fn a_log_directory_in_use_is_refused_even_by_a_copy_of_its_store() {
+    let world = world();
+    let (first, _, log) = sharing(&world);
+    let (mut server, mut client) = started(&first);
+    insert(&mut client, 1).unwrap();
+    server.stop().unwrap();
+    // A copy has the mark of the store: what keeps it out is the lock of the other server, here of
+    // this process.
+    let lock = fs::File::options().write(true).open(log.join("LOCK")).unwrap();
+    lock.try_lock().unwrap();
+    let refused = first.start().unwrap_err();
+    assert!(refused.contains("another server has the log directory"), "{refused}");
+    assert!(refused.contains(&log.display().to_string()), "{refused}");
+    assert!(refused.contains("group_commit_wal_path"), "says what to do: {refused}");
+    drop(lock);
+    assert_eq!(rows_after_start(&first).1, 1);
+}
+
+#[test]
 fn a_log_directory_that_another_store_has_now_is_named() {
     let world = world();
     let (first, second, log) = sharing(&world);

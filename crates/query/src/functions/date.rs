@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn weeks_follow_mysqls_modes() {
-        let day = |text| temporal::parse_date(text).unwrap();
+        let day = |text| temporal::parse_datetime(text).map(temporal::days).unwrap();
         for (text, mode, wanted) in [
             ("2008-02-20", 0, (2008, 7)),
             ("2008-02-20", 1, (2008, 8)),

@@ -21,14 +21,14 @@ fn plans_that_were_given_up_hold_up_nobody() {
     let threads = Threads::start(1, 1).unwrap();
     let (release, released) = std_mpsc::channel::<()>();
     block_on(async {
-        let stuck = threads.plan(Lane::Large, async move {
+        let stuck = threads.plan(PlanSize::Large, async move {
             // Like a planner pass that never checks for cancellation.
             let _ = released.recv();
             Ok(())
         });
         tokio::time::timeout(Duration::from_millis(100), stuck).await.unwrap_err();
         for n in 0..10 {
-            let planned = threads.plan(Lane::Large, async move { Ok(n) });
+            let planned = threads.plan(PlanSize::Large, async move { Ok(n) });
             assert_eq!(soon(planned).await.unwrap(), n);
         }
         assert_eq!(soon(threads.spawn(async { Ok(1) })).await.unwrap(), 1);
@@ -46,29 +46,29 @@ fn plans_wait_their_turn_and_leave_the_queue_when_given_up() {
     let threads = Threads::start(1, 1).unwrap();
     let (release, released) = std_mpsc::channel::<()>();
     block_on(async {
-        let first = threads.plan(Lane::Large, async move {
+        let first = threads.plan(PlanSize::Large, async move {
             let _ = released.recv();
             Ok(1)
         });
         let mut first = Box::pin(first);
         assert!(futures::poll!(&mut first).is_pending());
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let given_up = threads.plan(Lane::Large, async { Ok(2) });
+        let given_up = threads.plan(PlanSize::Large, async { Ok(2) });
         tokio::time::timeout(Duration::from_millis(50), given_up).await.unwrap_err();
         drop(release);
         assert_eq!(soon(first).await.unwrap(), 1);
-        assert_eq!(soon(threads.plan(Lane::Large, async { Ok(3) })).await.unwrap(), 3);
+        assert_eq!(soon(threads.plan(PlanSize::Large, async { Ok(3) })).await.unwrap(), 3);
     });
 }
 
 #[test]
 fn a_panic_ends_its_statement_only() {
     let threads = Threads::start(1, 1).unwrap();
-    for lane in [Lane::Small, Lane::Large] {
-        let failing = threads.plan(lane, async { panic!("nine") });
+    for size in [PlanSize::Small, PlanSize::Large] {
+        let failing = threads.plan(size, async { panic!("nine") });
         let error = block_on(soon::<()>(failing)).unwrap_err();
         assert_eq!((error.code().errno(), error.message()), (1815, "Internal error: nine"));
-        assert_eq!(block_on(soon(threads.plan(lane, async { Ok(4) }))).unwrap(), 4);
+        assert_eq!(block_on(soon(threads.plan(size, async { Ok(4) }))).unwrap(), 4);
     }
 }
 
@@ -101,10 +101,10 @@ fn every_batch_arrives_in_order_and_then_the_end_or_the_error() {
     use arrow::array::AsArray;
     use arrow::datatypes::Int64Type;
     let threads = Threads::start(1, 1).unwrap();
-    let read = |lane, items| {
+    let read = |size, items| {
         block_on(async {
             let prepare = |_| async { Ok(("head", numbers(items))) };
-            let (head, mut rows) = soon(threads.query(lane, prepare)).await?;
+            let (head, mut rows) = soon(threads.query(size, prepare)).await?;
             assert_eq!(head, "head");
             let known = rows.task.is_none();
             let mut seen = Vec::new();
@@ -115,15 +115,15 @@ fn every_batch_arrives_in_order_and_then_the_end_or_the_error() {
             Ok((seen, known))
         })
     };
-    for lane in [Lane::Small, Lane::Large] {
-        assert_eq!(read(lane, vec![]).unwrap(), (vec![], true));
-        assert_eq!(read(lane, vec![Some(Ok(1))]).unwrap(), (vec![1], true));
+    for size in [PlanSize::Small, PlanSize::Large] {
+        assert_eq!(read(size, vec![]).unwrap(), (vec![], true));
+        assert_eq!(read(size, vec![Some(Ok(1))]).unwrap(), (vec![1], true));
         let some = (1..=9).map(|n| Some(Ok(n))).collect();
-        assert_eq!(read(lane, some).unwrap(), ((1..=9).collect(), false));
+        assert_eq!(read(size, some).unwrap(), ((1..=9).collect(), false));
         let waits = vec![None, Some(Ok(1)), None, Some(Ok(2)), None];
-        assert_eq!(read(lane, waits).unwrap(), (vec![1, 2], false));
+        assert_eq!(read(size, waits).unwrap(), (vec![1, 2], false));
         for fails in [vec![Some(Err("six"))], vec![Some(Ok(1)), None, Some(Err("six"))]] {
-            let error: Error = read(lane, fails).unwrap_err();
+            let error: Error = read(size, fails).unwrap_err();
             assert!(error.message().contains("six"), "{error}");
         }
     }
@@ -132,7 +132,7 @@ fn every_batch_arrives_in_order_and_then_the_end_or_the_error() {
 #[test]
 fn a_query_that_is_given_up_before_its_first_batch_is_stopped_inside_of_it() {
     let threads = Threads::start(1, 1).unwrap();
-    for lane in [Lane::Small, Lane::Large] {
+    for size in [PlanSize::Small, PlanSize::Large] {
         block_on(async {
             let prepare = |stop: Cancellation| async move {
                 let schema = numbers(vec![]).schema();
@@ -145,7 +145,7 @@ fn a_query_that_is_given_up_before_its_first_batch_is_stopped_inside_of_it() {
                 });
                 Ok(((), Box::pin(RecordBatchStreamAdapter::new(schema, stuck)) as _))
             };
-            let stuck = threads.query(lane, prepare);
+            let stuck = threads.query(size, prepare);
             let waited = tokio::time::timeout(Duration::from_millis(100), stuck).await;
             assert!(waited.is_err(), "it ends only when it is stopped");
             assert_eq!(soon(threads.spawn(async { Ok(1) })).await.unwrap(), 1);

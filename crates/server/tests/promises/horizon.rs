@@ -5,6 +5,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use freshet_base::fail::Action;
 use freshet_wire::client::{Encoding, Outcome};
 
 use super::common::world::LogDisk;
@@ -129,4 +130,40 @@ fn pipelined_inserts_share_one_write_of_the_log() {
     let mut rest = [0; 1];
     client.socket.set_nonblocking(true).unwrap();
     assert!(client.socket.read(&mut rest).is_err(), "nothing was said twice");
+}
+
+#[test]
+fn a_load_is_visible_in_lists_once_its_record_is_durable() {
+    let (server, disk) = started();
+    let mut client = filled(&server);
+    let mut other = server.database("d");
+    let status = |client: &mut Client| {
+        let rows = client.rows("show transaction").rows;
+        rows.first().map(|row| (super::common::text(&row[3]), super::common::text(&row[9])))
+    };
+    let held = disk.hold();
+    ask(&mut client, "insert into t with label l values (1)");
+    assert!(is_silent(&mut client));
+    let listed = status(&mut other).expect("the load is in the log");
+    assert_eq!(listed, ("PREPARE".to_owned(), "NULL".to_owned()), "it has no time of its end yet");
+    drop(held);
+    let outcome = client.outcomes(Encoding::Text).remove(0);
+    assert!(matches!(outcome, Outcome::Ok { .. }), "{outcome:?}");
+    let (listed, finished) = status(&mut other).expect("it is remembered");
+    assert_eq!(listed, "VISIBLE");
+    assert_ne!(finished, "NULL");
+}
+
+#[test]
+fn a_panic_costs_a_statement_and_its_transaction_but_no_connection() {
+    let server = TestServer::start();
+    let mut client = filled(&server);
+    client.run("begin");
+    client.run("insert into t values (1)");
+    server.engine.failpoints().arm("statement", 0, Action::Panic);
+    let failure = client.fails("select count(*) from t");
+    assert_eq!(failure.errno, 1815, "{}", failure.message);
+    server.engine.failpoints().disarm("statement");
+    client.run("commit");
+    assert_eq!(client.one("select count(*) from t"), "0", "the transaction was rolled back");
 }

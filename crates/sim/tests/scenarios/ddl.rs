@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use freshet_base::fail::Action;
 use freshet_base::{ByteSize, TableId, TabletId};
 use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange, disk};
 use freshet_schema::GroupCommitMode::{Async, Off};
@@ -339,6 +340,47 @@ fn a_database_of_very_many_tables_can_be_dropped() {
     sim.crash(Death::PowerCut);
     assert_eq!(sim.engine().table_states().len(), 4);
     sim.flush_and_check_leaks();
+}
+
+#[test]
+fn changes_whose_metadata_fails_after_their_record_hold_after_a_crash() {
+    for (point, tables) in [("barrier-durable", 0), ("checkpoint", 0), ("checkpoint", 33_000)] {
+        let mut sim = store(96);
+        if tables > 0 {
+            add_tables(&mut sim, tables);
+        }
+        act(&sim, |client| async move { fill_many(&client).await });
+        let before = sim.engine().table_states().len();
+        sim.failpoints.arm(point, 0, Action::Io(std::io::ErrorKind::Other));
+        let answered = sim.run({
+            let client = sim.client(true);
+            async move {
+                client.rename("b", "c").await;
+                client.set("a", "group_commit_interval_ms", 77).await;
+                client.truncate(&["a"]).await;
+                client.load("a", 3, Off, None).await;
+                client.flush("a").await;
+                client.sleep(Duration::from_secs(3)).await;
+            }
+        });
+        assert_eq!(answered, Some(()), "{point}: the process lives on");
+        sim.check();
+        // The point stays armed: the next start has the log alone to know these changes from.
+        sim.crash(Death::PowerCut);
+        assert_eq!(sim.engine().table_states().len(), before);
+        assert!(sim.engine().target("d", "c").is_ok(), "{point}");
+        assert!(sim.engine().target("d", "b").is_err(), "{point}");
+        sim.run({
+            let client = sim.client(true);
+            async move { client.drop_database().await }
+        });
+        sim.crash(Death::PowerCut);
+        assert_eq!(sim.engine().table_states().len(), 0, "{point}");
+        sim.failpoints.disarm(point);
+        act(&sim, |client| async move { make_again(&client).await });
+        sim.crash(Death::PowerCut);
+        sim.flush_and_check_leaks();
+    }
 }
 
 #[test]

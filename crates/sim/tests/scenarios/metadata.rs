@@ -8,8 +8,10 @@ use freshet_base::io::Fs;
 use freshet_meta::{BucketsSpec, TableSpec};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::harness::{Death, Sim};
+use freshet_sim::loads::Outcome;
 use freshet_sim::rows;
 use freshet_storage::delta::Freshness;
+use futures::FutureExt;
 
 use crate::damage::{files, frame_of, frames, repair};
 use crate::{act, die_in_every_call, fill_log, store};
@@ -236,7 +238,6 @@ fn a_stop_waits_for_flushes_and_merges() {
 
 #[test]
 fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
-    use futures::FutureExt;
     let sim = store(91);
     let left = act(&sim, |client| async move {
         client.load("a", 20, Off, None).await;
@@ -261,4 +262,48 @@ fn a_flush_that_was_given_up_after_its_record_hides_no_rows_from_the_next() {
         engine.table_state(id).unwrap().delta.stats().rows
     });
     assert_eq!(left, Some(0), "the next flush brings all that came before it into files");
+}
+
+#[test]
+fn a_flush_beside_a_drop_ends_no_earlier_than_the_drop_is_durable() {
+    for step in 1.. {
+        let mut sim = store(95);
+        let overtaken = act(&sim, move |client| async move {
+            client.load("a", 20, Off, None).await;
+            // The idle record of the log comes before the flush.
+            client.sleep(Duration::from_millis(100)).await;
+            let engine = client.engine.clone();
+            let id = engine.target("d", "a").unwrap().id();
+            let next = || engine.log_stats().next_lsn;
+            let before = next();
+            let mut flush = Box::pin(engine.flush_table(id));
+            for _ in 0..step {
+                let ended = (&mut flush).now_or_never().is_some();
+                if ended || next() > before {
+                    return false;
+                }
+                // What the flush waits for ends, and is not looked at yet.
+                client.sleep(Duration::from_micros(100)).await;
+            }
+            assert_eq!(next(), before, "nobody else writes to the log");
+            let mut drop = Box::pin(client.drop_table("a"));
+            assert!((&mut drop).now_or_never().is_none());
+            assert_eq!(next(), before.next(), "the DROP is in the log");
+            assert!(engine.horizon().get() < before, "and not durable");
+            // Nobody else has run since.
+            let flushed = (&mut flush).now_or_never();
+            assert!(flushed.is_none(), "step {step}: a turn would free the log: {flushed:?}");
+            let (flushed, dropped) = futures::join!(flush, drop);
+            flushed.unwrap();
+            assert!(matches!(dropped, Outcome::Acknowledged(_)), "{dropped:?}");
+            true
+        });
+        if overtaken == Some(false) {
+            assert!(step > 1, "the DROP came while files were written");
+            break;
+        }
+        sim.check();
+        sim.crash(Death::PowerCut);
+        sim.flush_and_check_leaks();
+    }
 }

@@ -9,4 +9,6 @@ mod reply;
 
 pub use login::{Login, LoginStep, PasswordEncryption};
 pub use outcome::{Encoding, Outcome, Outcomes, Rows, Value};
-pub use reply::{BinaryCells, ErrReply, OkReply, PreparedReply, Reply, TextCells, result_end};
+pub use reply::{
+    BinaryCells, ErrReply, OkReply, PreparedReply, ServerPacket, TextCells, result_end,
+};

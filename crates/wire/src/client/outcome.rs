@@ -5,7 +5,7 @@ use crate::{
     Result, StatusFlags, Time,
 };
 
-use super::reply::{BinaryCells, Reply, TextCells, cell_type, result_end};
+use super::reply::{BinaryCells, ServerPacket, TextCells, cell_type, result_end};
 
 /// The encoding of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,12 +140,12 @@ impl Outcomes {
     }
 
     fn first(&mut self, payload: &[u8]) -> Result<bool> {
-        let (outcome, more) = match Reply::parse(payload, self.capabilities)? {
-            Reply::Columns(count) => {
+        let (outcome, more) = match ServerPacket::parse(payload, self.capabilities)? {
+            ServerPacket::Columns(count) => {
                 self.stage = Stage::Definitions { missing: count.max(1) };
                 return Ok(false);
             }
-            Reply::Ok(ok) => (
+            ServerPacket::Ok(ok) => (
                 Outcome::Ok {
                     affected_rows: ok.affected_rows,
                     last_insert_id: ok.last_insert_id,
@@ -155,8 +155,8 @@ impl Outcomes {
                 },
                 ok.status.contains(StatusFlags::MORE_RESULTS_EXISTS),
             ),
-            Reply::Err(err) => (failure(err), false),
-            Reply::LocalInfile(name) => {
+            ServerPacket::Err(err) => (failure(err), false),
+            ServerPacket::LocalInfile(name) => {
                 (Outcome::LocalInfile(String::from_utf8_lossy(name).into_owned()), true)
             }
         };

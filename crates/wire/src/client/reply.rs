@@ -75,7 +75,7 @@ impl<'a> ErrReply<'a> {
 
 /// The first packet of a reply to COM_QUERY, COM_STMT_EXECUTE and most other commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply<'a> {
+pub enum ServerPacket<'a> {
     /// Success without rows.
     Ok(OkReply<'a>),
     Err(ErrReply<'a>),
@@ -85,7 +85,7 @@ pub enum Reply<'a> {
     LocalInfile(&'a [u8]),
 }
 
-impl<'a> Reply<'a> {
+impl<'a> ServerPacket<'a> {
     pub fn parse(payload: &'a [u8], capabilities: Capabilities) -> Result<Self> {
         match payload {
             [OK_HEADER, ..] => OkReply::parse(payload, capabilities).map(Self::Ok),
