@@ -289,7 +289,8 @@ impl Client {
         self.model.lock().appended(&self.engine, lsn, event);
     }
 
-    async fn acknowledge(&self, lsn: Lsn) -> Outcome {
+    /// Waits until a record is durable, and tells the model.
+    pub async fn acknowledge(&self, lsn: Lsn) -> Outcome {
         self.engine.horizon().wait(lsn).await;
         self.acknowledged(lsn)
     }
