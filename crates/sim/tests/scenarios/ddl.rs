@@ -349,6 +349,8 @@ fn a_transaction_of_very_many_tables_is_refused_before_its_record_is_too_long() 
     let mut sim = store(34);
     // One more than a record can name.
     const TABLES: u64 = 16_385;
+    sim.config.transaction_bytes_max = ByteSize::mib(4);
+    sim.config.write_memory_bytes = ByteSize::mib(16);
     add_tables(&mut sim, TABLES);
     act(&sim, |client| async move {
         let engine = Arc::clone(&client.engine);
