@@ -48,12 +48,6 @@ impl Snapshot {
         self.pin.check_open()?;
         Ok(tables.table(id, &self.pin))
     }
-
-    /// All its tables, including those dropped at the horizon.
-    pub fn table_ids(&self) -> Vec<TableId> {
-        let tables = self.tables.lock();
-        tables.view.tables.keys().chain(tables.detached.keys()).copied().collect()
-    }
 }
 
 /// The tables that a snapshot can read.

@@ -173,10 +173,8 @@ pub struct Wal {
     log: Mutex<Log>,
     writer: AtomicWaker,
     files: Mutex<Files>,
-    file_maker: AtomicWaker,
     space: Arc<LogSpace>,
     horizon: Horizon,
-    poisoned: AtomicBool,
     has_ended: AtomicBool,
     stopper: AtomicWaker,
 }
@@ -217,10 +215,8 @@ impl Wal {
             log: Mutex::new(log),
             writer: AtomicWaker::new(),
             files: Mutex::new(Files::new(options.file_bytes)),
-            file_maker: AtomicWaker::new(),
             space: Arc::new(space),
             horizon: Horizon::new(term.after.lsn),
-            poisoned: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             stopper: AtomicWaker::new(),
             term,
@@ -417,11 +413,6 @@ impl Wal {
         &self.horizon
     }
 
-    /// Whether a write has failed, after which nothing is ever acknowledged again.
-    pub fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Acquire)
-    }
-
     /// Adds a file made by [`crate::make_file`], once metadata lists it.
     ///
     /// # Errors
@@ -442,14 +433,6 @@ impl Wal {
     pub fn needs_file(&self) -> bool {
         let files = self.files.lock();
         files.ready() < self.options.ready_files_min && files.total() < self.options.files_max()
-    }
-
-    /// Resolves once [`Wal::needs_file`] is true; supports a single waiter.
-    pub fn file_wanted(&self) -> impl Future<Output = ()> + '_ {
-        poll_fn(|context| {
-            self.file_maker.register(context.waker());
-            if self.needs_file() { Poll::Ready(()) } else { Poll::Pending }
-        })
     }
 
     /// Reuses files whose batches are all at or before `up_to`, and returns those marked as

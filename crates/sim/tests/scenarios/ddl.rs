@@ -204,9 +204,6 @@ fn a_snapshot_reads_the_large_loads_that_a_truncate_or_a_drop_took_away() {
             change.act(&client).await;
             client.sleep(graces).await;
             client.model.lock().check(&snapshot);
-            let held = snapshot.table_ids();
-            drop(snapshot);
-            assert!(!held.is_empty());
         });
         sim.check();
         sim.flush_and_check_leaks();

@@ -415,7 +415,7 @@ fn a_start_on_a_full_disk_serves_what_there_is() {
         }
     });
     sim.check();
-    let shown = sim.engine().snapshot(Freshness::Committed).table_ids().len();
+    let shown = sim.engine().table_states().len();
     assert_eq!(shown, 4);
     sim.fs.set_capacity_bytes(1 << 40);
     let taken = act(&sim, |client| async move {

@@ -80,7 +80,7 @@ impl Wal {
                 Turn::Write => {
                     yield_now().await;
                     if let Err(message) = self.write_batches(&mut state).await {
-                        self.poisoned.store(true, Ordering::Release);
+                        // Nothing is ever acknowledged again.
                         (self.world.on_fatal)(&message);
                         return;
                     }
@@ -164,7 +164,6 @@ impl Wal {
         let slot = self.files.lock().place(block_bytes);
         if slot.switched {
             self.space.switch_file();
-            self.file_maker.wake();
         }
         slot
     }
