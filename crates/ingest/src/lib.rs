@@ -6,13 +6,13 @@
 //!
 //! It does not contain a protocol, a query planner or a file format.
 //!
-//! The write path, in the order of its files: [`load`] takes every load from encoded rows to its
+//! The write path, in the order of its files: `load` takes every load from encoded rows to its
 //! record; `admit` grants it memory and log space, `append` assigns its position in log and delta
-//! under one lock, [`group`] determines which loads share a transaction; the horizon of the log
+//! under one lock, `group` determines which loads share a transaction; the horizon of the log
 //! acknowledges it. Before any of them, `begin` appends the first record of the term. Independently
 //! of clients, `flush` later writes rows to files, `metadata` applies changes of files once the
-//! horizon has reached their records, [`recycle`](Engine::open) reuses log files, and [`replay`]
-//! restores the contents of the log after a crash. `upkeep` decides when.
+//! horizon has reached their records, `recycle` reuses log files, and `replay` restores the contents
+//! of the log after a crash. `upkeep` decides when.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
 //! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;
@@ -29,31 +29,31 @@ mod compact;
 mod config;
 mod ddl;
 pub mod decode;
-pub mod digest;
+mod digest;
 mod disk;
 mod drop;
-pub mod engine;
+mod engine;
 mod event_files;
 mod flush;
-pub mod group;
-pub mod history;
+mod group;
+mod history;
 mod job;
 mod keeper;
 mod labels;
 mod large_load;
 mod layout;
-pub mod load;
+mod load;
 mod log_dirs;
 mod log_files;
 mod metadata;
 pub mod names;
 mod open;
 mod privacy;
-pub mod record;
+mod record;
 mod recycle;
 pub mod rejects;
-pub mod replay;
-pub mod state;
+mod replay;
+mod state;
 mod stopped;
 mod sweep;
 mod tables;
@@ -69,6 +69,7 @@ pub use buffer::LoadBuffer;
 pub use config::EngineConfig;
 pub use engine::Engine;
 pub use freshet_wal::{Acks, Horizon, HorizonWatch};
+pub use group::{EndedGroup, FlushTimes};
 pub use layout::{META_FILE, STORE_FILE, TERM_FILE};
 pub use load::{Destination, Load};
 pub use state::TableState;

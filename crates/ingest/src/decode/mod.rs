@@ -4,11 +4,11 @@
 //! maps the values to columns and provides defaults for omitted columns.
 
 pub mod csv;
-pub mod encoder;
+mod encoder;
 pub mod fuzz;
 pub mod json;
 pub mod params;
-pub mod plan;
+mod plan;
 pub mod prepared;
 pub mod values;
 

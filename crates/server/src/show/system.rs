@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::Result;
-use freshet_ingest::group::{EndedGroup, FlushTimes};
-use freshet_ingest::names;
+use freshet_ingest::{EndedGroup, FlushTimes, names};
 use freshet_meta::{Account, Object, Privilege, authorize, may_see_database, may_see_table};
 use freshet_query::system::{Cell, ServerTable, SystemSource};
 
