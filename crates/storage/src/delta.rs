@@ -211,11 +211,10 @@ impl Delta {
         {
             let chunk = Arc::clone(chunk);
             chunk.retire(kept);
-            self.stats.rows.fetch_sub(chunk.rows(), Ordering::Relaxed);
-            self.stats.bytes.fetch_sub(chunk.encoded_bytes(), Ordering::Relaxed);
-            let entries = chunk.entries.len() + chunk.events.len();
-            self.stats.entries.fetch_sub(entries as u64, Ordering::Relaxed);
-            self.stats.large_loads.fetch_sub(chunk.large_loads(), Ordering::Relaxed);
+            give_back(&self.stats.rows, chunk.rows());
+            give_back(&self.stats.bytes, chunk.encoded_bytes());
+            give_back(&self.stats.entries, (chunk.entries.len() + chunk.events.len()) as u64);
+            give_back(&self.stats.large_loads, chunk.large_loads());
             let next = tail.head.next.get().expect("a sealed node has a successor");
             tail.head = Arc::clone(next);
         }
@@ -274,6 +273,12 @@ impl Delta {
     }
 }
 
+/// Subtracts what a flushed chunk had added to a statistic.
+fn give_back(stat: &AtomicU64, count: u64) {
+    let before = stat.fetch_sub(count, Ordering::Relaxed);
+    assert!(before >= count, "a chunk takes from a delta what it has brought");
+}
+
 impl Tail {
     fn know(&mut self, schema: &Arc<TableSchema>) {
         if self.schema(schema.version).is_none() {
@@ -315,6 +320,8 @@ impl Tail {
             }
         };
         let DeltaEntry { lsn, txn, ends_group, .. } = *entry;
+        let is_next = self.arena.entries.last().is_none_or(|last| last.lsn < lsn);
+        assert!(is_next, "a record brings a table its rows once");
         self.arena.entries.push(Entry { lsn, txn, rows_end, schema, ends_group, place });
         match &mut self.arena.permit {
             Some(held) => held.merge(permit),
@@ -325,6 +332,7 @@ impl Tail {
 
     /// Seals the open node and opens the next.
     fn seal(&mut self) -> Arc<Chunk> {
+        assert!(!self.arena.is_empty(), "a chunk has rows or events");
         let successor = self.arena.successor();
         let chunk = Arc::new(std::mem::replace(&mut self.arena, successor).seal());
         let next = Arc::new(Node::default());

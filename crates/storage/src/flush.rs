@@ -90,10 +90,13 @@ pub async fn flush(
     let (rows, tablets) = sort_tablets(files, &input, next_id).await?;
     let segment_rows = segment_bytes_max.saturating_mul(handed) / bytes.max(1);
     let jobs = jobs(&rows, &tablets, segment_rows.max(1) as usize);
+    let to_write = jobs.iter().map(|job| job.part.len() as u64).sum::<u64>();
+    assert_eq!(to_write, handed, "each row of a flush is of one segment");
     let mut written = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(OPEN_FILES_MAX) {
         written.extend(write_and_sync(files, &input, jobs.to_vec()).await);
     }
+    assert_eq!(written.len(), jobs.len(), "each segment was written or has failed");
     let on = files.clone();
     let lane = input.lane;
     let finish = move || finish(&on, &input, &tablets, written);

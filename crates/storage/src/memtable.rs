@@ -54,7 +54,9 @@ impl Memtable {
         let tablets = partition.tablets.iter().zip(numbers).filter(|(_, rows)| !rows.is_empty());
         let tablets = tablets
             .map(|(&tablet, rows)| TabletRows { tablet, partition: partition.id, rows })
-            .collect();
+            .collect::<Vec<_>>();
+        let divided = tablets.iter().map(|tablet| tablet.rows.len()).sum::<usize>();
+        assert_eq!(divided, rows.len(), "each row is of one tablet");
         Ok(Self { rows: Arc::new(rows), tablets })
     }
 }

@@ -143,7 +143,9 @@ impl Merge {
             return Ok(None);
         }
         let held = self.held.iter().collect::<Vec<_>>();
-        Ok(Some(interleave_record_batch(&held, &places)?))
+        let merged = interleave_record_batch(&held, &places)?;
+        assert_eq!(merged.num_rows(), places.len(), "a merge hands on each row that it takes");
+        Ok(Some(merged))
     }
 }
 

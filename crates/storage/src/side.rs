@@ -70,6 +70,8 @@ pub struct SideWriter {
     buffer: Vec<u8>,
     written: u64,
     entries: u64,
+    /// Table and LSN of the last entry.
+    last: Option<(TableId, Lsn)>,
 }
 
 impl SideWriter {
@@ -86,7 +88,7 @@ impl SideWriter {
         }
         let file = fs.open(&unfinished, Mode::CreateNew).map_err(failed)?;
         let (path, buffer) = (path.to_path_buf(), MAGIC.to_vec());
-        Ok(Self { file, path, buffer, written: 0, entries: 0 })
+        Ok(Self { file, path, buffer, written: 0, entries: 0, last: None })
     }
 
     /// Appends an entry; entries of the same table must be in LSN order.
@@ -94,6 +96,10 @@ impl SideWriter {
     /// # Errors
     /// [`Error::Io`].
     pub fn push(&mut self, entry: &SideEntry) -> Result<()> {
+        let SideEntry { table, lsn, .. } = *entry;
+        let is_next = self.last.is_none_or(|(of, before)| of != table || before < lsn);
+        assert!(is_next, "entries of a table come in the order of the log");
+        self.last = Some((table, lsn));
         put_entry(&mut self.buffer, entry);
         self.entries += 1;
         if self.buffer.len() >= PIECE_BYTES { self.write() } else { Ok(()) }
@@ -144,6 +150,7 @@ fn put_entry(buffer: &mut Vec<u8>, entry: &SideEntry) {
     buffer.put_u32_le(entry.rows);
     buffer.put_u32_le(length);
     buffer.put_u32_le(crc_fast::crc32_iscsi(bytes));
+    assert_eq!(buffer.len() - start, HEADER_BYTES, "the header of an entry has one length");
     put_checksum(buffer, start);
     buffer.extend_from_slice(bytes);
 }
@@ -212,6 +219,7 @@ impl SideReader {
 
     /// Reads another piece.
     fn fill(&mut self) -> Result<()> {
+        assert!(self.read < self.file_bytes || self.read == 0, "no more is read than there is");
         self.buffer.drain(..self.at);
         self.at = 0;
         let have = self.buffer.len();

@@ -76,6 +76,7 @@ impl Acks {
     }
 
     fn wake_up_to(&self, durable: Lsn) {
+        assert!(durable <= self.horizon.get(), "only what is durable is acknowledged");
         let mut waiting = self.waiting.lock();
         while waiting.front().is_some_and(|(lsn, _)| *lsn <= durable) {
             if let Some((_, waker)) = waiting.pop_front() {

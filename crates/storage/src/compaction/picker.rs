@@ -55,7 +55,12 @@ pub enum Choice {
 /// grown by a factor of [`Limits::merge_min`].
 pub fn choose(rowsets: &[Arc<Rowset>], limits: &Limits) -> Choice {
     let sizes = rowsets.iter().map(|rowset| size(rowset)).collect::<Vec<_>>();
-    choose_by_size(&sizes, limits)
+    let choice = choose_by_size(&sizes, limits);
+    if let Choice::Merge(range) = &choice {
+        assert!(range.len() >= 2, "a merge has several rowsets");
+        assert!(range.end <= sizes.len(), "a merge has rowsets of its tablet");
+    }
+    choice
 }
 
 /// The cost of merging a rowset, in bytes. The file size underestimates it if values compress well,

@@ -67,6 +67,12 @@ pub fn merge(
     job: &MergeJob,
     pace: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<Option<RowsetMeta>> {
+    let in_order = job.rowsets.is_sorted_by(|a, b| a.lsns().1 < b.lsns().0);
+    assert!(in_order, "the inputs of a merge follow each other");
+    let is_newest = job.rowsets.iter().all(|rowset| rowset.schema().version <= job.schema.version);
+    assert!(is_newest, "a merge has the newest columns of its inputs");
+    let are_own = job.rowsets.iter().all(|rowset| rowset.meta().tablet == job.tablet);
+    assert!(are_own, "the inputs of a merge are of one tablet");
     let dir = files.dir.tablet(job.table, job.tablet);
     let mut output = Output { files, job, dir, open: None, segments: Vec::new() };
     let merged = write(&mut output, job, pace);

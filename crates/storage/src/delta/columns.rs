@@ -65,6 +65,7 @@ impl Columns {
                 rows: first..rows_end,
             });
         }
+        assert_eq!(arena_at, encoded.arena.len(), "all bytes of a chunk become columns");
         Self { runs }
     }
 

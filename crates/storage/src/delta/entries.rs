@@ -75,6 +75,8 @@ impl TableView {
             let rows = chunk.rows_before(index) as usize..entry.rows_end as usize;
             let mut batches = Vec::new();
             chunk.columns().select(std::slice::from_ref(&rows), &mut batches)?;
+            let taken = batches.iter().map(|(_, batch)| batch.num_rows()).sum::<usize>();
+            assert_eq!(taken, rows.len(), "rows in memory are rows in the side file");
             let schema = &chunk.schemas[usize::from(entry.schema)];
             let mut bytes = Vec::new();
             for (_, batch) in &batches {

@@ -152,7 +152,8 @@ impl Chunk {
     pub(super) fn retire(&self, kept: &Budget) {
         let mut permit = self.permit.lock();
         *permit = permit.take().map(|held| kept.acquire_over(held.bytes()));
-        self.retired.store(true, Ordering::Release);
+        let before = self.retired.swap(true, Ordering::AcqRel);
+        assert!(!before, "the rows of a chunk go to files once");
     }
 
     /// Memory that is only kept for snapshots.

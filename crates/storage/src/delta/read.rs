@@ -57,6 +57,24 @@ pub enum DeltaPart {
     Rowsets(Lsn, Vec<Arc<Rowset>>),
 }
 
+impl DeltaPart {
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Self::Rows(rows) => rows.rows(),
+            Self::Rowsets(_, rowsets) => rowsets.iter().map(|rowset| rowset.rows()).sum(),
+        }
+    }
+
+    /// The first and last LSN.
+    fn lsns(&self) -> (Lsn, Lsn) {
+        match self {
+            Self::Rows(rows) => rows.lsns,
+            Self::Rowsets(lsn, _) => (*lsn, *lsn),
+        }
+    }
+}
+
 /// Visible rows of one chunk.
 #[derive(Clone)]
 pub struct DeltaRows {
@@ -89,6 +107,8 @@ impl DeltaRows {
     pub fn batches(&self, schema: &TableSchema, out: &mut Vec<RecordBatch>) -> Result<()> {
         let mut selected = Vec::new();
         self.chunk.columns().select(&self.ranges, &mut selected)?;
+        let rows = selected.iter().map(|(_, batch)| batch.num_rows() as u64).sum::<u64>();
+        assert_eq!(rows, self.rows(), "rows in memory are rows that are read");
         out.extend(selected.into_iter().map(|(from, batch)| history::adapt(&batch, &from, schema)));
         Ok(())
     }
@@ -117,6 +137,10 @@ impl DeltaRead {
         for chunk in chunks {
             read.push(chunk, bounds, &ended);
         }
+        let is_inside = read.last.is_none_or(|last| last <= bounds.horizon);
+        assert!(is_inside, "a reader sees nothing above its horizon");
+        let in_order = read.parts.is_sorted_by(|a, b| a.lsns().1 < b.lsns().0);
+        assert!(in_order, "rows and files are read in the order of the log");
         read
     }
 

@@ -46,6 +46,8 @@ impl TableView {
         kept: &Budget,
         gone: &mut Vec<Arc<Rowset>>,
     ) -> bool {
+        let is_own = table.is_none_or(|table| table.id == self.table.id);
+        assert!(is_own, "an event has the definition of its table");
         match event {
             // Rows remain in the delta until a flush has written them to files.
             Event::Load(_) | Event::GroupEnd { .. } | Event::Term { .. } => {}
