@@ -193,6 +193,11 @@ impl Fold {
         self.catalog.tables().map(stored).collect()
     }
 
+    /// Ids below these ends may have been given.
+    pub fn reserved_ids(&self) -> IdEnds {
+        self.ids
+    }
+
     /// The rowsets of a tablet, in LSN order.
     pub(crate) fn rowsets(&self, tablet: TabletId) -> impl Iterator<Item = &RowsetMeta> {
         let of_tablet =

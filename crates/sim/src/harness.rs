@@ -205,14 +205,8 @@ impl Sim {
         self.model.lock().check(&engine.snapshot(Freshness::Published));
     }
 
-    /// Opens a copy of the disk with a second engine and compares the state of all tables:
-    /// replaying the log on top of metadata and files gives the state of the running engine, at any
-    /// time.
-    ///
-    /// # Panics
-    /// When they differ.
-    pub fn check_replay(&self) {
-        let live = self.engine().digests().expect("rows fit their columns");
+    /// A copy of the disk, opened with a second engine.
+    fn copy(&self) -> Self {
         let mut chance = StdRng::seed_from_u64(self.executor.steps());
         let mut copy = Self {
             fs: self.fs.copy(StdRng::from_rng(&mut chance)),
@@ -229,9 +223,34 @@ impl Sim {
         copy.config.write_memory_bytes = ByteSize::gib(1);
         let opened = copy.try_open().expect("nobody dies there");
         opened.unwrap_or_else(|error| panic!("a copy of the store does not open: {error}"));
+        copy
+    }
+
+    /// Opens a copy of the disk with a second engine and compares the state of all tables, and of
+    /// all metadata when nothing is under way: replaying the log on top of metadata and files gives
+    /// the state of the running engine, at any time.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn check_replay(&self) {
+        let live = self.engine().digests().expect("rows fit their columns");
+        let mut copy = self.copy();
         let replayed = copy.engine().digests().expect("rows fit their columns");
         let log_end = copy.log_end();
+        let settled = self.engine().meta().settled();
+        let is_level = settled == log_end && self.engine().log_stats().next_lsn == log_end.next();
+        if is_level {
+            check_metadata(self.engine(), copy.engine());
+        }
         copy.end_life(Death::ProcessEnd);
+        for table in replayed.keys().filter(|table| !live.contains_key(table)) {
+            // Either its DROP is not in the log yet, or its CREATE has not settled yet.
+            let is_due = match self.model.lock().dropped_at(*table) {
+                Some(dropped_at) => dropped_at > log_end,
+                None => settled < log_end,
+            };
+            assert!(is_due, "only replay up to {log_end} has table {table}");
+        }
         for (table, live) in live.iter().filter(|(_, live)| live.applied <= log_end) {
             let Some(replayed) = replayed.get(table) else { panic!("replay lacks table {table}") };
             assert_eq!(
@@ -353,6 +372,20 @@ impl Sim {
         for (path, _) in self.fs.files() {
             assert!(named.contains(&path) || is_ballast(&path), "nothing names {path:?}");
         }
+    }
+}
+
+/// Compares metadata and labels of an engine with those of a replay.
+fn check_metadata(live: &Engine, replayed: &Engine) {
+    let (here, there) = (live.meta().fold(), replayed.meta().fold());
+    assert_eq!(here.tables(), there.tables(), "tables in metadata here and in replay");
+    assert_eq!(here.reserved_ids(), there.reserved_ids(), "reserved ids here and in replay");
+    let (here, there) = (live.meta().catalog(), replayed.meta().catalog());
+    assert_eq!(here, there, "databases, tables and users here and in replay");
+    for database in here.databases() {
+        let (here, there) =
+            (live.finished_labels(database.id), replayed.finished_labels(database.id));
+        assert_eq!(here, there, "labels of {} here and in replay", database.name);
     }
 }
 

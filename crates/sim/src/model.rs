@@ -144,6 +144,12 @@ impl Model {
         self.events.iter().find(|(_, event)| is_it(event)).map(|(lsn, _)| *lsn)
     }
 
+    /// The LSN of the DROP of a table, if there is one.
+    pub fn dropped_at(&self, table: TableId) -> Option<Lsn> {
+        let drops = |event: &Event| matches!(event, Event::Drop(tables) if tables.contains(&table));
+        self.events.iter().find(|(_, event)| drops(event)).map(|(lsn, _)| *lsn)
+    }
+
     /// Notes that the store was reopened with a log that ends at `log_end`.
     ///
     /// # Panics
