@@ -205,6 +205,8 @@ impl Admission {
             .with_retry(Retry::After(Duration::from_secs(1)))
         })?;
         let memory = self.memory_until(bytes, deadline).await?;
+        let agree = memory.bytes() == share.bytes();
+        assert!(agree, "a transaction's share is of the memory it holds");
         Ok(HeldMemory { memory, share })
     }
 

@@ -93,6 +93,9 @@ impl Engine {
         self.check_flushable(load.table)?;
         let rows = buffer.rows();
         let rows_end = buffer.payload.len();
+        assert!(rows_end >= PART_HEAD_BYTES, "rows follow the head of their part");
+        let is_paid = admitted.permit.bytes() >= rows_end as u64;
+        assert!(is_paid, "rows that enter the delta hold their memory");
         let len = u32::try_from(rows_end - PART_HEAD_BYTES).expect("a record is far below 4 GiB");
         let head = &mut buffer.payload[..PART_HEAD_BYTES];
         record::write_part_head(head, load.table.id, false, load.schema_version, rows, len);
@@ -119,6 +122,8 @@ impl Engine {
         admitted: Admitted,
     ) -> Result<Appended> {
         let Admitted { permit, room } = admitted;
+        let is_alone = load.label.is_none() || load.mode == GroupCommitMode::Off;
+        assert!(is_alone, "a load with a label is a group of its own");
         let bytes = match &encoded {
             delta::Payload::Copied(rows) => rows.len(),
             delta::Payload::Shared(rows) => rows.len(),
@@ -127,6 +132,7 @@ impl Engine {
         let size = JoinSize { rows: u64::from(rows), bytes: bytes as u64 };
         let kind = Kind::Load as u8;
         let (lsn, outcome) = self.wal().append_timed(kind, payload, room, |lsn, time, stamp| {
+            assert!(lsn > self.horizon().get(), "a record is appended before it is durable");
             let mut group = load.table.lock();
             let joined = self.join(&mut group, load.table, load.mode, txn, size)?;
             stamp.extend_from_slice(&1u16.to_le_bytes());
@@ -158,6 +164,8 @@ impl Engine {
         mut label: Option<Claim>,
         admitted_room: wal::Room,
     ) -> Result<Appended> {
+        assert!(!parts.is_empty(), "a load is of some table");
+        assert!(parts.len() <= record::TABLES_MAX, "a record is of few tables");
         for part in &parts {
             self.check_flushable(&part.table)?;
         }
@@ -165,6 +173,8 @@ impl Engine {
         if let Some(label) = &mut label {
             write_label(label, &mut payload);
         }
+        let has_room = admitted_room.charge_bytes() >= payload.len() as u64;
+        assert!(has_room, "a record was let in with the room that it takes");
         let is_large = parts.iter().any(|part| matches!(part.body, PartBody::Rowsets { .. }));
         let txn = self.meta().ids().txn()?;
         let payload = wal::Payload::Shared(Bytes::from(payload));
@@ -174,6 +184,7 @@ impl Engine {
             admitted_room,
             |lsn, time, stamp| {
                 check_parts(&parts)?;
+                assert!(lsn > self.horizon().get(), "a record is appended before it is durable");
                 let count = u16::try_from(parts.len()).expect("a record has few tables");
                 stamp.extend_from_slice(&count.to_le_bytes());
                 let mut joined = Vec::with_capacity(parts.len());
@@ -210,12 +221,14 @@ impl Engine {
     }
 
     fn enter_part_load(&self, part: PartLoad, txn: TxnId, lsn: Lsn, stamp: &mut Vec<u8>) -> Joined {
-        let PartLoad { table, schema, rows, body, .. } = part;
+        let PartLoad { table, schema, began_in, rows, body } = part;
         let mut group = table.lock();
         let joined = group.alone(txn);
         // Held until the delta refers to the files, so that the sweep does not delete them.
         let (body, _in_flight) = match body {
             PartBody::Rowsets { metas, in_flight } => {
+                let stands = began_in == group.log().incarnation();
+                assert!(stands, "files of a load are of the incarnation in which it began");
                 let rowsets = self.loaded_rowsets(table.id, &schema, metas, lsn);
                 (Body::Rowsets(rowsets), Some(in_flight))
             }
@@ -296,7 +309,9 @@ fn enter_part(
     let (table, partition, incarnation) = (log.table(), log.partition(), log.incarnation());
     let part = PartStamp { table, partition, incarnation, txn, ends_with };
     record::write_part_stamp(stamp, &part);
-    group.enter(lsn, Event::Load(fold::Load { incarnation, txn, ends_with, body }))
+    let full = group.enter(lsn, Event::Load(fold::Load { incarnation, txn, ends_with, body }));
+    assert_eq!(group.log().applied(), lsn, "a record takes effect where it is appended");
+    full
 }
 
 impl PartLoad {
@@ -330,6 +345,8 @@ fn encode_parts(parts: &[PartLoad]) -> Vec<u8> {
                 false
             }
             PartBody::Rowsets { metas, .. } => {
+                let rows = metas.iter().map(|meta| meta.rows).sum::<u64>();
+                assert_eq!(rows, u64::from(part.rows), "a record counts the rows of its files");
                 payload.extend_from_slice(&disk::encode(metas));
                 true
             }

@@ -14,6 +14,7 @@ use freshet_wal::Room;
 
 use crate::engine::Engine;
 use crate::record::Kind;
+use crate::state::TableState;
 
 /// The delay of another attempt, after the log had no room for the record.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
@@ -37,6 +38,7 @@ fn frees_first(
 impl Engine {
     /// Begins the term in the background.
     pub(crate) fn begin(self: &Arc<Self>) {
+        assert!(!self.has_begun(), "a start begins one term");
         let (engine, appends) = (Arc::clone(self), self.appends());
         // None is of this term, since a CREATE waits for its record.
         let catalog = self.meta().catalog();
@@ -99,11 +101,15 @@ impl Engine {
         let mut last = self.wal().stats().next_lsn;
         assert_eq!(last, self.wal().stats().term_first, "nothing of a term is before its record");
         for ((term, payload), room) in records.into_iter().zip(rooms) {
-            last = self.append_term(term, &payload, room);
+            let lsn = self.append_term(term, &payload, room);
+            assert!(lsn >= last, "the records that begin a term follow each other");
+            last = lsn;
         }
         self.horizon().wait(last).await;
         self.settler.settle_due();
         assert!(self.meta().settled() >= last, "the record of the term has settled");
+        let is_open = |state: &Arc<TableState>| state.lock().log().open().is_some();
+        assert!(!self.table_states().iter().any(is_open), "no group outlives a term");
         self.wal().release();
         self.begun.set(()).expect("a term begins once");
         self.keeper().wake();
@@ -112,12 +118,14 @@ impl Engine {
 
     /// The record of this term, or several where many groups are open, with their payloads.
     fn term_records(&self) -> Vec<(TermRecord, Vec<u8>)> {
-        let left_open = |state: &Arc<crate::state::TableState>| {
+        let left_open = |state: &Arc<TableState>| {
             let table = state.lock();
             let version = table.log().version().next();
             table.log().open().map(|txn| LeftOpen { table: state.id, txn, version })
         };
         let left = self.table_states().iter().filter_map(left_open).collect::<Vec<_>>();
+        let in_order = left.is_sorted_by(|a, b| a.table < b.table);
+        assert!(in_order, "a term ends groups in the order of their tables");
         let (ids, labels) = (self.meta().ids().of_term(), self.config().labels);
         let count = left.len().div_ceil(ENDED_MAX).max(1);
         let record = |number: usize| {

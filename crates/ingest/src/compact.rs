@@ -16,7 +16,7 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 use freshet_base::task::{self, BackgroundShare, Lane};
 use freshet_base::{ErrorCode, Lsn, Result, RowsetId, TableId, TabletId};
-use freshet_meta::{MetaEvent, Replacement};
+use freshet_meta::{MetaEvent, Replacement, RowsetMeta};
 use freshet_storage::Rowset;
 use freshet_storage::compaction::{Choice, Limits, MergeJob, choose, merge, not_full, size};
 use freshet_storage::flush::Files;
@@ -105,13 +105,18 @@ impl Merges {
     }
 
     fn begin(&self, size: Size, work: &MergePlan) {
-        let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect();
-        let before = self.running.lock().insert(size, reads);
+        assert!(work.rowsets.len() >= 2, "a merge has several rowsets");
+        let reads = work.rowsets.iter().map(|rowset| rowset.meta().id).collect::<HashSet<_>>();
+        let mut running = self.running.lock();
+        let are_free = running.values().all(|others| others.is_disjoint(&reads));
+        assert!(are_free, "a rowset is the input of one merge");
+        let before = running.insert(size, reads);
         assert!(before.is_none(), "one merge of a size runs at a time");
     }
 
     fn end(&self, size: Size) {
-        self.running.lock().remove(&size);
+        let ended = self.running.lock().remove(&size);
+        assert!(ended.is_some(), "a merge that ends has begun");
     }
 
     /// Input rowsets of all running merges.
@@ -284,6 +289,7 @@ impl Compactor {
             .map_err(|error| freshet_base::Error::io("compaction", error))?;
         let MergePlan { table, tablet, rowsets: removed, .. } = work;
         let Some(state) = self.tables.state(table) else { return Ok(()) };
+        check_merged(&removed, &meta);
         let bytes = meta.bytes();
         let replacement = Replacement {
             table,
@@ -301,6 +307,15 @@ impl Compactor {
         }
         Ok(())
     }
+}
+
+/// Checks what a merge has written before a record says so: settling that record must not fail.
+fn check_merged(removed: &[Arc<Rowset>], added: &RowsetMeta) {
+    let rows = removed.iter().map(|rowset| rowset.rows()).sum::<u64>();
+    assert_eq!(rows, added.rows, "a merge has the rows of its inputs");
+    let (first, last) = removed.first().zip(removed.last()).expect("a merge has rowsets");
+    let lsns = (first.lsns().0, last.lsns().1);
+    assert_eq!(lsns, (added.lsn_first, added.lsn_last), "a merge has the LSNs of its inputs");
 }
 
 /// The priority of a merge if it differs from that of flushes. Small merges run at full priority

@@ -241,6 +241,7 @@ fn stamp_barrier(
             BarrierBody::Drop => Barrier::Drop,
         };
         let group = table.enter_barrier(lsn, barrier, now_micros);
+        assert_eq!(table.log().open(), None, "no group is open behind a barrier");
         state.note_event(lsn);
         let barrier = BarrierStamp {
             table: state.id,
@@ -252,6 +253,11 @@ fn stamp_barrier(
         record::write_barrier_stamp(stamp, &barrier);
         stamps.push(barrier);
         ended.extend(group);
+    }
+    assert_eq!(stamps.len(), states.len(), "a barrier has a stamp for each of its tables");
+    if let BarrierBody::Alter(schema) = body {
+        let is_newest = stamps.iter().all(|stamp| stamp.schema_version == schema.version);
+        assert!(is_newest, "the columns of an ALTER are the newest of its table");
     }
     Ok((stamps, ended))
 }

@@ -55,6 +55,8 @@ impl Engine {
         id: DbId,
         states: &[Arc<TableState>],
     ) -> Result<()> {
+        let are_own = states.iter().all(|state| state.db == id);
+        assert!(are_own, "a database is dropped with its own tables");
         let room = self.room_of_removal(SMALL_RECORD_BYTES)?;
         let now_micros = self.clock().wall_micros();
         let (_, (unsettled, ended)) =

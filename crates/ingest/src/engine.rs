@@ -49,7 +49,8 @@ pub(crate) struct Appends(Arc<Engine>);
 
 impl Drop for Appends {
     fn drop(&mut self) {
-        self.0.appending.fetch_sub(1, Ordering::AcqRel);
+        let before = self.0.appending.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "work that may append ends once");
     }
 }
 
@@ -259,6 +260,7 @@ impl Engine {
         let last = self.wal.stats().next_lsn.get() - 1;
         self.horizon().wait(Lsn(last)).await;
         self.settler.settle_due();
+        assert!(self.meta().settled() >= Lsn(last), "what is durable has settled before the end");
         self.wal.stop();
         // The last record, which covers everything acknowledged, is durable as well. A checkpoint
         // up to there leaves the next start nothing to settle.

@@ -51,7 +51,8 @@ impl EventFiles {
                 remove_event_file(&self.fs, &entry.path)?;
             }
         }
-        *self.files.lock() = files;
+        let before = std::mem::replace(&mut *self.files.lock(), files);
+        assert!(before.is_empty(), "a start takes over files before it writes any");
         Ok(())
     }
 }

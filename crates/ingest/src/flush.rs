@@ -3,6 +3,7 @@
 //! One task at a time writes the rows of a table up to one LSN to files, and appends a record that
 //! says so. A TRUNCATE or DROP that comes before that record makes it void.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +106,9 @@ impl Engine {
         let (frozen, version) = self.freeze(table)?;
         self.wal().horizon().wait(frozen).await;
         self.settler.settle_due();
+        assert!(frozen <= self.horizon().get(), "a flush never reaches above the horizon");
         let Some(view) = self.view_behind(table, frozen) else { return Ok(()) };
+        assert!(version >= view.version, "versions of a table rise in the order of the log");
         self.save_tablets(table).await?;
         let tablets = view.tablets.iter().map(|tablet| tablet.id);
         assert!(tablets.eq(view.table.tablets()), "a flush writes to the tablets that are read");
@@ -113,7 +116,9 @@ impl Engine {
         let schema = read.schema.clone().unwrap_or_else(|| Arc::clone(&view.schema));
         let room = room.map_or_else(|| self.settler.room(), Ok)?;
         let mut in_flight = self.sweeper.in_flight();
+        let unflushed = read.parts.iter().map(DeltaPart::rows).sum::<u64>();
         let rowsets = self.write_files(&view, &schema, read.parts, &mut in_flight).await?;
+        check_files(&rowsets, unflushed, (view.flushed, frozen));
         let written = self.clock().now();
         let publish = Publish {
             table: table.id,
@@ -178,7 +183,9 @@ impl Engine {
             // A group opened since then must end first.
             if group.open().is_none() {
                 assert_eq!(group.log().open(), None, "files contain groups that have ended");
-                return Ok((table.delta.freeze(), group.log().version()));
+                let frozen = table.delta.freeze();
+                assert!(frozen <= group.log().applied(), "a delta has records of the log only");
+                return Ok((frozen, group.log().version()));
             }
         }
     }
@@ -206,7 +213,10 @@ impl Engine {
             let end = EndStamp { table: table.id, txn, version, reason: reason as u8 };
             record::write_end_stamp(stamp, &end);
             group.enter(lsn, Event::GroupEnd { txn, version });
-            Ok((ended, table.delta.freeze()))
+            assert_eq!(group.log().open(), None, "no group is open behind its end");
+            let frozen = table.delta.freeze();
+            assert_eq!(frozen, lsn, "a flush takes all up to the end of the group");
+            Ok((ended, frozen))
         });
         match ended {
             Ok((_, (ended, frozen))) => {
@@ -307,6 +317,8 @@ impl Engine {
         let next_id = || ids.pop().expect("there is an id for each tablet");
         let segment_bytes_max = self.config().segment_bytes_max.bytes();
         let metas = flush(self.files(), input, segment_bytes_max, next_id).await?;
+        let is_one_each = metas.len() <= view.tablets.len();
+        assert!(is_one_each, "rows of one stretch are one rowset in each tablet");
         self.failpoints().pass("flush-after-write").map_err(|e| Error::io("flush", e))?;
         Ok(metas)
     }
@@ -320,6 +332,19 @@ impl Engine {
     ) -> Rowset {
         let dir = self.data_dir().tablet(view.table.id, meta.tablet);
         Rowset::new(self.segments(), &dir, meta, schema)
+    }
+}
+
+/// Checks what a flush has written before a record says so: settling that record must not fail.
+fn check_files(rowsets: &[Arc<Rowset>], unflushed: u64, (from, to): (Lsn, Lsn)) {
+    let rows = rowsets.iter().map(|rowset| rowset.rows()).sum::<u64>();
+    assert_eq!(rows, unflushed, "the rows in memory are the rows that a flush has in files");
+    let mut ends = BTreeMap::new();
+    for rowset in rowsets {
+        let (first, last) = rowset.lsns();
+        assert!(from < first && last <= to, "a flush writes rows of its range");
+        let before = ends.insert(rowset.meta().tablet, last);
+        assert!(before < Some(first), "rowsets of a tablet follow each other");
     }
 }
 

@@ -146,6 +146,7 @@ pub struct JoinTime {
 impl GroupCommit {
     /// Starts without an open group.
     pub fn new(log: TableLog) -> Self {
+        assert_eq!(log.open(), None, "a table has no group before its first record");
         Self { log, open: None, waiting: Vec::new() }
     }
 
@@ -183,6 +184,8 @@ impl GroupCommit {
         barrier: Barrier,
         wall_micros: i64,
     ) -> Option<EndedGroup> {
+        let open = self.open.as_ref().map(|group| group.txn);
+        assert_eq!(self.log.open(), open, "a barrier ends the group that the log has open");
         let group = self.end_open(GroupEndReason::Barrier, wall_micros);
         let ended = group.as_ref().map(|group| group.txn);
         let version = group.as_ref().map_or(self.log.version(), |group| group.version);
@@ -236,6 +239,9 @@ impl GroupCommit {
     /// record that says so.
     pub fn end_open(&mut self, reason: GroupEndReason, wall_micros: i64) -> Option<EndedGroup> {
         let group = self.open.take()?;
+        // A load that fills a group at once ends it before the log has it.
+        let is_same = self.log.open().is_none_or(|open| open == group.txn);
+        assert!(is_same, "the group that ends is the one that the log has open");
         Some(EndedGroup {
             table: self.log.table(),
             txn: group.txn,

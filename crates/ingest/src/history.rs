@@ -39,6 +39,7 @@ impl History {
         assert!(from <= to, "versions of a table rise");
         for group in self.0.lock().iter_mut().filter(|group| group.table == table) {
             if from < group.version && group.version <= to {
+                assert!(group.flushed.is_none(), "the rows of a group are flushed once");
                 group.flushed = Some(times);
             }
         }

@@ -24,7 +24,8 @@ pub(crate) struct RunningJob(Arc<AtomicBool>);
 
 impl Drop for RunningJob {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        let was_running = self.0.swap(false, Ordering::AcqRel);
+        assert!(was_running, "a job that ends has begun");
     }
 }
 

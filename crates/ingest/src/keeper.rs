@@ -60,7 +60,8 @@ impl Keeper {
     }
 
     pub(crate) fn end_flush(&self, table: TableId) {
-        self.flushing.lock().remove(&table);
+        let was_running = self.flushing.lock().remove(&table);
+        assert!(was_running, "a flush that ends has begun");
     }
 
     /// Wakes the keeper, since something has changed.

@@ -103,6 +103,7 @@ impl LargeLoad {
         if stretch.is_empty() {
             return Ok(());
         }
+        let rows = stretch.iter().map(|(_, rows)| u64::from(*rows)).sum::<u64>();
         engine.disk.may_grow()?;
         // Its files have ids, which the record of the term reserves.
         engine.begun().await?;
@@ -129,6 +130,8 @@ impl LargeLoad {
         let lane = Lane::Foreground;
         let metas =
             engine.write_rowsets(lane, &view, &self.schema, batches, nowhere, in_flight).await?;
+        let written = metas.iter().map(|meta| meta.rows).sum::<u64>();
+        assert_eq!(written, rows, "rows handed to a large load are the rows in its files");
         self.written.extend(metas);
         self.stretch_bytes = 0;
         self.permits.clear();

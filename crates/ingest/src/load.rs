@@ -1,7 +1,8 @@
 //! Loads, from encoded rows to a position in the log.
 //!
-//! [`Engine::load`] begins a load, [`Load::push`] and [`Load::reserve_for`] add rows,
-//! [`Load::commit`] appends it. All waiting happens here: for memory, for the files of a large load, for log space.
+//! [`Engine::load`] begins a load, [`Load::push`] adds rows, [`Load::commit`] appends it with those
+//! in the last buffer. All waiting happens here: for memory, for the files of a large load, for log
+//! space.
 //! A load that is dropped before it is committed releases everything.
 
 use std::sync::Arc;
@@ -136,6 +137,7 @@ impl Load<'_> {
                 &mut whole
             }
         };
+        assert!(self.files.is_none(), "a load that has written files is a large one");
         let bytes = buffer.payload_bytes();
         let admitted = engine.admission().admit(bytes, self.held, patience).await?;
         let schema_version = target.schema().version;
@@ -169,6 +171,8 @@ impl Load<'_> {
         }
         self.hold(buffer.row_bytes().len()).await?;
         let memory = self.held.take().expect("rows have bytes, and their memory is held");
+        let is_paid = memory.bytes() >= buffer.row_bytes().len() as u64;
+        assert!(is_paid, "rows that leave the buffer take their memory along");
         let (rows, count) = buffer.take();
         self.push(rows, count as usize, memory).await
     }
@@ -202,6 +206,7 @@ impl Load<'_> {
 
     async fn append_files(mut self, label: Option<Claim>) -> Result<Appended> {
         self.go_to_files().await?;
+        assert!(self.pieces.is_empty(), "all rows of a large load go to files");
         let engine = self.engine;
         let deadline = self.patience.late(engine.admission());
         let files = self.files.expect("a large load has gone to files");

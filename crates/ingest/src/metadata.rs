@@ -200,8 +200,10 @@ impl Settler {
         file: Option<EventFile>,
     ) -> Unsettled {
         let (answer, settled) = oneshot::channel();
-        let entered = Entered { lsn, event, change, file, answer };
-        self.entered.lock().push_back(entered);
+        let mut entered = self.entered.lock();
+        let is_next = entered.back().is_none_or(|last| last.lsn < lsn);
+        assert!(is_next, "records wait for the horizon in the order of the log");
+        entered.push_back(Entered { lsn, event, change, file, answer });
         Unsettled { lsn, answer: settled }
     }
 
@@ -227,9 +229,10 @@ impl Settler {
     /// Waits until everything that statements have appended has settled. Their futures may have
     /// been dropped meanwhile.
     pub async fn all_settled(&self) {
-        let last = self.entered.lock().back().map(|entered| entered.lsn);
-        self.wal.horizon().wait(last.unwrap_or_default()).await;
+        let last = self.entered.lock().back().map(|entered| entered.lsn).unwrap_or_default();
+        self.wal.horizon().wait(last).await;
         self.settle_due();
+        assert!(self.tables.meta.settled() >= last, "what is durable has settled");
     }
 
     /// Encodes an event with log space for it: in a file if it is long or there is no log space for
@@ -270,8 +273,10 @@ impl Settler {
     /// Waits until all metadata records and barriers of a table have settled, even if the futures
     /// that appended them were dropped.
     pub async fn events_settled(&self, table: &TableState) {
-        self.wal.horizon().wait(table.last_event()).await;
+        let last = table.last_event();
+        self.wal.horizon().wait(last).await;
         self.settle_due();
+        assert!(self.tables.meta.settled() >= last, "what is durable has settled");
     }
 
     /// Settles every record up to the horizon, in memory and without waiting.
@@ -291,11 +296,14 @@ impl Settler {
             let Some(next) = next else { break };
             self.settle_one(next);
         }
+        let is_above = self.entered.lock().front().is_none_or(|next| next.lsn > horizon);
+        assert!(is_above, "what has not settled is above the horizon");
         self.tables.meta.settled_to(horizon);
     }
 
     fn settle_one(&self, entered: Entered) {
         let Entered { lsn, event, change, file, answer } = entered;
+        assert!(lsn <= self.wal.horizon().get(), "a record settles behind the horizon");
         let fits = self.tables.meta.settle(lsn, &event);
         if fits {
             self.show_settled(lsn, &event, change);
@@ -319,10 +327,12 @@ impl Settler {
         match event {
             MetaEvent::Publish(_) | MetaEvent::Replace(_) => {
                 let change = change.expect("a flush or merge has changed files");
-                let ViewChange { table, at, event, in_flight } = change;
-                self.tables.show(lsn, at, vec![(table.id, event)]);
+                let ViewChange { table, at, event: shown, in_flight } = change;
+                check_change(event, table.id, at);
+                self.tables.show(lsn, at, vec![(table.id, shown)]);
                 // By now the view refers to the new files.
                 drop(in_flight);
+                self.check_flushed(table.id);
             }
             MetaEvent::Create(table) => self.tables.add(table),
             MetaEvent::Define { table, .. } => {
@@ -335,6 +345,7 @@ impl Settler {
                     (truncate.table, Event::Barrier { barrier, ended: None, version })
                 };
                 self.tables.show(lsn, lsn, tables.iter().map(event).collect());
+                tables.iter().for_each(|truncate| self.check_flushed(truncate.table));
             }
             MetaEvent::Drop(tables) => self.tables.remove(lsn, tables),
             MetaEvent::DropDatabase(id) => {
@@ -345,6 +356,13 @@ impl Settler {
             // Readers see no reservations.
             MetaEvent::Reserve(_) | MetaEvent::Term(_) => {}
         }
+    }
+
+    /// Checks that readers see a table flushed as far as metadata says.
+    fn check_flushed(&self, table: TableId) {
+        let shown = self.tables.view(table).map(|view| view.flushed);
+        let settled = self.tables.meta.flushed(table).map(|flushed| flushed.lsn);
+        assert_eq!(shown, settled, "a table is flushed alike in metadata and for readers");
     }
 
     /// Settles what is due, and returns whether a checkpoint is.
@@ -360,13 +378,29 @@ impl Settler {
     pub fn checkpoint(&self) -> Result<()> {
         self.settle_due();
         self.world.failpoints.pass("checkpoint").map_err(|e| Error::io("checkpoint", e))?;
+        let before = self.tables.meta.saved_lsn();
         self.tables.meta.checkpoint()?;
+        assert!(self.tables.meta.saved_lsn() >= before, "the LSN of a checkpoint never falls");
         self.remove_event_files()
     }
 
     /// Removes event files of records that the store reflects.
     pub fn remove_event_files(&self) -> Result<()> {
         self.event_files.remove_up_to(self.tables.meta.saved_lsn())
+    }
+}
+
+/// Checks that the change of a view is the one that the record of a flush or merge says.
+fn check_change(event: &MetaEvent, table: TableId, at: Lsn) {
+    match event {
+        MetaEvent::Publish(publish) => {
+            assert_eq!(publish.table, table, "a flush changes the view of its table");
+            assert_eq!(publish.to, at, "a flush moves the view as far as its record says");
+        }
+        MetaEvent::Replace(replacement) => {
+            assert_eq!(replacement.table, table, "a merge changes the view of its table");
+        }
+        _ => {}
     }
 }
 

@@ -58,6 +58,7 @@ impl Engine {
         })?;
         store.meta.begin();
         let wal = start_wal(&config, &world, files, term)?;
+        assert_eq!(wal.horizon().get(), scan.end.lsn, "what a start finds is durable");
         // Until the first record of the term is durable.
         wal.hold();
         let engine = Arc::new(Self::assemble(store, world, wal, disk)?);
@@ -203,7 +204,8 @@ fn stored_tables(
         let view = table_view(&files.segments, &files.dir, &table)?;
         let db = catalog.database_name(&table.table);
         let state = TableState::new(&view, db, table.flushed.version_lsn);
-        states.insert(table.table.id, Arc::new(state));
+        let before = states.insert(table.table.id, Arc::new(state));
+        assert!(before.is_none(), "metadata has a table once");
         views.insert(table.table.id, Arc::new(view));
     }
     let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());

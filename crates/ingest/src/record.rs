@@ -42,6 +42,11 @@ pub(crate) const SMALL_RECORD_BYTES: usize = 256;
 /// Bytes before the rows of a part in a load's payload.
 pub const PART_HEAD_BYTES: usize = 21;
 
+/// Bytes of the table in the stamp of a part or barrier, and after it.
+const TABLE_BYTES: usize = 8;
+const PART_REST_BYTES: usize = 28;
+const BARRIER_REST_BYTES: usize = 24;
+
 /// The kinds of records, with their numbers in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -243,6 +248,7 @@ impl BarrierBody {
     pub fn event(self, tables: &[BarrierStamp]) -> MetaEvent {
         match self {
             Self::Truncate(tablets) => {
+                assert_eq!(tables.len(), tablets.len(), "a TRUNCATE has tablets for each table");
                 let tables = tables.iter().zip(tablets).map(|(stamp, tablets)| Truncate {
                     table: stamp.table,
                     version: stamp.version,
@@ -252,7 +258,8 @@ impl BarrierBody {
                 MetaEvent::Truncate(tables.collect())
             }
             Self::Alter(schema) => {
-                let table = tables.first().expect("an ALTER has a table").table;
+                assert_eq!(tables.len(), 1, "an ALTER is of one table");
+                let table = tables[0].table;
                 MetaEvent::Define { table, change: Definition::Schema(schema) }
             }
             Self::Drop => MetaEvent::Drop(tables.iter().map(|stamp| stamp.table).collect()),
@@ -292,14 +299,20 @@ pub fn write_label(payload: &mut Vec<u8>, label: &Label<'_>) {
 }
 
 pub fn write_part_stamp(stamp: &mut Vec<u8>, part: &PartStamp) {
+    assert!(part.txn > TxnId(0), "ids of transactions begin at 1");
+    assert!(part.ends_with != Some(Version(0)), "version 0 says that a group goes on");
+    let start = stamp.len();
     stamp.extend_from_slice(&part.table.get().to_le_bytes());
     stamp.extend_from_slice(&part.partition.get().to_le_bytes());
     stamp.extend_from_slice(&part.incarnation.get().to_le_bytes());
     stamp.extend_from_slice(&part.txn.get().to_le_bytes());
     stamp.extend_from_slice(&part.ends_with.map_or(0, Version::get).to_le_bytes());
+    let is_whole = stamp.len() - start == TABLE_BYTES + PART_REST_BYTES;
+    assert!(is_whole, "the stamp of a part has one length");
 }
 
 pub fn write_end_stamp(stamp: &mut Vec<u8>, end: &EndStamp) {
+    assert!(end.version > Version(0), "versions begin at 1");
     stamp.extend_from_slice(&end.table.get().to_le_bytes());
     stamp.extend_from_slice(&end.txn.get().to_le_bytes());
     stamp.extend_from_slice(&end.version.get().to_le_bytes());
@@ -308,12 +321,16 @@ pub fn write_end_stamp(stamp: &mut Vec<u8>, end: &EndStamp) {
 
 /// Writes the part of a barrier's stamp for one table.
 pub fn write_barrier_stamp(stamp: &mut Vec<u8>, barrier: &BarrierStamp) {
+    assert!(barrier.ended != Some(TxnId(0)), "transaction 0 says that no group was open");
+    let start = stamp.len();
     let txn = barrier.ended.unwrap_or_default();
     stamp.extend_from_slice(&barrier.table.get().to_le_bytes());
     stamp.extend_from_slice(&barrier.incarnation.get().to_le_bytes());
     stamp.extend_from_slice(&barrier.schema_version.get().to_le_bytes());
     stamp.extend_from_slice(&txn.get().to_le_bytes());
     stamp.extend_from_slice(&barrier.version.get().to_le_bytes());
+    let is_whole = stamp.len() - start == TABLE_BYTES + BARRIER_REST_BYTES;
+    assert!(is_whole, "the stamp of a barrier has one length for each table");
 }
 
 /// Encodes the payload of a metadata record.
@@ -336,9 +353,6 @@ pub fn write_database_drop_stamp(stamp: &mut Vec<u8>, db: DbId) {
 
 /// The tables in a stamp, as far as it is readable; for records with an unreadable payload.
 pub fn stamped_tables(kind: u8, stamp: &[u8]) -> Vec<TableId> {
-    /// Bytes after the table in the stamp of a part or barrier.
-    const PART_REST_BYTES: usize = 28;
-    const BARRIER_REST_BYTES: usize = 24;
     let mut stamp = Reader(stamp);
     let mut tables = Vec::new();
     let rest = match Kind::from_stored(kind) {

@@ -6,6 +6,7 @@
 //! are the log files reused.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,7 +161,7 @@ impl Engine {
         for state in tables {
             let _flushing = state.flushing.lock().await;
             self.settler.events_settled(state).await;
-            self.end_group(state, GroupEndReason::Flush, |open| open.txn.get() > 0)?;
+            self.end_group(state, GroupEndReason::Flush, |_| true)?;
             let (version, written) = self.write_to_side_file(state, up_to, side).await?;
             versions.push((state.id, version));
             side = written;
@@ -242,7 +243,9 @@ impl Engine {
             Ok::<_, Error>((versions_after, side))
         })
         .await?;
-        Ok((Version(version.get() - versions_after), side))
+        let version = version.get().checked_sub(versions_after);
+        let version = version.expect("the end of the log counts all versions of the delta");
+        Ok((Version(version), side))
     }
 
     async fn commit_turn(
@@ -258,7 +261,10 @@ impl Engine {
             let side_file = side_rows.map(|_| side_name(up_to));
             let commit = RecycleCommit { recycled: position, side_file, versions };
             engine.settler.settle_due();
+            engine.check_turn(&commit);
             engine.meta().recycle_commit(&commit)?;
+            let is_saved = engine.meta().saved_lsn() >= up_to;
+            assert!(is_saved, "log is used again when the disk has what it says of metadata");
             let Recycled { used_again, left } = engine.wal().recycle(position);
             tracing::debug!(%up_to, used_again, side_rows = side_rows.unwrap_or(0), "log recycled");
             for file in left {
@@ -268,6 +274,17 @@ impl Engine {
             engine.settler.remove_event_files()
         })
         .await
+    }
+
+    /// Checks that nothing is lost with the log that a turn frees.
+    fn check_turn(&self, turn: &RecycleCommit) {
+        let up_to = turn.recycled.lsn;
+        assert!(up_to <= self.horizon().get(), "only what is durable is recycled");
+        assert!(up_to <= self.meta().settled(), "what is recycled has settled");
+        let kept = turn.versions.iter().map(|(table, _)| *table).collect::<BTreeSet<_>>();
+        let left = self.tables_below(up_to);
+        let are_kept = left.iter().all(|(_, state)| kept.contains(&state.id));
+        assert!(are_kept, "rows that leave the log are in files, or in the side file");
     }
 
     /// Removes all side files except the one in metadata: the previous one, and those of turns that

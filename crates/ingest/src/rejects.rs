@@ -67,6 +67,7 @@ impl Rejects {
             self.bytes += reject.line.len() + reject.reason.len();
             self.kept.push(Reject { row: reject.row + rows_before, ..reject });
         }
+        assert!(self.kept.len() <= REJECTS_KEPT_MAX, "few rejected rows are described");
     }
 
     /// The error log of the load, with one line per described row.

@@ -39,13 +39,16 @@ pub struct Replay<'a> {
     grouped: BTreeSet<TableId>,
     /// Rows that cannot be read without the given-up record of an ALTER, by table.
     lost: BTreeMap<TableId, u64>,
+    /// The last record.
+    last: Lsn,
     done: Replayed,
 }
 
 impl<'a> Replay<'a> {
     /// A replay into `engine`, whose tables are in the state of metadata.
     pub fn new(engine: &'a Arc<Engine>) -> Self {
-        Self { engine, grouped: BTreeSet::new(), lost: BTreeMap::new(), done: Replayed::default() }
+        let (grouped, lost, done) = (BTreeSet::new(), BTreeMap::new(), Replayed::default());
+        Self { engine, grouped, lost, last: Lsn::ZERO, done }
     }
 
     /// Restores an entry of the side file: rows of a small table that were unflushed when the log
@@ -82,6 +85,8 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// When the record is invalid for this version.
     pub fn record(&mut self, record: &freshet_wal::Record<'_>) -> Result<()> {
+        assert!(self.last < record.lsn, "records are replayed in the order of the log");
+        self.last = record.lsn;
         self.done.records += 1;
         self.done.bytes += record.payload.len() as u64;
         let at = |error: Error| error.context(format_args!("log record {}", record.lsn));
@@ -258,6 +263,8 @@ impl Engine {
             .await?;
             let barrier = Barrier::Truncate { incarnation };
             self.tables.show(at, at, vec![(id, Event::Barrier { barrier, ended: None, version })]);
+            let is_cut = self.tables.view(id).is_some_and(|view| view.flushed == at);
+            assert!(is_cut, "readers see a TRUNCATE where metadata has it");
             tracing::warn!(
                 table = state.name(),
                 "its TRUNCATE was given up, later rows tell of it"

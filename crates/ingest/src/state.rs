@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use freshet_base::{ByteSize, DbId, Incarnation, Lsn, Result, Retry, SchemaVersion};
 use freshet_base::{TableId, TxnId, Version, err};
-use freshet_schema::{Table, TableSchema};
+use freshet_schema::Table;
 use freshet_storage::delta::Delta;
 use freshet_storage::fold::{Base, TableLog};
 use freshet_storage::view::TableView;
@@ -52,6 +52,7 @@ impl TableState {
     pub fn new(view: &TableView, db_name: &str, counted: Lsn) -> Self {
         let (table, delta) = (&*view.table, Arc::clone(&view.delta));
         let partition = table.partition();
+        assert_eq!(delta.table(), table.id, "a table has a delta of its own");
         let base = Base {
             partition: partition.id,
             incarnation: partition.incarnation,
@@ -82,6 +83,8 @@ impl TableState {
 
     /// Updates the name and properties from a changed definition.
     pub fn adopt(&self, table: &Table, db_name: &str) {
+        let is_own = (table.id, table.db) == (self.id, self.db);
+        assert!(is_own, "a definition is of its table, which stays in its database");
         *self.name.lock() = format!("{db_name}.{}", table.name);
         let properties = &table.properties;
         self.interval_ms.store(properties.group_commit_interval_ms, Ordering::Relaxed);
@@ -112,12 +115,6 @@ impl TableState {
     /// Whether the log contains its DROP.
     pub fn is_dropped(&self) -> bool {
         self.lock().log().is_dropped()
-    }
-
-    /// The schema at the end of the log, of an ALTER that may not be durable yet.
-    pub fn newest_schema(&self) -> Option<Arc<TableSchema>> {
-        let table = self.lock();
-        table.log().schema(table.log().schema_version())
     }
 
     /// Calls `read` with the open group, if any.
@@ -155,7 +152,8 @@ impl TableState {
 
     /// Notes the LSN of a metadata record or barrier; called under the append lock.
     pub(crate) fn note_event(&self, lsn: Lsn) {
-        self.last_event.store(lsn.get(), Ordering::Release);
+        let before = self.last_event.swap(lsn.get(), Ordering::AcqRel);
+        assert!(before < lsn.get(), "events of a table rise in the order of the log");
     }
 
     /// Its newest metadata record or barrier since the start of the server, or 0.
@@ -165,7 +163,8 @@ impl TableState {
 
     /// Notes the LSN of a TRUNCATE; called under the append lock.
     pub(crate) fn note_truncate(&self, lsn: Lsn) {
-        self.last_truncate.store(lsn.get(), Ordering::Release);
+        let before = self.last_truncate.swap(lsn.get(), Ordering::AcqRel);
+        assert!(before < lsn.get(), "events of a table rise in the order of the log");
     }
 
     /// Its newest TRUNCATE since the start of the server, or 0.

@@ -192,6 +192,7 @@ impl StoppedStore {
         let clock = Arc::clone(self.meta.labels().clock());
         scan.time_micros.inspect(|micros| clock.has_shown(*micros));
         let term = self.term.term().expect("the file of terms can be used").next();
+        assert!(term > scan.highest_term, "a term is above all that stand in the log");
         self.write_term(term)?;
         let secrets = secrets(&self.meta);
         let (after, durable_recorded) = (scan.end, scan.durable_recorded);

@@ -48,7 +48,8 @@ pub struct InFlight {
 impl InFlight {
     /// Protects the files of a rowset from deletion.
     pub(crate) fn add(&mut self, rowset: RowsetId) {
-        self.all.lock().insert(rowset);
+        let is_new = self.all.lock().insert(rowset);
+        assert!(is_new, "the id of a rowset is given once");
         self.mine.push(rowset);
     }
 }
@@ -57,7 +58,7 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         for rowset in &self.mine {
-            all.remove(rowset);
+            assert!(all.remove(rowset), "a rowset is protected until its writer ends");
         }
     }
 }

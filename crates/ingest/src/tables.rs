@@ -84,7 +84,8 @@ impl Tables {
         let catalog = self.meta.catalog();
         let db = catalog.database_name(table);
         let state = Arc::new(TableState::new(&view, db, view.flushed));
-        self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
+        let before = self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
+        assert!(!before.contains_key(&state.id), "a table is created once");
         self.views.add(view, || self.meta.catalog());
         self.catalog_changed();
     }
@@ -98,6 +99,9 @@ impl Tables {
         };
         let events = ids.iter().filter_map(|id| self.state(*id)).map(event).collect();
         self.show(lsn, lsn, events);
+        let shown = self.views.load();
+        let is_gone = ids.iter().all(|id| !shown.tables.contains_key(id));
+        assert!(is_gone, "readers see no table that metadata has dropped");
         self.states.rcu(|states| {
             let mut states = HashMap::clone(states);
             ids.iter().for_each(|id| drop(states.remove(id)));
@@ -108,6 +112,7 @@ impl Tables {
     /// Publishes events of the record at `lsn`, which metadata reflects; the view of their tables
     /// is at `at` afterwards.
     pub fn show(&self, lsn: Lsn, at: Lsn, events: Vec<(TableId, Event<'_>)>) {
+        assert!(at <= lsn, "a record tells of what stands before it in the log");
         let tables = events.iter().map(|(table, _)| *table).collect::<Vec<_>>();
         let defines = events.is_empty() || events.iter().any(|(_, event)| event.defines());
         let gone = self.views.settle(at, events, || {

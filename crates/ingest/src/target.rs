@@ -18,6 +18,7 @@ pub struct LoadTarget {
 
 impl LoadTarget {
     pub(crate) fn new(state: Arc<TableState>, table: Arc<Table>) -> Self {
+        assert_eq!(state.id, table.id, "rows are encoded for the table that takes them");
         Self { state, table }
     }
 

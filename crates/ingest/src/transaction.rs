@@ -46,10 +46,10 @@ struct Own {
     /// That of the client, or one that is generated for the first rows: a transaction that only
     /// reads takes no id, so it can begin before the term has.
     label: OnceLock<Arc<str>>,
-    parts: Mutex<Vec<Part>>,
+    parts: Mutex<Vec<TableRows>>,
 }
 
-struct Part {
+struct TableRows {
     table: Arc<TableState>,
     schema: Arc<TableSchema>,
     incarnation: Incarnation,
@@ -79,7 +79,9 @@ impl OwnRows {
         let parts = self.0.parts.lock();
         let part = parts.iter().find(|part| part.table.id == table)?;
         let batch = columns(&part.schema, &part.bytes, part.rows);
-        Some(history::adapt(&batch, &part.schema, schema))
+        let adapted = history::adapt(&batch, &part.schema, schema);
+        assert_eq!(adapted.num_rows(), batch.num_rows(), "an ALTER keeps every row");
+        Some(adapted)
     }
 
     /// Checks that the transaction with these additional rows stays within its limits.
@@ -144,6 +146,7 @@ impl OwnRows {
             let before = (&part.schema, part.bytes.as_slice(), part.rows);
             for (from, encoded, count) in [before, (schema, buffer.row_bytes(), rows)] {
                 let batch = history::adapt(&columns(from, encoded, count), from, &adapted);
+                assert_eq!(batch.num_rows(), count as usize, "an ALTER keeps every row");
                 freshet_schema::encode(&batch, &adapted, &mut bytes);
             }
             part.bytes = bytes;
@@ -153,7 +156,11 @@ impl OwnRows {
     }
 }
 
-fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: HeldMemory) -> &'a mut Part {
+fn part_of<'a>(
+    parts: &'a mut Vec<TableRows>,
+    target: &LoadTarget,
+    held: HeldMemory,
+) -> &'a mut TableRows {
     match parts.iter().position(|part| part.table.id == target.id()) {
         Some(at) => {
             parts[at].held.merge(held);
@@ -161,7 +168,7 @@ fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: HeldMemory) 
         }
         None => {
             let incarnation = target.state.incarnation();
-            parts.push(Part {
+            parts.push(TableRows {
                 table: Arc::clone(&target.state),
                 schema: Arc::clone(target.schema()),
                 incarnation,
@@ -174,11 +181,11 @@ fn part_of<'a>(parts: &'a mut Vec<Part>, target: &LoadTarget, held: HeldMemory) 
     }
 }
 
-fn rows_of(parts: &[Part]) -> u64 {
+fn rows_of(parts: &[TableRows]) -> u64 {
     parts.iter().map(|part| u64::from(part.rows)).sum()
 }
 
-fn bytes_of(parts: &[Part]) -> usize {
+fn bytes_of(parts: &[TableRows]) -> usize {
     parts.iter().map(|part| part.bytes.len()).sum()
 }
 
@@ -232,7 +239,7 @@ impl Engine {
     }
 
     /// Writes the rows of a part to synced files for its record to refer to.
-    async fn spill(self: &Arc<Self>, part: Part) -> Result<PartLoad> {
+    async fn spill(self: &Arc<Self>, part: TableRows) -> Result<PartLoad> {
         let mut large = self.begin_large_load(&part.table, &part.schema)?;
         large.push(self, Bytes::from(part.bytes), part.rows, part.held.memory).await?;
         // A TRUNCATE since the first row makes the COMMIT fail, not only one since the files were
@@ -241,7 +248,7 @@ impl Engine {
     }
 }
 
-impl Part {
+impl TableRows {
     fn into_load(self) -> PartLoad {
         PartLoad {
             table: self.table,

@@ -50,6 +50,9 @@ impl UnpublishedTable {
         self.engine.meta().catalog().check_name(table, name)?;
         let event = MetaEvent::Define { table, change: Definition::Listed };
         self.engine.settler.define(table, Some(&state), event, room).await?;
+        let catalog = self.engine.meta().catalog();
+        let is_listed = catalog.table_by_id(table).is_some_and(|table| !table.unlisted);
+        assert!(is_listed, "a table has its name when its record has settled");
         self.listed = true;
         Ok(())
     }

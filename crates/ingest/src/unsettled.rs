@@ -49,6 +49,7 @@ impl StoppedStore {
             if record.lsn <= from || !is_kind {
                 continue;
             }
+            assert!(last < record.lsn, "records settle in the order of the log");
             self.skip_lost_ids(last, record.lsn, has_holes);
             last = record.lsn;
             let lost = |error: Error| {
@@ -79,6 +80,7 @@ impl StoppedStore {
             }
         }
         self.skip_lost_ids(last, scan.end.lsn.next(), has_holes);
+        assert!(last <= scan.end.lsn.max(from), "no record is behind the end of the log");
         self.meta.settled_to(scan.end.lsn.max(from));
         for (table, version) in lost_schemas {
             self.meta.skip_schemas(table, version);

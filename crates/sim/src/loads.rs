@@ -183,12 +183,13 @@ impl Client {
     async fn try_alter(&self, table: &str, change: SchemaChange) -> Result<Outcome> {
         let engine = &self.engine;
         let id = engine.target("d", table)?.id();
-        let state = engine.table_state(id).expect("it has a name");
+        let changes = vec![change];
         let event = || {
-            let altered = state.newest_schema();
-            Event::Alter(id, altered.expect("the barrier was just appended"))
+            let altered = engine.meta().catalog().altered(id, &changes);
+            Event::Alter(id, altered.expect("the barrier was just appended, and has not settled"))
         };
-        let (altered, lsn) = self.watched(engine.alter_columns(id, vec![change]), event).await;
+        let altering = engine.alter_columns(id, changes.clone());
+        let (altered, lsn) = self.watched(altering, event).await;
         altered?;
         Ok(self.acknowledged(lsn.expect("an ALTER is a record")))
     }

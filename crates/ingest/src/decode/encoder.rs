@@ -64,6 +64,7 @@ impl Warnings {
     pub fn append(&mut self, later: Self) {
         self.count += later.count;
         self.filtered += later.filtered;
+        assert!(self.first.len() <= WARNINGS_MAX, "few warnings are kept");
         let room = WARNINGS_MAX - self.first.len();
         self.first.extend(later.first.into_iter().take(room));
     }

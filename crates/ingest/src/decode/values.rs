@@ -88,6 +88,9 @@ pub(super) fn scan(
         Err(Stop::NotLiteral) => Err(NoRows::NotLiteral),
         Err(Stop::Fault(fault)) => Err(NoRows::Bad(fault.error(plan, encoder.row_number()))),
     };
+    if let Ok(scanned) = &scanned {
+        assert!(scanned.consumed <= text.len(), "no more is read than there is");
+    }
     if scanned.is_err() {
         out.truncate(length_before);
     }
