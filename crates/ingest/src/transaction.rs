@@ -102,6 +102,10 @@ impl OwnRows {
         if parts.len() >= TABLES_MAX {
             bail!(OutOfRoom, "a transaction writes at most {TABLES_MAX} tables; COMMIT more often");
         }
+        // A record counts rows in 32 bits.
+        if rows_of(&parts) + u64::from(more.rows()) > u64::from(u32::MAX) {
+            bail!(OutOfRoom, "a transaction writes at most {} rows; COMMIT more often", u32::MAX);
+        }
         Ok(())
     }
 
