@@ -146,19 +146,21 @@ const STATEMENTS: &[(&str, &str, Option<&str>)] = &[
     (
         "there and back",
         "SELECT SUM(LENGTH(CONCAT(UNHEX(HEX(r)), FROM_BASE64(TO_BASE64(r)), MID(r, 2, 59000), \
-         TRIM(r), REGEXP_SUBSTR(r, '^.*$')))) FROM (SELECT REPEAT(s, 60) r FROM t WHERE id < 300) d",
+         TRIM(r), REGEXP_SUBSTR(r, '^.*$')))) \
+         FROM (SELECT REPEAT(s, 60) r FROM t WHERE id < 300) d",
         Some("89700000"),
     ),
     (
         "choices",
         "SELECT SUM(LENGTH(CONCAT(COALESCE(r, s), IFNULL(r, s), IF(id < 9999, r, s), NULLIF(r, s), \
-         GREATEST(r, s), LEAST(r, 'z')))) FROM (SELECT id, s, REPEAT(s, 60) r FROM t WHERE id < 400) d",
+         GREATEST(r, s), LEAST(r, 'z')))) \
+         FROM (SELECT id, s, REPEAT(s, 60) r FROM t WHERE id < 400) d",
         Some("144000000"),
     ),
     (
         "json_set",
-        "SELECT SUM(LENGTH(JSON_SET(JSON_OBJECT('a', r), '$.b', JSON_ARRAY(r, r, r)))) FROM (SELECT \
-         REPEAT(s, 60) r FROM t WHERE id < 300) d",
+        "SELECT SUM(LENGTH(JSON_SET(JSON_OBJECT('a', r), '$.b', JSON_ARRAY(r, r, r)))) \
+         FROM (SELECT REPEAT(s, 60) r FROM t WHERE id < 300) d",
         None,
     ),
     (

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Error, Lsn, Result, TableId, bail, err, task};
-use freshet_meta::{Created, Database, Definition, MetaEvent, SchemaChange, TableSpec};
+use freshet_meta::{Created, Database, Definition, MetaEvent, SchemaChange, TableSpec, UserAdmin};
 use freshet_schema::Table;
 use freshet_storage::fold::Barrier;
 use freshet_wal::Room;
@@ -155,10 +155,10 @@ impl Engine {
     /// Those of `change`.
     pub async fn change_users<T: Send + 'static>(
         self: &Arc<Self>,
-        change: impl FnOnce(&freshet_meta::Meta) -> Result<T> + Send + 'static,
+        change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let engine = Arc::clone(self);
-        let answer = task::run(&**self.pool(), move || change(engine.meta())).await?;
+        let answer = task::run(&**self.pool(), move || change(&engine.meta().user_admin())).await?;
         self.settler.show_catalog();
         Ok(answer)
     }

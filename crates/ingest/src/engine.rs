@@ -15,7 +15,7 @@ use freshet_base::io::FsRef;
 use freshet_base::metrics::Metrics;
 use freshet_base::task::{self, Lane, PoolRef};
 use freshet_base::{Lsn, Result, TableId};
-use freshet_meta::{Catalog, LogState, Meta};
+use freshet_meta::{Catalog, Meta};
 use freshet_storage::DataDir;
 use freshet_storage::delta::{Chunk, Freshness};
 use freshet_storage::flush::Files;
@@ -123,9 +123,10 @@ impl Engine {
         self.wal.stats()
     }
 
-    /// Metadata about the log.
-    pub fn log_state(&self) -> LogState {
-        self.meta().log_state()
+    /// The LSN up to which the log has been freed, and the side file with what was still in memory.
+    pub fn recycled(&self) -> (Lsn, Option<String>) {
+        let log = self.meta().log_state();
+        (log.recycled.lsn, log.side_file)
     }
 
     /// The durable horizon: replies to loads must wait for it.

@@ -11,8 +11,8 @@
 //! under one lock, `group` determines which loads share a transaction; the horizon of the log
 //! acknowledges it. Before any of them, `begin` appends the first record of the term. Independently
 //! of clients, `flush` later writes rows to files, `metadata` applies changes of files once the
-//! horizon has reached their records, `recycle` reuses log files, and `replay` restores the contents
-//! of the log after a crash. `upkeep` decides when.
+//! horizon has reached their records, `recycle` reuses log files, and `replay` restores the
+//! contents of the log after a crash. `upkeep` decides when.
 //!
 //! Invariants: nothing is acknowledged before the horizon has reached its LSN; after the append
 //! nothing fails and nothing is cancelled; rejected rows are in no record; replay is idempotent;

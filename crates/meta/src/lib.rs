@@ -73,3 +73,4 @@ pub use spec::{
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
 pub use user::{Account, AuthData, Grant, GrantObject, User};
+pub use user_admin::UserAdmin;

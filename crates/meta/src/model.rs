@@ -75,6 +75,7 @@ fn apply(meta: &Meta, step: &Step) -> String {
         let catalog = meta.catalog();
         catalog.table(&name(*db), &format!("t{table}")).cloned()
     };
+    let users = meta.user_admin();
     let words = |result: freshet_base::Result<String>| result.unwrap_or_else(|e| e.to_string());
     let alter =
         |table, change| meta.alter(table, &[change]).map(|schema| schema.version.to_string());
@@ -122,20 +123,20 @@ fn apply(meta: &Meta, step: &Step) -> String {
         }),
         Step::CreateUser(user) => {
             let auth = AuthData { native: Some([*user; 20]), ..AuthData::default() };
-            words(
-                meta.create_user(&Account::root(), &account(*user), auth, false)
-                    .map(|_| "made".to_owned()),
-            )
+            let made = users.create_user(&Account::root(), &account(*user), auth, false);
+            words(made.map(|_| "made".to_owned()))
         }
         Step::Grant(user, table) => {
             let select = Privileges::NONE.with(Privilege::Select);
             let object = GrantObject::Table("d0".to_owned(), format!("t{table}"));
-            words(meta.grant(&account(*user), select, &object).map(|()| "granted".to_owned()))
+            let granted = users.grant(&account(*user), select, &object);
+            words(granted.map(|()| "granted".to_owned()))
         }
         Step::Checkpoint => words(meta.checkpoint().map(|()| "written".to_owned())),
-        Step::DropUser(user) => words(
-            meta.drop_user(&Account::root(), &account(*user), true).map(|was| was.to_string()),
-        ),
+        Step::DropUser(user) => {
+            let dropped = users.drop_user(&Account::root(), &account(*user), true);
+            words(dropped.map(|was| was.to_string()))
+        }
     }
 }
 

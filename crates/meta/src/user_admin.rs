@@ -17,7 +17,16 @@ const USER_CHARS_MAX: usize = 32;
 /// Maximum length of a host pattern, in characters.
 const HOST_CHARS_MAX: usize = 255;
 
+/// The users in metadata, for statements that change them. Nothing else can be reached from here.
+pub struct UserAdmin<'a>(&'a Meta);
+
 impl Meta {
+    pub fn user_admin(&self) -> UserAdmin<'_> {
+        UserAdmin(self)
+    }
+}
+
+impl UserAdmin<'_> {
     /// CREATE USER by the account `by`; returns whether the user existed (IF NOT EXISTS).
     ///
     /// # Errors
@@ -29,7 +38,7 @@ impl Meta {
         auth: AuthData,
         if_not_exists: bool,
     ) -> Result<bool> {
-        self.change(|catalog| {
+        self.0.change(|catalog| {
             authorize(catalog, by, Privilege::CreateUser, Object::Server)?;
             if catalog.user(account).is_some() {
                 match if_not_exists {
@@ -69,7 +78,7 @@ impl Meta {
     /// # Errors
     /// 1227 if `by` may not drop it, 1396 if it does not exist or is `root`.
     pub fn drop_user(&self, by: &Account, account: &Account, if_exists: bool) -> Result<bool> {
-        self.change(|catalog| {
+        self.0.change(|catalog| {
             authorize_over(catalog, by, account)?;
             if *account == Account::root() {
                 bail!(CannotUser, "Operation DROP USER failed for {account}: it always exists");
@@ -86,6 +95,7 @@ impl Meta {
         })
     }
 
+    /// GRANT, by an account that may.
     ///
     /// # Errors
     /// 1396 if the user does not exist.
@@ -140,7 +150,7 @@ impl Meta {
         operation: &str,
         edit: impl FnOnce(&Catalog, User) -> Result<User>,
     ) -> Result<()> {
-        self.change(|catalog| {
+        self.0.change(|catalog| {
             let user = catalog
                 .user(account)
                 .ok_or_else(|| err!(CannotUser, "Operation {operation} failed for {account}"))?;

@@ -246,8 +246,8 @@ async fn parsed(session: &mut Session, sql: String, multi: bool) -> Result<(Vec<
         let near = with.text.chars().take(80).collect::<String>();
         bail!(
             Syntax,
-            "You have an error in your SQL syntax; only a prepared statement has parameters (?), near \
-             '{near}' at line 1"
+            "You have an error in your SQL syntax; only a prepared statement has parameters (?), \
+             near '{near}' at line 1"
         );
     }
     Ok((statements, memory))

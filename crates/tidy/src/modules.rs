@@ -6,8 +6,12 @@ use crate::mask::mask;
 use crate::{Finding, Tree};
 
 /// Calls that are forbidden in a folder, and what to use instead.
-const FORBIDDEN_CALLS: [(&str, &str, &str); 1] =
-    [("crates/server/src/", "engine.meta()", "metadata is the engine's own; ask the engine")];
+const FORBIDDEN_CALLS: [(&str, &str, &str); 3] = [
+    ("crates/server/src/", "engine.meta()", ASK_THE_ENGINE),
+    ("crates/server/src/", "&Meta", ASK_THE_ENGINE),
+    ("crates/freshet/src/", "engine.meta()", ASK_THE_ENGINE),
+];
+const ASK_THE_ENGINE: &str = "metadata is the engine's own; ask the engine";
 
 /// The modules that each module uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;

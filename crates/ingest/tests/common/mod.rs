@@ -15,7 +15,7 @@ use freshet_ingest::{
 };
 use freshet_meta::{
     Account, AuthData, BucketsSpec, ColumnPlace, ColumnSpec, DefaultSpec, DistributionSpec,
-    KeyModelSpec, KeySpec, Meta, SchemaChange, TableSpec,
+    KeyModelSpec, KeySpec, SchemaChange, TableSpec, UserAdmin,
 };
 use freshet_schema::{ColumnType, DefaultValue, GroupCommitMode, TableForm};
 use freshet_storage::delta::Freshness;
@@ -217,7 +217,8 @@ fn alter(engine: &Arc<Engine>) {
 pub fn fill(store: &Store) {
     let engine = store.open();
     let auth = AuthData { sha2_slow: Some(SLOW_HASH.to_owned()), ..AuthData::default() };
-    let user = move |meta: &Meta| meta.create_user(&Account::root(), &account(), auth, false);
+    let user =
+        move |admin: &UserAdmin<'_>| admin.create_user(&Account::root(), &account(), auth, false);
     block_on(engine.change_users(user)).unwrap();
     alter(&engine);
     for name in ["filed", "trickle", "emptied"] {

@@ -110,19 +110,19 @@ impl ServerView {
     fn wal(&self) -> Vec<Vec<Cell>> {
         let engine = &self.shared.engine;
         let stats = engine.log_stats();
-        let log = engine.log_state();
+        let (recycled, side_file) = engine.recycled();
         let pair = |name: &str, value: String| vec![name.into(), value.into()];
         vec![
             pair("next_lsn", stats.next_lsn.to_string()),
             pair("durable_lsn", stats.durable_lsn.to_string()),
-            pair("recycled_to_lsn", log.recycled.lsn.to_string()),
+            pair("recycled_to_lsn", recycled.to_string()),
             pair("live_files", stats.live_files.len().to_string()),
             pair("ready_files", stats.ready_files.to_string()),
             pair("files_max", stats.files_max.to_string()),
             pair("live_bytes", stats.live_bytes.to_string()),
             pair("free_bytes", stats.free_bytes.to_string()),
             pair("room_waiters", stats.room_waiters.to_string()),
-            pair("side_file", log.side_file.unwrap_or_default()),
+            pair("side_file", side_file.unwrap_or_default()),
         ]
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
-use freshet_meta::{Account, AuthData, GrantObject, Meta, Object, Privilege, Privileges};
+use freshet_meta::{Account, AuthData, GrantObject, Object, Privilege, Privileges, UserAdmin};
 use freshet_query::parser::{Authentication, GrantStatement, GrantTarget, Statement};
 use freshet_wire::auth::{AuthPlugin, Scramble};
 
@@ -21,10 +21,10 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
         Statement::CreateUser { users, if_not_exists } => {
             session.authorize(Privilege::CreateUser, Object::Server)?;
             let (users, if_not_exists) = (identified(session, users)?, *if_not_exists);
-            let existed = run(session, move |meta| {
+            let existed = run(session, move |admin| {
                 let mut existed = Vec::new();
                 for (account, auth) in users {
-                    if meta.create_user(&by, &account, auth, if_not_exists)? {
+                    if admin.create_user(&by, &account, auth, if_not_exists)? {
                         existed.push(account);
                     }
                 }
@@ -44,17 +44,19 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
             // Without IDENTIFIED it only sets options, which have no effect.
             let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
             let users = identified(session, changed)?;
-            run(session, move |meta| {
-                users.into_iter().try_for_each(|(account, auth)| meta.set_auth(&by, &account, auth))
+            run(session, move |admin| {
+                users
+                    .into_iter()
+                    .try_for_each(|(account, auth)| admin.set_auth(&by, &account, auth))
             })
             .await?;
         }
         Statement::DropUser { users, if_exists } => {
             let (users, if_exists) = (users.clone(), *if_exists);
-            run(session, move |meta| {
+            run(session, move |admin| {
                 users
                     .iter()
-                    .try_for_each(|account| meta.drop_user(&by, account, if_exists).map(drop))
+                    .try_for_each(|account| admin.drop_user(&by, account, if_exists).map(drop))
             })
             .await?;
         }
@@ -67,7 +69,7 @@ pub async fn change(session: &mut Session, statement: &Statement) -> Result<Repl
 
 async fn run<T: Send + 'static>(
     session: &Session,
-    change: impl FnOnce(&Meta) -> Result<T> + Send + 'static,
+    change: impl FnOnce(&UserAdmin<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let engine = Arc::clone(&session.shared.engine);
     super::shield(session, async move { engine.change_users(change).await }).await
@@ -114,10 +116,10 @@ async fn grant(session: &mut Session, granting: &GrantStatement, give: bool) -> 
     check_may_grant(session, granting.privileges, &object)?;
     let (accounts, privileges) = (granting.accounts.clone(), granting.privileges);
     let by = session.client.account.clone();
-    run(session, move |meta| {
+    run(session, move |admin| {
         accounts.iter().try_for_each(|account| match give {
-            true => meta.grant(account, privileges, &object),
-            false => meta.revoke(&by, account, privileges, &object),
+            true => admin.grant(account, privileges, &object),
+            false => admin.revoke(&by, account, privileges, &object),
         })
     })
     .await

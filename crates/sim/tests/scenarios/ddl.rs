@@ -347,6 +347,7 @@ fn a_transaction_of_very_many_tables_is_refused_before_its_record_is_too_long() 
     // One more than a record can name.
     const TABLES: u64 = 16_385;
     sim.config.transaction_bytes_max = ByteSize::mib(4);
+    sim.config.transactions_memory_bytes = ByteSize::mib(4);
     sim.config.write_memory_bytes = ByteSize::mib(16);
     add_tables(&mut sim, TABLES);
     act(&sim, |client| async move {
@@ -365,7 +366,8 @@ fn a_transaction_of_very_many_tables_is_refused_before_its_record_is_too_long() 
                 Err(error) => refused.push(error.to_string()),
             }
         }
-        let [message] = &refused[..] else { panic!("{refused:?}") };
+        assert_eq!(refused.len(), 1, "{:?}", refused.first());
+        let message = &refused[0];
         assert!(message.contains("at most 16384 tables; COMMIT more often"), "{message}");
         let loaded = engine.commit(transaction, patience).await.unwrap().unwrap();
         let txn = loaded.txn.unwrap();

@@ -247,7 +247,7 @@ fn many_starts_on_a_full_log_leave_room_for_the_next() {
     let before = version(&sim, "g");
     fill_up(&sim);
     sim.failpoints.disarm("put-aside");
-    let recycled = sim.engine().log_state().recycled.lsn;
+    let recycled = sim.engine().recycled().0;
     let kept = sim.config.wal_file_bytes.bytes() / 4;
     let (mut freed, mut least) = (recycled, kept);
     for _ in 0..60 {
@@ -257,7 +257,7 @@ fn many_starts_on_a_full_log_leave_room_for_the_next() {
         // It dies at once, before a turn can free the log.
         assert!(sim.executor.run_until(|| engine.has_begun()));
         least = least.min(engine.log_stats().kept_bytes_left);
-        freed = engine.log_state().recycled.lsn;
+        freed = engine.recycled().0;
     }
     assert!(freed > recycled, "a start frees the log");
     assert!(least >= kept / 2 - 2 * 4096, "{least} of {kept} are left");
