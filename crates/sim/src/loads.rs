@@ -290,8 +290,7 @@ impl Client {
         self.model.lock().appended(&self.engine, lsn, event);
     }
 
-    /// Waits until a record is durable, and tells the model.
-    pub async fn acknowledge(&self, lsn: Lsn) -> Outcome {
+    async fn acknowledge(&self, lsn: Lsn) -> Outcome {
         self.engine.horizon().wait(lsn).await;
         self.acknowledged(lsn)
     }

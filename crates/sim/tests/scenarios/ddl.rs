@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use freshet_base::fail::Action;
 use freshet_base::{ByteSize, TableId, TabletId};
-use freshet_ingest::{Destination, WaitLimit};
 use freshet_meta::{Batch, ColumnPlace, MetaStore, RedbStore, SchemaChange, disk};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_schema::Table;
 use freshet_sim::harness::{Death, Sim};
-use freshet_sim::loads::{Client, Outcome, encoded, part_of};
-use freshet_sim::model::Part;
+use freshet_sim::loads::{Client, Outcome};
 use freshet_sim::rows;
 use freshet_storage::delta::{Delta, Freshness};
 use freshet_testkit::Faults;
@@ -339,44 +337,6 @@ fn a_database_of_very_many_tables_can_be_dropped() {
     sim.crash(Death::PowerCut);
     assert_eq!(sim.engine().table_states().len(), 4);
     sim.flush_and_check_leaks();
-}
-
-#[test]
-fn a_transaction_of_very_many_tables_is_refused_before_its_record_is_too_long() {
-    let mut sim = store(34);
-    // One more than a record can name.
-    const TABLES: u64 = 16_385;
-    sim.config.transaction_bytes_max = ByteSize::mib(4);
-    sim.config.transactions_memory_bytes = ByteSize::mib(4);
-    sim.config.write_memory_bytes = ByteSize::mib(16);
-    add_tables(&mut sim, TABLES);
-    act(&sim, |client| async move {
-        let engine = Arc::clone(&client.engine);
-        let patience = WaitLimit::For(Duration::ZERO);
-        let transaction = engine.begin_transaction(None);
-        let mut parts = Vec::new();
-        let mut refused = Vec::new();
-        for n in 0..TABLES {
-            let target = engine.target("d", &format!("t{}", 1_000_000 + n)).unwrap();
-            let ids = client.model.lock().take_ids(1);
-            let destination = Destination::Transaction(transaction.own_rows());
-            let load = engine.load(&target, destination, patience);
-            match load.commit(&mut encoded(&target, &ids, false)).await {
-                Ok(loaded) => parts.push(part_of(&target, ids, &loaded)),
-                Err(error) => refused.push(error.to_string()),
-            }
-        }
-        assert_eq!(refused.len(), 1, "{:?}", refused.first());
-        let message = &refused[0];
-        assert!(message.contains("at most 16384 tables; COMMIT more often"), "{message}");
-        let loaded = engine.commit(transaction, patience).await.unwrap().unwrap();
-        let txn = loaded.txn.unwrap();
-        let parts = parts.into_iter().map(|part| Part { txn, ..part });
-        client.loaded(parts.collect(), &loaded, None);
-        client.acknowledge(loaded.lsn).await;
-    });
-    sim.crash(Death::PowerCut);
-    sim.check();
 }
 
 #[test]
