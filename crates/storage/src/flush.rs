@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use freshet_base::io::FsRef;
 use freshet_base::task::{Lane, PoolRef, run_in, yield_core};
-use freshet_base::{Lsn, RowsetId, SegmentId, TabletId};
+use freshet_base::{Lsn, RowsetId, SegmentId, TableId, TabletId};
 use freshet_meta::{RowsetMeta, SegmentMeta};
 use freshet_schema::{Table, TableSchema};
 use futures::future::join_all;
@@ -15,6 +15,7 @@ use futures::future::join_all;
 use crate::error::{Error, Result};
 use crate::layout::{DataDir, segment_file};
 use crate::memtable::Memtable;
+use crate::rowset::Rowset;
 use crate::segment::{SegmentAccess, SegmentSpec, SegmentWriter, Tier, Unsynced};
 use crate::sort::Rows;
 
@@ -36,6 +37,14 @@ pub struct Files {
     pub pool: PoolRef,
     /// Through which new segments are opened.
     pub segments: Arc<SegmentAccess>,
+}
+
+impl Files {
+    /// A rowset of `table` whose files are written in `schema`. Nothing is read yet.
+    pub fn rowset(&self, table: TableId, meta: RowsetMeta, schema: &Arc<TableSchema>) -> Rowset {
+        let dir = self.dir.tablet(table, meta.tablet);
+        Rowset::new(&self.segments, &dir, meta, schema)
+    }
 }
 
 /// The rows to flush: an LSN range without a large load inside.
